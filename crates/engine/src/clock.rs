@@ -1,8 +1,8 @@
-//! Times for the wire.
+//! Times in the units of the protocol.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long something took, in milliseconds.
+/// Converts a duration to milliseconds.
 pub(crate) fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,7 @@
-//! The one place where a confined process is put together: policy, limits, network proxy and what belongs to the server.
+//! Assembles sandboxed processes: policy, limits, network proxy, and the server's own files and sockets.
 //!
 //! The commands of models (`tools/command/launch.rs`), the commands of clients (`command/exec`) and `codicil sandbox`
-//! all come here, so none of them can leave a part out.
+//! all use this module, so none of them can leave out a part.
 
 use std::io;
 
@@ -28,18 +28,18 @@ pub enum ConfineError {
 /// A process that is ready to be spawned.
 pub struct ConfinedProcess {
     pub preparation: ChildPreparation,
-    /// Where the process reaches the network proxy, if it is behind one.
+    /// The network proxy of the process, if it has one.
     pub network: Option<ProxiedNetwork>,
 }
 
-/// The server's end of a command's only way to the network, and what is allowed there.
+/// The server's side of a command's network proxy, and what the proxy allows.
 pub struct ProxiedNetwork {
     pub door: ProxyListener,
     pub terms: ProxyConfig,
 }
 
-/// The confinement that a policy asks for, with the limits of the configuration. Takes note of what commands can write
-/// from now on: configuration that appears there is not obeyed by itself. Blocks on the disk.
+/// Returns the confinement of a policy, with the limits of the configuration. Records which folders commands can write
+/// to: configuration files that appear there are not trusted. Blocks on the disk.
 pub fn confinement(
     request: &AccessRequest<'_>,
     config: &EffectiveConfig,
@@ -70,7 +70,7 @@ pub fn confine(
     Ok(ConfinedProcess { preparation, network })
 }
 
-/// A process that may leave the sandbox. The limits of the configuration still hold.
+/// Returns a process without a sandbox. The limits of the configuration still apply.
 pub fn unconfined(config: &EffectiveConfig) -> Result<ConfinedProcess, SandboxError> {
     let confinement = Confinement::none().with_limits(ResourceLimits::from(&config.settings.sandbox_limits));
     Ok(ConfinedProcess { preparation: confinement.prepare()?.into_preparation(), network: None })

@@ -1,4 +1,4 @@
-//! What can go wrong with a thread, in words of the thread.
+//! The errors of requests about threads, by subject. `server/src/error.rs` maps them to JSON-RPC codes.
 
 use codicil_config::{ConfigError, NotAllowed};
 use codicil_model::ModelError;
@@ -27,26 +27,47 @@ pub enum ThreadError {
         "cannot resume running thread {id} with mismatched path: requested `{requested}`, active `{active}`"
     )]
     OtherPath { id: ThreadId, requested: String, active: String },
+    #[error("failed to load rollout `{path}`: {reason}")]
+    BadRollout { path: String, reason: String },
     #[error("history must not be empty")]
     EmptyHistory,
     #[error("ephemeral threads do not support includeTurns")]
     EphemeralTurns,
-    #[error("thread name must not be empty")]
-    EmptyName,
-    #[error("gitInfo must include at least one field")]
-    EmptyGitInfo,
-    #[error("gitInfo.{0} must not be empty")]
-    EmptyGitField(&'static str),
-    #[error("numTurns must be >= 1")]
-    NoTurnsToDrop,
-    #[error("Cannot rollback while a turn is in progress.")]
-    RollbackDuringTurn,
-    #[error("thread rollback requires a persisted rollout path")]
-    EphemeralRollback,
-    #[error("ephemeral thread does not support metadata updates: {0}")]
-    EphemeralMetadata(ThreadId),
-    #[error("failed to load rollout `{path}`: {reason}")]
-    BadRollout { path: String, reason: String },
+    #[error("thread is not persisted and cannot be deleted: {0}")]
+    EphemeralDelete(ThreadId),
+    #[error("thread {0} does not support realtime conversation")]
+    NoRealtime(ThreadId),
+    #[error("out-of-band elicitation count is already zero")]
+    NoElicitation,
+    #[error("{0}")]
+    DynamicTools(String),
+    #[error("{0}")]
+    RequiredServers(String),
+    #[error(transparent)]
+    TurnInput(#[from] TurnInputError),
+    #[error(transparent)]
+    ReviewTarget(#[from] ReviewTargetError),
+    #[error(transparent)]
+    Fork(#[from] ForkError),
+    #[error(transparent)]
+    Rollback(#[from] RollbackError),
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    #[error(transparent)]
+    Goal(#[from] GoalError),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the thread has too much to do; try again later")]
+    Busy,
+    #[error("the thread has ended")]
+    Closed,
+}
+
+/// Why a turn does not start, take input or stop.
+#[derive(Debug, thiserror::Error)]
+pub enum TurnInputError {
     #[error("a turn is in progress")]
     TurnRunning,
     #[error("input must not be empty")]
@@ -54,9 +75,7 @@ pub enum ThreadError {
     #[error("command must not be empty")]
     EmptyCommand,
     #[error("Input exceeds the maximum length of {max} characters.")]
-    InputTooLong { max: usize, actual: usize },
-    #[error("thread {0} does not support realtime conversation")]
-    NoRealtime(ThreadId),
+    TooLong { max: usize, actual: usize },
     #[error("no active turn to steer")]
     NothingToSteer,
     #[error("expectedTurnId must not be empty")]
@@ -67,22 +86,48 @@ pub enum ThreadError {
     NotSteerable { kind: TurnKind, error: Box<TurnError> },
     #[error("no active turn to interrupt")]
     NothingToInterrupt,
-    #[error("out-of-band elicitation count is already zero")]
-    NoElicitation,
-    #[error("{0}")]
-    DynamicTools(String),
+}
+
+/// Why a thread cannot be forked at a turn.
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
     #[error("turn not found: {0}")]
     NoTurn(TurnId),
     #[error("`beforeTurnId` cannot be combined with `lastTurnId`")]
-    TwoForkPoints,
+    TwoPoints,
     #[error("lastTurnId '{0}' identifies an in-progress turn")]
-    ForkPointRunning(TurnId),
+    TurnRunning(TurnId),
     #[error("a fork in memory copies everything: it cannot have `lastTurnId` or `beforeTurnId`")]
-    EphemeralForkPoint,
-    #[error("no such permission profile: {0}")]
-    NoProfile(String),
-    #[error("`permissions` cannot be combined with `{0}`")]
-    ProfileAnd(&'static str),
+    Ephemeral,
+}
+
+/// Why turns cannot be dropped.
+#[derive(Debug, thiserror::Error)]
+pub enum RollbackError {
+    #[error("numTurns must be >= 1")]
+    NoTurns,
+    #[error("Cannot rollback while a turn is in progress.")]
+    TurnRunning,
+    #[error("thread rollback requires a persisted rollout path")]
+    Ephemeral,
+}
+
+/// Why the name or repository of a thread cannot be set.
+#[derive(Debug, thiserror::Error)]
+pub enum MetadataError {
+    #[error("thread name must not be empty")]
+    EmptyName,
+    #[error("gitInfo must include at least one field")]
+    EmptyGitInfo,
+    #[error("gitInfo.{0} must not be empty")]
+    EmptyGitField(&'static str),
+    #[error("ephemeral thread does not support metadata updates: {0}")]
+    Ephemeral(ThreadId),
+}
+
+/// Why the goal of a thread cannot be set.
+#[derive(Debug, thiserror::Error)]
+pub enum GoalError {
     #[error("cannot update goal for thread {0}: no goal exists")]
     NoGoal(ThreadId),
     #[error("goal objective must not be empty")]
@@ -90,28 +135,25 @@ pub enum ThreadError {
     #[error("goal objective must be at most {0} characters")]
     LongObjective(usize),
     #[error("goal budgets must be positive when provided")]
-    GoalBudget,
+    Budget,
     #[error("ephemeral thread does not support goals: {0}")]
-    EphemeralGoal(ThreadId),
-    #[error("thread is not persisted and cannot be deleted: {0}")]
-    EphemeralDelete(ThreadId),
-    #[error(transparent)]
-    ReviewTarget(#[from] ReviewTargetError),
+    Ephemeral(ThreadId),
+}
+
+/// Why the settings of a request cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("no such permission profile: {0}")]
+    NoProfile(String),
+    #[error("`permissions` cannot be combined with `{0}`")]
+    ProfileAnd(&'static str),
     #[error("failed to load configuration: {0}")]
     Config(#[from] ConfigError),
-    /// An administrator forbids what the request asked for.
+    /// The administrator's requirements forbid what the request asks for.
     #[error("failed to load configuration: {0}")]
     NotAllowed(#[from] NotAllowed),
     #[error("failed to load configuration: {0}")]
     Provider(ModelError),
     #[error("failed to load configuration: {0}")]
     Servers(String),
-    #[error("{0}")]
-    RequiredServers(String),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("the thread has too much to do; try again later")]
-    Busy,
-    #[error("the thread has ended")]
-    Closed,
 }

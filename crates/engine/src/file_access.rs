@@ -1,4 +1,4 @@
-//! What may be read and written in the name of a thread: one answer for commands, patches, images and instructions.
+//! The files that a thread may read and write: one answer for commands, patches, images and instructions.
 
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
@@ -13,20 +13,20 @@ use codicil_policy::AccessGrant;
 use codicil_protocol::SandboxPolicy;
 use codicil_sandbox::{AccessRequest, FileAccess, RootCache, SandboxError, SandboxGrants};
 
-use crate::{settings::TurnSettings, tools::ThreadTools, world::EngineContext};
+use crate::{engine_context::EngineContext, settings::TurnSettings, tools::ThreadTools};
 
-/// Everything that an [`AccessRequest`] is made of, owned, so that it can be used where blocking is allowed. All of it
-/// comes from the thread's settings and from what people granted; nothing from the arguments of a tool.
+/// The owned parts of an [`AccessRequest`], for use on a thread that may block. They come from the thread's settings and
+/// from granted permissions, never from the arguments of a tool.
 pub(crate) struct AccessSources {
     policy: SandboxPolicy,
     workspace: PathBuf,
     grants: SandboxGrants,
     roots: RootCache,
-    world: Arc<EngineContext>,
+    engine: Arc<EngineContext>,
 }
 
 impl AccessSources {
-    /// The settings of a thread, with what was granted on top.
+    /// Combines the settings of a thread with granted permissions.
     pub fn new(settings: &TurnSettings, kit: &ThreadTools, granted: AccessGrant) -> Self {
         Self {
             policy: settings.sandbox.clone(),
@@ -37,7 +37,7 @@ impl AccessSources {
                 network: granted.network,
             },
             roots: kit.roots.clone(),
-            world: kit.world.clone(),
+            engine: kit.engine.clone(),
         }
     }
 
@@ -47,7 +47,7 @@ impl AccessSources {
             workspace: &self.workspace,
             grants: &self.grants,
             roots: &self.roots,
-            server: &self.world.server_places,
+            server: &self.engine.server_places,
         }
     }
 
@@ -56,21 +56,22 @@ impl AccessSources {
         FileAccess::new(&self.request())
     }
 
-    /// Opens a regular file that commands may read. The open file is asked where it is, so that a link that is put in
-    /// its place meanwhile opens nothing. Blocks on the disk.
+    /// Opens a regular file that commands may read. The path of the open file is checked, so that replacing it by a link
+    /// meanwhile has no effect. Blocks on the disk.
     pub fn open(&self, path: &Path) -> io::Result<File> {
         let file = codicil_store::open_regular(path)?;
         let place = real_path(&file)?;
-        match self.files().map_err(io::Error::other)?.can_read(&place) {
-            true => Ok(file),
-            false => {
-                Err(io::Error::new(io::ErrorKind::PermissionDenied, "the sandbox does not let it be read"))
-            }
+        if !self.files().map_err(io::Error::other)?.can_read(&place) {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "the sandbox does not let it be read",
+            ));
         }
+        Ok(file)
     }
 
-    /// Opens a file with instructions. One that is no link lies where it was looked for, which is fine whatever the
-    /// policy says of reading: the project's folder may be above the workspace.
+    /// Opens a file with project instructions. A file that is not a link may be read whatever the policy is: the project's
+    /// root may be above the workspace.
     pub fn open_instructions(&self, path: &Path) -> io::Result<File> {
         let file = codicil_store::open_regular(path)?;
         let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
@@ -81,7 +82,7 @@ impl AccessSources {
     }
 }
 
-/// Where an open file is, free of links.
+/// Returns the path of an open file, without links.
 #[cfg(target_os = "linux")]
 fn real_path(file: &File) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))

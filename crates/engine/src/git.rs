@@ -1,4 +1,4 @@
-//! What is known of the repository around a directory.
+//! Information about the git repository of a directory.
 //!
 //! Commit, branch and origin are read from its files by hand: starting `git` three times would cost more than a
 //! turn does. Everything else goes through [`read_command`], the only place where the server starts `git`. The
@@ -15,10 +15,10 @@ use std::{
 use codicil_protocol::GitInfo;
 use tokio::{process::Command, time::timeout};
 
-/// Packed references of a large repository fit in.
+/// The largest file that is read. The packed references of a large repository fit.
 const LARGEST_FILE: u64 = 64 * 1024 * 1024;
 
-/// How long `git` may take.
+/// Time that a `git` command has.
 const GIT_TIME: Duration = Duration::from_secs(5);
 
 /// Settings that replace those of a repository which name programs to run. External diff programs and textconv
@@ -67,7 +67,7 @@ fn read_command(cwd: &Path) -> Command {
 /// Returns the commit where the work in `cwd` left a branch.
 pub async fn merge_base(cwd: &Path, branch: &str) -> Option<String> {
     let branch = branch.trim();
-    // No branch is named so; git would take it for an option.
+    // Branch names do not start with a dash; git would take it for an option.
     if branch.starts_with('-') {
         return None;
     }
@@ -77,7 +77,7 @@ pub async fn merge_base(cwd: &Path, branch: &str) -> Option<String> {
     (output.status.success() && !sha.is_empty()).then_some(sha)
 }
 
-/// The commit, branch and origin of the repository that holds `dir`. Reads files: not for the runtime.
+/// Returns the commit, branch and origin of the repository that contains `dir`. Blocks on files.
 pub fn info(dir: &Path) -> Option<GitInfo> {
     let git_dir = dir.ancestors().find_map(git_dir)?;
     let common = common_dir(&git_dir);
@@ -100,14 +100,14 @@ fn read_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The name of a commit. Anything else may be the text of a file that a link leads to.
+/// Returns the text if it is a commit hash. Anything else may be the content of an unrelated file behind a link.
 fn commit(text: &str) -> Option<String> {
     let name = text.trim();
     let is_commit = matches!(name.len(), 40 | 64) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_commit.then(|| name.to_owned())
 }
 
-/// `.git` is a directory, or a file that names one (worktrees and submodules).
+/// Returns the git directory of `dir`. `.git` is a directory, or a file that names one (worktrees and submodules).
 fn git_dir(dir: &Path) -> Option<PathBuf> {
     let dot_git = dir.join(".git");
     if dot_git.is_dir() {
@@ -117,7 +117,7 @@ fn git_dir(dir: &Path) -> Option<PathBuf> {
     Some(dir.join(pointer.trim().strip_prefix("gitdir: ")?))
 }
 
-/// Where a worktree shares its references and configuration with the others.
+/// Returns the directory with the references and configuration that worktrees share.
 fn common_dir(git_dir: &Path) -> PathBuf {
     match read_text(&git_dir.join("commondir")) {
         Ok(common) => git_dir.join(common.trim()),

@@ -1,34 +1,34 @@
-//! What becomes of a thread's goal: when somebody sets it, and when a turn has worked towards it.
+//! Changes to a thread's goal, by a request and by the cost of a turn.
 //!
-//! A goal is kept and accounted for. No turn is ever started for it: that is left to people and their clients.
+//! A goal is stored and charged. It never starts a turn: that is left to clients.
 
 use codicil_protocol::{
     Patch, ThreadGoal, ThreadGoalSetParams, ThreadGoalStatus, ThreadId, TokenUsageBreakdown,
 };
 
-use crate::error::ThreadError;
+use crate::error::GoalError;
 
 /// The longest objective, in characters.
 const LONGEST_OBJECTIVE: usize = 4000;
 
-/// The goal after a request. Checked whole before anything of it counts.
+/// Returns the goal after a request. The whole request is checked first.
 pub(crate) fn changed(
     id: &ThreadId,
     goal: Option<ThreadGoal>,
     change: ThreadGoalSetParams,
     now: i64,
-) -> Result<ThreadGoal, ThreadError> {
+) -> Result<ThreadGoal, GoalError> {
     let objective = change.objective.map(|text| text.trim().to_owned());
     if let Some(objective) = &objective {
         check_objective(objective)?;
     }
     if matches!(change.token_budget, Patch::Value(budget) if budget <= 0) {
-        return Err(ThreadError::GoalBudget);
+        return Err(GoalError::Budget);
     }
     let mut goal = match (goal, &objective) {
         (Some(goal), _) => goal,
         (None, Some(_)) => new_goal(id, now),
-        (None, None) => return Err(ThreadError::NoGoal(id.clone())),
+        (None, None) => return Err(GoalError::NoGoal(id.clone())),
     };
     goal.objective = objective.unwrap_or(goal.objective);
     goal.status = change.status.unwrap_or(goal.status);
@@ -37,12 +37,12 @@ pub(crate) fn changed(
     Ok(goal)
 }
 
-fn check_objective(objective: &str) -> Result<(), ThreadError> {
+fn check_objective(objective: &str) -> Result<(), GoalError> {
     if objective.is_empty() {
-        return Err(ThreadError::EmptyObjective);
+        return Err(GoalError::EmptyObjective);
     }
     if objective.chars().count() > LONGEST_OBJECTIVE {
-        return Err(ThreadError::LongObjective(LONGEST_OBJECTIVE));
+        return Err(GoalError::LongObjective(LONGEST_OBJECTIVE));
     }
     Ok(())
 }
@@ -60,7 +60,7 @@ fn new_goal(id: &ThreadId, now: i64) -> ThreadGoal {
     }
 }
 
-/// The goal after a turn, if the turn counts: one that is not active was not worked towards.
+/// Returns the goal after a turn; `None` if the goal is not active.
 pub(crate) fn after_turn(
     mut goal: ThreadGoal,
     before: &TokenUsageBreakdown,
@@ -74,7 +74,7 @@ pub(crate) fn after_turn(
     let cost = |usage: &TokenUsageBreakdown| {
         usage.input_tokens.saturating_sub(usage.cached_input_tokens).saturating_add(usage.output_tokens)
     };
-    // A history that was dropped or summed up may count from the beginning again.
+    // The usage may start again after a rollback or a compaction.
     let tokens = cost(after).saturating_sub(cost(before)).max(0);
     goal.tokens_used = goal.tokens_used.saturating_add(tokens);
     goal.time_used_seconds = goal.time_used_seconds.saturating_add(seconds.max(0));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_goal_is_refused() {
+    fn invalid_goals_are_refused() {
         let check =
             |change: Value, message: &str| assert_eq!(set(None, change).unwrap_err(), message, "{message}");
         check(json!({ "status": "paused" }), "cannot update goal for thread t: no goal exists");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_is_changed_where_the_request_says_so() {
+    fn a_request_changes_only_the_fields_that_it_names() {
         let goal = set(None, json!({ "objective": " reach it ", "tokenBudget": 100 })).unwrap();
         assert_eq!((goal.objective.as_str(), goal.status), ("reach it", ThreadGoalStatus::Active));
         let goal = set(Some(ThreadGoal { created_at: 1, ..goal }), json!({ "status": "blocked" })).unwrap();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_count_while_the_goal_is_active_and_within_its_budget() {
+    fn turns_are_charged_while_the_goal_is_active_and_within_its_budget() {
         let goal = set(None, json!({ "objective": "x", "tokenBudget": 100 })).unwrap();
         let once = after_turn(goal.clone(), &usage(0, 0, 0), &usage(100, 40, 10), 3, 9).unwrap();
         assert_eq!((once.tokens_used, once.time_used_seconds, once.updated_at), (70, 3, 9));

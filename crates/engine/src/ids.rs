@@ -1,4 +1,4 @@
-//! New ids. Those made later sort later.
+//! New ids. They sort in the order of their creation.
 
 use codicil_protocol::{ItemId, TurnId};
 use uuid::Uuid;

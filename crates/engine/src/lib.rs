@@ -1,38 +1,40 @@
-//! Threads that live: the actor that owns one, the turns it runs, what the model is told and shown.
+//! Loaded threads: the actor that owns a thread, the turns it runs, and the tools and context of the model.
 //!
-//! Start with [`Threads`], which holds every loaded thread. A thread is a task with a mailbox
-//! ([`ThreadHandle`] is what others hold); a turn is a second task beside it that streams the model and
-//! reports [steps](step) to its thread. The thread alone writes the store and speaks to its
-//! [`ThreadClients`]. This crate knows nothing of connections.
+//! Start with [`Threads`], the registry of loaded threads. A thread is a task with a mailbox; [`ThreadHandle`] is its
+//! handle. A turn is a second task that streams the model's responses, runs tools, and reports to its thread on one
+//! [channel](turn_channel). Only the thread writes the store and notifies its [`ThreadClients`]. This crate does not know
+//! connections.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
-mod audience;
 mod clock;
 mod confine;
+mod engine_context;
 mod error;
 mod file_access;
 mod git;
 mod goals;
 mod hooks;
 mod ids;
-mod kin;
 mod model_context;
 mod permissions;
 mod profiles;
 mod realtime;
 mod settings;
 mod settings_forms;
-mod step;
+mod subagent;
 mod thread;
+mod thread_clients;
 mod threads;
 mod tools;
 mod turn;
-mod world;
+mod turn_channel;
 
-pub use audience::{ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 pub use confine::{ConfineError, ConfinedProcess, ProxiedNetwork, confine, confinement};
-pub use error::ThreadError;
+pub use engine_context::{EngineContext, provider_config};
+pub use error::{
+    ForkError, GoalError, MetadataError, RollbackError, SettingsError, ThreadError, TurnInputError,
+};
 pub use hooks::declared_hooks;
 pub use profiles::BuiltinProfile;
 pub use realtime::{InputAccepted, ThreadVoice};
@@ -40,6 +42,6 @@ pub use settings::{SettingsOverrides, TurnSettings};
 pub use thread::{
     AnnounceGuard, AnnouncedReply, ElicitationChange, ThreadHandle, TurnKind, TurnOrigin, check_review_target,
 };
+pub use thread_clients::{ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 pub use threads::{IncludeTurns, OpenedThread, ThreadRead, Threads};
 pub use tools::environment_policy;
-pub use world::{EngineContext, provider_config};

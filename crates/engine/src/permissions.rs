@@ -1,7 +1,7 @@
-//! What a thread may do: read from its records when it is opened again, and narrowed to what another thread may.
+//! The permissions of a thread: restored from its records, and narrowed to those of another thread.
 //!
-//! A thread that is resumed or forked keeps the permissions that it had last, unless the request names others.
-//! What an administrator forbids does not count, wherever it comes from.
+//! A thread that is resumed or forked keeps its last permissions, unless the request names others. Permissions that the
+//! administrator's requirements forbid have no effect, wherever they come from.
 
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{ApprovalsReviewer, AskForApproval, NetworkAccess, ReadOnlyAccess, SandboxPolicy};
@@ -9,8 +9,8 @@ use codicil_store::StoredSettings;
 
 use crate::{profiles::BuiltinProfile, settings::TurnSettings, settings_forms::StoredSetting};
 
-/// The permissions that a thread's records name; `None` for what was never written. Each is read by itself, so that a
-/// record of another version still says as much as it can.
+/// The permissions in a thread's records. Each is decoded on its own, so that a record of another version still gives as
+/// much as it can. `None` for permissions that were never stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StoredPermissions {
     pub sandbox: Option<SandboxPolicy>,
@@ -19,7 +19,7 @@ pub(crate) struct StoredPermissions {
     pub approvals_reviewer: Option<ApprovalsReviewer>,
 }
 
-/// Which permissions a request leaves to the thread.
+/// The permissions that a request does not name, and that the thread therefore keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InheritedPermissions {
     pub sandbox: bool,
@@ -28,7 +28,7 @@ pub(crate) struct InheritedPermissions {
 }
 
 impl StoredPermissions {
-    /// Reads the permissions of a settings record. A value that this version does not know becomes the strictest one.
+    /// Decodes the permissions. A value that this version does not know becomes the strictest one.
     pub fn read(stored: Option<&StoredSettings>) -> Self {
         Self {
             sandbox: match StoredSetting::read(stored, "sandbox") {
@@ -76,8 +76,8 @@ impl InheritedPermissions {
 }
 
 impl TurnSettings {
-    /// Takes over what a stored thread was allowed. What its records do not say stays as it is configured, and
-    /// so does what an administrator forbids, narrowed to what the thread had.
+    /// Restores the permissions of a stored thread. Those that its records do not have stay as configured. So does a
+    /// forbidden sandbox policy, narrowed to what the thread had.
     pub(crate) fn inherit(
         &mut self,
         stored: StoredPermissions,
@@ -103,7 +103,7 @@ impl TurnSettings {
         }
     }
 
-    /// Leaves of the permissions what another thread has too: an agent may do no more than its parent.
+    /// Narrows the permissions to those that another thread has too: a subagent may do no more than its parent.
     pub(crate) fn narrow_to(&mut self, other: &StoredPermissions, which: InheritedPermissions) {
         if let Some(sandbox) = other.sandbox.as_ref().filter(|_| which.sandbox) {
             let narrowed = narrower_sandbox(&self.sandbox, sandbox);
@@ -124,7 +124,7 @@ fn read_only() -> SandboxPolicy {
     SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false }
 }
 
-/// What both policies allow. Directories count as the same only under the same name.
+/// Returns what both policies allow. Directories are compared by their paths as given.
 fn narrower_sandbox(one: &SandboxPolicy, other: &SandboxPolicy) -> SandboxPolicy {
     use SandboxPolicy::{DangerFullAccess, ExternalSandbox, ReadOnly, Unrecognized, WorkspaceWrite};
     match (one, other) {
@@ -187,8 +187,8 @@ fn shared<T: PartialEq + Clone>(one: &[T], other: &[T]) -> Vec<T> {
     one.iter().filter(|root| other.contains(root)).cloned().collect()
 }
 
-/// `untrusted` lets nothing happen without a person, `never` refuses what the others ask about. Among the others
-/// there is no order; the second one counts.
+/// Returns the stricter policy. `untrusted` asks before everything, `never` refuses what the others ask about. The others
+/// have no order; the second one counts.
 fn narrower_policy(one: &AskForApproval, other: &AskForApproval) -> AskForApproval {
     let strictest = [AskForApproval::Untrusted, AskForApproval::Never];
     let found = strictest.into_iter().find(|policy| policy == one || policy == other);
@@ -234,7 +234,9 @@ mod tests {
             (&some, &read, &some),
             (&json!({ "type": "later" }), &full, &read),
         ] {
-            let (one, two, expected) = (policy(one.clone()), policy(two.clone()), policy(expected.clone()));
+            let one = policy(one.clone());
+            let two = policy(two.clone());
+            let expected = policy(expected.clone());
             assert_eq!(narrower_sandbox(&one, &two), expected, "{one:?} and {two:?}");
             assert_eq!(narrower_sandbox(&two, &one), expected, "{two:?} and {one:?}");
         }
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_says_as_much_as_it_can() {
+    fn a_record_of_another_version_is_decoded_field_by_field() {
         let read = |snapshot: Value| {
             let settings = StoredSettings { model: Some("m".to_owned()), effort: None, version: 1, snapshot };
             StoredPermissions::read(Some(&settings))

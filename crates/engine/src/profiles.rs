@@ -1,6 +1,5 @@
-//! Permission profiles: sandbox policies that clients of later generations choose by name.
-//!
-//! The built-in ones are here. What approvals are needed is a setting of its own, which no profile changes.
+//! The built-in permission profiles: sandbox policies that newer clients choose by name. A profile does not change the
+//! approval policy.
 
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
@@ -8,9 +7,9 @@ use codicil_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::error::ThreadError;
+use crate::error::SettingsError;
 
-/// A profile that is always there.
+/// A built-in permission profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BuiltinProfile {
     #[serde(rename = ":read-only")]
@@ -33,32 +32,32 @@ impl BuiltinProfile {
         }
     }
 
-    pub fn named(id: &str) -> Result<Self, ThreadError> {
+    pub fn named(id: &str) -> Result<Self, SettingsError> {
         let found = Self::ALL.into_iter().find(|profile| profile.id() == id);
-        found.ok_or_else(|| ThreadError::NoProfile(id.to_owned()))
+        found.ok_or_else(|| SettingsError::NoProfile(id.to_owned()))
     }
 
-    /// What a request asks for. It says the same thing in one of two ways; `other` is the second.
+    /// Returns the profile of a request, which cannot be combined with the field `other`.
     pub(crate) fn asked(
         id: Option<&str>,
         other: &'static str,
         is_given: bool,
-    ) -> Result<Option<Self>, ThreadError> {
+    ) -> Result<Option<Self>, SettingsError> {
         match id {
-            Some(_) if is_given => Err(ThreadError::ProfileAnd(other)),
+            Some(_) if is_given => Err(SettingsError::ProfileAnd(other)),
             id => id.map(Self::named).transpose(),
         }
     }
 
-    /// What the configuration names. Profiles that it defines itself have other names and no sandbox. Like a mode
-    /// there, one that an administrator forbids does not count.
-    pub(crate) fn configured(config: &EffectiveConfig) -> Result<Option<Self>, ThreadError> {
+    /// Returns the profile that the configuration names. Profiles that it defines itself have no sandbox. A profile that
+    /// the administrator's requirements forbid has no effect.
+    pub(crate) fn configured(config: &EffectiveConfig) -> Result<Option<Self>, SettingsError> {
         let named = config.settings.default_permissions.as_deref();
         let named = named.filter(|id| id.starts_with(':')).map(Self::named).transpose()?;
         Ok(named.filter(|profile| profile.is_allowed(config)))
     }
 
-    /// What an administrator allows or forbids.
+    /// Returns the sandbox mode that the administrator's requirements are checked for.
     pub fn mode(self) -> SandboxMode {
         match self {
             Self::ReadOnly => SandboxMode::ReadOnly,
@@ -67,7 +66,7 @@ impl BuiltinProfile {
         }
     }
 
-    /// The policy that it stands for. The tables of sandbox modes in the configuration do not count.
+    /// Returns the sandbox policy of the profile. The configuration's details of sandbox modes have no effect on it.
     pub fn policy(self) -> SandboxPolicy {
         match self {
             Self::ReadOnly => {

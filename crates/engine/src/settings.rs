@@ -1,4 +1,4 @@
-//! The settings of a thread: resolved when it starts, changed by turns, kept with the thread.
+//! The settings of a thread: resolved when it starts, changed by turns, stored with the thread.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    error::ThreadError,
+    error::SettingsError,
     permissions::{InheritedPermissions, StoredPermissions},
     profiles::BuiltinProfile,
 };
 
-/// The model when nobody names one and the catalogue has none for the provider. For the default provider it
-/// is the same as the catalogue's.
+/// The model if none is named and the catalogue has none for the provider. For the default provider it is the same as
+/// the catalogue's.
 const DEFAULT_MODEL: &str = "gpt-5.4";
-/// The provider when nobody names one.
+/// The provider if none is named.
 pub(crate) const DEFAULT_PROVIDER: &str = "openai";
 
 /// What holds for the turns of a thread until something else is said.
@@ -44,7 +44,7 @@ pub struct TurnSettings {
     pub collaboration_mode: Option<CollaborationMode>,
 }
 
-/// What `thread/start`, `thread/resume` and `thread/fork` have in common.
+/// The settings that `thread/start`, `thread/resume` and `thread/fork` have in common.
 #[derive(Debug, Default)]
 pub struct SettingsOverrides {
     pub model: Option<String>,
@@ -61,7 +61,7 @@ pub struct SettingsOverrides {
     pub developer_instructions: Option<String>,
 }
 
-/// Takes what the three requests have in common out of one of them.
+/// Takes the common settings out of one of the three requests.
 macro_rules! take_overrides {
     ($params:expr, $personality:expr) => {
         Ok(SettingsOverrides {
@@ -85,31 +85,31 @@ macro_rules! take_overrides {
 }
 
 impl TryFrom<&mut ThreadStartParams> for SettingsOverrides {
-    type Error = ThreadError;
+    type Error = SettingsError;
 
-    fn try_from(params: &mut ThreadStartParams) -> Result<Self, ThreadError> {
+    fn try_from(params: &mut ThreadStartParams) -> Result<Self, SettingsError> {
         take_overrides!(params, params.personality.take())
     }
 }
 
 impl TryFrom<&mut ThreadResumeParams> for SettingsOverrides {
-    type Error = ThreadError;
+    type Error = SettingsError;
 
-    fn try_from(params: &mut ThreadResumeParams) -> Result<Self, ThreadError> {
+    fn try_from(params: &mut ThreadResumeParams) -> Result<Self, SettingsError> {
         take_overrides!(params, params.personality.take())
     }
 }
 
 impl TryFrom<&mut ThreadForkParams> for SettingsOverrides {
-    type Error = ThreadError;
+    type Error = SettingsError;
 
-    fn try_from(params: &mut ThreadForkParams) -> Result<Self, ThreadError> {
+    fn try_from(params: &mut ThreadForkParams) -> Result<Self, SettingsError> {
         take_overrides!(params, None)
     }
 }
 
 impl SettingsOverrides {
-    /// Whether they name the model or its effort: then what a stored thread used does not count.
+    /// Returns whether they name the model or its effort. Those of a stored thread then have no effect.
     pub fn choose_model(&self) -> bool {
         self.model.is_some()
             || self.provider.is_some()
@@ -117,7 +117,7 @@ impl SettingsOverrides {
             || self.config.contains_key("model_reasoning_effort")
     }
 
-    /// Which permissions they do not name: those of a stored thread are kept.
+    /// Returns the permissions that they do not name.
     pub(crate) fn inherited(&self) -> InheritedPermissions {
         let is_set = |key: &str| self.config.get(key).is_some_and(|value| !value.is_null());
         let names_sandbox = self.sandbox.is_some() || self.profile.is_some();
@@ -128,7 +128,7 @@ impl SettingsOverrides {
         }
     }
 
-    /// Whether they name details of a sandbox that lets commands write to the workspace, but not the sandbox itself.
+    /// Returns whether they name details of the `workspace-write` sandbox.
     fn name_workspace_details(&self) -> bool {
         let is_detail = |key: &String| {
             let rest = key.strip_prefix("sandbox_workspace_write");
@@ -139,7 +139,7 @@ impl SettingsOverrides {
 }
 
 impl TurnSettings {
-    /// What the configuration says, overridden by the request.
+    /// Resolves the settings of a new thread: those of the request, else those of the configuration.
     pub fn resolve(
         config: &EffectiveConfig,
         home: &HomeDirectory,
@@ -147,8 +147,8 @@ impl TurnSettings {
         given: &SettingsOverrides,
     ) -> Self {
         let set = &config.settings;
-        // Stronger than a mode of the configuration. A name that means nothing is refused where threads are
-        // opened, and counts as none elsewhere.
+        // A profile overrides the configured mode. Unknown profiles are refused when a thread is opened, and ignored
+        // elsewhere.
         let profile = given.profile.or_else(|| BuiltinProfile::configured(config).ok().flatten());
         let profile = profile.filter(|_| given.sandbox.is_none());
         let mode = given.sandbox.clone().or_else(|| set.sandbox_mode.clone());
@@ -177,7 +177,7 @@ impl TurnSettings {
         }
     }
 
-    /// Takes over what a turn sets; it holds for later turns too.
+    /// Applies the settings of a turn. They hold for later turns too.
     pub fn apply(&mut self, turn: &mut TurnStartParams) {
         if let Some(model) = turn.model.take() {
             self.model = model;
@@ -204,7 +204,7 @@ impl TurnSettings {
         if let Some(sandbox) = turn.sandbox_policy.take() {
             (self.sandbox, self.profile) = (sandbox, None);
         }
-        // Others than the known ones have been refused.
+        // Unknown profiles have been refused before.
         if let Some(profile) = turn.permissions.take().and_then(|id| BuiltinProfile::named(&id).ok()) {
             (self.sandbox, self.profile) = (profile.policy(), Some(profile));
         }
@@ -212,7 +212,7 @@ impl TurnSettings {
             self.personality = Some(personality);
         }
         self.service_tier = ordinary(std::mem::take(&mut turn.service_tier).apply(self.service_tier.take()));
-        // A mode speaks for the model and effort too, and so comes last.
+        // A collaboration mode also sets the model and effort, so it comes last.
         if let Some(mode) = turn.collaboration_mode.take() {
             self.model.clone_from(&mode.settings.model);
             self.effort.clone_from(&mode.settings.reasoning_effort);
@@ -220,7 +220,7 @@ impl TurnSettings {
         }
     }
 
-    /// Goes on with the model that a stored thread used last.
+    /// Uses the last model and effort of a stored thread.
     pub(crate) fn use_model_of(&mut self, stored: &StoredThread) {
         if let Some(used) = &stored.settings
             && let Some(model) = &used.model
@@ -230,8 +230,8 @@ impl TurnSettings {
         }
     }
 
-    /// Takes over the permissions of a stored thread that the request does not name. A request that names only
-    /// details of the workspace's sandbox changes those, and only where the thread has such a sandbox.
+    /// Restores the permissions of a stored thread that the request does not name. A request that names only details of
+    /// the `workspace-write` sandbox changes those, if the thread has that sandbox.
     pub(crate) fn keep_permissions(
         &mut self,
         stored: &StoredThread,
@@ -249,13 +249,13 @@ impl TurnSettings {
     }
 }
 
-/// The mode when nobody names one: a person who has decided about a project, either way, wants work done in it.
+/// Returns the sandbox mode if none is named. A user who has decided about a project, either way, wants to work in it.
 fn usual_mode(config: &EffectiveConfig) -> SandboxMode {
     let may_write = config.requirements.check_sandbox_mode(&SandboxMode::WorkspaceWrite).is_ok();
     if config.trust.is_some() && may_write { SandboxMode::WorkspaceWrite } else { SandboxMode::ReadOnly }
 }
 
-/// The policy when nobody names one.
+/// Returns the approval policy if none is named.
 fn usual_policy(config: &EffectiveConfig) -> AskForApproval {
     let is_allowed = config.requirements.check_approval_policy(&AskForApproval::Untrusted).is_ok();
     match config.trust {
@@ -264,25 +264,24 @@ fn usual_policy(config: &EffectiveConfig) -> AskForApproval {
     }
 }
 
-/// The ordinary tier is what goes without saying.
+/// Returns `None` for the default service tier, which is not sent to the provider.
 fn ordinary(tier: Option<ServiceTier>) -> Option<ServiceTier> {
     tier.filter(|tier| *tier != ServiceTier::Default)
 }
 
-/// A working directory as it was given, without detours; a relative one counts from `base`. It need not exist,
-/// and links in it stay.
+/// Joins a working directory to `base` and normalizes it. It need not exist, and links in it stay.
 pub(crate) fn join(base: &Path, cwd: &str) -> PathBuf {
     normal_path(&base.join(cwd))
 }
 
-/// The policy that a mode stands for.
+/// Returns the sandbox policy of a mode.
 fn sandbox_policy(mode: &SandboxMode, config: &EffectiveConfig, home: &HomeDirectory) -> SandboxPolicy {
     match mode {
         SandboxMode::DangerFullAccess => SandboxPolicy::DangerFullAccess,
         SandboxMode::WorkspaceWrite => {
             let set = config.settings.sandbox_workspace_write.clone();
             let roots = set.iter().flat_map(|set| &set.writable_roots).filter_map(AbsolutePathBuf::new);
-            // Notes that an agent keeps across threads.
+            // Notes that the agent keeps across threads.
             let memories = AbsolutePathBuf::new(home.path().join("memories"));
             SandboxPolicy::WorkspaceWrite {
                 writable_roots: roots.chain(memories).collect(),
@@ -292,7 +291,7 @@ fn sandbox_policy(mode: &SandboxMode, config: &EffectiveConfig, home: &HomeDirec
                 exclude_slash_tmp: set.as_ref().is_some_and(|set| set.exclude_slash_tmp),
             }
         }
-        // An unknown mode is refused before it gets here; the strictest is the safe reading.
+        // Unknown modes have been refused before; the strictest policy is the safe fallback.
         SandboxMode::ReadOnly | SandboxMode::Unrecognized(_) => {
             SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false }
         }

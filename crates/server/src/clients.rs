@@ -257,21 +257,21 @@ impl ClientRegistry {
 }
 
 impl ThreadClients for ClientRegistry {
-    fn tell(&self, thread: &ThreadId, frame: &Frame) {
+    fn notify_subscribers(&self, thread: &ThreadId, frame: &Frame) {
         if let Some(subscribers) = self.read().subscribers.get(thread) {
             subscribers.iter().for_each(|client| client.notify(frame));
         }
     }
 
-    fn is_heard(&self, thread: &ThreadId) -> bool {
+    fn has_subscribers(&self, thread: &ThreadId) -> bool {
         self.read().subscribers.contains_key(thread)
     }
 
-    fn tell_all(&self, frame: &Frame) {
+    fn notify_all(&self, frame: &Frame) {
         self.read().clients.values().for_each(|client| client.notify(frame));
     }
 
-    fn follow(&self, thread: &ThreadId, like: &ThreadId) {
+    fn subscribe_like(&self, thread: &ThreadId, like: &ThreadId) {
         let mut rooms = self.write();
         let listeners = rooms.subscribers.get(like).cloned().unwrap_or_default();
         listeners.iter().for_each(|client| self.join(&mut rooms, client, thread));

@@ -112,7 +112,7 @@ pub async fn reserve(cx: &Cx) -> Result<EphemeralSlot, RpcError> {
 /// Closes the oldest ephemeral thread that has neither subscribers nor work.
 async fn close_abandoned(cx: &Cx) {
     let opened: Vec<_> = cx.ephemeral_threads().lock().opened.keys().cloned().collect();
-    for id in opened.iter().filter(|id| !cx.clients().is_heard(id)) {
+    for id in opened.iter().filter(|id| !cx.clients().has_subscribers(id)) {
         let Ok(thread) = cx.threads().get(id) else { continue };
         if is_idle(&thread).await && cx.threads().agents_of(id).is_empty() {
             tracing::info!(%id, "closed an ephemeral thread that has no subscribers");

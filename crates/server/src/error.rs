@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use codicil_engine::{ConfineError, ThreadError};
+use codicil_engine::{
+    ConfineError, ForkError, GoalError, MetadataError, RollbackError, SettingsError, ThreadError,
+    TurnInputError,
+};
 use codicil_exec::SpawnError;
 use codicil_protocol::rpc::{ErrorObject, codes};
 use codicil_sandbox::SandboxError;
@@ -86,58 +89,106 @@ impl From<ThreadError> for RpcError {
             | ThreadError::NotStored(_)
             | ThreadError::NotArchived(_)
             | ThreadError::OtherPath { .. }
+            | ThreadError::BadRollout { .. }
             | ThreadError::EmptyHistory
             | ThreadError::EphemeralTurns
-            | ThreadError::EphemeralRollback
-            | ThreadError::EphemeralMetadata(_)
-            | ThreadError::BadRollout { .. }
-            | ThreadError::EmptyName
-            | ThreadError::EmptyGitInfo
-            | ThreadError::EmptyGitField(_)
-            | ThreadError::NoTurnsToDrop
-            | ThreadError::RollbackDuringTurn
-            | ThreadError::TurnRunning
-            | ThreadError::EmptyInput
-            | ThreadError::EmptyCommand
-            | ThreadError::NothingToSteer
-            | ThreadError::EmptyExpectedTurn
-            | ThreadError::OtherTurn { .. }
-            | ThreadError::NothingToInterrupt
-            | ThreadError::NoElicitation
-            | ThreadError::DynamicTools(_)
-            | ThreadError::NoTurn(_)
-            | ThreadError::TwoForkPoints
-            | ThreadError::ForkPointRunning(_)
-            | ThreadError::EphemeralForkPoint
-            | ThreadError::NoProfile(_)
-            | ThreadError::ProfileAnd(_)
-            | ThreadError::NoGoal(_)
-            | ThreadError::EmptyObjective
-            | ThreadError::LongObjective(_)
-            | ThreadError::GoalBudget
-            | ThreadError::EphemeralGoal(_)
             | ThreadError::EphemeralDelete(_)
             | ThreadError::NoRealtime(_)
+            | ThreadError::NoElicitation
+            | ThreadError::DynamicTools(_)
             | ThreadError::ReviewTarget(_)
-            | ThreadError::Config(_)
-            | ThreadError::NotAllowed(_)
-            | ThreadError::Provider(_)
-            | ThreadError::Servers(_)
             | ThreadError::Store(StoreError::InvalidCursor(_)) => Self::invalid_request(error),
-            ThreadError::InputTooLong { max, actual } => Self::invalid_params(&error).with_data(json!({
-                "input_error_code": "input_too_large",
-                "max_chars": max,
-                "actual_chars": actual,
-            })),
-            ThreadError::NotSteerable { error: ref data, .. } => {
-                let data = serde_json::to_value(data).unwrap_or_default();
-                Self::invalid_request(&error).with_data(data)
-            }
+            ThreadError::TurnInput(error) => error.into(),
+            ThreadError::Fork(error) => error.into(),
+            ThreadError::Rollback(error) => error.into(),
+            ThreadError::Metadata(error) => error.into(),
+            ThreadError::Goal(error) => error.into(),
+            ThreadError::Settings(error) => error.into(),
             ThreadError::Busy => Self::overloaded(),
             ThreadError::CannotLocate(_)
             | ThreadError::RequiredServers(_)
             | ThreadError::Closed
             | ThreadError::Store(_) => Self::internal(error),
+        }
+    }
+}
+
+impl From<TurnInputError> for RpcError {
+    fn from(error: TurnInputError) -> Self {
+        match error {
+            TurnInputError::TurnRunning
+            | TurnInputError::EmptyInput
+            | TurnInputError::EmptyCommand
+            | TurnInputError::NothingToSteer
+            | TurnInputError::EmptyExpectedTurn
+            | TurnInputError::OtherTurn { .. }
+            | TurnInputError::NothingToInterrupt => Self::invalid_request(error),
+            TurnInputError::TooLong { max, actual } => Self::invalid_params(&error).with_data(json!({
+                "input_error_code": "input_too_large",
+                "max_chars": max,
+                "actual_chars": actual,
+            })),
+            TurnInputError::NotSteerable { error: ref data, .. } => {
+                let data = serde_json::to_value(data).unwrap_or_default();
+                Self::invalid_request(&error).with_data(data)
+            }
+        }
+    }
+}
+
+impl From<ForkError> for RpcError {
+    fn from(error: ForkError) -> Self {
+        match error {
+            ForkError::NoTurn(_)
+            | ForkError::TwoPoints
+            | ForkError::TurnRunning(_)
+            | ForkError::Ephemeral => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<RollbackError> for RpcError {
+    fn from(error: RollbackError) -> Self {
+        match error {
+            RollbackError::NoTurns | RollbackError::TurnRunning | RollbackError::Ephemeral => {
+                Self::invalid_request(error)
+            }
+        }
+    }
+}
+
+impl From<MetadataError> for RpcError {
+    fn from(error: MetadataError) -> Self {
+        match error {
+            MetadataError::EmptyName
+            | MetadataError::EmptyGitInfo
+            | MetadataError::EmptyGitField(_)
+            | MetadataError::Ephemeral(_) => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<GoalError> for RpcError {
+    fn from(error: GoalError) -> Self {
+        match error {
+            GoalError::NoGoal(_)
+            | GoalError::EmptyObjective
+            | GoalError::LongObjective(_)
+            | GoalError::Budget
+            | GoalError::Ephemeral(_) => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<SettingsError> for RpcError {
+    fn from(error: SettingsError) -> Self {
+        match error {
+            SettingsError::NoProfile(_)
+            | SettingsError::ProfileAnd(_)
+            | SettingsError::Config(_)
+            | SettingsError::NotAllowed(_)
+            | SettingsError::Provider(_)
+            | SettingsError::Servers(_) => Self::invalid_request(error),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     clock::{millis, unix_now},
-    step::{TurnEvent, TurnReporter},
+    turn_channel::{TurnEvent, TurnReporter},
 };
 
 /// How much of each of a hook's streams counts.
@@ -24,7 +24,12 @@ const OUTPUT_BYTES: usize = 1 << 20;
 
 impl TurnHooks {
     /// Runs the hooks for an event. What they want is added up; dropped half way, they are killed.
-    pub async fn run(&self, event: &HookEvent, occasion: &HookContext, steps: &TurnReporter) -> HookEffect {
+    pub async fn run(
+        &self,
+        event: &HookEvent,
+        occasion: &HookContext,
+        reporter: &TurnReporter,
+    ) -> HookEffect {
         let (name, subject) = (event.name(), event.subject());
         let mut effect = HookEffect::default();
         for hook in self.0.iter().filter(|hook| hook.is_for(&name, subject)) {
@@ -36,14 +41,16 @@ impl TurnHooks {
                 turn_id: Some(turn_id.clone()),
                 run: summary.clone(),
             };
-            steps.one(TurnEvent::Told(Frame::notification::<HookStarted>(&started))).await;
+            reporter.report_one(TurnEvent::Notification(Frame::notification::<HookStarted>(&started))).await;
             let verdict = HookVerdict::of(event, execute(hook, event, occasion).await);
             summary.status = verdict.status;
             summary.entries = verdict.entries;
             summary.completed_at = Some(unix_now());
             summary.duration_ms = Some(millis(began.elapsed()));
             let completed = HookCompletedNotification { thread_id, turn_id: Some(turn_id), run: summary };
-            steps.one(TurnEvent::Told(Frame::notification::<HookCompleted>(&completed))).await;
+            reporter
+                .report_one(TurnEvent::Notification(Frame::notification::<HookCompleted>(&completed)))
+                .await;
             effect.extend(verdict.effect);
         }
         effect

@@ -1,17 +1,66 @@
-//! What is sent to a voice model, in the two dialects that providers speak.
+//! The settings of a voice session, and the messages to the voice model in the two dialects of providers.
 //!
-//! *v1* knows handoffs as such. *v2* is the public Realtime API; there the agent is a function that the
-//! voice model calls.
+//! *v1* has messages for handoffs. *v2* is the public Realtime API, where the agent is a function that the voice model
+//! calls.
 
+use codicil_config::EffectiveConfig;
+use codicil_protocol::RealtimeConversationVersion;
 use serde_json::{Value, json};
 
-/// Samples a second, of all sound in either direction.
+/// The sample rate of all audio, in both directions.
 pub(super) const SAMPLE_RATE: u32 = 24_000;
-/// The function by which a voice model of *v2* reaches the agent.
+/// The function by which a *v2* voice model calls the agent.
 pub(super) const AGENT: &str = "background_agent";
 
 const VOICE: &str = "marin";
 const DEFAULT_MODEL: &str = "gpt-realtime";
+
+/// The settings of one session.
+pub(super) struct VoiceSettings {
+    pub dialect: RealtimeDialect,
+    /// Replaces the provider's URL.
+    pub base_url: Option<String>,
+    pub model: Option<String>,
+    /// Replaces the client's prompt.
+    prompt: Option<String>,
+    /// Text that is added to the instructions.
+    context: Option<String>,
+}
+
+impl VoiceSettings {
+    pub fn of(config: &EffectiveConfig) -> Self {
+        let text = |path: &[&str]| {
+            let value = config.value(path).and_then(|value| value.as_str()).map(str::to_owned);
+            value.filter(|text| !text.trim().is_empty())
+        };
+        Self {
+            dialect: match text(&["realtime", "version"]).as_deref() {
+                Some("v2") => RealtimeDialect::V2,
+                _ => RealtimeDialect::V1,
+            },
+            base_url: text(&["experimental_realtime_ws_base_url"]),
+            model: text(&["experimental_realtime_ws_model"]),
+            prompt: text(&["experimental_realtime_ws_backend_prompt"]),
+            context: text(&["experimental_realtime_ws_startup_context"]),
+        }
+    }
+
+    /// Returns the instructions of the voice model.
+    pub fn instructions(&self, prompt: &str) -> String {
+        let prompt = self.prompt.as_deref().unwrap_or(prompt);
+        match &self.context {
+            Some(context) => format!("{prompt}\n\n{context}"),
+            None => prompt.to_owned(),
+        }
+    }
+
+    pub fn version(&self) -> RealtimeConversationVersion {
+        match self.dialect {
+            RealtimeDialect::V1 => RealtimeConversationVersion::V1,
+            RealtimeDialect::V2 => RealtimeConversationVersion::V2,
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RealtimeDialect {
@@ -19,7 +68,7 @@ pub(super) enum RealtimeDialect {
     V2,
 }
 
-/// How far the answer to a handoff is.
+/// Whether an agent message is the first of a handoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HandoffAnswer {
     First,
@@ -27,7 +76,7 @@ pub(super) enum HandoffAnswer {
 }
 
 impl RealtimeDialect {
-    /// What the address has to say.
+    /// Returns the query parameters of the websocket's URL.
     pub fn query(self, model: Option<&str>) -> Vec<(&'static str, String)> {
         match self {
             Self::V1 => {
@@ -38,7 +87,7 @@ impl RealtimeDialect {
         }
     }
 
-    /// The first message of a session.
+    /// Returns the first message of a session.
     pub fn session(self, instructions: &str) -> Value {
         let format = json!({ "type": "audio/pcm", "rate": SAMPLE_RATE });
         let session = match self {
@@ -66,7 +115,7 @@ impl RealtimeDialect {
         json!({ "type": "session.update", "session": session })
     }
 
-    /// What a person typed.
+    /// Returns the messages for text that the user typed.
     pub fn text(self, text: &str) -> Vec<Value> {
         match self {
             Self::V1 => vec![message("user", "text", text)],
@@ -74,12 +123,12 @@ impl RealtimeDialect {
         }
     }
 
-    /// What a microphone heard, in base64.
+    /// Returns the message for input audio in base64.
     pub fn audio(self, data: &str) -> Value {
         json!({ "type": "input_audio_buffer.append", "audio": data })
     }
 
-    /// What the agent says to a handoff. A function has one result; what follows it is a message.
+    /// Returns the messages for the agent's output. A function call has one output; what follows is a message.
     pub fn handoff_output(self, handoff: &str, text: &str, answer: HandoffAnswer) -> Vec<Value> {
         match (self, answer) {
             (Self::V1, _) => vec![json!({
@@ -93,7 +142,7 @@ impl RealtimeDialect {
         }
     }
 
-    /// A function that never returns would keep its caller waiting.
+    /// Returns the messages for a handoff that ended without output, so that a function call does not wait for ever.
     pub fn handoff_without_output(self, handoff: &str) -> Vec<Value> {
         match self {
             Self::V1 => Vec::new(),

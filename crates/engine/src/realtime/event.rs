@@ -1,11 +1,11 @@
-//! What a voice model sends, as far as it matters. Names of both dialects are understood in either.
+//! The events of a voice model. The names of both dialects are accepted in either.
 
 use codicil_protocol::{ItemId, ThreadRealtimeAudioChunk};
 use serde_json::{Value, json};
 
 use super::dialect::{AGENT, SAMPLE_RATE};
 
-/// Something happened in the session.
+/// An event that the session handles.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum RealtimeEvent {
     Audio(ThreadRealtimeAudioChunk),
@@ -13,21 +13,21 @@ pub(super) enum RealtimeEvent {
         role: SpeakerRole,
         text: String,
     },
-    /// Something without a meaning of its own here, for clients to see.
+    /// An item that is only forwarded to clients.
     Item(Value),
     Handoff(AgentHandoff),
-    /// The provider gives up.
+    /// The provider reports an error.
     Failed(String),
 }
 
-/// Who spoke.
+/// The speaker of a transcript entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpeakerRole {
     User,
     Assistant,
 }
 
-/// The voice model wants the agent to do something.
+/// A request of the voice model to the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AgentHandoff {
     pub id: String,
@@ -44,7 +44,7 @@ impl SpeakerRole {
     }
 }
 
-/// Reads a message; `None` for one that is no event or does not matter.
+/// Decodes a message; `None` if it is not an event that the session handles.
 pub(super) fn read(message: &str) -> Option<RealtimeEvent> {
     let event: Value = serde_json::from_str(message).ok()?;
     match event.get("type")?.as_str()? {
@@ -100,7 +100,7 @@ fn handoff(event: &Value) -> Option<RealtimeEvent> {
     }))
 }
 
-/// A finished item that is a call of the agent.
+/// Returns the handoff of a finished item that calls the agent.
 fn called(item: &Value) -> Option<RealtimeEvent> {
     let text = |name: &str| item.get(name).and_then(Value::as_str);
     if text("type") != Some("function_call") || text("name") != Some(AGENT) {
@@ -117,7 +117,7 @@ fn called(item: &Value) -> Option<RealtimeEvent> {
 }
 
 fn failed(event: &Value) -> Option<RealtimeEvent> {
-    // Asking to speak while speaking is no harm: the answer comes with what is being said.
+    // A request for a response during a response is harmless.
     if event.pointer("/error/code").and_then(Value::as_str)
         == Some("conversation_already_has_active_response")
     {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_matters_is_understood() {
+    fn events_of_both_dialects_are_decoded() {
         let check = |message: Value, expected: Option<RealtimeEvent>| {
             assert_eq!(read(&message.to_string()), expected, "{message}");
         };
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_ignored() {
+    fn other_messages_are_ignored() {
         for message in
             ["", "[]", "{}", "{\"type\":5}", "{\"type\":\"conversation.output_audio.delta\"}", "nonsense"]
         {

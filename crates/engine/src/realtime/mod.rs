@@ -1,14 +1,13 @@
-//! Voice sessions: a thread speaks with a voice model of its provider, over a websocket.
+//! Voice sessions: a websocket connection between a thread and a voice model of its provider.
 //!
-//! A session is a task beside its thread. It carries sound and text in both directions, tells the thread's
-//! subscribers what it hears, and hands work over: when the voice model asks for the agent, the session
-//! starts a turn, and what the agent says in that turn goes back to be spoken. Nothing of it is stored but
-//! those turns. [`RealtimeSessions`] holds the one session that a thread may have.
+//! A session is a task beside its thread. It forwards audio and text in both directions, and notifies the thread's
+//! subscribers of what it receives. When the voice model calls the agent, the session starts a turn and sends the agent's
+//! messages back to the voice model. Only those turns are stored. [`RealtimeSessions`] holds the sessions, at most one
+//! for each thread.
 
 mod dialect;
 mod event;
 mod session;
-mod settings;
 mod transcript;
 
 use std::{
@@ -31,29 +30,29 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::session::RealtimeSession;
 use crate::{
+    engine_context::{EngineContext, provider_config},
     error::ThreadError,
     thread::{ThreadHandle, ThreadSetup, TurnOrigin},
     threads::Threads,
-    world::{EngineContext, provider_config},
 };
 
-/// What may wait to be sent to a provider: some seconds of sound.
-const WAITING: usize = 256;
+/// Inputs that may wait to be sent to the provider: some seconds of audio.
+const QUEUE_LENGTH: usize = 256;
 
-/// What goes to the voice model.
+/// An input of a voice session.
 #[derive(Debug)]
 pub(crate) enum RealtimeInput {
     Audio(ThreadRealtimeAudioChunk),
     Text(String),
-    /// What the agent said in a turn.
-    Said {
+    /// An agent message of a turn.
+    AgentMessage {
         turn: TurnId,
         text: String,
     },
     TurnOver(TurnId),
 }
 
-/// Whether something was taken by a session.
+/// Whether a session has taken an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputAccepted {
     Yes,
@@ -61,7 +60,7 @@ pub enum InputAccepted {
     NotRunning,
 }
 
-/// The sessions of a process, one for each thread at most. Clones are the same sessions.
+/// The sessions of the process, at most one for each thread. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct RealtimeSessions(Arc<RealtimeInner>);
 
@@ -74,20 +73,21 @@ struct RealtimeInner {
 }
 
 struct RunningSession {
-    /// Tells a session from one that took its place.
+    /// Distinguishes a session from one that replaced it.
     number: u64,
     inputs: mpsc::Sender<RealtimeInput>,
     stop: CancellationToken,
 }
 
 impl RealtimeSessions {
-    /// Opens a session. One that the thread has already ends.
+    /// Opens a session. It replaces the session that the thread has.
     fn start(&self, voice: ThreadVoice, params: ThreadRealtimeStartParams, origin: TurnOrigin) {
-        let (inputs, waiting) = mpsc::channel(WAITING);
+        let (inputs, waiting) = mpsc::channel(QUEUE_LENGTH);
         let stop = CancellationToken::new();
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
         let running = RunningSession { number, inputs, stop: stop.clone() };
-        let (sessions, id) = (self.clone(), voice.thread.id().clone());
+        let sessions = self.clone();
+        let id = voice.thread.id().clone();
         if let Some(before) = self.lock().insert(id.clone(), running) {
             before.stop.cancel();
         }
@@ -97,8 +97,7 @@ impl RealtimeSessions {
         });
     }
 
-    /// Sends something to the voice model. Sound that nobody has time for is dropped, as it would be out of
-    /// date; text that cannot wait is refused.
+    /// Queues an input for the voice model. If the queue is full, audio is dropped and text is refused.
     pub fn append(&self, thread: &ThreadId, input: RealtimeInput) -> Result<InputAccepted, ThreadError> {
         let Some(inputs) = self.lock().get(thread).map(|running| running.inputs.clone()) else {
             return Ok(InputAccepted::NotRunning);
@@ -107,32 +106,33 @@ impl RealtimeSessions {
             Ok(()) => Ok(InputAccepted::Yes),
             Err(mpsc::error::TrySendError::Full(RealtimeInput::Text(_))) => Err(ThreadError::Busy),
             Err(mpsc::error::TrySendError::Full(_)) => {
-                tracing::warn!(%thread, "sound was dropped: the provider takes it too slowly");
+                tracing::warn!(%thread, "dropping audio: the provider reads it too slowly");
                 Ok(InputAccepted::Yes)
             }
             Err(mpsc::error::TrySendError::Closed(_)) => Ok(InputAccepted::NotRunning),
         }
     }
 
-    /// An item of a turn is complete; a session may be waiting for what the agent says.
-    pub fn heard(&self, thread: &ThreadId, turn: &TurnId, item: &ThreadItem) {
+    /// Forwards an agent message to the thread's session, which may be waiting for it.
+    pub fn item_completed(&self, thread: &ThreadId, turn: &TurnId, item: &ThreadItem) {
         let ThreadItem::AgentMessage { text, .. } = item else { return };
         if !text.is_empty() {
-            // A session that is full or gone will not say it.
-            let _ = self.append(thread, RealtimeInput::Said { turn: turn.clone(), text: text.clone() });
+            // A session that is full or closed misses the message.
+            let _ =
+                self.append(thread, RealtimeInput::AgentMessage { turn: turn.clone(), text: text.clone() });
         }
     }
 
-    /// A turn has ended; a session may be waiting for it.
-    pub fn over(&self, thread: &ThreadId, turn: &TurnId) {
+    /// Notifies the thread's session, which may be waiting for the end of the turn.
+    pub fn turn_completed(&self, thread: &ThreadId, turn: &TurnId) {
         let _ = self.append(thread, RealtimeInput::TurnOver(turn.clone()));
     }
 
-    /// Ends a session; one that says so itself, or that nobody opened, is told as ended all the same.
-    pub fn stop(&self, world: &EngineContext, thread: &ThreadId) {
+    /// Ends a session on request. `thread/realtime/closed` is sent also if there is none.
+    pub fn stop(&self, engine: &EngineContext, thread: &ThreadId) {
         match self.lock().remove(thread) {
             Some(running) => running.stop.cancel(),
-            None => say_closed(world, thread, "requested"),
+            None => notify_closed(engine, thread, "requested"),
         }
     }
 
@@ -150,7 +150,7 @@ impl RealtimeSessions {
         self.0.tasks.wait().await;
     }
 
-    /// A session is over by itself. What took its place stays.
+    /// Removes a session that has ended, unless another one has replaced it.
     fn forget(&self, thread: &ThreadId, number: u64) {
         let mut running = self.lock();
         if running.get(thread).is_some_and(|running| running.number == number) {
@@ -164,41 +164,41 @@ impl RealtimeSessions {
 }
 
 impl Threads {
-    /// The voice of a loaded thread, if its configuration gives it one.
+    /// Returns the voice of a loaded thread, if its configuration enables one.
     pub async fn voice(&self, thread: &ThreadId) -> Result<ThreadVoice, ThreadError> {
         let handle = self.get(thread)?;
         let setup = handle.setup().await?;
-        match setup.config.features.enabled(Feature::RealtimeConversation) {
-            true => Ok(ThreadVoice { world: self.world().clone(), thread: handle, setup }),
-            false => Err(ThreadError::NoRealtime(thread.clone())),
+        if !setup.config.features.enabled(Feature::RealtimeConversation) {
+            return Err(ThreadError::NoRealtime(thread.clone()));
         }
+        Ok(ThreadVoice { engine: self.engine().clone(), thread: handle, setup })
     }
 }
 
 /// A thread that may have a voice session.
 pub struct ThreadVoice {
-    world: Arc<EngineContext>,
+    engine: Arc<EngineContext>,
     thread: ThreadHandle,
     setup: ThreadSetup,
 }
 
 impl ThreadVoice {
-    /// Opens a session. What comes of it is told to the thread's subscribers.
+    /// Opens a session. Its results are notifications to the thread's subscribers.
     pub fn start(self, params: ThreadRealtimeStartParams, origin: TurnOrigin) {
-        self.world.realtime.clone().start(self, params, origin);
+        self.engine.realtime.clone().start(self, params, origin);
     }
 
     pub fn append_audio(&self, audio: ThreadRealtimeAudioChunk) -> Result<InputAccepted, ThreadError> {
-        self.world.realtime.append(self.thread.id(), RealtimeInput::Audio(audio))
+        self.engine.realtime.append(self.thread.id(), RealtimeInput::Audio(audio))
     }
 
     pub fn append_text(&self, text: String) -> Result<InputAccepted, ThreadError> {
-        self.world.realtime.append(self.thread.id(), RealtimeInput::Text(text))
+        self.engine.realtime.append(self.thread.id(), RealtimeInput::Text(text))
     }
 
-    /// Tells the thread's subscribers that there was no session to append to.
+    /// Reports to the thread's subscribers that there is no session.
     pub fn complain(&self) {
-        self.thread.complain(TurnError {
+        self.thread.report_error(TurnError {
             message: "conversation is not running".to_owned(),
             codex_error_info: Some(CodexErrorInfo::BadRequest),
             additional_details: None,
@@ -209,14 +209,14 @@ impl ThreadVoice {
         provider_config(&self.setup.settings.provider, &self.setup.config)
     }
 
-    /// Closes the session; harmless without one.
+    /// Closes the session, if there is one.
     pub fn stop(&self) {
-        self.world.realtime.stop(&self.world, self.thread.id());
+        self.engine.realtime.stop(&self.engine, self.thread.id());
     }
 }
 
-fn say_closed(world: &EngineContext, thread: &ThreadId, reason: &str) {
+fn notify_closed(engine: &EngineContext, thread: &ThreadId, reason: &str) {
     let params =
         ThreadRealtimeClosedNotification { thread_id: thread.clone(), reason: Some(reason.to_owned()) };
-    world.audience.notify::<ThreadRealtimeClosed>(thread, &params);
+    engine.clients.notify::<ThreadRealtimeClosed>(thread, &params);
 }

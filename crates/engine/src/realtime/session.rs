@@ -1,4 +1,4 @@
-//! One session, from the handshake to its end.
+//! One voice session, from the handshake to its end.
 
 use std::time::Duration;
 
@@ -18,15 +18,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     RealtimeInput, ThreadVoice,
-    dialect::HandoffAnswer,
+    dialect::{HandoffAnswer, VoiceSettings},
     event::{self, AgentHandoff, RealtimeEvent, SpeakerRole},
-    say_closed,
-    settings::VoiceSettings,
+    notify_closed,
     transcript::VoiceTranscript,
 };
 use crate::thread::TurnOrigin;
 
-/// How long a provider may take to take a message, and to say goodbye.
+/// Time that a provider has to read a message, and to close the connection.
 const SEND_TIME: Duration = Duration::from_secs(10);
 const CLOSE_TIME: Duration = Duration::from_secs(1);
 
@@ -52,7 +51,7 @@ struct ActiveHandoff {
 
 /// How a session ended.
 enum SessionEnd {
-    /// It never began; the reason has been told.
+    /// The connection could not be opened. The error has been reported.
     NotStarted,
     Requested,
     Failed,
@@ -80,18 +79,18 @@ impl RealtimeSession {
         }
     }
 
-    /// Runs to the end. `over` is called before the end is said, so that a client that hears of it finds
-    /// the thread free.
-    pub async fn run(mut self, over: impl FnOnce()) {
+    /// Runs the session to its end. `on_end` is called before the end is announced, so that a client can then start
+    /// another session at once.
+    pub async fn run(mut self, on_end: impl FnOnce()) {
         let end = self.open_and_talk().await;
-        over();
+        on_end();
         let reason = match end {
             SessionEnd::NotStarted => return,
             SessionEnd::Requested => "requested",
             SessionEnd::Failed => "error",
             SessionEnd::ConnectionLost => "transport_closed",
         };
-        say_closed(&self.voice.world, self.voice.thread.id(), reason);
+        notify_closed(&self.voice.engine, self.voice.thread.id(), reason);
     }
 
     async fn open_and_talk(&mut self) -> SessionEnd {
@@ -104,17 +103,17 @@ impl RealtimeSession {
         let mut socket = match opened {
             Ok(socket) => socket,
             Err(error) => {
-                self.say_error(error.to_string());
+                self.notify_error(error.to_string());
                 return SessionEnd::NotStarted;
             }
         };
-        self.say::<ThreadRealtimeStarted>(&ThreadRealtimeStartedNotification {
+        self.notify::<ThreadRealtimeStarted>(&ThreadRealtimeStartedNotification {
             thread_id: self.voice.thread.id().clone(),
             session_id: Some(self.id.clone()),
             version: self.settings.version(),
         });
         let end = self.talk(&mut socket).await;
-        // A provider that does not answer the goodbye is left alone.
+        // The connection is dropped if the provider does not answer in time.
         let _ = timeout(CLOSE_TIME, socket.close(None)).await;
         end
     }
@@ -136,7 +135,7 @@ impl RealtimeSession {
             headers,
         };
         let id = &self.voice.setup.settings.provider;
-        let mut socket = open_realtime(id, &provider, &self.voice.world.models, request).await?;
+        let mut socket = open_realtime(id, &provider, &self.voice.engine.models, request).await?;
         let hello = self.settings.dialect.session(&self.settings.instructions(&self.prompt));
         send(&mut socket, &hello).await.map_err(ModelError::Disconnected)?;
         Ok(socket)
@@ -160,7 +159,7 @@ impl RealtimeSession {
                     Some(Err(Error::Protocol(ProtocolError::ResetWithoutClosingHandshake))) => {
                         return SessionEnd::ConnectionLost;
                     }
-                    // Sound comes as text here; the rest is the connection's own business.
+                    // Audio arrives as text; other messages belong to the connection.
                     Some(Ok(_)) => continue,
                     Some(Err(error)) => return self.fail(error.to_string()),
                 },
@@ -173,13 +172,13 @@ impl RealtimeSession {
         }
     }
 
-    /// What has to be sent for it.
+    /// Returns the messages to the provider for an input.
     fn on_input(&mut self, input: RealtimeInput) -> Vec<Value> {
         let dialect = self.settings.dialect;
         match input {
             RealtimeInput::Audio(chunk) => vec![dialect.audio(&chunk.data)],
             RealtimeInput::Text(text) => dialect.text(&text),
-            RealtimeInput::Said { turn, text } => {
+            RealtimeInput::AgentMessage { turn, text } => {
                 let Some(handoff) = self.handoff.as_mut().filter(|handoff| handoff.turn == turn) else {
                     return Vec::new();
                 };
@@ -201,30 +200,30 @@ impl RealtimeSession {
             None => {}
             Some(RealtimeEvent::Audio(audio)) => {
                 let params = ThreadRealtimeOutputAudioDeltaNotification { thread_id, audio };
-                self.say::<ThreadRealtimeOutputAudioDelta>(&params);
+                self.notify::<ThreadRealtimeOutputAudioDelta>(&params);
             }
             Some(RealtimeEvent::Transcript { role, text }) => {
                 self.transcript.add(role, &text);
-                self.say_transcript(role, text);
+                self.notify_transcript(role, text);
             }
-            Some(RealtimeEvent::Item(item)) => self.say_item(item),
+            Some(RealtimeEvent::Item(item)) => self.notify_item(item),
             Some(RealtimeEvent::Handoff(handoff)) => self.on_handoff(handoff).await,
             Some(RealtimeEvent::Failed(message)) => return Err(self.fail(message)),
         }
         Ok(())
     }
 
-    /// The agent takes over: what was said becomes the input of a turn, or of the one that is running.
+    /// Hands the conversation over to the agent, as the input of a new or of the running turn.
     async fn on_handoff(&mut self, handoff: AgentHandoff) {
-        self.say_item(json!({
+        self.notify_item(json!({
             "type": "handoff_request",
             "handoff_id": handoff.id,
             "item_id": handoff.item_id,
             "input_transcript": handoff.input_transcript,
             "active_transcript": self.transcript.entries(),
         }));
-        let asked = Some(handoff.input_transcript).filter(|text| !text.is_empty());
-        let Some(text) = self.transcript.take_text().or(asked) else { return };
+        let request = Some(handoff.input_transcript).filter(|text| !text.is_empty());
+        let Some(text) = self.transcript.take_text().or(request) else { return };
         let input = vec![UserInput::Text { text, text_elements: Vec::new() }];
         match self
             .voice
@@ -232,38 +231,39 @@ impl RealtimeSession {
             .start_turn(TurnStartParams::new(self.voice.thread.id().clone(), input), self.origin.clone())
             .await
         {
-            // What the thread says of the turn need not wait for anybody.
+            // Dropping the guard lets the thread announce the turn at once.
             Ok(announced) => {
                 let turn = announced.answer.id;
                 self.handoff = Some(ActiveHandoff { id: handoff.id, turn, answer: HandoffAnswer::First });
             }
-            Err(error) => self.say_error(format!("the agent could not take over: {error}")),
+            Err(error) => self.notify_error(format!("the agent could not take over: {error}")),
         }
     }
 
     fn fail(&self, message: String) -> SessionEnd {
-        self.say_error(message);
+        self.notify_error(message);
         SessionEnd::Failed
     }
 
-    fn say_error(&self, message: String) {
+    fn notify_error(&self, message: String) {
         let thread_id = self.voice.thread.id().clone();
-        self.say::<ThreadRealtimeError>(&ThreadRealtimeErrorNotification { thread_id, message });
+        self.notify::<ThreadRealtimeError>(&ThreadRealtimeErrorNotification { thread_id, message });
     }
 
-    fn say_item(&self, item: Value) {
+    fn notify_item(&self, item: Value) {
         let thread_id = self.voice.thread.id().clone();
-        self.say::<ThreadRealtimeItemAdded>(&ThreadRealtimeItemAddedNotification { thread_id, item });
+        self.notify::<ThreadRealtimeItemAdded>(&ThreadRealtimeItemAddedNotification { thread_id, item });
     }
 
-    fn say_transcript(&self, role: SpeakerRole, text: String) {
-        let (thread_id, role) = (self.voice.thread.id().clone(), role.name().to_owned());
+    fn notify_transcript(&self, role: SpeakerRole, text: String) {
+        let thread_id = self.voice.thread.id().clone();
+        let role = role.name().to_owned();
         let params = ThreadRealtimeTranscriptUpdatedNotification { thread_id, role, text };
-        self.say::<ThreadRealtimeTranscriptUpdated>(&params);
+        self.notify::<ThreadRealtimeTranscriptUpdated>(&params);
     }
 
-    fn say<N: NotificationMethod>(&self, params: &N::Params) {
-        self.voice.world.audience.notify::<N>(self.voice.thread.id(), params);
+    fn notify<N: NotificationMethod>(&self, params: &N::Params) {
+        self.voice.engine.clients.notify::<N>(self.voice.thread.id(), params);
     }
 }
 

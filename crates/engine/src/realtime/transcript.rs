@@ -1,4 +1,4 @@
-//! What has been said since the agent was last asked, for when it is asked again.
+//! The transcript since the last handoff to the agent.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::event::SpeakerRole;
 
-/// What is kept; the oldest goes first.
+/// The size of a transcript; the oldest entries are dropped first.
 const MAX_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct VoiceTranscript {
 }
 
 impl VoiceTranscript {
-    /// Adds to what somebody is saying.
+    /// Appends text, to the last entry if the speaker is the same.
     pub fn add(&mut self, role: SpeakerRole, text: &str) {
         self.bytes = self.bytes.saturating_add(text.len());
         match self.entries.back_mut() {
@@ -30,12 +30,12 @@ impl VoiceTranscript {
         }
     }
 
-    /// Everything, as a client sees it.
+    /// Returns the entries as clients see them.
     pub fn entries(&self) -> Vec<Value> {
         self.entries.iter().map(|(role, text)| json!({ "role": role.name(), "text": text })).collect()
     }
 
-    /// Everything, as the agent reads it, and a new beginning. `None` when nothing was said.
+    /// Returns the text for the agent and clears the transcript; `None` if it is empty.
     pub fn take_text(&mut self) -> Option<String> {
         self.bytes = 0;
         let lines: Vec<_> =
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_of_one_speaker_are_joined() {
+    fn consecutive_text_of_one_speaker_is_joined() {
         let mut transcript = VoiceTranscript::default();
         assert_eq!(transcript.take_text(), None);
         for (role, text) in
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_for_ever() {
+    fn its_size_is_limited() {
         let mut transcript = VoiceTranscript::default();
         for round in 0..1_000 {
             let role = if round % 2 == 0 { SpeakerRole::User } else { SpeakerRole::Assistant };

@@ -1,11 +1,22 @@
-//! The task that owns a thread. Its events are a closed list; each has its `on_…` method.
+//! The task that owns a thread. [`ThreadEvent`] lists everything that can happen to it; each event has its `on_…`
+//! method.
+//!
+//! | methods about | are in |
+//! |---|---|
+//! | the start of turns, and their input | `start.rs` |
+//! | messages of turns and commands | `turn_messages.rs` |
+//! | the next model request | `request.rs` |
+//! | the end of turns | `finish.rs` |
+//! | reviews | `review.rs` |
+//! | compaction, notices, rollback | `history.rs` |
+//! | configuration, MCP servers, skills | `refresh.rs` |
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use codicil_extensions::SkillWatch;
 use codicil_mcp::ThreadServers;
 use codicil_protocol::{
-    CollabAgentState, Frame, ItemId, NotificationMethod, ThreadItem, ThreadStatus, ThreadStatusChanged,
+    CollabAgentState, ThreadGoal, ThreadGoalSetParams, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnError, TurnId,
 };
 use codicil_store::Record;
@@ -16,41 +27,44 @@ use tokio::{
 
 use super::{
     AnnouncedReply, CommandReply, ElicitationChange, JoinedThread, ThreadCommand, ThreadInbox, ThreadSetup,
-    ThreadSnapshot, ThreadState, active::ActiveTurn, goal::TurnMark, questions::EndedQuestion,
+    ThreadSnapshot, ThreadState,
+    active_turn::ActiveTurn,
+    notifier::{Retry, ThreadNotifier},
+    open_commands::OpenCommands,
+    open_questions::EndedQuestion,
 };
 use crate::{
+    clock::unix_now,
+    engine_context::EngineContext,
     error::ThreadError,
+    goals,
     ids::new_turn_id,
-    step::{TurnMessage, TurnReporter, turn_channel},
     threads::{IncludeTurns, WeakThreads, stored_turns},
     tools::ThreadTools,
-    world::EngineContext,
+    turn_channel::{TurnMessage, TurnReporter, turn_channel},
 };
 
-/// A thread at work.
+/// The running side of a loaded thread.
 pub(crate) struct ThreadActor {
-    pub(super) world: Arc<EngineContext>,
+    pub(super) engine: Arc<EngineContext>,
     pub(super) state: ThreadState,
+    pub(super) notifier: ThreadNotifier,
     pub(super) active: Option<ActiveTurn>,
     pub(super) kit: Arc<ThreadTools>,
-    /// Commands that have begun and are not complete; they may outlive their turn.
-    pub(super) commands: BTreeMap<ItemId, (TurnId, ThreadItem)>,
+    pub(super) commands: OpenCommands,
     /// Everything that turns and background commands report, in order.
     pub(super) turn_messages: mpsc::Receiver<TurnMessage>,
     turn_sender: mpsc::Sender<TurnMessage>,
-    /// Clients hear of changes to the skills of a loaded thread.
+    /// Notifies clients of changes to the skills of a loaded thread.
     pub(super) skills: SkillWatch,
-    /// The end of a turn that could not be stored yet.
+    /// Records of the end of a turn that could not be stored yet.
     late_records: Vec<Record>,
-    /// Where the turn that is running began.
-    pub(super) turn_mark: Option<TurnMark>,
-    /// How far it has come, for threads whose agent it is.
+    /// The thread's state as a subagent, for its parent.
     pub(super) progress: watch::Sender<CollabAgentState>,
-    /// How many of the configuration's reloads it has seen.
+    /// The number of configuration reloads that the thread has applied.
     pub(super) reloads_seen: u64,
     mailbox: mpsc::Receiver<ThreadCommand>,
-    threads: WeakThreads,
-    /// When something last happened.
+    pub(super) threads: WeakThreads,
     last_event: Instant,
 }
 
@@ -60,38 +74,42 @@ enum ThreadEvent {
     Turn(TurnMessage),
     /// The wait for the reply to a server request is over.
     QuestionEnded(EndedQuestion),
-    /// Nothing has happened for a long time.
-    Quiet,
-    /// Nobody holds the thread any more.
+    /// The idle time has passed without an event.
+    Idle,
+    /// All handles of the thread have been dropped.
     Abandoned,
 }
 
 impl ThreadActor {
     pub fn new(
-        world: Arc<EngineContext>,
+        engine: Arc<EngineContext>,
         threads: WeakThreads,
         state: ThreadState,
         servers: ThreadServers,
         inbox: ThreadInbox,
     ) -> Self {
-        let kit = ThreadTools::new(world.clone(), threads.clone(), &state, servers);
+        let kit = ThreadTools::new(engine.clone(), threads.clone(), &state, servers);
         let (turn_sender, turn_messages) = turn_channel();
         let ThreadInbox { mailbox, progress } = inbox;
-        let skills = world.extensions.skills.watch(&state.settings.cwd);
-        let commands = BTreeMap::new();
+        let skills = engine.extensions.skills.watch(&state.settings.cwd);
+        let notifier = ThreadNotifier {
+            clients: engine.clients.clone(),
+            thread_id: state.id.clone(),
+            has_raw_events: state.raw_events,
+        };
         Self {
-            world,
+            engine,
             state,
+            notifier,
             active: None,
             kit,
-            commands,
+            commands: OpenCommands::default(),
             turn_messages,
             turn_sender,
             skills,
             late_records: Vec::new(),
-            turn_mark: None,
             progress,
-            // A reload may have come while the thread was being made; then it looks once more than it has to.
+            // A reload while the thread was being created costs one more reload here.
             reloads_seen: 0,
             mailbox,
             threads,
@@ -106,40 +124,33 @@ impl ThreadActor {
             self.last_event = Instant::now();
             match event {
                 ThreadEvent::Command(ThreadCommand::Unload(reply)) => {
-                    self.end_active_turn().await;
-                    self.end_commands().await;
-                    self.store_late().await;
-                    // Free before anybody learns that the thread is gone.
-                    self.state.seat = None;
-                    // Whoever asked may be gone; the thread ends all the same.
-                    let _ = reply.send(Ok(()));
-                    return;
+                    self.shut_down().await;
+                    // The slot is free before the requester learns that the thread is unloaded.
+                    self.state.slot = None;
+                    return answer(reply, Ok(()));
                 }
                 ThreadEvent::Command(command) => self.on_command(command).await,
                 ThreadEvent::Turn(message) => self.on_turn_message(message).await,
                 ThreadEvent::QuestionEnded(ended) => self.on_question_ended(ended),
-                ThreadEvent::Quiet => self.on_quiet(),
-                ThreadEvent::Abandoned => {
-                    self.end_active_turn().await;
-                    self.end_commands().await;
-                    self.store_late().await;
-                    return;
-                }
+                ThreadEvent::Idle => self.on_idle(),
+                ThreadEvent::Abandoned => return self.shut_down().await,
             }
         }
     }
 
-    /// Tries for the last time to store what could not be stored before.
-    async fn store_late(&mut self) {
+    /// Ends the turn and all commands, and tries for the last time to store late records.
+    async fn shut_down(&mut self) {
+        self.end_active_turn().await;
+        self.end_commands().await;
         if let Err(error) = self.store_or_keep(Vec::new()).await {
-            tracing::error!(thread = %self.state.id, "the end of a turn is lost: {error}");
+            tracing::error!(thread = %self.state.id, "failed to store the end of a turn: {error}");
         }
     }
 
     async fn next_event(&mut self) -> ThreadEvent {
-        let quiet = self.quiet_at();
-        let quiet = async {
-            match quiet {
+        let idle_deadline = self.idle_deadline();
+        let idle = async {
+            match idle_deadline {
                 Some(at) => sleep_until(at).await,
                 None => std::future::pending().await,
             }
@@ -156,25 +167,27 @@ impl ThreadActor {
             // Before the turn's messages: a flood of output must not delay the reply to an approval.
             ended = question => ThreadEvent::QuestionEnded(ended),
             Some(message) = self.turn_messages.recv() => ThreadEvent::Turn(message),
-            () = quiet => ThreadEvent::Quiet,
+            () = idle => ThreadEvent::Idle,
         }
     }
 
     /// When this idle thread may be unloaded; `None` if it is busy or a subagent. An ephemeral thread without subscribers
     /// cannot be joined again, so it goes too. An idle time of zero, or more than the clock has, means never.
-    fn quiet_at(&self) -> Option<Instant> {
+    fn idle_deadline(&self) -> Option<Instant> {
         let is_free = self.active.is_none() && self.commands.is_empty();
-        let may_go = is_free && self.state.seat.is_none();
+        let may_go = is_free && self.state.slot.is_none();
         let idle = self.state.config.settings.codicil.deadlines.idle_thread;
         if !may_go || idle.is_zero() { None } else { self.last_event.checked_add(idle) }
     }
 
-    /// Clients that went away without a word leave their threads behind; those must not pile up.
-    fn on_quiet(&self) {
+    /// Unloads a thread without subscribers: clients that disconnect leave their threads behind.
+    fn on_idle(&self) {
         let Some(threads) = self.threads.upgrade() else { return };
-        if !self.world.audience.is_heard(&self.state.id) && threads.agents_of(&self.state.id).is_empty() {
+        if !self.engine.clients.has_subscribers(&self.state.id)
+            && threads.agents_of(&self.state.id).is_empty()
+        {
             let id = self.state.id.clone();
-            // Ends by itself, when this thread has.
+            // Ends when this thread has ended.
             tokio::spawn(async move { threads.close(&id).await });
         }
     }
@@ -194,10 +207,10 @@ impl ThreadActor {
             ThreadCommand::Shell(command, reply) => self.on_shell(command, reply).await,
             ThreadCommand::Snapshot(reply) => answer(reply, Ok(self.snapshot())),
             ThreadCommand::Setup(reply) => {
-                let (config, settings) = (self.state.config.clone(), self.state.settings.clone());
-                answer(reply, Ok(ThreadSetup { config, settings }));
+                let config = self.state.config.clone();
+                answer(reply, Ok(ThreadSetup { config, settings: self.state.settings.clone() }));
             }
-            ThreadCommand::Complain(error) => self.on_complaint(error),
+            ThreadCommand::ReportError(error) => self.on_report_error(error),
             ThreadCommand::Join(turns, reply) => self.on_join(turns, reply).await,
             ThreadCommand::Notice(item) => self.on_notice(item).await,
             ThreadCommand::SetName(name, reply) => {
@@ -210,7 +223,7 @@ impl ThreadActor {
             }
             ThreadCommand::CleanTerminals(reply) => {
                 let kit = self.kit.clone();
-                // Ends by itself, when the commands have. Not waited for: their ends are reported here.
+                // Ends with the commands. Not awaited, because their ends are messages to this actor.
                 tokio::spawn(async move { kit.end_terminals().await });
                 answer(reply, Ok(()));
             }
@@ -229,13 +242,14 @@ impl ThreadActor {
 
     async fn on_join(&mut self, turns: IncludeTurns, reply: CommandReply<AnnouncedReply<JoinedThread>>) {
         let snapshot = self.snapshot();
-        let turns = match self.state.log.is_some() && turns == IncludeTurns::Included {
-            true => stored_turns(&self.world, &self.state.id, snapshot.active_turn.as_deref()).await,
-            false => Ok(Vec::new()),
+        let turns = if self.state.log.is_some() && turns == IncludeTurns::Included {
+            stored_turns(&self.engine, &self.state.id, snapshot.active_turn.as_deref()).await
+        } else {
+            Ok(Vec::new())
         };
         match turns {
             Ok(turns) => {
-                self.state.usage_unsaid = true;
+                self.state.is_usage_unsent = true;
                 self.accept(reply, JoinedThread { snapshot, turns }).await;
             }
             Err(error) => answer(reply, Err(error)),
@@ -252,12 +266,28 @@ impl ThreadActor {
         Ok(open)
     }
 
-    /// An error that belongs to no turn has an id of its own, and does not disturb a turn that is running.
-    fn on_complaint(&mut self, error: TurnError) {
+    /// Reports an error that belongs to no turn. It has a turn id of its own and does not affect a running turn.
+    fn on_report_error(&mut self, error: TurnError) {
         if self.active.is_none() {
             self.set_status(ThreadStatus::SystemError);
         }
-        self.report_error(&new_turn_id(), error, false);
+        self.notifier.error(&new_turn_id(), error, Retry::No);
+    }
+
+    async fn on_set_goal(&mut self, change: ThreadGoalSetParams) -> Result<ThreadGoal, ThreadError> {
+        let goal = goals::changed(&self.state.id, self.state.goal.clone(), change, unix_now())?;
+        self.store(vec![Record::goal(Some(&goal))]).await?;
+        self.state.goal = Some(goal.clone());
+        Ok(goal)
+    }
+
+    async fn on_clear_goal(&mut self) -> Result<bool, ThreadError> {
+        if self.state.goal.is_none() {
+            return Ok(false);
+        }
+        self.store(vec![Record::goal(None)]).await?;
+        self.state.goal = None;
+        Ok(true)
     }
 
     fn snapshot(&self) -> ThreadSnapshot {
@@ -275,7 +305,7 @@ impl ThreadActor {
         TurnReporter::new(turn_id.clone(), self.turn_sender.clone())
     }
 
-    /// Writes records; what is written may be said. What could not be written before goes first.
+    /// Stores records, after those that could not be stored before. If that fails, the new ones are dropped.
     pub(super) async fn store(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
         let late = self.late_records.len();
         let stored = self.store_or_keep(records).await;
@@ -285,8 +315,8 @@ impl ThreadActor {
         stored
     }
 
-    /// Writes records that describe what has happened already. If that fails, on a full disk or because another
-    /// process has locked the file, they are written with the next ones.
+    /// Stores records of what has happened already. If that fails, on a full disk or because another process has
+    /// locked the file, they are stored with the next ones.
     pub(super) async fn store_or_keep(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
         let Some(log) = &mut self.state.log else { return Ok(()) };
         self.late_records.extend(records);
@@ -301,20 +331,11 @@ impl ThreadActor {
         }
         self.state.status = status.clone();
         let params = ThreadStatusChangedNotification { thread_id: self.state.id.clone(), status };
-        self.world.audience.broadcast::<ThreadStatusChanged>(&params);
-    }
-
-    /// Tells the thread's subscribers.
-    pub(super) fn notify<N: NotificationMethod>(&self, params: &N::Params) {
-        self.tell(&Frame::notification::<N>(params));
-    }
-
-    pub(super) fn tell(&self, frame: &Frame) {
-        self.world.audience.tell(&self.state.id, frame);
+        self.engine.clients.broadcast::<ThreadStatusChanged>(&params);
     }
 }
 
-/// The asker may have given up in this very moment; then there is nobody to tell.
+/// Answers a command. The requester may have gone away in this moment.
 pub(super) fn answer<T>(reply: CommandReply<T>, result: Result<T, ThreadError>) {
     let _ = reply.send(result);
 }

@@ -1,19 +1,34 @@
-//! How turns end: exactly once, whatever happened, with every item complete.
+//! Ends turns: exactly once, whatever happened, with every item complete.
 
 use std::time::Duration;
 
 use codicil_protocol::{
-    CodexErrorInfo, CollabAgentToolCallStatus, CommandExecutionStatus, DynamicToolCallStatus,
-    McpToolCallStatus, PatchApplyStatus, ThreadItem, ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown,
-    Turn, TurnCompleted, TurnCompletedNotification, TurnError, TurnId, TurnStatus,
+    CodexErrorInfo, CollabAgentState, CollabAgentStatus, CollabAgentToolCallStatus, CommandExecutionStatus,
+    DynamicToolCallStatus, McpToolCallStatus, PatchApplyStatus, ThreadGoalUpdated,
+    ThreadGoalUpdatedNotification, ThreadItem, ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown, Turn,
+    TurnError, TurnId, TurnStatus,
 };
 use codicil_store::Record;
 
-use super::{TurnKind, active::ActiveTurn, actor::ThreadActor, agent::progress_of, input::context_record};
-use crate::{clock::unix_now, step::TurnOutcome};
+use super::{
+    TurnKind,
+    active_turn::{ActiveTurn, UsageBaseline},
+    actor::ThreadActor,
+    input::context_record,
+    notifier::Retry,
+};
+use crate::{
+    clock::unix_now,
+    goals,
+    subagent::{self, SubagentOrigin},
+    turn_channel::TurnOutcome,
+};
 
-/// How long a turn that was told to stop may take to say what it had.
+/// Time that a cancelled turn has to report what it had.
 const STOP_TIME: Duration = Duration::from_secs(5);
+
+/// Time that the commands of an unloaded thread have to end.
+const END_TIME: Duration = Duration::from_secs(3);
 
 impl ThreadActor {
     /// Notes that the turn's task or a command beside it has ended, and finishes the turn after the last of them.
@@ -50,138 +65,186 @@ impl ThreadActor {
         }
     }
 
-    async fn finish(&mut self, mut active: ActiveTurn, outcome: TurnOutcome) {
-        let (status, error) = match (active.failure.take(), outcome) {
-            (Some(error), _) | (None, TurnOutcome::Failed(error)) => (TurnStatus::Failed, Some(error)),
-            (None, TurnOutcome::Interrupted) => (TurnStatus::Interrupted, None),
-            (None, TurnOutcome::Completed) => (TurnStatus::Completed, None),
+    /// Ends the commands that are still running, and completes their items.
+    pub(super) async fn end_commands(&mut self) {
+        let kit = self.kit.clone();
+        let ended = async {
+            kit.end_terminals().await;
+            while !self.commands.is_empty()
+                && let Some(message) = self.turn_messages.recv().await
+            {
+                self.on_turn_message(message).await;
+            }
+            self.handle_queued_messages().await;
         };
+        if tokio::time::timeout(END_TIME, ended).await.is_err() {
+            self.cut_off_all_commands().await;
+        }
+    }
+
+    async fn finish(&mut self, mut active: ActiveTurn, outcome: TurnOutcome) {
+        let (status, error) = active.status(outcome);
         if let Some(settings) = self.state.next_settings.take() {
             self.state.settings = settings;
         }
-        // What the model did not get to see is part of the turn all the same.
+        // Steered messages that no request contained are still part of the turn.
         let unseen = std::mem::take(&mut active.steered);
         self.take_steered(&active.id, unseen).await;
-        self.end_turn_commands().await;
+        self.cut_off_foreground_commands().await;
         self.kit.grants().end_turn();
         if active.kind == TurnKind::Review {
-            self.say_failure(&active.id, error.as_ref());
+            self.emit_failure(&active.id, error.as_ref());
             self.finish_review(&mut active, &status).await;
         }
         if error.as_ref().and_then(|error| error.codex_error_info.as_ref())
             == Some(&CodexErrorInfo::ContextWindowExceeded)
         {
-            self.note_full_window(&active.id);
+            self.set_usage_to_full(&active.id);
         }
-        let left_open: Vec<_> = std::mem::take(&mut active.open).into_values().map(cut_off).collect();
-        let records = self.last_records(&mut active, &left_open, &status, error.as_ref());
+        let unfinished: Vec<_> = std::mem::take(&mut active.open_items).into_values().map(cut_off).collect();
+        let records = self.last_records(&mut active, &unfinished, &status, error.as_ref());
         if let Err(error) = self.store_or_keep(records).await {
-            tracing::error!(thread = %self.state.id, "the end of a turn could not be stored yet: {error}");
+            tracing::error!(thread = %self.state.id, "failed to store the end of a turn, will retry: {error}");
         }
-        let progress = progress_of(&active, &status, error.as_ref());
-        // Before anybody else learns of the end: whoever does finds that the parent knows.
-        self.tell_parent(progress.as_ref()).await;
-        for item in &left_open {
-            self.say_completed(&active.id, item);
+        let subagent_state = active.subagent_state(&status, error.as_ref());
+        // The parent knows before anyone else that its subagent is done.
+        self.notify_parent(subagent_state.as_ref()).await;
+        for item in &unfinished {
+            self.emit_completed(&active.id, item);
         }
         for reply in std::mem::take(&mut active.interrupts) {
             self.accept(reply, ()).await;
         }
         if active.kind != TurnKind::Review {
-            self.say_failure(&active.id, error.as_ref());
+            self.emit_failure(&active.id, error.as_ref());
         }
-        self.charge_goal(&active.id).await;
-        self.say_end(active.id, status, error);
+        if let Some(baseline) = active.baseline.take() {
+            self.charge_goal(&active.id, &baseline).await;
+        }
+        self.emit_turn_completed(active.id, status, error);
         // Before the open questions are dropped: a question about a host then ends because the turn is over.
         active.over.cancel();
-        self.resolve_all(active.questions);
+        for (request_id, kind) in active.questions.into_unresolved() {
+            self.notifier.request_resolved(request_id, kind);
+        }
         self.sync_later();
-        self.end_progress(progress);
+        // Last of all: a parent that waits for this may ask for more at once.
+        if let Some(state) = subagent_state {
+            self.progress.send_replace(state);
+        }
     }
 
-    /// The provider refused for length without counting, so the window counts as full.
-    fn note_full_window(&mut self, turn: &TurnId) {
+    pub(super) fn subagent_started(&self) {
+        self.progress.send_replace(subagent::state(CollabAgentStatus::Running));
+    }
+
+    /// Notifies the parent of a subagent, if it is loaded, that the subagent is done.
+    async fn notify_parent(&self, state: Option<&CollabAgentState>) {
+        let Some(state) = state.filter(|state| subagent::is_final(&state.status)) else { return };
+        let Some(origin) = SubagentOrigin::of(&self.state.source) else { return };
+        let parent = self.threads.upgrade().and_then(|threads| threads.get(&origin.parent).ok());
+        if let Some(parent) = parent {
+            let nickname = self.state.agent_nickname.as_deref();
+            parent.notice(codicil_prompts::subagent_notification(&self.state.id, nickname, state)).await;
+        }
+    }
+
+    /// Sets the usage to the whole context window: the provider refused the request for its length, without a count.
+    fn set_usage_to_full(&mut self, turn: &TurnId) {
         let window = self.context_window();
         let full =
             TokenUsageBreakdown { total_tokens: window.unwrap_or(0), ..TokenUsageBreakdown::default() };
         self.state.usage = ThreadTokenUsage { total: full.clone(), last: full, model_context_window: window };
-        self.say_usage(turn);
+        self.notifier.token_usage(turn, &self.state.usage);
     }
 
     fn last_records(
         &mut self,
         active: &mut ActiveTurn,
-        left_open: &[ThreadItem],
+        unfinished: &[ThreadItem],
         status: &TurnStatus,
         error: Option<&TurnError>,
     ) -> Vec<Record> {
         let turn_id = &active.id;
         let items =
-            left_open.iter().map(|item| Record::Item { turn_id: turn_id.clone(), item: item.clone() });
+            unfinished.iter().map(|item| Record::Item { turn_id: turn_id.clone(), item: item.clone() });
         let mut records: Vec<_> = items.collect();
         if let Some(first) = active.first.take() {
-            // Only hooks end a turn well without its having begun.
+            // A turn that completes without having used its input was ended by a hook.
             if *status == TurnStatus::Completed {
                 records.extend(first.withdrawal(turn_id));
             } else {
-                let (unstored, content) = first.left_behind();
+                let (unstored, content) = first.into_history();
                 records.extend(unstored);
                 self.state.remember(content);
             }
         }
+        let mut additions = Vec::new();
         if *status == TurnStatus::Interrupted && active.kind != TurnKind::Review {
-            // The model is told, or it would take the cut-off turn for a finished one.
-            let told = codicil_prompts::turn_aborted_message();
-            records.push(context_record(turn_id, &told));
-            self.state.remember([told]);
+            // Without this message the model would take the turn for a finished one.
+            additions.push(codicil_prompts::turn_aborted_message());
         }
-        // What the model was not asked about any more is known to it in the next turn.
-        for notice in std::mem::take(&mut active.notices) {
-            records.push(context_record(turn_id, &notice));
-            self.state.remember([notice]);
-        }
+        additions.extend(active.take_notices());
+        records.extend(additions.iter().map(|item| context_record(&active.id, item)));
+        self.state.remember(additions);
         records.push(Record::TurnEnd {
-            turn_id: turn_id.clone(),
+            turn_id: active.id.clone(),
             status: status.clone(),
             error: error.cloned(),
         });
         records
     }
 
-    /// Why a turn fails. Of a review this comes before what is left of it.
-    fn say_failure(&mut self, id: &TurnId, error: Option<&TurnError>) {
+    /// Reports the turn's error. For reviews, called before the partial review is emitted.
+    fn emit_failure(&mut self, id: &TurnId, error: Option<&TurnError>) {
         if let Some(error) = error {
             self.set_status(ThreadStatus::SystemError);
-            self.report_error(id, error.clone(), false);
+            self.notifier.error(id, error.clone(), Retry::No);
         }
     }
 
-    fn say_end(&mut self, id: TurnId, status: TurnStatus, error: Option<TurnError>) {
+    fn emit_turn_completed(&mut self, id: TurnId, status: TurnStatus, error: Option<TurnError>) {
         self.state.updated_at = unix_now();
         if error.is_none() {
             self.set_status(ThreadStatus::Idle);
         }
-        self.world.realtime.over(&self.state.id, &id);
-        self.notify::<TurnCompleted>(&TurnCompletedNotification {
-            thread_id: self.state.id.clone(),
-            turn: Turn { id, items: Vec::new(), status, error },
-        });
+        self.engine.realtime.turn_completed(&self.state.id, &id);
+        self.notifier.turn_completed(Turn { id, items: Vec::new(), status, error });
     }
 
-    /// What was said is in the kernel's hands and survives this process; now it shall survive the machine.
+    /// Adds the cost of the turn to the thread's goal.
+    async fn charge_goal(&mut self, turn: &TurnId, baseline: &UsageBaseline) {
+        let Some(goal) = self.state.goal.clone() else { return };
+        let seconds = i64::try_from(baseline.started.elapsed().as_secs()).unwrap_or(i64::MAX);
+        let total = &self.state.usage.total;
+        let Some(goal) = goals::after_turn(goal, &baseline.total, total, seconds, unix_now()) else { return };
+        if let Err(error) = self.store(vec![Record::goal(Some(&goal))]).await {
+            // The turn itself counts more than its cost.
+            tracing::error!(thread = %self.state.id, "failed to store the progress of a goal: {error}");
+            return;
+        }
+        self.state.goal = Some(goal.clone());
+        let thread_id = self.state.id.clone();
+        let params = ThreadGoalUpdatedNotification { thread_id, turn_id: Some(turn.clone()), goal };
+        self.notifier.notify::<ThreadGoalUpdated>(&params);
+    }
+
+    /// Flushes the thread's file. What is written survives a crash of this process; after this it also survives one
+    /// of the machine.
     fn sync_later(&self) {
         let Some(log) = &self.state.log else { return };
-        let (thread, sync) = (self.state.id.clone(), log.sync());
+        let thread = self.state.id.clone();
+        let sync = log.sync();
         // Ends by itself; closing the store waits for it.
         tokio::spawn(async move {
             if let Err(error) = sync.await {
-                tracing::error!(%thread, "a turn could not be made durable: {error}");
+                tracing::error!(%thread, "failed to flush the file of a thread: {error}");
             }
         });
     }
 }
 
-/// An item whose work was cut off.
+/// Returns an item whose work was cut off, with the status of a failure.
 pub(super) fn cut_off(mut item: ThreadItem) -> ThreadItem {
     match &mut item {
         ThreadItem::CommandExecution { status, .. } => *status = CommandExecutionStatus::Failed,

@@ -1,42 +1,39 @@
-//! What a person puts into a turn: checked, stored, and kept until the model is asked about it.
+//! The user's input of a turn: its checks, its stored form, and the form in which the model sees it.
 
 use codicil_protocol::{ResponseItem, ThreadItem, TurnId, UserInput};
 use codicil_store::Record;
 
-use crate::{error::ThreadError, ids::new_item_id};
+use crate::{error::TurnInputError, ids::new_item_id};
 
 /// The longest input of a turn, over all its texts.
 const MAX_INPUT_CHARS: usize = 1 << 20;
 
-/// The input of a new turn.
+/// The input that a turn starts with.
 pub(super) struct FirstInput {
     pub item: ThreadItem,
-    /// What the model is told besides.
-    pub surroundings: Vec<ResponseItem>,
+    /// The context messages that precede it.
+    pub context: Vec<ResponseItem>,
     /// The input as the model sees it.
     pub content: Vec<ResponseItem>,
-    /// What of it is written only when it is said.
+    /// Records of the content that are stored only when the model gets it.
     pub unstored: Vec<Record>,
-    /// Whether hooks have to let it pass before the model may see it.
+    /// Whether hooks decide about the prompt before the model may see it.
     pub waits_for_hooks: bool,
 }
 
 impl FirstInput {
-    /// Takes back what was asked, of which nobody has been told.
+    /// Returns the record that withdraws the stored item. Clients have not seen it.
     pub fn withdrawal(&self, turn: &TurnId) -> Option<Record> {
         self.item.id().map(|item| Record::withdrawn(turn, item))
     }
 
-    /// What the model is to know of input that it was never asked about, because the turn was cut off or
-    /// failed before: all of it, unless hooks had still to decide.
-    pub fn left_behind(self) -> (Vec<Record>, Vec<ResponseItem>) {
-        match self.waits_for_hooks {
-            true => Default::default(),
-            false => (self.unstored, self.content),
-        }
+    /// Returns the records and history items of input that was never part of a request, because the turn was cut off
+    /// or failed before. There are none if hooks had not decided yet.
+    pub fn into_history(self) -> (Vec<Record>, Vec<ResponseItem>) {
+        if self.waits_for_hooks { Default::default() } else { (self.unstored, self.content) }
     }
 
-    /// What the person wrote.
+    /// Returns the user's text.
     pub fn text(&self) -> String {
         let ThreadItem::UserMessage { content, .. } = &self.item else { return String::new() };
         let texts = content.iter().filter_map(|input| match input {
@@ -47,9 +44,9 @@ impl FirstInput {
     }
 }
 
-pub(super) fn check_input(input: &[UserInput]) -> Result<(), ThreadError> {
+pub(super) fn check_input(input: &[UserInput]) -> Result<(), TurnInputError> {
     if input.is_empty() {
-        return Err(ThreadError::EmptyInput);
+        return Err(TurnInputError::EmptyInput);
     }
     let lengths = input.iter().map(|input| match input {
         UserInput::Text { text, .. } => text.chars().count(),
@@ -57,7 +54,7 @@ pub(super) fn check_input(input: &[UserInput]) -> Result<(), ThreadError> {
     });
     let actual = lengths.sum();
     if actual > MAX_INPUT_CHARS {
-        return Err(ThreadError::InputTooLong { max: MAX_INPUT_CHARS, actual });
+        return Err(TurnInputError::TooLong { max: MAX_INPUT_CHARS, actual });
     }
     Ok(())
 }
@@ -66,7 +63,7 @@ pub(super) fn user_message(content: Vec<UserInput>) -> ThreadItem {
     ThreadItem::UserMessage { id: new_item_id(), content }
 }
 
-/// A user message as it is kept: its texts are one, and come before everything else.
+/// Returns the stored form of a user message: all texts joined into one, which comes first.
 pub(super) fn stored_form(item: &ThreadItem) -> ThreadItem {
     let ThreadItem::UserMessage { id, content } = item else { return item.clone() };
     let mut joined = String::new();

@@ -1,26 +1,19 @@
-//! A loaded thread, as others hold it.
+//! The handle of a loaded thread: what the rest of the process holds of it.
 
-mod active;
+mod active_turn;
 mod actor;
-mod agent;
-mod commands;
-mod compaction;
-mod config;
 mod finish;
-mod goal;
+mod history;
 mod input;
-mod questions;
+mod notifier;
+mod open_commands;
+mod open_questions;
+mod refresh;
 mod request;
 mod review;
-mod rollback;
-mod say;
-mod servers;
-mod shell;
-mod skills;
+mod start;
 mod state;
-mod steer;
-mod steps;
-mod turns;
+mod turn_messages;
 
 use std::sync::Arc;
 
@@ -35,46 +28,46 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     error::ThreadError,
-    kin::{self, SubagentOrigin},
     settings::TurnSettings,
+    subagent::{self, SubagentOrigin},
     threads::IncludeTurns,
 };
 
-pub use {active::TurnKind, review::check_review_target};
+pub use {active_turn::TurnKind, review::check_review_target};
 
-pub(crate) use {actor::ThreadActor, agent::InheritedHistory, state::ThreadState};
+pub(crate) use {actor::ThreadActor, history::InheritedHistory, state::ThreadState};
 
 /// Commands that may wait for one thread; more are refused as overload.
 const MAILBOX: usize = 64;
 
-/// What is held of a loaded thread. Posts at once and returns the wait; cheap to clone.
+/// A handle to a loaded thread. Its methods post a command at once and return the wait. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ThreadHandle {
     id: ThreadId,
     mailbox: mpsc::Sender<ThreadCommand>,
-    /// Set for agents that another thread's agent started.
-    kin: Option<Arc<SubagentOrigin>>,
+    /// Set for subagents.
+    origin: Option<Arc<SubagentOrigin>>,
     progress: watch::Receiver<CollabAgentState>,
 }
 
-/// The thread's own end of its handle.
+/// The receiving half of a thread's handle.
 pub(crate) struct ThreadInbox {
     mailbox: mpsc::Receiver<ThreadCommand>,
     progress: watch::Sender<CollabAgentState>,
 }
 
-/// Who asks for a turn, for the headers of its requests.
+/// The client that starts a turn, for the headers of its model requests.
 #[derive(Clone, Debug, Default)]
 pub struct TurnOrigin {
     pub name: String,
     pub user_agent: String,
 }
 
-/// Held by whoever answers a request: what the thread has to say about it follows when this is dropped.
+/// Holds back the thread's notifications about a request. Dropped once the request is answered.
 #[derive(Debug)]
-pub struct AnnounceGuard(#[expect(dead_code, reason = "its end is the message")] oneshot::Sender<()>);
+pub struct AnnounceGuard(#[expect(dead_code, reason = "dropping it is the message")] oneshot::Sender<()>);
 
-/// An answer, and what holds back the notifications that must come after it.
+/// The answer to a request, with the guard of the notifications that must follow it.
 #[derive(Debug)]
 pub struct AnnouncedReply<T> {
     pub answer: T,
@@ -83,8 +76,8 @@ pub struct AnnouncedReply<T> {
 
 impl<T> AnnouncedReply<T> {
     pub(crate) fn new(answer: T) -> (Self, oneshot::Receiver<()>) {
-        let (sender, said) = oneshot::channel();
-        (Self { answer, announce: AnnounceGuard(sender) }, said)
+        let (sender, sent) = oneshot::channel();
+        (Self { answer, announce: AnnounceGuard(sender) }, sent)
     }
 }
 
@@ -95,18 +88,18 @@ pub struct ThreadSnapshot {
     pub settings: TurnSettings,
     pub active_turn: Option<TurnId>,
     pub goal: Option<ThreadGoal>,
-    /// What holds for it, requirements and features included.
+    /// The configuration, with requirements and features.
     pub config: Arc<EffectiveConfig>,
 }
 
-/// A thread as it is now, and what is stored of it.
+/// A thread as it is now, and its stored turns.
 #[derive(Debug)]
 pub(crate) struct JoinedThread {
     pub snapshot: ThreadSnapshot,
     pub turns: Vec<StoredTurn>,
 }
 
-/// What a thread was set up with.
+/// The configuration and settings of a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadSetup {
     pub config: Arc<EffectiveConfig>,
@@ -115,7 +108,7 @@ pub(crate) struct ThreadSetup {
 
 pub(crate) type CommandReply<T> = oneshot::Sender<Result<T, ThreadError>>;
 
-/// Everything that can be asked of a thread.
+/// Everything that a handle can ask of its thread.
 pub(crate) enum ThreadCommand {
     StartTurn(Box<TurnStartParams>, TurnOrigin, CommandReply<AnnouncedReply<Turn>>),
     Steer {
@@ -130,28 +123,28 @@ pub(crate) enum ThreadCommand {
     Shell(String, CommandReply<AnnouncedReply<()>>),
     Snapshot(CommandReply<ThreadSnapshot>),
     Setup(CommandReply<ThreadSetup>),
-    /// Something failed that is part of no turn.
-    Complain(TurnError),
-    /// Somebody begins to listen. Nothing is said until they do.
+    /// Reports an error that is part of no turn.
+    ReportError(TurnError),
+    /// A client subscribes. There are no notifications until it has.
     Join(IncludeTurns, CommandReply<AnnouncedReply<JoinedThread>>),
-    /// Something that the model is to know, and that nobody said.
+    /// Adds to the model's history.
     Notice(ResponseItem),
     SetName(String, CommandReply<()>),
     SetGit(Option<GitInfo>, CommandReply<()>),
     CleanTerminals(CommandReply<()>),
     Terminals(CommandReply<Vec<ThreadBackgroundTerminal>>),
     EndTerminal(String, CommandReply<bool>),
-    /// What a turn may set, without one. The settings of the next turn are the answer.
+    /// Changes the settings of the next turn, which are the answer.
     UpdateSettings(Box<TurnStartParams>, CommandReply<TurnSettings>),
     Goal(CommandReply<Option<ThreadGoal>>),
     SetGoal(ThreadGoalSetParams, CommandReply<ThreadGoal>),
     ClearGoal(CommandReply<bool>),
     CountElicitation(ElicitationChange, CommandReply<u64>),
-    /// Ends the thread. A running turn ends as interrupted first.
+    /// Unloads the thread. A running turn is interrupted first.
     Unload(CommandReply<()>),
 }
 
-/// A question that the client asks on its own begins or ends.
+/// A change to the number of open out-of-band elicitations reported by the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElicitationChange {
     Begun,
@@ -159,10 +152,10 @@ pub enum ElicitationChange {
 }
 
 impl ThreadHandle {
-    pub(crate) fn new(id: ThreadId, kin: Option<SubagentOrigin>) -> (Self, ThreadInbox) {
+    pub(crate) fn new(id: ThreadId, origin: Option<SubagentOrigin>) -> (Self, ThreadInbox) {
         let (mailbox, commands) = mpsc::channel(MAILBOX);
-        let (progress, seen) = watch::channel(kin::state(CollabAgentStatus::PendingInit));
-        let handle = Self { id, mailbox, kin: kin.map(Arc::new), progress: seen };
+        let (progress, seen) = watch::channel(subagent::state(CollabAgentStatus::PendingInit));
+        let handle = Self { id, mailbox, origin: origin.map(Arc::new), progress: seen };
         (handle, ThreadInbox { mailbox: commands, progress })
     }
 
@@ -170,11 +163,11 @@ impl ThreadHandle {
         &self.id
     }
 
-    pub(crate) fn kin(&self) -> Option<&SubagentOrigin> {
-        self.kin.as_deref()
+    pub(crate) fn origin(&self) -> Option<&SubagentOrigin> {
+        self.origin.as_deref()
     }
 
-    /// How far the thread has come as an agent. The channel closes when the thread ends.
+    /// Returns the thread's state as a subagent, to be watched. The channel closes when the thread ends.
     pub(crate) fn progress(&self) -> watch::Receiver<CollabAgentState> {
         self.progress.clone()
     }
@@ -218,7 +211,7 @@ impl ThreadHandle {
         self.ask(|reply| ThreadCommand::Review(target, origin, reply))
     }
 
-    /// The thread without its last turns.
+    /// Drops the last turns.
     pub fn rollback(
         &self,
         turns: u32,
@@ -226,7 +219,7 @@ impl ThreadHandle {
         self.ask(move |reply| ThreadCommand::Rollback(turns, reply))
     }
 
-    /// Runs a person's own command, outside the sandbox.
+    /// Runs a user's shell command outside the sandbox.
     pub fn shell_command(
         &self,
         command: String,
@@ -242,13 +235,13 @@ impl ThreadHandle {
         self.ask(ThreadCommand::Setup)
     }
 
-    /// Has the thread tell of something that failed outside a turn. One that is too busy has worse to tell.
-    pub(crate) fn complain(&self, error: TurnError) {
-        let _ = self.mailbox.try_send(ThreadCommand::Complain(error));
+    /// Has the thread report an error that is part of no turn. A thread whose mailbox is full does not.
+    pub(crate) fn report_error(&self, error: TurnError) {
+        let _ = self.mailbox.try_send(ThreadCommand::ReportError(error));
     }
 
-    /// The thread for somebody who begins to listen. It goes on when they do, so that what is in the answer and
-    /// what is said afterwards make up the whole.
+    /// Returns the thread for a client that subscribes. The thread waits until the client has, so that the answer and
+    /// the notifications after it are complete.
     pub(crate) fn join(
         &self,
         turns: IncludeTurns,
@@ -256,19 +249,19 @@ impl ThreadHandle {
         self.ask(move |reply| ThreadCommand::Join(turns, reply))
     }
 
-    /// Whether the thread's task is over, be it that it broke.
+    /// Returns whether the thread's task has ended or panicked.
     pub(crate) fn is_over(&self) -> bool {
         self.mailbox.is_closed()
     }
 
-    /// Waits for the thread's task to be over.
+    /// Waits for the end of the thread's task.
     pub(crate) async fn over(&self) {
         self.mailbox.closed().await;
     }
 
-    /// Has the model told something with its next request. Waits for room: a notice must not be lost.
+    /// Adds an item to the model's history with its next request. Waits for room in the mailbox, so that it is not lost.
     pub(crate) async fn notice(&self, item: ResponseItem) {
-        // A thread that is gone has nobody to tell.
+        // An error means that the thread has been unloaded.
         let _ = self.mailbox.send(ThreadCommand::Notice(item)).await;
     }
 
@@ -280,24 +273,24 @@ impl ThreadHandle {
         self.ask(|reply| ThreadCommand::SetGit(git, reply))
     }
 
-    /// Ends the commands that run in the background.
+    /// Ends all background commands.
     pub fn clean_terminals(&self) -> impl Future<Output = Result<(), ThreadError>> + use<> {
         self.ask(ThreadCommand::CleanTerminals)
     }
 
-    /// The commands that run in the background, oldest first.
+    /// Returns the background commands, oldest first.
     pub fn terminals(
         &self,
     ) -> impl Future<Output = Result<Vec<ThreadBackgroundTerminal>, ThreadError>> + use<> {
         self.ask(ThreadCommand::Terminals)
     }
 
-    /// Ends one of them; false if it does not run.
+    /// Ends a background command. Returns false if it does not run.
     pub fn end_terminal(&self, process: String) -> impl Future<Output = Result<bool, ThreadError>> + use<> {
         self.ask(|reply| ThreadCommand::EndTerminal(process, reply))
     }
 
-    /// Changes what the next turns have. A turn that is running goes on as it began.
+    /// Changes the settings of the next turns. A running turn keeps its own.
     pub fn update_settings(
         &self,
         change: TurnStartParams,
@@ -305,7 +298,6 @@ impl ThreadHandle {
         self.ask(|reply| ThreadCommand::UpdateSettings(Box::new(change), reply))
     }
 
-    /// What the thread works towards.
     pub(crate) fn goal(&self) -> impl Future<Output = Result<Option<ThreadGoal>, ThreadError>> + use<> {
         self.ask(ThreadCommand::Goal)
     }
@@ -317,12 +309,12 @@ impl ThreadHandle {
         self.ask(|reply| ThreadCommand::SetGoal(change, reply))
     }
 
-    /// False if there is none.
+    /// Returns false if there is no goal.
     pub(crate) fn clear_goal(&self) -> impl Future<Output = Result<bool, ThreadError>> + use<> {
         self.ask(ThreadCommand::ClearGoal)
     }
 
-    /// How many such questions there are now.
+    /// Returns the number of open out-of-band elicitations after the change.
     pub fn count_elicitation(
         &self,
         change: ElicitationChange,

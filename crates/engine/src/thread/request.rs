@@ -1,53 +1,68 @@
-//! What the model is asked next: the history, and how to go on from it.
+//! Decides how a turn goes on, and builds its next model request.
 
 use codicil_extensions::MessageMentions;
 use codicil_model::{Instructions, ModelInfo, ModelRequest, ReasoningOptions};
 use codicil_protocol::{ReasoningSummary, ResponseItem, SandboxPolicy, TurnId, UserInput};
 
-use super::{TurnKind, actor::ThreadActor};
+use super::{TurnKind, actor::ThreadActor, input::FirstInput};
 use crate::{
     file_access::AccessSources,
-    kin::SubagentOrigin,
     model_context::ModelContext,
     settings::TurnSettings,
-    step::{FollowUp, NextAction},
+    subagent::SubagentOrigin,
+    turn_channel::{FollowUp, NextAction},
 };
 
-/// The share of a context window that a conversation may fill; the rest is for the answer.
+/// The share of the context window that the history may fill; the rest is for the response.
 const USABLE_PERCENT: i64 = 95;
 
 impl ThreadActor {
-    /// Takes in what was steered and decides how the turn goes on.
-    pub(super) async fn next_request(&mut self, turn: &TurnId, follow_up: FollowUp) -> NextAction {
+    /// Adds new input to the history and decides how the turn goes on.
+    pub(super) async fn next_action(&mut self, turn: &TurnId, follow_up: FollowUp) -> NextAction {
         let Some(active) = self.active.as_mut() else { return NextAction::End };
         if active.cancel.is_cancelled() {
             return NextAction::End;
         }
-        let steered = std::mem::take(&mut active.steered);
         match (active.kind, follow_up) {
-            (TurnKind::Compact, _) if active.compacted => return NextAction::End,
+            (TurnKind::Compact, _) if active.was_compacted => return NextAction::End,
             (TurnKind::Compact, _) => return NextAction::Compact(Box::new(self.compaction_request(turn))),
-            (_, FollowUp::IfSteered) if steered.is_empty() && !active.wants_more && !active.has_news() => {
-                return NextAction::End;
-            }
-            _ => active.wants_more = false,
+            (_, FollowUp::IfSteered) if !active.has_unseen_input() => return NextAction::End,
+            _ => active.needs_request = false,
         }
-        // Once: what is still too long then will not get shorter by doing it again.
-        let compacted = std::mem::take(&mut active.compacted);
-        if !compacted && !self.is_reviewing() && self.is_too_long() {
-            if let Some(active) = self.active.as_mut() {
-                active.steered = steered;
-            }
+        // A history that is still too long after a compaction does not get shorter by another one.
+        let was_compacted = std::mem::take(&mut active.was_compacted);
+        if !was_compacted && !self.is_reviewing() && self.is_too_long() {
             return NextAction::Compact(Box::new(self.compaction_request(turn)));
         }
-        self.say_first(turn).await;
+        self.take_first_input(turn).await;
         self.take_notices(turn).await;
-        self.take_steered(turn, steered).await;
+        let steered = self.active.as_mut().map(|active| std::mem::take(&mut active.steered));
+        self.take_steered(turn, steered.unwrap_or_default()).await;
         if !self.is_reviewing() {
-            self.say_usage_again(turn);
+            self.repeat_token_usage(turn);
         }
         let request = self.request(turn);
-        NextAction::Respond(Box::new(self.for_review(request)))
+        NextAction::Respond(Box::new(self.adapt_for_review(request)))
+    }
+
+    /// Adds the turn's input to the history and announces it.
+    async fn take_first_input(&mut self, turn: &TurnId) {
+        let Some(first) = self.active.as_mut().and_then(|active| active.first.take()) else { return };
+        let FirstInput { item, context, content, unstored, .. } = first;
+        if !self.store_or_fail_turn(unstored).await {
+            return;
+        }
+        self.notifier.raw_items(turn, &context);
+        self.notifier.raw_items(turn, &content);
+        self.state.remember(content);
+        self.emit_item(turn, &item);
+    }
+
+    /// Announces the token usage again if a client has joined since.
+    fn repeat_token_usage(&mut self, turn: &TurnId) {
+        if std::mem::take(&mut self.state.is_usage_unsent) && self.state.usage.total.total_tokens > 0 {
+            self.notifier.token_usage(turn, &self.state.usage);
+        }
     }
 
     pub(super) fn request(&mut self, turn: &TurnId) -> ModelRequest {
@@ -55,7 +70,7 @@ impl ThreadActor {
         let info = self.model_info().clone();
         let settings = &self.state.settings;
         let active = self.active.as_ref();
-        // People know more models than the catalogue does.
+        // The configuration may know models that are not in the catalogue.
         let reasons =
             info.reasons() || self.state.config.settings.model_supports_reasoning_summaries == Some(true);
         let mut request = ModelRequest {
@@ -99,8 +114,8 @@ impl ThreadActor {
         }
     }
 
-    /// The standing instructions. Their tone is that of the thread's beginning: a later one is told as a
-    /// message, so that what the provider has cached stays valid.
+    /// Returns the base instructions, with the personality that the thread began with. A later one is a message, so
+    /// that the provider's cache stays valid.
     fn instructions(&self, info: &ModelInfo) -> Instructions {
         let own =
             (self.state.base_instructions.as_deref()).or(self.state.config.settings.instructions.as_deref());
@@ -108,10 +123,10 @@ impl ThreadActor {
     }
 
     pub(super) fn model_info(&self) -> &ModelInfo {
-        self.world.catalogue().look_up(&self.state.settings.model)
+        self.engine.catalogue().look_up(&self.state.settings.model)
     }
 
-    /// What a conversation may fill, in tokens.
+    /// Returns how many tokens the history may have.
     pub(super) fn context_window(&self) -> Option<i64> {
         let known = i64::from(self.model_info().context_window);
         let window = self.state.config.settings.model_context_window.unwrap_or(known);
@@ -148,8 +163,8 @@ impl ThreadActor {
             access: AccessSources::new(&settings, &self.kit, self.kit.grants().access()),
             settings,
             config: self.state.config.clone(),
-            extensions: self.world.extensions.clone(),
-            home: self.world.config.home().path().to_path_buf(),
+            extensions: self.engine.extensions.clone(),
+            home: self.engine.config.home().path().to_path_buf(),
             supports_personality: self.model_info().personality,
             developer_instructions: self.state.developer_instructions.clone(),
         }

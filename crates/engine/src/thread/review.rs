@@ -1,20 +1,19 @@
-//! Reviews: a turn whose model sees nothing but its task, and whose answer becomes part of the thread.
+//! `review/start`: a turn with a history of its own, whose result becomes part of the thread's history.
 
 use codicil_model::{History, ModelRequest};
 use codicil_prompts::{
     NO_REVIEW, REVIEW_CUT_SHORT, REVIEW_INSTRUCTIONS, ReviewEnd, ReviewOutput, assistant_message,
     review_label, review_prompt, user_action_review_message, user_text_message,
 };
-use codicil_protocol::{ReviewTarget, ThreadItem, Turn, TurnId, TurnStatus, UserInput};
+use codicil_protocol::{ResponseItem, ReviewTarget, ThreadItem, Turn, TurnId, TurnStatus, UserInput};
 use codicil_store::Record;
 
 use super::{
     AnnouncedReply, CommandReply, TurnKind, TurnOrigin,
-    active::ActiveTurn,
+    active_turn::ActiveTurn,
     actor::{ThreadActor, answer},
     input::{context_record, user_message},
-    say::in_progress,
-    turns::NewTurn,
+    start::{NewTurn, in_progress},
 };
 use crate::{
     error::ThreadError,
@@ -22,18 +21,36 @@ use crate::{
     ids::{new_item_id, new_turn_id},
 };
 
-/// Refuses a review target that names nothing, before anything is done about it.
+/// Refuses a review target that names nothing, before the thread does anything.
 pub fn check_review_target(target: &ReviewTarget) -> Result<(), ThreadError> {
     Ok(codicil_prompts::check_review_target(target)?)
 }
 
-/// What only a review has.
+/// The part of an active turn that only a review has.
 pub(super) struct ActiveReview {
-    pub label: String,
-    /// What the reviewer sees: its own conversation, not the thread's.
-    pub history: History,
-    /// The last thing the reviewer said.
-    pub answer: Option<String>,
+    label: String,
+    /// The reviewer's history. It starts with the task and is not stored.
+    history: History,
+    /// The text of the reviewer's last message.
+    last_message: Option<String>,
+}
+
+impl ActiveReview {
+    pub fn extend_history(&mut self, items: Vec<ResponseItem>) {
+        let message = items.iter().rfind(|item| matches!(item, ResponseItem::Message { .. }));
+        if let Some(message) = message {
+            self.last_message = Some(codicil_prompts::message_text(message));
+        }
+        self.history.extend(items);
+    }
+}
+
+/// A review that has been stored and is not announced yet.
+struct NewReview {
+    turn_id: TurnId,
+    label: String,
+    entered: ThreadItem,
+    prompt: ThreadItem,
 }
 
 impl ThreadActor {
@@ -44,14 +61,13 @@ impl ThreadActor {
         reply: CommandReply<AnnouncedReply<Turn>>,
     ) {
         match self.begin_review(&target, origin).await {
-            Ok((id, label, items)) => {
+            Ok(NewReview { turn_id, label, entered, prompt }) => {
                 let named =
-                    ThreadItem::UserMessage { id: (&id[..]).into(), content: vec![text_input(label)] };
-                self.accept(reply, Turn { items: vec![named], ..in_progress(id.clone()) }).await;
-                let [entered, prompt] = items;
-                self.say_item(&id, &entered);
-                self.announce_turn(&id);
-                self.say_item(&id, &prompt);
+                    ThreadItem::UserMessage { id: (&turn_id[..]).into(), content: vec![text_input(label)] };
+                self.accept(reply, Turn { items: vec![named], ..in_progress(turn_id.clone()) }).await;
+                self.emit_item(&turn_id, &entered);
+                self.announce_turn(&turn_id);
+                self.emit_item(&turn_id, &prompt);
             }
             Err(error) => answer(reply, Err(error)),
         }
@@ -61,14 +77,14 @@ impl ThreadActor {
         &mut self,
         target: &ReviewTarget,
         origin: TurnOrigin,
-    ) -> Result<(TurnId, String, [ThreadItem; 2]), ThreadError> {
+    ) -> Result<NewReview, ThreadError> {
         check_review_target(target)?;
         let provider = self.provider()?;
-        // It takes the place of whatever is running.
+        // A review replaces the running turn.
         self.end_active_turn().await;
         let id = new_turn_id();
         let label = review_label(target);
-        // Without it, the reviewer finds out by itself where the work left the base branch.
+        // Without a merge base, the reviewer looks for it.
         let merge_base = match target {
             ReviewTarget::BaseBranch { branch } => git::merge_base(&self.state.settings.cwd, branch).await,
             _ => None,
@@ -86,13 +102,13 @@ impl ThreadActor {
         let context = self.reviewer_context().await;
         let mut active = self.launch(NewTurn::new(id.clone(), TurnKind::Review, provider, origin));
         let history = context.into_iter().chain([user_text_message(task)]).collect();
-        active.review = Some(ActiveReview { label: label.clone(), history, answer: None });
+        active.review = Some(ActiveReview { label: label.clone(), history, last_message: None });
         self.active = Some(active);
-        Ok((id, label, [entered, prompt]))
+        Ok(NewReview { turn_id: id, label, entered, prompt })
     }
 
-    /// The same request, about the review's own conversation.
-    pub(super) fn for_review(&mut self, mut request: ModelRequest) -> ModelRequest {
+    /// Makes a request of a review one about the reviewer's history. Other requests stay as they are.
+    pub(super) fn adapt_for_review(&mut self, mut request: ModelRequest) -> ModelRequest {
         if let Some(review) = self.active.as_mut().and_then(|active| active.review.as_mut()) {
             request.input = review.history.snapshot();
             request.instructions = REVIEW_INSTRUCTIONS.into();
@@ -104,12 +120,12 @@ impl ThreadActor {
         request
     }
 
-    /// The end of a review: what it found is an item, a message, and known to the thread's model.
+    /// Adds the result of a review to the thread: as items, and to the model's history.
     pub(super) async fn finish_review(&mut self, active: &mut ActiveTurn, status: &TurnStatus) {
         let Some(review) = active.review.take() else { return };
-        let (found, text) = match (&review.answer, status) {
-            (Some(answer), _) => {
-                let text = ReviewOutput::parse(answer).text();
+        let (found, text) = match (&review.last_message, status) {
+            (Some(message), _) => {
+                let text = ReviewOutput::parse(message).text();
                 (text.clone(), text)
             }
             (None, TurnStatus::Completed) => (NO_REVIEW.to_owned(), NO_REVIEW.to_owned()),
@@ -126,18 +142,18 @@ impl ThreadActor {
             TurnStatus::Interrupted => ReviewEnd::Interrupted,
             _ => ReviewEnd::Finished,
         };
-        let told = [user_action_review_message(&review.label, end), assistant_message(text.as_str())];
-        let mut records: Vec<_> = told.iter().map(|item| context_record(&active.id, item)).collect();
+        let messages = [user_action_review_message(&review.label, end), assistant_message(text.as_str())];
+        let mut records: Vec<_> = messages.iter().map(|item| context_record(&active.id, item)).collect();
         records.extend(
             [&exited, &message].map(|item| Record::Item { turn_id: active.id.clone(), item: item.clone() }),
         );
         if let Err(error) = self.store(records).await {
-            tracing::error!(thread = %self.state.id, "a review could not be stored: {error}");
+            tracing::error!(thread = %self.state.id, "failed to store the result of a review: {error}");
             return;
         }
-        self.state.remember(told);
-        self.say_item(&active.id, &exited);
-        self.say_item(&active.id, &message);
+        self.state.remember(messages);
+        self.emit_item(&active.id, &exited);
+        self.emit_item(&active.id, &message);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a thread is: everything its actor owns.
+//! The state of a thread: what is stored of it, and what the next request needs.
 
 use std::sync::Arc;
 
@@ -12,41 +12,41 @@ use codicil_protocol::{
 use codicil_store::{LoadedThread, Record, Store, StoreError, StoredSettings, ThreadLog, ThreadMeta};
 use serde_json::{Map, Value};
 
-use crate::{clock::unix_now, kin::SubagentSlot, settings::TurnSettings, settings_forms::StoredContext};
+use crate::{clock::unix_now, settings::TurnSettings, settings_forms::StoredContext, subagent::SubagentSlot};
 
-/// The state of one thread. Only its actor touches it.
+/// The state of one thread, owned by its actor.
 pub(crate) struct ThreadState {
     pub id: ThreadId,
-    /// Where it is kept; `None` for an ephemeral thread.
+    /// The thread's file; `None` for an ephemeral thread.
     pub log: Option<ThreadLog>,
     pub config: Arc<EffectiveConfig>,
-    /// What of its configuration was given with the request that opened it.
+    /// Configuration values of the request that opened the thread.
     pub overrides: Map<String, Value>,
     pub settings: TurnSettings,
-    /// What the next turn has, if that changed while one was running.
+    /// The settings of the next turn, if they were changed during the running one.
     pub next_settings: Option<TurnSettings>,
-    /// What of the settings is on disk.
+    /// The settings as they were last stored.
     pub stored: Option<StoredContext>,
     pub history: History,
     pub told: Option<ContextSnapshot>,
-    /// How the model was asked to speak when the thread began.
+    /// The personality that the thread began with.
     pub tone: Option<Personality>,
     pub usage: ThreadTokenUsage,
-    /// Whether somebody has joined who was not told the usage.
-    pub usage_unsaid: bool,
+    /// Whether a client has joined since the usage was last sent.
+    pub is_usage_unsent: bool,
     pub status: ThreadStatus,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
     pub goal: Option<ThreadGoal>,
     pub preview: Option<String>,
-    /// Where the thread began; turns may work elsewhere.
+    /// The directory that the thread began in; turns may use another.
     pub cwd: String,
     pub source: SessionSource,
     pub cli_version: String,
     pub agent_nickname: Option<String>,
     pub agent_role: Option<String>,
-    /// Its place among the agents of its tree; free again when the thread ends.
-    pub seat: Option<SubagentSlot>,
+    /// The slot of a subagent; free again when the thread ends.
+    pub slot: Option<SubagentSlot>,
     pub session: ThreadId,
     /// Unix seconds, like `updated_at`.
     pub created_at: i64,
@@ -67,7 +67,6 @@ pub(crate) struct RestorePoint {
 }
 
 impl ThreadState {
-    /// A thread that begins now.
     pub fn new(
         meta: &ThreadMeta,
         log: Option<ThreadLog>,
@@ -87,7 +86,7 @@ impl ThreadState {
             history: History::new(),
             told: None,
             usage: ThreadTokenUsage::default(),
-            usage_unsaid: true,
+            is_usage_unsent: true,
             status: ThreadStatus::Idle,
             name: None,
             git: None,
@@ -98,7 +97,7 @@ impl ThreadState {
             cli_version: meta.cli_version.clone(),
             agent_nickname: meta.agent_nickname.clone(),
             agent_role: meta.agent_role.clone(),
-            seat: None,
+            slot: None,
             session: (meta.parent_thread_id.clone())
                 .or_else(|| meta.forked_from.clone())
                 .unwrap_or_else(|| meta.id.clone()),
@@ -111,7 +110,7 @@ impl ThreadState {
         }
     }
 
-    /// Takes over what was stored of the thread.
+    /// Restores what is stored of the thread.
     pub fn recall(&mut self, loaded: LoadedThread) {
         let LoadedThread { thread, history } = loaded;
         self.history = history.into_iter().collect();
@@ -130,7 +129,7 @@ impl ThreadState {
         self.updated_at = thread.updated_at;
     }
 
-    /// The thread's settings themselves were resolved before, from the request, the configuration and the record.
+    /// Takes over what is stored besides the settings, which were resolved before from request, configuration and record.
     fn recall_settings(&mut self, settings: &StoredSettings) {
         let Some(recalled) = StoredContext::read(settings, &self.current_context()) else { return };
         for field in &recalled.unreadable {
@@ -147,8 +146,8 @@ impl ThreadState {
         self.stored = recalled.is_complete.then_some(recalled.stored);
     }
 
-    /// What a turn changes before it is accepted.
-    pub fn standing(&self) -> RestorePoint {
+    /// Returns the state that a turn changes before it is accepted.
+    pub fn restore_point(&self) -> RestorePoint {
         let Self { settings, stored, told, git, .. } = self;
         RestorePoint {
             settings: settings.clone(),
@@ -158,18 +157,20 @@ impl ThreadState {
         }
     }
 
-    /// Goes back to what held before: nothing of the turn was written.
+    /// Restores the state of a turn that was not accepted.
     pub fn restore(&mut self, before: RestorePoint) {
-        let RestorePoint { settings, stored, told, git } = before;
-        (self.settings, self.stored, self.told, self.git) = (settings, stored, told, git);
+        self.settings = before.settings;
+        self.stored = before.stored;
+        self.told = before.told;
+        self.git = before.git;
     }
 
-    /// The thread's file; an ephemeral one has none.
+    /// Returns the path of the thread's file; `None` for an ephemeral thread.
     pub fn path(&self) -> Option<String> {
         self.log.as_ref().map(|log| log.path().to_string_lossy().into_owned())
     }
 
-    /// As clients see it, without its turns.
+    /// Returns the thread as clients see it, without its turns.
     pub fn view(&self) -> Thread {
         Thread {
             id: self.id.clone(),
@@ -213,14 +214,14 @@ impl ThreadState {
         StoredContext { settings, context: self.told.clone(), first_personality: self.tone }
     }
 
-    /// Begins the file of a new thread, with its settings: what it may do holds even if no turn ever runs.
+    /// Creates the file of a new thread with its settings: its permissions hold even if no turn ever runs.
     pub async fn create_log(&mut self, store: &Store, meta: &ThreadMeta) -> Result<(), StoreError> {
         let settings = self.unstored_settings();
         self.log = Some(store.create_with(meta.clone(), settings).await?);
         Ok(())
     }
 
-    /// Writes the settings if they are not what is on disk.
+    /// Stores the settings if they have changed.
     pub async fn store_settings(&mut self) -> Result<(), StoreError> {
         let record = self.settings_record();
         if let (Some(record), Some(log)) = (record, &mut self.log) {
@@ -229,12 +230,12 @@ impl ThreadState {
         Ok(())
     }
 
-    /// Adds to what the model sees.
+    /// Extends the model's history.
     pub fn remember(&mut self, items: impl IntoIterator<Item = ResponseItem>) {
         self.history.extend(items);
     }
 
-    /// The first message names the thread in lists. An ephemeral thread is in none.
+    /// Sets the preview to the first message. Ephemeral threads are not listed and need none.
     pub fn note_preview(&mut self, item: &ThreadItem) {
         if self.preview.is_none() && self.log.is_some() {
             self.preview = codicil_store::preview(item);

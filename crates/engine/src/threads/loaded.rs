@@ -1,4 +1,4 @@
-//! The loaded threads by their ids, and which of them are agents.
+//! The table of loaded threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,12 +6,12 @@ use codicil_protocol::ThreadId;
 
 use crate::thread::ThreadHandle;
 
-/// Threads are many and agents are few: whoever looks for agents looks at agents only.
+/// The loaded threads by id. Subagents are few among many threads, so they have an index of their own.
 #[derive(Debug, Default)]
 pub(super) struct LoadedThreads {
     threads: BTreeMap<ThreadId, ThreadHandle>,
     agents: BTreeSet<ThreadId>,
-    /// Those that are being unloaded; nobody else is given them.
+    /// Threads that are being unloaded. They are not found any more.
     leaving: BTreeMap<ThreadId, ThreadHandle>,
 }
 
@@ -25,7 +25,7 @@ impl LoadedThreads {
         self.threads.keys()
     }
 
-    /// In order, and so those who were started first come first.
+    /// In the order in which they were started.
     pub fn agents(&self) -> impl Iterator<Item = &ThreadHandle> {
         self.agents.iter().filter_map(|id| self.threads.get(id))
     }
@@ -35,7 +35,7 @@ impl LoadedThreads {
     }
 
     pub fn insert(&mut self, handle: ThreadHandle) {
-        if handle.kin().is_some() {
+        if handle.origin().is_some() {
             self.agents.insert(handle.id().clone());
         }
         self.threads.insert(handle.id().clone(), handle);
@@ -46,8 +46,8 @@ impl LoadedThreads {
         self.threads.remove(id)
     }
 
-    /// Takes one out that is about to end.
-    pub fn let_go(&mut self, id: &ThreadId) -> Option<ThreadHandle> {
+    /// Removes a thread that is about to be unloaded.
+    pub fn take_leaving(&mut self, id: &ThreadId) -> Option<ThreadHandle> {
         let handle = self.remove(id)?;
         self.leaving.insert(id.clone(), handle.clone());
         Some(handle)
@@ -57,12 +57,12 @@ impl LoadedThreads {
         self.leaving.get(id)
     }
 
-    /// It has ended.
+    /// Notes that a thread has been unloaded.
     pub fn forget(&mut self, id: &ThreadId) {
         self.leaving.remove(id);
     }
 
-    /// Takes them all.
+    /// Removes all threads.
     pub fn take(&mut self) -> Vec<ThreadHandle> {
         self.agents.clear();
         std::mem::take(&mut self.threads).into_values().collect()

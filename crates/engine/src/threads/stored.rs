@@ -1,21 +1,29 @@
-//! Threads as they are kept: read, listed, put away, named.
+//! Requests about stored threads, loaded or not: reading, listing, archiving, deleting, their names, metadata and
+//! goals.
 
 use std::time::Duration;
 
 use codicil_protocol::{
-    GitInfo, Patch, Thread, ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams,
-    ThreadStatus,
+    GitInfo, Patch, Thread, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadListParams, ThreadListResponse,
+    ThreadMetadataUpdateParams, ThreadStatus,
 };
-use codicil_store::StoreError;
-
+use codicil_store::{Record, StoreError};
 use tokio::time::timeout;
 
-use super::{IncludeTurns, ThreadRead, Threads, names::canonical, not_stored, own_session, stored_turns};
-use crate::error::ThreadError;
+use super::{IncludeTurns, ThreadRead, Threads, ids::canonical, not_stored, own_session, stored_turns};
+use crate::{
+    clock::unix_now,
+    error::{GoalError, MetadataError, ThreadError},
+    goals,
+    thread::ThreadHandle,
+};
 
-/// How long a list waits for the status of a loaded thread. One that does not answer is at work, or waits for a file
+/// Time that a list waits for the status of a loaded thread. A thread that does not answer is busy, or waits for a file
 /// that another process has locked.
 const STATUS_TIME: Duration = Duration::from_secs(1);
+
+/// The number of threads that one request deletes at most: stored files could name each other as parents.
+const MAX_DELETED: usize = 10_000;
 
 impl Threads {
     pub async fn read(&self, id: &ThreadId, turns: IncludeTurns) -> Result<ThreadRead, ThreadError> {
@@ -35,32 +43,32 @@ impl Threads {
             IncludeTurns::LeftOut => Vec::new(),
             IncludeTurns::Included => {
                 let active = live.as_ref().and_then(|live| live.active_turn.as_deref());
-                stored_turns(&self.0.world, id, active).await?
+                stored_turns(&self.0.engine, id, active).await?
             }
         };
         Ok(ThreadRead { thread, turns })
     }
 
-    /// Of an archived thread there is no more than its summary.
+    /// Returns the summary of a stored thread. The turns of an archived thread cannot be read.
     async fn stored_thread(&self, id: &ThreadId, turns: IncludeTurns) -> Result<Thread, ThreadError> {
-        let location = self.0.world.store.find(id).await.map_err(|error| match error {
+        let location = self.0.engine.store.find(id).await.map_err(|error| match error {
             StoreError::NotFound(id) => ThreadError::NotLoaded(id),
             other => other.into(),
         })?;
         if location.archived && turns == IncludeTurns::Included {
             return Err(ThreadError::CannotLocate(id.clone()));
         }
-        Ok(own_session(self.0.world.store.read_summary(id).await?))
+        Ok(own_session(self.0.engine.store.read_summary(id).await?))
     }
 
     pub async fn list(&self, params: ThreadListParams) -> Result<ThreadListResponse, ThreadError> {
-        let page = self.0.world.store.list(params.into()).await?;
+        let page = self.0.engine.store.list(params.into()).await?;
         let mut data: Vec<_> = page.threads.into_iter().map(own_session).collect();
         let loaded: Vec<_> = {
             let handles = self.lock();
             data.iter().map(|thread| handles.get(&thread.id).cloned()).collect()
         };
-        // Asked all at once, so that a page of busy threads takes as long as the busiest.
+        // Concurrently, so that a page of busy threads takes as long as the busiest.
         let statuses = futures_util::future::join_all(loaded.iter().map(async |handle| match handle {
             Some(handle) => match timeout(STATUS_TIME, handle.snapshot()).await {
                 Ok(snapshot) => snapshot.ok().map(|live| live.thread.status),
@@ -76,41 +84,41 @@ impl Threads {
         Ok(ThreadListResponse { data, next_cursor: page.next_cursor })
     }
 
-    /// Puts a thread away; a loaded one ends first.
+    /// Archives a thread. A loaded thread is unloaded first.
     pub async fn archive(&self, id: &ThreadId) -> Result<(), ThreadError> {
         let id = &canonical(id)?;
-        let location = self.0.world.store.find(id).await.map_err(not_stored)?;
+        let location = self.0.engine.store.find(id).await.map_err(not_stored)?;
         if location.archived {
             return Err(ThreadError::NotStored(id.clone()));
         }
         self.unload(id).await;
-        self.0.world.store.archive(id).await.map_err(not_stored)?;
+        self.0.engine.store.archive(id).await.map_err(not_stored)?;
         Ok(())
     }
 
     pub async fn unarchive(&self, id: &ThreadId) -> Result<Thread, ThreadError> {
         let id = &canonical(id)?;
-        let archived = self.0.world.store.find(id).await.is_ok_and(|location| location.archived);
+        let archived = self.0.engine.store.find(id).await.is_ok_and(|location| location.archived);
         if !archived {
             return Err(ThreadError::NotArchived(id.clone()));
         }
-        self.0.world.store.unarchive(id).await?;
-        Ok(own_session(self.0.world.store.read_summary(id).await?))
+        self.0.engine.store.unarchive(id).await?;
+        Ok(own_session(self.0.engine.store.read_summary(id).await?))
     }
 
     pub async fn set_name(&self, id: &ThreadId, name: &str) -> Result<String, ThreadError> {
         let id = &canonical(id)?;
         let name = name.trim();
         if name.is_empty() {
-            return Err(ThreadError::EmptyName);
+            return Err(MetadataError::EmptyName.into());
         }
         match self.get(id) {
             Ok(handle) => handle.set_name(name.to_owned()).await?,
             Err(_) => {
-                if self.0.world.store.find(id).await.map_err(not_found)?.archived {
+                if self.0.engine.store.find(id).await.map_err(not_found)?.archived {
                     return Err(ThreadError::NotFound(id.clone()));
                 }
-                self.0.world.store.set_name(id, name).await.map_err(not_found)?;
+                self.0.engine.store.set_name(id, name).await.map_err(not_found)?;
             }
         }
         Ok(name.to_owned())
@@ -118,22 +126,22 @@ impl Threads {
 
     pub async fn update_metadata(&self, params: ThreadMetadataUpdateParams) -> Result<Thread, ThreadError> {
         let id = &canonical(&params.thread_id)?;
-        let update = params.git_info.ok_or(ThreadError::EmptyGitInfo)?;
+        let update = params.git_info.ok_or(MetadataError::EmptyGitInfo)?;
         let fields = [("sha", &update.sha), ("branch", &update.branch), ("originUrl", &update.origin_url)];
         if fields.iter().all(|(_, field)| field.is_missing()) {
-            return Err(ThreadError::EmptyGitInfo);
+            return Err(MetadataError::EmptyGitInfo.into());
         }
         let is_blank = |field: &Patch<String>| matches!(field, Patch::Value(text) if text.trim().is_empty());
         if let Some((name, _)) = fields.iter().find(|(_, field)| is_blank(field)) {
-            return Err(ThreadError::EmptyGitField(name));
+            return Err(MetadataError::EmptyGitField(name).into());
         }
         let handle = self.get(id).ok();
         let before = match &handle {
             Some(handle) => match handle.snapshot().await?.thread {
-                thread if thread.ephemeral => return Err(ThreadError::EphemeralMetadata(thread.id)),
+                thread if thread.ephemeral => return Err(MetadataError::Ephemeral(thread.id).into()),
                 thread => thread,
             },
-            None => self.0.world.store.read_summary(id).await.map_err(not_found)?,
+            None => self.0.engine.store.read_summary(id).await.map_err(not_found)?,
         };
         let git = before.git_info.clone().unwrap_or_default();
         let git = GitInfo {
@@ -144,9 +152,99 @@ impl Threads {
         let git = (git != GitInfo::default()).then_some(git);
         match &handle {
             Some(handle) => handle.set_git(git.clone()).await?,
-            None => self.0.world.store.set_git(id, git.clone()).await.map_err(not_found)?,
+            None => self.0.engine.store.set_git(id, git.clone()).await.map_err(not_found)?,
         }
         Ok(own_session(Thread { git_info: git, ..before }))
+    }
+
+    /// Unloads and deletes a thread and its subagents. Returns what was deleted, subagents first.
+    pub async fn delete(&self, id: &ThreadId) -> Result<Vec<ThreadId>, ThreadError> {
+        let id = canonical(id)?;
+        if let Ok(handle) = self.get(&id)
+            && handle.snapshot().await?.thread.ephemeral
+        {
+            return Err(ThreadError::EphemeralDelete(id));
+        }
+        self.0.engine.store.find(&id).await.map_err(not_stored)?;
+        self.unload(&id).await;
+        let mut deleted = Vec::new();
+        for agent in self.stored_below(&id).await? {
+            self.unload(&agent).await;
+            // Another request may have deleted it already.
+            if self.0.engine.store.delete(&agent).await.is_ok() {
+                deleted.push(agent);
+            }
+        }
+        self.0.engine.store.delete(&id).await.map_err(not_stored)?;
+        deleted.push(id);
+        Ok(deleted)
+    }
+
+    /// Returns the stored subagents below a thread, the deepest first.
+    async fn stored_below(&self, id: &ThreadId) -> Result<Vec<ThreadId>, ThreadError> {
+        let mut found = vec![id.clone()];
+        let mut next = 0;
+        while let Some(parent) = found.get(next).cloned().filter(|_| next < MAX_DELETED) {
+            for child in self.0.engine.store.children(&parent).await? {
+                if !found.contains(&child) {
+                    found.push(child);
+                }
+            }
+            next += 1;
+        }
+        found.remove(0);
+        found.reverse();
+        Ok(found)
+    }
+
+    pub async fn goal(&self, id: &ThreadId) -> Result<Option<ThreadGoal>, ThreadError> {
+        let id = &canonical(id)?;
+        match self.loaded_for_goal(id).await? {
+            Some(handle) => handle.goal().await,
+            None => self.stored_goal(id).await,
+        }
+    }
+
+    /// Sets the goal of a thread, or changes it.
+    pub async fn set_goal(&self, change: ThreadGoalSetParams) -> Result<ThreadGoal, ThreadError> {
+        let id = &canonical(&change.thread_id)?;
+        if let Some(handle) = self.loaded_for_goal(id).await? {
+            return handle.set_goal(change).await;
+        }
+        let goal = goals::changed(id, self.stored_goal(id).await?, change, unix_now())?;
+        self.store_goal(id, Some(&goal)).await?;
+        Ok(goal)
+    }
+
+    /// Clears the goal of a thread. Returns false if there is none.
+    pub async fn clear_goal(&self, id: &ThreadId) -> Result<bool, ThreadError> {
+        let id = &canonical(id)?;
+        if let Some(handle) = self.loaded_for_goal(id).await? {
+            return handle.clear_goal().await;
+        }
+        let has_goal = self.stored_goal(id).await?.is_some();
+        if has_goal {
+            self.store_goal(id, None).await?;
+        }
+        Ok(has_goal)
+    }
+
+    /// Returns the thread if it is loaded. An ephemeral thread cannot have a goal.
+    async fn loaded_for_goal(&self, id: &ThreadId) -> Result<Option<ThreadHandle>, ThreadError> {
+        let Ok(handle) = self.get(id) else { return Ok(None) };
+        if handle.snapshot().await?.thread.ephemeral {
+            return Err(GoalError::Ephemeral(id.clone()).into());
+        }
+        Ok(Some(handle))
+    }
+
+    async fn stored_goal(&self, id: &ThreadId) -> Result<Option<ThreadGoal>, ThreadError> {
+        Ok(self.0.engine.store.read(id).await.map_err(not_found)?.goal)
+    }
+
+    async fn store_goal(&self, id: &ThreadId, goal: Option<&ThreadGoal>) -> Result<(), ThreadError> {
+        let mut log = self.0.engine.store.open_log(id).await.map_err(not_found)?;
+        Ok(log.append(&[Record::goal(goal)]).await?)
     }
 }
 

@@ -7,9 +7,9 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{TurnTools, call::TurnCancelled};
-use crate::step::{QuestionRequest, TurnReporter};
+use crate::turn_channel::{QuestionRequest, TurnReporter};
 
-pub(crate) use crate::step::QuestionKind;
+pub(crate) use crate::turn_channel::QuestionKind;
 
 /// The reply of a client, decoded.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) enum QuestionReply<T> {
 /// Sends the server requests of a turn. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct QuestionSender {
-    pub steps: TurnReporter,
+    pub reporter: TurnReporter,
     pub cancel: CancellationToken,
 }
 
@@ -70,7 +70,7 @@ impl QuestionSender {
     {
         let encode = Box::new(move |id: &RequestId| Frame::request::<M>(id, &params));
         let (reply, answer) = oneshot::channel();
-        self.steps.ask(QuestionRequest { kind, encode, time_limit, reply }).await;
+        self.reporter.ask(QuestionRequest { kind, encode, time_limit, reply }).await;
         let answer = tokio::select! {
             biased;
             () = self.cancel.cancelled() => return Err(TurnCancelled),
@@ -88,7 +88,7 @@ impl QuestionSender {
 
 impl TurnTools {
     pub(crate) fn asker(&self) -> QuestionSender {
-        QuestionSender { steps: self.steps.clone(), cancel: self.cancel.clone() }
+        QuestionSender { reporter: self.reporter.clone(), cancel: self.cancel.clone() }
     }
 
     pub(crate) async fn ask<M>(

@@ -7,7 +7,7 @@ use codicil_protocol::{Frame, TurnDiffUpdated, TurnDiffUpdatedNotification};
 use parking_lot::Mutex;
 
 use super::TurnTools;
-use crate::step::TurnEvent;
+use crate::turn_channel::TurnEvent;
 
 /// The diff of one turn. Nothing is looked at until the first patch.
 pub(super) struct DiffTracker {
@@ -71,6 +71,8 @@ impl TurnTools {
             turn_id: self.turn.clone(),
             diff,
         };
-        self.steps.one(TurnEvent::Told(Frame::notification::<TurnDiffUpdated>(&params))).await;
+        self.reporter
+            .report_one(TurnEvent::Notification(Frame::notification::<TurnDiffUpdated>(&params)))
+            .await;
     }
 }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{TurnTools, call::TurnCancelled};
-use crate::step::TurnEvent;
+use crate::turn_channel::TurnEvent;
 
 /// From here on an action is too risky.
 const TOO_RISKY: u8 = 80;
@@ -80,7 +80,9 @@ impl TurnTools {
             review: review(GuardianApprovalReviewStatus::InProgress, None),
             action: Some(action.clone()),
         };
-        self.steps.one(TurnEvent::Told(Frame::notification::<AutoApprovalReviewStarted>(&started))).await;
+        self.reporter
+            .report_one(TurnEvent::Notification(Frame::notification::<AutoApprovalReviewStarted>(&started)))
+            .await;
         let judged = tokio::select! {
             biased;
             () = self.cancel.cancelled() => None,
@@ -116,12 +118,16 @@ impl TurnTools {
             review,
             action: Some(action),
         };
-        self.steps.one(TurnEvent::Told(Frame::notification::<AutoApprovalReviewCompleted>(&completed))).await;
+        self.reporter
+            .report_one(TurnEvent::Notification(Frame::notification::<AutoApprovalReviewCompleted>(
+                &completed,
+            )))
+            .await;
     }
 
     /// The guardian's answer; `None` when there is none that could be used.
     async fn judge(&self, action: &Value) -> Option<RiskAssessment> {
-        let history = self.steps.conversation().await?;
+        let history = self.reporter.conversation().await?;
         let request = self.guardian_request(&history, action);
         let mut stream = self.provider.stream(request);
         let (mut events, mut answer) = (Vec::new(), None);
@@ -147,10 +153,10 @@ impl TurnTools {
     }
 
     fn guardian_request(&self, history: &History, action: &Value) -> ModelRequest {
-        let own = self.kit.world.catalogue().look_up(&self.settings.model);
+        let own = self.kit.engine.catalogue().look_up(&self.settings.model);
         let is_family = !own.slug.is_empty() && own.wire_api == WireApi::Responses;
         let model = if is_family { MODEL } else { &self.settings.model };
-        let reasons = self.kit.world.catalogue().look_up(model).reasons();
+        let reasons = self.kit.engine.catalogue().look_up(model).reasons();
         let task = format!(
             "The conversation so far:\n{}\n\nThe planned action:\n{action:#}",
             truncate_output(&transcript(history), TRANSCRIPT_TOKENS)

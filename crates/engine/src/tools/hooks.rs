@@ -25,13 +25,13 @@ impl TurnTools {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(TurnCancelled),
-            effect = hooks.run(event, &occasion, &self.steps) => Ok(effect),
+            effect = hooks.run(event, &occasion, &self.reporter) => Ok(effect),
         }
     }
 
     async fn load_hooks(&self) -> TurnHooks {
-        let (world, config) = (self.kit.world.clone(), self.config.clone());
-        let load = move || TurnHooks::load(world.config.home(), &config);
+        let (engine, config) = (self.kit.engine.clone(), self.config.clone());
+        let load = move || TurnHooks::load(engine.config.home(), &config);
         // Only a panic ends up in the error; then there are no hooks.
         tokio::task::spawn_blocking(load).await.unwrap_or_default()
     }

@@ -19,7 +19,7 @@ impl TurnTools {
             Ok(arguments) => arguments,
             Err(told) => return Ok(told),
         };
-        let model = self.kit.world.catalogue().look_up(&self.settings.model);
+        let model = self.kit.engine.catalogue().look_up(&self.settings.model);
         if !model.takes(&InputModality::Image) {
             return Ok(say("view_image is not allowed because you do not support image inputs"));
         }

@@ -20,11 +20,11 @@ use super::{
     network::HostQuestions,
     offer::{OfferCache, ToolOffer},
 };
-use crate::{thread::ThreadState, threads::WeakThreads, world::EngineContext};
+use crate::{engine_context::EngineContext, thread::ThreadState, threads::WeakThreads};
 
 /// The tools' side of a thread.
 pub(crate) struct ThreadTools {
-    pub world: Arc<EngineContext>,
+    pub engine: Arc<EngineContext>,
     pub thread: ThreadId,
     /// Whose terminals they are.
     pub owner: SessionOwner,
@@ -62,14 +62,14 @@ pub(crate) struct BackgroundTerminal {
 
 impl ThreadTools {
     pub fn new(
-        world: Arc<EngineContext>,
+        engine: Arc<EngineContext>,
         threads: WeakThreads,
         state: &ThreadState,
         servers: ThreadServers,
     ) -> Arc<Self> {
         let begun_by = if state.history.is_empty() { "startup" } else { "resume" };
         let kit = Self {
-            world,
+            engine,
             thread: state.id.clone(),
             owner: SessionOwner::from(state.id.to_string()),
             servers,
@@ -120,7 +120,7 @@ impl ThreadTools {
     /// The tools of an offer.
     pub fn tools(&self, offer: ToolOffer) -> ToolList {
         let offers = match self.dynamic.is_empty() && offer.is_common() {
-            true => &self.world.offers,
+            true => &self.engine.offers,
             false => &self.offers,
         };
         offers.tools(offer, &self.dynamic)
@@ -128,6 +128,6 @@ impl ThreadTools {
 
     /// Ends every command that is still running in the background.
     pub async fn end_terminals(&self) {
-        self.world.terminals.end_all(&self.owner).await;
+        self.engine.terminals.end_all(&self.owner).await;
     }
 }

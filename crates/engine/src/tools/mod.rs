@@ -53,8 +53,8 @@ use crate::{
     file_access::AccessSources,
     hooks::TurnHooks,
     settings::{TurnSettings, join},
-    step::{TurnEvent, TurnReporter},
     thread::TurnOrigin,
+    turn_channel::{TurnEvent, TurnReporter},
 };
 
 pub use command::environment_policy;
@@ -83,7 +83,7 @@ pub(crate) struct TurnTools {
     provider: Arc<dyn ModelProvider>,
     offer: Option<ToolOffer>,
     offered: OnceLock<OfferedTools>,
-    pub steps: TurnReporter,
+    pub reporter: TurnReporter,
     pub cancel: CancellationToken,
     /// Cancelled when the turn has come to its end, by itself or not.
     pub over: CancellationToken,
@@ -129,7 +129,7 @@ impl TurnTools {
         kit: Arc<ThreadTools>,
         turn: TurnId,
         terms: TurnConfig,
-        steps: TurnReporter,
+        reporter: TurnReporter,
         cancel: CancellationToken,
     ) -> Arc<Self> {
         let TurnConfig { settings, config, provider, offer, transcript, origin } = terms;
@@ -142,7 +142,7 @@ impl TurnTools {
             provider,
             offer,
             offered: OnceLock::new(),
-            steps,
+            reporter,
             cancel,
             over: CancellationToken::new(),
             me: me.clone(),
@@ -205,7 +205,7 @@ impl TurnTools {
             self.dispatch_with_hooks(&call).await
         };
         let output = done.unwrap_or_else(|TurnCancelled| say("aborted by user"));
-        self.steps.one(TurnEvent::Context(vec![call.answer(output)])).await;
+        self.reporter.report_one(TurnEvent::Context(vec![call.answer(output)])).await;
     }
 
     async fn dispatch(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
@@ -258,11 +258,11 @@ impl TurnTools {
 
     /// Items of tools that end within their call.
     async fn started(&self, item: ThreadItem) {
-        self.steps.one(TurnEvent::Started(item)).await;
+        self.reporter.report_one(TurnEvent::Started(item)).await;
     }
 
     async fn completed(&self, item: ThreadItem) {
-        self.steps.one(TurnEvent::Completed { item, context: Vec::new() }).await;
+        self.reporter.report_one(TurnEvent::Completed { item, context: Vec::new() }).await;
     }
 
     /// Ends the turn as interrupted, because a person said so.

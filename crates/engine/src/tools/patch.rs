@@ -23,7 +23,7 @@ use super::{
     call::{ToolCall, ToolInput, ToolOutput, TurnCancelled, say},
     command::exit_text,
 };
-use crate::{clock::unix_now_ms, step::TurnEvent};
+use crate::{clock::unix_now_ms, turn_channel::TurnEvent};
 
 /// The arguments of the patch tool where it is a function.
 #[derive(Deserialize)]
@@ -185,6 +185,8 @@ impl TurnTools {
             item_id: id.clone(),
             delta,
         };
-        self.steps.one(TurnEvent::Told(Frame::notification::<FileChangeOutputDelta>(&params))).await;
+        self.reporter
+            .report_one(TurnEvent::Notification(Frame::notification::<FileChangeOutputDelta>(&params)))
+            .await;
     }
 }

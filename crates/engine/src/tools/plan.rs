@@ -9,7 +9,7 @@ use super::{
     TurnTools,
     call::{ToolCall, ToolOutput, TurnCancelled, say},
 };
-use crate::step::TurnEvent;
+use crate::turn_channel::TurnEvent;
 
 #[derive(Deserialize)]
 struct PlanArguments {
@@ -52,7 +52,9 @@ impl TurnTools {
             explanation: arguments.explanation,
             plan: steps.collect(),
         };
-        self.steps.one(TurnEvent::Told(Frame::notification::<TurnPlanUpdated>(&params))).await;
+        self.reporter
+            .report_one(TurnEvent::Notification(Frame::notification::<TurnPlanUpdated>(&params)))
+            .await;
         Ok(say("Plan updated"))
     }
 }

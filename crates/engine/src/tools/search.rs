@@ -15,7 +15,7 @@ use super::{
     offer::ToolOffer,
     specs,
 };
-use crate::step::TurnEvent;
+use crate::turn_channel::TurnEvent;
 
 /// How many tools an answer names, unless the model says.
 const DEFAULT_LIMIT: u64 = 8;
@@ -56,7 +56,7 @@ impl TurnTools {
         let told: Vec<_> = best.iter().map(|tool| summary(tool)).collect();
         let found = self.kit.find(best.iter().map(|tool| key(tool)));
         let tools = self.kit.tools(ToolOffer { found, ..offer });
-        self.steps.one(TurnEvent::Offered(tools)).await;
+        self.reporter.report_one(TurnEvent::Offered(tools)).await;
         Ok(say(json!({ "tools": told }).to_string()))
     }
 }

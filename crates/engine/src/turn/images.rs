@@ -6,7 +6,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use codicil_protocol::ThreadItem;
 
 use super::TurnTask;
-use crate::step::TurnEvent;
+use crate::turn_channel::TurnEvent;
 
 impl TurnTask {
     /// Saves the images among these events and sets their paths. An image that cannot be saved is still in its item.
@@ -37,7 +37,7 @@ impl TurnTask {
     fn image_path(&self, id: &str) -> PathBuf {
         let name: String =
             id.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' }).collect();
-        let home = self.tools.kit.world.config.home().path();
+        let home = self.tools.kit.engine.config.home().path();
         home.join("generated_images").join(&self.thread[..]).join(format!("{name}.png"))
     }
 }

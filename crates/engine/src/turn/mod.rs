@@ -1,6 +1,6 @@
 //! The task of a running turn: request a response, run the tools it calls, and repeat until the model is done.
 //!
-//! The task owns nothing of its thread. It reports events on the thread's [channel](crate::step) and asks the
+//! The task owns nothing of its thread. It reports events on the thread's [channel](crate::turn_channel) and asks the
 //! thread what to do next. Every item that it starts is completed, however it ends.
 
 mod images;
@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     hooks::HookEvent,
     ids::new_item_id,
-    step::{FollowUp, NextAction, TurnEvent, TurnOutcome, TurnReporter},
     tools::{TurnCancelled, TurnTools},
+    turn_channel::{FollowUp, NextAction, TurnEvent, TurnOutcome, TurnReporter},
 };
 
 pub use shell::ShellTask;
@@ -79,7 +79,7 @@ impl TurnTask {
 
     async fn run_loop(&self) -> Result<(), TurnStop> {
         let tools = self.cancel.run_until_cancelled(self.tools.gather()).await;
-        self.reporter.one(TurnEvent::Offered(tools.ok_or(TurnStop::Interrupted)?)).await;
+        self.reporter.report_one(TurnEvent::Offered(tools.ok_or(TurnStop::Interrupted)?)).await;
         if self.run_start_hooks().await? == HookDecision::End {
             return Ok(());
         }
@@ -130,7 +130,7 @@ impl TurnTask {
                 HookEvent::UserPromptSubmit { .. } => TurnEvent::Notice(messages),
                 _ => TurnEvent::Context(messages),
             };
-            self.reporter.one(event).await;
+            self.reporter.report_one(event).await;
             if effect.block.is_some() || effect.stop.is_some() {
                 return Ok(HookDecision::End);
             }
@@ -154,8 +154,10 @@ impl TurnTask {
         let id = new_item_id();
         let fragment = HookPromptFragment { text: reason.clone(), hook_run_id: id.to_string() };
         let item = ThreadItem::HookPrompt { id, fragments: vec![fragment] };
-        self.reporter.one(TurnEvent::Started(item.clone())).await;
-        self.reporter.one(TurnEvent::Completed { item, context: vec![user_text_message(reason)] }).await;
+        self.reporter.report_one(TurnEvent::Started(item.clone())).await;
+        self.reporter
+            .report_one(TurnEvent::Completed { item, context: vec![user_text_message(reason)] })
+            .await;
         Ok(HookDecision::Continue)
     }
 }

@@ -9,7 +9,7 @@ use super::{
     TurnStop, TurnTask,
     response::{ModelResponse, ResponseReader},
 };
-use crate::{ids::new_item_id, step::TurnEvent};
+use crate::{ids::new_item_id, turn_channel::TurnEvent};
 
 /// Why a stream ended early.
 enum StreamError {
@@ -64,12 +64,14 @@ impl TurnTask {
     /// Has the model summarize the history. If the turn is cancelled meanwhile, the history stays as it was.
     pub(super) async fn compact(&self, mut request: ModelRequest) -> Result<(), TurnStop> {
         let item = new_item_id();
-        self.reporter.one(TurnEvent::Started(ThreadItem::ContextCompaction { id: item.clone() })).await;
+        self.reporter
+            .report_one(TurnEvent::Started(ThreadItem::ContextCompaction { id: item.clone() }))
+            .await;
         let mut retries = 0;
         loop {
             match self.stream_summary(request.clone()).await {
                 Ok(summary) => {
-                    self.reporter.one(TurnEvent::Compacted { item, summary }).await;
+                    self.reporter.report_one(TurnEvent::Compacted { item, summary }).await;
                     return Ok(());
                 }
                 Err(StreamError::Cancelled) => return Err(TurnStop::Interrupted),
@@ -90,7 +92,7 @@ impl TurnTask {
                 match event {
                     ModelEvent::ItemDone { item, .. } => summary.push_str(&message_text(&item)),
                     ModelEvent::Completed { usage: Some(usage), .. } => {
-                        self.reporter.one(TurnEvent::Used(usage)).await
+                        self.reporter.report_one(TurnEvent::Used(usage)).await
                     }
                     _ => {}
                 }
@@ -121,7 +123,9 @@ impl TurnTask {
             return Err(TurnStop::Failed(error.to_turn_error()));
         };
         tracing::debug!(retry = *retries, %error, "retrying the model request");
-        self.reporter.one(TurnEvent::Retrying(error.to_retry_error(*retries, policy.max_retries))).await;
+        self.reporter
+            .report_one(TurnEvent::Retrying(error.to_retry_error(*retries, policy.max_retries)))
+            .await;
         match tokio::time::timeout(delay, self.cancel.cancelled()).await {
             Ok(()) => Err(TurnStop::Interrupted),
             Err(_) => Ok(()),

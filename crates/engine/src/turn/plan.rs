@@ -6,7 +6,7 @@ use codicil_prompts::{PlanPiece, PlanSplitter};
 use codicil_protocol::{Frame, ItemId, MessagePhase, PlanDelta, PlanDeltaNotification, ThreadItem};
 
 use super::response::{ItemPlace, agent_message};
-use crate::step::TurnEvent;
+use crate::turn_channel::TurnEvent;
 
 /// A message that may hold a plan.
 pub(super) struct PlanMessage {
@@ -89,7 +89,7 @@ impl PlanMessage {
             item_id,
             delta,
         };
-        events.push(TurnEvent::Told(Frame::notification::<PlanDelta>(&params)));
+        events.push(TurnEvent::Notification(Frame::notification::<PlanDelta>(&params)));
     }
 
     fn plan_id(&self) -> ItemId {

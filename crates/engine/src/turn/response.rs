@@ -14,8 +14,8 @@ use codicil_protocol::{
 
 use super::{ResponseVisibility, plan::PlanMessage};
 use crate::{
-    step::TurnEvent,
     tools::{ToolCall, call_of},
+    turn_channel::TurnEvent,
 };
 
 /// A complete response, as far as the turn needs it.
@@ -43,9 +43,13 @@ pub(super) struct ItemPlace {
 
 impl ItemPlace {
     pub fn message_delta(&self, item_id: ItemId, delta: String) -> TurnEvent {
-        let (thread_id, turn_id) = (self.thread.clone(), self.turn.clone());
-        let params = AgentMessageDeltaNotification { thread_id, turn_id, item_id, delta };
-        TurnEvent::Told(Frame::notification::<AgentMessageDelta>(&params))
+        let params = AgentMessageDeltaNotification {
+            thread_id: self.thread.clone(),
+            turn_id: self.turn.clone(),
+            item_id,
+            delta,
+        };
+        TurnEvent::Notification(Frame::notification::<AgentMessageDelta>(&params))
     }
 }
 
@@ -103,7 +107,9 @@ impl ResponseReader {
                         item_id,
                         summary_index: index,
                     };
-                    events.push(TurnEvent::Told(Frame::notification::<ReasoningSummaryPartAdded>(&params)));
+                    events.push(TurnEvent::Notification(Frame::notification::<ReasoningSummaryPartAdded>(
+                        &params,
+                    )));
                 }
             }
             ModelEvent::ReasoningSummaryDelta { item_id, index, delta } => {
@@ -116,7 +122,9 @@ impl ResponseReader {
                         summary_index: index,
                         delta,
                     };
-                    events.push(TurnEvent::Told(Frame::notification::<ReasoningSummaryTextDelta>(&params)));
+                    events.push(TurnEvent::Notification(Frame::notification::<ReasoningSummaryTextDelta>(
+                        &params,
+                    )));
                 }
             }
             ModelEvent::ReasoningTextDelta { item_id, index, delta } => {
@@ -201,7 +209,7 @@ impl ResponseReader {
                 content_index: index,
                 delta,
             };
-            events.push(TurnEvent::Told(Frame::notification::<ReasoningTextDelta>(&params)));
+            events.push(TurnEvent::Notification(Frame::notification::<ReasoningTextDelta>(&params)));
         }
     }
 

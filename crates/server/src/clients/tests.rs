@@ -48,8 +48,8 @@ fn opting_out_is_exact() {
     let check = |opted_out: &[&str], expected: &[&str]| {
         let clients = ClientRegistry::default();
         let client = initialized(&clients, opted_out);
-        clients.tell_all(&archived());
-        clients.tell_all(&unarchived());
+        clients.notify_all(&archived());
+        clients.notify_all(&unarchived());
         assert_eq!(methods(&client), expected, "{opted_out:?}");
     };
     let both = [ThreadArchived::NAME, ThreadUnarchived::NAME];
@@ -79,8 +79,8 @@ fn nothing_but_answers_is_sent_before_initialize() {
     let clients = ClientRegistry::default();
     let client = clients.connect();
     clients.subscribe(&client, &"t".into());
-    clients.tell_all(&archived());
-    clients.tell(&"t".into(), &archived());
+    clients.notify_all(&archived());
+    clients.notify_subscribers(&"t".into(), &archived());
     assert_eq!(methods(&client), [""; 0]);
     assert!(client.session().is_none());
 }
@@ -92,12 +92,12 @@ fn only_subscribers_hear_of_a_thread() {
     clients.subscribe(&one, &"t".into());
     clients.subscribe(&one, &"t".into());
     clients.subscribe(&two, &"other".into());
-    clients.tell(&"t".into(), &archived());
+    clients.notify_subscribers(&"t".into(), &archived());
     assert_eq!((heard(&one).len(), heard(&two).len()), (1, 0), "once, and nobody else");
 
     assert!(clients.unsubscribe(one.id, &"t".into()));
     assert!(!clients.unsubscribe(one.id, &"t".into()));
-    clients.tell(&"t".into(), &archived());
+    clients.notify_subscribers(&"t".into(), &archived());
     assert_eq!(heard(&one).len(), 0);
     assert!(!clients.is_last_subscriber(one.id, &"t".into()));
     assert_eq!(clients.disconnect(two.id), ["other".into()]);
@@ -148,8 +148,8 @@ fn open_questions_are_shown_to_who_comes_later_and_withdrawn_ones_are_not() {
 fn a_notification_that_is_too_long_is_left_out_with_a_warning() {
     let clients = ClientRegistry::default();
     let (client, quiet) = (initialized(&clients, &[]), initialized(&clients, &[ConfigWarning::NAME]));
-    clients.tell_all(&Frame::written::<ThreadArchived>(vec![b' '; MAX_NOTIFICATION_BYTES + 1]));
-    clients.tell_all(&unarchived());
+    clients.notify_all(&Frame::written::<ThreadArchived>(vec![b' '; MAX_NOTIFICATION_BYTES + 1]));
+    clients.notify_all(&unarchived());
     let messages = heard(&client);
     assert_eq!(messages[0]["method"], "configWarning");
     assert_eq!(messages[0]["params"]["summary"], "a `thread/archived` notification was left out");

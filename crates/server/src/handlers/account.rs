@@ -109,11 +109,11 @@ fn follow(cx: &Cx, login: LoginAttempt) -> LoginAccountResponse {
 
 fn tell_completed(clients: &ClientRegistry, login_id: Option<String>, ended: Result<(), String>) {
     let params = AccountLoginCompletedNotification { login_id, success: ended.is_ok(), error: ended.err() };
-    clients.tell_all(&Frame::notification::<AccountLoginCompleted>(&params));
+    clients.notify_all(&Frame::notification::<AccountLoginCompleted>(&params));
 }
 
 fn tell_updated(clients: &ClientRegistry, now: Option<&SignedIn>) {
-    clients.tell_all(&Frame::notification::<AccountUpdated>(&SignedIn::updated(now)));
+    clients.notify_all(&Frame::notification::<AccountUpdated>(&SignedIn::updated(now)));
 }
 
 /// The client that gave tokens, asked for others.

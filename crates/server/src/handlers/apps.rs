@@ -11,7 +11,7 @@ use crate::{cx::Cx, error::RpcError};
 
 /// Answers when both sources have been asked; everybody hears of each as it comes.
 pub async fn list(cx: Cx, params: AppsListParams) -> Result<AppsListResponse, RpcError> {
-    let apps = &cx.threads().world().extensions.apps;
+    let apps = &cx.threads().engine().extensions.apps;
     let config = match &params.thread_id {
         Some(thread) => Some(cx.threads().get(thread)?.snapshot().await?.config),
         None => apps.global_config().await.map(Into::into),

@@ -20,7 +20,7 @@ pub async fn exec(cx: Cx, params: CommandExecParams) -> Result<CommandExecRespon
     let request = ExecRequest::try_from(params)?;
     let place = cx.client.commands.enter(&request)?;
     let sink = OutputSink::new(&request, &cx.client);
-    let world = cx.threads().world().clone();
+    let world = cx.threads().engine().clone();
     let ready =
         blocking(move || Ok(commands::ready(request, &world.config, &world.server_places, &world.cwd)?))
             .await?;

@@ -22,7 +22,7 @@ pub async fn batch_write(cx: Cx, params: ConfigBatchWriteParams) -> Result<Confi
     let (config, reloads) = (cx.config().clone(), params.reload_user_config == Some(true));
     let written = blocking(move || config.batch_write(&params).map_err(RpcError::from)).await?;
     if reloads {
-        cx.threads().world().reload_config();
+        cx.threads().engine().reload_config();
     }
     Ok(written)
 }

@@ -20,7 +20,7 @@ pub async fn list(cx: Cx, params: HooksListParams) -> Result<HooksListResponse, 
     } else if cwds.is_empty() {
         cwds.push(cx.cwd().to_owned());
     }
-    let world = cx.threads().world().clone();
+    let world = cx.threads().engine().clone();
     blocking(move || {
         let entry = |cwd: PathBuf| {
             let config = world.config.load(&ConfigQuery::at(&cwd)).map_err(RpcError::from)?;

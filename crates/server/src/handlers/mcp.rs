@@ -29,7 +29,7 @@ pub async fn oauth_login(
         LoginError::UnknownServer(_) | LoginError::NotHttp => RpcError::invalid_request(error),
         LoginError::Failed { .. } => RpcError::internal(error),
     })?;
-    let (audience, name) = (cx.threads().world().audience.clone(), params.name);
+    let (audience, name) = (cx.threads().engine().clients.clone(), params.name);
     cx.background().spawn(async move {
         let outcome = login.completion.await;
         let completed = McpServerOauthLoginCompletedNotification {
@@ -51,12 +51,12 @@ pub async fn reload(cx: Cx, _params: NoParams) -> Result<McpServerRefreshRespons
 }
 
 fn pool(cx: &Cx) -> &ServerPool {
-    &cx.threads().world().mcp
+    &cx.threads().engine().mcp
 }
 
 /// The servers that are configured where the server works.
 async fn table(cx: &Cx) -> Result<ServerTable, RpcError> {
-    let (world, query) = (cx.threads().world().clone(), ConfigQuery::at(cx.cwd()));
+    let (world, query) = (cx.threads().engine().clone(), ConfigQuery::at(cx.cwd()));
     let read = move || {
         let config = world.config.load(&query);
         let config =

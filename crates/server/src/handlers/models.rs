@@ -22,7 +22,7 @@ pub async fn list(cx: Cx, params: ModelListParams) -> Result<ModelListResponse, 
             .map_or_else(|_| WireApi::default(), |config| dialect(&config)))
     })
     .await?;
-    let mut models = cx.threads().world().catalogue().list(wire_api);
+    let mut models = cx.threads().engine().catalogue().list(wire_api);
     if !params.include_hidden.unwrap_or(false) {
         models.retain(|model| !model.hidden);
     }

@@ -73,7 +73,7 @@ async fn no_remote(extensions: &Extensions, signed_out: RemoteError) -> RpcError
 }
 
 fn extensions(cx: &Cx) -> Extensions {
-    cx.threads().world().extensions.clone()
+    cx.threads().engine().extensions.clone()
 }
 
 impl From<PluginError> for RpcError {

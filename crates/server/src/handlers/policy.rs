@@ -17,7 +17,7 @@ pub async fn permission_profile_list(
             cursor.parse().map_err(|_| RpcError::invalid_request(format_args!("invalid cursor: {cursor}")))?
         }
     };
-    let world = cx.threads().world().clone();
+    let world = cx.threads().engine().clone();
     let cwd = params.cwd.map_or_else(|| world.cwd.clone(), |cwd| world.cwd.join(cwd));
     let query = ConfigQuery { cwd: Some(cwd), ..ConfigQuery::default() };
     let loading = tokio::task::spawn_blocking(move || world.load_config(&query));

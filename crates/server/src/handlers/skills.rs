@@ -22,7 +22,7 @@ pub async fn config_write(
 }
 
 fn skills(cx: &Cx) -> Skills {
-    cx.threads().world().extensions.skills.clone()
+    cx.threads().engine().extensions.skills.clone()
 }
 
 impl From<SkillsError> for RpcError {

@@ -9,7 +9,7 @@ use super::{
     target::AgentTarget,
 };
 use crate::{
-    kin::{self, SubagentOrigin},
+    subagent::{self, SubagentOrigin},
     thread::ThreadHandle,
 };
 
@@ -29,7 +29,7 @@ impl TurnTools {
         let (note, id) = (self.note(call, CollabAgentTool::CloseAgent), target.id().clone());
         self.note_started(&note, vec![id.clone()]).await;
         let (AgentTarget::Live(handle), Ok(threads)) = (target, self.threads()) else {
-            self.note_failed(&note, vec![(id.clone(), kin::state(CollabAgentStatus::NotFound))]).await;
+            self.note_failed(&note, vec![(id.clone(), subagent::state(CollabAgentStatus::NotFound))]).await;
             return Ok(say(AgentError::NotFound(id.to_string()).to_string()));
         };
         let before = handle.state();
@@ -60,7 +60,7 @@ impl TurnTools {
                 Ok(say(output.to_string()))
             }
             Err(error) => {
-                self.note_failed(&note, vec![(id, kin::state(CollabAgentStatus::NotFound))]).await;
+                self.note_failed(&note, vec![(id, subagent::state(CollabAgentStatus::NotFound))]).await;
                 Ok(say(error.to_string()))
             }
         }
@@ -78,15 +78,15 @@ impl TurnTools {
         let stored = threads.stored_agent(&self.kit.thread, id).await.map_err(AgentError::Reopen)?;
         let agents = AgentSettings::of(&self.config);
         let names: Vec<_> = stored.thread.meta.agent_nickname.iter().cloned().collect();
-        let seat = threads.seat(&self.kit.thread, agents.max_threads, &names);
-        let seat = seat.ok_or(AgentError::Full(agents.max_threads))?;
+        let slot = threads.take_slot(&self.kit.thread, agents.max_threads, &names);
+        let slot = slot.ok_or(AgentError::Full(agents.max_threads))?;
         let mut settings = self.agent_settings();
         settings.cwd = stored.thread.meta.cwd.clone().into();
         // A role that was taken out of the configuration meanwhile changes nothing any more.
-        let role = SubagentOrigin::of(&stored.thread.meta.source).and_then(|kin| kin.role);
+        let role = SubagentOrigin::of(&stored.thread.meta.source).and_then(|origin| origin.role);
         let role = role.and_then(|role| agents.role(&role));
         let config = self.role_effect(role).await?.config;
-        let opened = threads.reopen_agent(&self.kit.thread, stored, seat, settings, config).await;
+        let opened = threads.reopen_agent(&self.kit.thread, stored, slot, settings, config).await;
         opened.map_err(AgentError::Reopen)
     }
 }

@@ -29,18 +29,18 @@ impl TurnTools {
 }
 
 fn is_below(agent: &ThreadHandle, prefix: &str) -> bool {
-    let path = agent.kin().and_then(|kin| kin.path.as_deref()).unwrap_or_default();
+    let path = agent.origin().and_then(|origin| origin.path.as_deref()).unwrap_or_default();
     prefix.is_empty()
         || path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn entry(agent: &ThreadHandle) -> Value {
-    let kin = agent.kin();
+    let origin = agent.origin();
     json!({
         "agent_id": agent.id(),
-        "agent_name": kin.and_then(|kin| kin.path.as_deref()),
-        "nickname": kin.and_then(|kin| kin.nickname.as_deref()),
-        "agent_type": kin.and_then(|kin| kin.role.as_deref()),
+        "agent_name": origin.and_then(|origin| origin.path.as_deref()),
+        "nickname": origin.and_then(|origin| origin.nickname.as_deref()),
+        "agent_type": origin.and_then(|origin| origin.role.as_deref()),
         "agent_status": told(&agent.state()),
     })
 }

@@ -24,7 +24,7 @@ mod target;
 mod wait;
 
 use crate::{
-    kin::{ROOT_PATH, SubagentOrigin},
+    subagent::{ROOT_PATH, SubagentOrigin},
     thread::ThreadState,
     threads::{Threads, WeakThreads},
 };
@@ -42,7 +42,7 @@ use error::AgentError;
 pub(crate) struct SubagentContext {
     pub threads: WeakThreads,
     /// Set when the thread is itself an agent of another one.
-    kin: Option<SubagentOrigin>,
+    origin: Option<SubagentOrigin>,
     base_instructions: Option<String>,
     developer_instructions: Option<String>,
     ephemeral: bool,
@@ -52,7 +52,7 @@ impl SubagentContext {
     pub fn of(threads: WeakThreads, state: &ThreadState) -> Self {
         Self {
             threads,
-            kin: SubagentOrigin::of(&state.source),
+            origin: SubagentOrigin::of(&state.source),
             base_instructions: state.base_instructions.clone(),
             developer_instructions: state.developer_instructions.clone(),
             ephemeral: state.log.is_none(),
@@ -61,11 +61,11 @@ impl SubagentContext {
 
     /// How many agents are above and including this one.
     fn depth(&self) -> u32 {
-        self.kin.as_ref().map_or(0, |kin| kin.depth)
+        self.origin.as_ref().map_or(0, |origin| origin.depth)
     }
 
     fn path(&self) -> &str {
-        self.kin.as_ref().and_then(|kin| kin.path.as_deref()).unwrap_or(ROOT_PATH)
+        self.origin.as_ref().and_then(|origin| origin.path.as_deref()).unwrap_or(ROOT_PATH)
     }
 }
 

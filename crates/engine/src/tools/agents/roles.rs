@@ -127,8 +127,8 @@ impl TurnTools {
             let (config, settings) = (self.config.clone(), ConfigSettings::default());
             return Ok(RoleEffect { config, settings, instructions: built_in });
         };
-        let (world, base) = (self.kit.world.clone(), self.config.clone());
-        let loading = tokio::task::spawn_blocking(move || world.config.with_file(&base, &file));
+        let (engine, base) = (self.kit.engine.clone(), self.config.clone());
+        let loading = tokio::task::spawn_blocking(move || engine.config.with_file(&base, &file));
         // Only a panic ends up in the outer error.
         let (config, settings) = loading.await.map_err(|_| AgentError::Ending)??;
         let instructions = settings.developer_instructions.clone().or(built_in);

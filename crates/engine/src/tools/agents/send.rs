@@ -12,9 +12,9 @@ use super::{
     target::AgentTarget,
 };
 use crate::{
-    error::ThreadError,
-    kin,
+    error::{ThreadError, TurnInputError},
     permissions::{InheritedPermissions, StoredPermissions},
+    subagent,
     thread::ThreadHandle,
 };
 
@@ -75,7 +75,7 @@ impl TurnTools {
         };
         let state = match &target {
             AgentTarget::Live(handle) => handle.state(),
-            AgentTarget::Gone(_) => kin::state(CollabAgentStatus::NotFound),
+            AgentTarget::Gone(_) => subagent::state(CollabAgentStatus::NotFound),
         };
         match sent {
             Ok(submission) => {
@@ -103,7 +103,7 @@ impl TurnTools {
         };
         if interrupt {
             match handle.interrupt().await {
-                Ok(_) | Err(ThreadError::NothingToInterrupt) => {}
+                Ok(_) | Err(ThreadError::TurnInput(TurnInputError::NothingToInterrupt)) => {}
                 Err(error) => return Err(AgentError::Send(error)),
             }
         }

@@ -14,8 +14,8 @@ use super::{
     say,
 };
 use crate::{
-    kin::{SubagentOrigin, SubagentSlot},
     settings::TurnSettings,
+    subagent::{SubagentOrigin, SubagentSlot},
     thread::{InheritedHistory, ThreadHandle},
     threads::{NewAgent, Threads},
 };
@@ -79,7 +79,7 @@ impl TurnTools {
     }
 
     fn show_model(&self, note: &mut AgentCallItem, settings: &TurnSettings) {
-        let info = self.kit.world.catalogue().look_up(&settings.model);
+        let info = self.kit.engine.catalogue().look_up(&settings.model);
         note.model = Some(settings.model.clone());
         note.effort = settings.effort.clone().or_else(|| info.default_effort.clone());
     }
@@ -98,12 +98,12 @@ impl TurnTools {
         let settings = self.settings_for(wish, &effect)?;
         let inherited = self.inherited(wish, &effect).await?;
         let names = role.map(|role| role.nicknames.as_slice()).unwrap_or_default();
-        let seat = threads.seat(&self.kit.thread, agents.max_threads, names);
-        let seat = seat.ok_or(AgentError::Full(agents.max_threads))?;
+        let slot = threads.take_slot(&self.kit.thread, agents.max_threads, names);
+        let slot = slot.ok_or(AgentError::Full(agents.max_threads))?;
         let family = &self.kit.family;
         let new = NewAgent {
-            kin: self.kin_of(&seat, role, path),
-            seat,
+            origin: self.origin_of(&slot, role, path),
+            slot,
             settings: settings.clone(),
             config: effect.config,
             base_instructions: family.base_instructions.clone(),
@@ -119,12 +119,17 @@ impl TurnTools {
         Ok((handle, settings))
     }
 
-    fn kin_of(&self, seat: &SubagentSlot, role: Option<&AgentRole>, path: Option<String>) -> SubagentOrigin {
+    fn origin_of(
+        &self,
+        slot: &SubagentSlot,
+        role: Option<&AgentRole>,
+        path: Option<String>,
+    ) -> SubagentOrigin {
         SubagentOrigin {
             parent: self.kit.thread.clone(),
             depth: self.kit.family.depth() + 1,
             path,
-            nickname: Some(seat.nickname().to_owned()),
+            nickname: Some(slot.nickname().to_owned()),
             role: role.map(|role| role.name.clone()),
         }
     }
@@ -166,7 +171,7 @@ impl TurnTools {
         if wish.fork_context != Some(true) {
             return Ok(None);
         }
-        let mut inherited = self.steps.inherited_history().await.ok_or(AgentError::Ending)?;
+        let mut inherited = self.reporter.inherited_history().await.ok_or(AgentError::Ending)?;
         let words = [Some(FORKED.to_owned()), effect.instructions.clone()];
         inherited.history.push(developer_message(words.into_iter().flatten()));
         Ok(Some(inherited))
@@ -183,7 +188,8 @@ impl TurnTools {
             return Err(AgentError::BadTaskName(name.to_owned()));
         }
         let path = format!("{}/{name}", self.kit.family.path());
-        let has_path = |agent: &ThreadHandle| agent.kin().is_some_and(|kin| kin.path.as_ref() == Some(&path));
+        let has_path =
+            |agent: &ThreadHandle| agent.origin().is_some_and(|origin| origin.path.as_ref() == Some(&path));
         match threads.agents_below(&self.kit.thread).iter().any(has_path) {
             true => Err(AgentError::TaskNameTaken(path)),
             false => Ok(Some(path)),
@@ -192,9 +198,9 @@ impl TurnTools {
 
     /// How the model may address the agent from now on.
     fn introduction(&self, handle: &ThreadHandle) -> Value {
-        let kin = handle.kin();
-        let nickname = kin.and_then(|kin| kin.nickname.as_deref());
-        match kin.and_then(|kin| kin.path.as_deref()) {
+        let origin = handle.origin();
+        let nickname = origin.and_then(|origin| origin.nickname.as_deref());
+        match origin.and_then(|origin| origin.path.as_deref()) {
             Some(path) => json!({ "agent_id": handle.id(), "task_name": path, "nickname": nickname }),
             None => json!({ "agent_id": handle.id(), "nickname": nickname }),
         }

@@ -4,7 +4,7 @@ use codicil_protocol::ThreadId;
 use uuid::Uuid;
 
 use super::{TurnTools, error::AgentError};
-use crate::{kin::SubagentOrigin, thread::ThreadHandle, threads::Threads};
+use crate::{subagent::SubagentOrigin, thread::ThreadHandle, threads::Threads};
 
 /// An agent that was named.
 pub(super) enum AgentTarget {
@@ -31,10 +31,10 @@ impl TurnTools {
             false => format!("{}/{name}", self.kit.family.path()),
         };
         let is_meant = |handle: &ThreadHandle| {
-            let is_named = |kin: &SubagentOrigin| {
-                kin.nickname.as_deref() == Some(name) || kin.path.as_deref() == Some(path.as_str())
+            let is_named = |origin: &SubagentOrigin| {
+                origin.nickname.as_deref() == Some(name) || origin.path.as_deref() == Some(path.as_str())
             };
-            &handle.id()[..] == name || handle.kin().is_some_and(is_named)
+            &handle.id()[..] == name || handle.origin().is_some_and(is_named)
         };
         match threads.agents_below(&self.kit.thread).into_iter().find(is_meant) {
             Some(handle) => Ok(AgentTarget::Live(handle)),

@@ -15,7 +15,7 @@ use super::{
     say,
     target::AgentTarget,
 };
-use crate::{kin, tools::call::number};
+use crate::{subagent, tools::call::number};
 
 /// Without a word about it.
 const DEFAULT_TIME: Duration = Duration::from_secs(30);
@@ -77,7 +77,7 @@ impl TurnTools {
             match target {
                 target if !seen.insert(target.id().clone()) => {}
                 AgentTarget::Live(handle) => watches.push((handle.id().clone(), handle.progress())),
-                AgentTarget::Gone(id) => lost.push((id, kin::state(CollabAgentStatus::NotFound))),
+                AgentTarget::Gone(id) => lost.push((id, subagent::state(CollabAgentStatus::NotFound))),
             }
         }
         if seen.is_empty() { Err(AgentError::NoTargets) } else { Ok((lost, watches)) }
@@ -87,15 +87,15 @@ impl TurnTools {
 /// The agents that are done by now.
 fn done_now(watches: &mut [AgentWatch]) -> AgentStates {
     let states = watches.iter_mut().map(|(id, watch)| (id.clone(), current(watch)));
-    states.filter(|(_, state)| kin::is_final(&state.status)).collect()
+    states.filter(|(_, state)| subagent::is_final(&state.status)).collect()
 }
 
 /// How far an agent is. One that ended without being done was shut down.
 fn current(watch: &mut watch::Receiver<CollabAgentState>) -> CollabAgentState {
     let is_over = watch.has_changed().is_err();
     let state = watch.borrow_and_update().clone();
-    match is_over && !kin::is_final(&state.status) {
-        true => kin::state(CollabAgentStatus::Shutdown),
+    match is_over && !subagent::is_final(&state.status) {
+        true => subagent::state(CollabAgentStatus::Shutdown),
         false => state,
     }
 }
@@ -142,7 +142,7 @@ mod tests {
     type Sender = watch::Sender<CollabAgentState>;
 
     fn agent(id: &str) -> (Sender, AgentWatch) {
-        let (sender, watch) = watch::channel(kin::state(CollabAgentStatus::Running));
+        let (sender, watch) = watch::channel(subagent::state(CollabAgentStatus::Running));
         (sender, (ThreadId::from(id), watch))
     }
 
@@ -167,9 +167,9 @@ mod tests {
         let waiting = first_done(&mut watches, MAX_TIME);
         let working = async {
             tokio::time::sleep(Duration::from_secs(60)).await;
-            a.send_replace(kin::state(CollabAgentStatus::Interrupted));
+            a.send_replace(subagent::state(CollabAgentStatus::Interrupted));
             tokio::time::sleep(Duration::from_secs(60)).await;
-            b.send_replace(kin::state_with(CollabAgentStatus::Completed, "done"));
+            b.send_replace(subagent::state_with(CollabAgentStatus::Completed, "done"));
         };
         let (done, ()) = tokio::join!(waiting, working);
         assert_eq!(names(&done), [("b", CollabAgentStatus::Completed)]);
@@ -187,7 +187,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_agent_that_ends_while_it_is_waited_for_was_shut_down() {
         let ((a, first), (b, second)) = (agent("a"), agent("b"));
-        b.send_replace(kin::state(CollabAgentStatus::Completed));
+        b.send_replace(subagent::state(CollabAgentStatus::Completed));
         drop(b);
         assert_eq!(names(&done_now(&mut [second])), [("b", CollabAgentStatus::Completed)]);
         let mut watches = [first];

@@ -85,7 +85,7 @@ impl TurnTools {
         DecisionInputs {
             approval: self.settings.approval_policy.clone(),
             sandbox: self.settings.sandbox.clone(),
-            rules: self.kit.world.config.home().rules_dir(),
+            rules: self.kit.engine.config.home().rules_dir(),
             grants: self.kit.grants().clone(),
         }
     }
@@ -192,7 +192,7 @@ impl TurnTools {
 
     /// Writes a rule that somebody agreed to. The command runs even if that fails: it was agreed to as well.
     async fn amend_rules(&self, words: Vec<String>) {
-        let rules = self.kit.world.config.home().rules_dir();
+        let rules = self.kit.engine.config.home().rules_dir();
         let appended = tokio::task::spawn_blocking(move || append_rule(&rules, &words)).await;
         match appended {
             Ok(Ok(_)) => {}

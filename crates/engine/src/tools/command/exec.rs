@@ -15,8 +15,8 @@ use super::{
     text::{TerminalState, plain, session_text},
 };
 use crate::{
-    step::TurnEvent,
     tools::call::{ToolCall, ToolOutput, TurnCancelled, number, say},
+    turn_channel::TurnEvent,
 };
 
 /// How long a call waits for its command, unless the model says.
@@ -124,7 +124,7 @@ impl TurnTools {
     ) -> Vec<String> {
         let shell = match shell {
             Some(path) => UserShell::at(path),
-            None => self.kit.world.shell().await,
+            None => self.kit.engine.shell().await,
         };
         shell.argv(line, self::login(&self.config, login))
     }
@@ -152,8 +152,9 @@ impl TurnTools {
             process_id: session.to_string(),
             stdin: arguments.chars.clone(),
         };
-        let told = TurnEvent::Told(Frame::notification::<CommandExecutionTerminalInteraction>(&params));
-        self.steps.one(told).await;
+        let told =
+            TurnEvent::Notification(Frame::notification::<CommandExecutionTerminalInteraction>(&params));
+        self.reporter.report_one(told).await;
         let time = match arguments.chars.is_empty() {
             true => {
                 let longest = self.config.settings.background_terminal_max_timeout;
@@ -162,7 +163,7 @@ impl TurnTools {
             }
             false => wait(arguments.yield_time_ms, TYPING_YIELD, LONGEST_YIELD),
         };
-        let typed = self.kit.world.terminals.write(&self.kit.owner, session, arguments.chars, time);
+        let typed = self.kit.engine.terminals.write(&self.kit.owner, session, arguments.chars, time);
         let report = tokio::select! {
             biased;
             () = self.cancel.cancelled() => return Err(TurnCancelled),

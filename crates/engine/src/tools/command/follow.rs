@@ -15,12 +15,12 @@ use super::{
     clock::ClockPauses,
 };
 use crate::{
-    step::TurnReporter,
     tools::{
         call::TurnCancelled,
         kit::{BackgroundTerminal, ThreadTools},
         network::CommandNetwork,
     },
+    turn_channel::TurnReporter,
 };
 
 /// What is told of a command that somebody other than itself ended.
@@ -34,7 +34,7 @@ pub(super) struct RunningCommand {
     pub session: SessionId,
     events: mpsc::Receiver<SessionEvent>,
     screen: CommandScreen,
-    steps: TurnReporter,
+    reporter: TurnReporter,
     began: Instant,
     leash: KillOnDrop,
     network: Option<CommandNetwork>,
@@ -55,7 +55,7 @@ impl Drop for KillOnDrop {
         let (true, Ok(runtime)) = (self.is_held, Handle::try_current()) else { return };
         let (kit, session) = (self.kit.clone(), self.session);
         // Ends with the command, which is killed at once.
-        runtime.spawn(async move { kit.world.terminals.end(&kit.owner, session).await });
+        runtime.spawn(async move { kit.engine.terminals.end(&kit.owner, session).await });
     }
 }
 
@@ -85,7 +85,7 @@ impl RunningCommand {
             session,
             events,
             screen: CommandScreen::new(tools.kit.thread.clone(), tools.turn.clone(), item.id.clone()),
-            steps: tools.steps.clone(),
+            reporter: tools.reporter.clone(),
             began: Instant::now(),
             leash: KillOnDrop { kit: tools.kit.clone(), session, is_held: true },
             network,
@@ -99,12 +99,12 @@ impl RunningCommand {
             match event {
                 SessionEvent::Output { chunk, .. } => {
                     let shown = self.screen.show(&chunk.bytes);
-                    self.steps.report(shown.into_iter().collect()).await;
+                    self.reporter.report(shown.into_iter().collect()).await;
                 }
                 SessionEvent::Ended { exit, ending, ran, .. } => {
                     self.leash.is_held = false;
                     let shown = self.screen.flush();
-                    self.steps.report(shown.into_iter().collect()).await;
+                    self.reporter.report(shown.into_iter().collect()).await;
                     return TerminalEnd { exit, ending, ran };
                 }
             }
@@ -165,7 +165,7 @@ impl TurnTools {
         let impatience = running.clock(wanted.patience);
         let time_up = running.clock(wanted.timeout);
         tokio::pin!(impatience, time_up);
-        let (terminals, owner, session) = (&self.kit.world.terminals, &self.kit.owner, running.session);
+        let (terminals, owner, session) = (&self.kit.engine.terminals, &self.kit.owner, running.session);
         let over = tokio::select! {
             biased;
             () = self.cancel.cancelled() => None,
@@ -226,7 +226,7 @@ impl TurnTools {
         // Ends with the session, which ends with the thread.
         tokio::spawn(async move {
             let end = running.watch().await;
-            running.steps.background_command_ended(session, item.ended(running.over(&end))).await;
+            running.reporter.background_command_ended(session, item.ended(running.over(&end))).await;
         });
         CommandOutcome::Running { session, report }
     }

@@ -29,7 +29,7 @@ impl TurnTools {
         is_started: bool,
     ) -> Result<RunningCommand, String> {
         let (sender, events) = mpsc::channel(EVENTS);
-        let terminals = &self.kit.world.terminals;
+        let terminals = &self.kit.engine.terminals;
         let session = item.process.unwrap_or_else(|| terminals.reserve());
         let opened = match self.spec(wanted, sandboxed).await {
             Ok((spec, network)) => {
@@ -70,7 +70,7 @@ impl TurnTools {
         match CommandNetwork::open(door, gate, terms.methods) {
             Ok(network) => Ok(network),
             Err(error) => {
-                self.kit.world.terminals.end(&self.kit.owner, session).await;
+                self.kit.engine.terminals.end(&self.kit.owner, session).await;
                 Err(format!("the proxy of the command could not be opened: {error}"))
             }
         }
@@ -83,7 +83,7 @@ impl TurnTools {
 
     /// The session of a command that is told before it may run.
     pub(super) fn reserve(&self, wanted: &RequestedCommand) -> Option<SessionId> {
-        self.typed_into(wanted, self.kit.world.terminals.reserve())
+        self.typed_into(wanted, self.kit.engine.terminals.reserve())
     }
 
     async fn spec(
@@ -114,8 +114,8 @@ impl TurnTools {
     /// Confines a command by the thread's settings. The directory that the model names for it has no part in this.
     async fn confine(&self, wanted: &RequestedCommand) -> Result<ConfinedProcess, String> {
         let sources = self.access_sources(self.access(wanted));
-        let (config, world) = (self.config.clone(), self.kit.world.clone());
-        let confine = move || confine::confine(&sources.request(), &config, &world.config);
+        let (config, engine) = (self.config.clone(), self.kit.engine.clone());
+        let confine = move || confine::confine(&sources.request(), &config, &engine.config);
         match tokio::task::spawn_blocking(confine).await {
             Ok(confined) => confined.map_err(|error| error.to_string()),
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),

@@ -36,7 +36,7 @@ use super::{
     TurnTools,
     call::{ToolCall, ToolOutput, TurnCancelled, say},
 };
-use crate::step::TurnEvent;
+use crate::turn_channel::TurnEvent;
 use approval::{AskedReviewer, CommandVerdict};
 use follow::{FollowOutcome, RunningCommand};
 
@@ -177,12 +177,12 @@ impl TurnTools {
     }
 
     async fn say_started(&self, item: &CommandItem) {
-        self.steps.one(TurnEvent::Started(item.started())).await;
+        self.reporter.report_one(TurnEvent::Started(item.started())).await;
     }
 
     async fn say_ended(&self, item: &CommandItem, end: CommandEnd) {
         let step = TurnEvent::Completed { item: item.ended(end), context: Vec::new() };
-        self.steps.one(step).await;
+        self.reporter.report_one(step).await;
         self.refresh_diff().await;
     }
 

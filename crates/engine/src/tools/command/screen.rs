@@ -5,7 +5,7 @@ use codicil_protocol::{
     CommandExecutionOutputDelta, CommandExecutionOutputDeltaNotification, Frame, ItemId, ThreadId, TurnId,
 };
 
-use crate::step::TurnEvent;
+use crate::turn_channel::TurnEvent;
 
 /// How much of a command's output its item keeps; what is in the middle goes first.
 const KEPT_BYTES: usize = 1 << 20;
@@ -56,7 +56,7 @@ impl CommandScreen {
             item_id: self.item.clone(),
             delta,
         };
-        Some(TurnEvent::Told(Frame::notification::<CommandExecutionOutputDelta>(&params)))
+        Some(TurnEvent::Notification(Frame::notification::<CommandExecutionOutputDelta>(&params)))
     }
 
     /// What the item keeps; `None` when nothing was written.

@@ -96,7 +96,7 @@ impl TurnTools {
             expected_version: None,
             reload_user_config: None,
         };
-        let config = self.kit.world.config.clone();
+        let config = self.kit.engine.config.clone();
         match tokio::task::spawn_blocking(move || config.batch_write(&params)).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::error!("an approval could not be kept: {error}"),

@@ -18,7 +18,7 @@ use super::{
     TurnTools,
     call::{ToolCall, ToolOutput, TurnCancelled, say},
 };
-use crate::{clock::millis, step::TurnEvent};
+use crate::{clock::millis, turn_channel::TurnEvent};
 
 /// Progress reports that may wait; a tool that reports faster loses the rest.
 const PROGRESS: usize = 64;
@@ -141,7 +141,9 @@ impl TurnTools {
             item_id: call.item_id(),
             message,
         };
-        self.steps.one(TurnEvent::Told(Frame::notification::<McpToolCallProgress>(&params))).await;
+        self.reporter
+            .report_one(TurnEvent::Notification(Frame::notification::<McpToolCallProgress>(&params)))
+            .await;
     }
 }
 

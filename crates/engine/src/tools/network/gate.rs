@@ -103,7 +103,7 @@ impl CommandGate {
 
     /// What policies, rules and earlier answers say. The rules are on disk, and may have changed.
     async fn look_up(&self, to: &NetworkDestination) -> NetworkDecision {
-        let rules = self.kit.world.config.home().rules_dir();
+        let rules = self.kit.engine.config.home().rules_dir();
         let (approval, domains, is_open) = (self.approval.clone(), self.domains.clone(), self.is_open);
         let (grants, to) = (self.kit.grants().clone(), to.clone());
         let decide = move || {

@@ -180,7 +180,7 @@ impl CommandGate {
     /// Writes a rule that somebody laid down. If that fails, it holds for the thread at least.
     async fn keep(&self, rule: Option<NetworkRule>) {
         let Some(rule) = rule else { return };
-        let rules = self.kit.world.config.home().rules_dir();
+        let rules = self.kit.engine.config.home().rules_dir();
         let kept = tokio::task::spawn_blocking(move || append_network_rule(&rules, &rule)).await;
         match kept {
             Ok(Ok(_)) => {}

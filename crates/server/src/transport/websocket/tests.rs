@@ -42,7 +42,7 @@ async fn a_slow_reader_is_disconnected_and_its_neighbour_hears_everything() {
 
     let enough = MAX_WAITING_BYTES / (1 << 20) + 2;
     for _ in 0..enough {
-        server.shared.clients.tell_all(&large);
+        server.shared.clients.notify_all(&large);
         assert_eq!(fast.next().await.unwrap().unwrap().len(), large.bytes().len());
     }
 

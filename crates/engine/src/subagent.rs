@@ -1,4 +1,4 @@
-//! Agents of agents: which thread started which, how far each has come, and how many there may be.
+//! Subagents: which thread started them, their state, and the slots that limit their number.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,23 +9,23 @@ use codicil_protocol::{
 use parking_lot::{Mutex, MutexGuard};
 use uuid::Uuid;
 
-/// The path of a thread that a person started; the paths of its agents begin with it.
+/// The path of a thread that is not a subagent; the paths of its subagents begin with it.
 pub(crate) const ROOT_PATH: &str = "/root";
 
-/// The place of a thread that the agent of another thread started.
+/// Where a subagent's thread comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SubagentOrigin {
     pub parent: ThreadId,
-    /// 1 for the agents of a thread that a person started.
+    /// 1 for the direct subagents of a thread that is none itself.
     pub depth: u32,
-    /// Where it stands in the tree, by the names of tasks. Only agents that were given such a name have one.
+    /// The path in the tree, by the names of tasks. Only subagents with a task name have one.
     pub path: Option<String>,
     pub nickname: Option<String>,
     pub role: Option<String>,
 }
 
 impl SubagentOrigin {
-    /// `None` for a thread that no agent started.
+    /// Returns `None` for a thread that is not a subagent.
     pub fn of(source: &SessionSource) -> Option<Self> {
         let SessionSource::SubAgent(SubAgentSource::ThreadSpawn {
             parent_thread_id,
@@ -57,19 +57,19 @@ impl SubagentOrigin {
     }
 }
 
-/// How far an agent has come, without anything to say about it.
+/// Returns a subagent's state without a message.
 pub(crate) fn state(status: CollabAgentStatus) -> CollabAgentState {
     CollabAgentState { status, message: None }
 }
 
-/// The same with the agent's last words, or what went wrong; cut to what a tool may return.
+/// Returns a subagent's state with its last message or error, truncated to what a tool may return.
 pub(crate) fn state_with(status: CollabAgentStatus, message: &str) -> CollabAgentState {
     let message = truncate_output(message, DEFAULT_OUTPUT_TOKENS).to_string();
     CollabAgentState { status, message: Some(message) }
 }
 
-/// Whether there is nothing more to wait for. An interrupted agent is not done: somebody stopped it to tell
-/// it something else.
+/// Returns whether there is nothing more to wait for. An interrupted subagent is not done: it was stopped to get other
+/// input.
 pub(crate) fn is_final(status: &CollabAgentStatus) -> bool {
     !matches!(
         status,
@@ -77,29 +77,29 @@ pub(crate) fn is_final(status: &CollabAgentStatus) -> bool {
     )
 }
 
-/// The places for agents, by the thread at the root of their tree. Clones are the same places.
+/// The taken slots, by the thread at the root of the tree. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SubagentSlots(Arc<Mutex<HashMap<ThreadId, Vec<String>>>>);
 
-/// The place of one living agent. It is free again when this is dropped.
+/// The slot of one loaded subagent. Dropping it frees the slot.
 #[derive(Debug)]
 pub(crate) struct SubagentSlot {
-    seats: SubagentSlots,
+    slots: SubagentSlots,
     root: ThreadId,
     nickname: String,
 }
 
 impl SubagentSlots {
-    /// A place below `root` with a name that no other agent there has. `None` when all `max` are taken.
+    /// Takes a slot below `root`, with a nickname that is unique there. Returns `None` if all `max` are taken.
     pub fn take(&self, root: &ThreadId, max: usize, names: &[String]) -> Option<SubagentSlot> {
-        let mut seats = self.lock();
-        let taken = seats.get(root).map(Vec::as_slice).unwrap_or_default();
+        let mut slots = self.lock();
+        let taken = slots.get(root).map(Vec::as_slice).unwrap_or_default();
         if taken.len() >= max {
             return None;
         }
         let nickname = free_name(names, taken);
-        seats.entry(root.clone()).or_default().push(nickname.clone());
-        Some(SubagentSlot { seats: self.clone(), root: root.clone(), nickname })
+        slots.entry(root.clone()).or_default().push(nickname.clone());
+        Some(SubagentSlot { slots: self.clone(), root: root.clone(), nickname })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ThreadId, Vec<String>>> {
@@ -115,18 +115,18 @@ impl SubagentSlot {
 
 impl Drop for SubagentSlot {
     fn drop(&mut self) {
-        let mut seats = self.seats.lock();
-        let Some(taken) = seats.get_mut(&self.root) else { return };
+        let mut slots = self.slots.lock();
+        let Some(taken) = slots.get_mut(&self.root) else { return };
         if let Some(at) = taken.iter().position(|name| *name == self.nickname) {
             taken.swap_remove(at);
         }
         if taken.is_empty() {
-            seats.remove(&self.root);
+            slots.remove(&self.root);
         }
     }
 }
 
-/// Names for agents: short, told apart easily, of many places.
+/// Nicknames of subagents: short and easy to distinguish.
 const NAMES: [&str; 48] = [
     "Adele", "Anton", "Bela", "Bruno", "Carla", "Cyril", "Dalia", "Dario", "Edda", "Emil", "Farah", "Felix",
     "Gita", "Goran", "Hanna", "Hugo", "Ilse", "Ivo", "Jana", "Juri", "Kaito", "Kira", "Lena", "Luca", "Maya",
@@ -134,7 +134,7 @@ const NAMES: [&str; 48] = [
     "Tamar", "Theo", "Ulla", "Umar", "Vera", "Viktor", "Wanda", "Xenia", "Yara", "Yusuf", "Zora",
 ];
 
-/// A name that nobody has. Begins somewhere, so that agents of different threads are seldom namesakes.
+/// Returns a name that is not taken. Starts at a random one, so that subagents of different threads rarely share names.
 fn free_name(names: &[String], taken: &[String]) -> String {
     let names: Vec<&str> = match names {
         [] => NAMES.to_vec(),
@@ -159,43 +159,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agents_place_survives_being_stored() {
-        let kin = SubagentOrigin {
+    fn the_origin_survives_being_stored() {
+        let origin = SubagentOrigin {
             parent: ThreadId::from("p"),
             depth: 2,
             path: Some("/root/a/b".to_owned()),
             nickname: Some("Zora".to_owned()),
             role: None,
         };
-        assert_eq!(SubagentOrigin::of(&kin.source()), Some(kin));
+        assert_eq!(SubagentOrigin::of(&origin.source()), Some(origin));
         assert_eq!(SubagentOrigin::of(&SessionSource::Vscode), None);
     }
 
     #[test]
-    fn places_are_counted_for_each_tree_and_free_again_when_left() {
-        let (seats, root, other) = (SubagentSlots::default(), ThreadId::from("r"), ThreadId::from("o"));
-        let first = seats.take(&root, 2, &[]).unwrap();
-        let second = seats.take(&root, 2, &[]).unwrap();
+    fn slots_are_counted_for_each_tree_and_free_again_when_dropped() {
+        let slots = SubagentSlots::default();
+        let root = ThreadId::from("r");
+        let other = ThreadId::from("o");
+        let first = slots.take(&root, 2, &[]).unwrap();
+        let second = slots.take(&root, 2, &[]).unwrap();
         assert_ne!(first.nickname(), second.nickname());
-        assert!(seats.take(&root, 2, &[]).is_none());
-        assert!(seats.take(&other, 2, &[]).is_some());
+        assert!(slots.take(&root, 2, &[]).is_none());
+        assert!(slots.take(&other, 2, &[]).is_some());
         drop(first);
-        assert!(seats.take(&root, 2, &[]).is_some());
+        assert!(slots.take(&root, 2, &[]).is_some());
         drop(second);
-        assert!(seats.lock().is_empty(), "nothing is kept of trees without agents");
+        assert!(slots.lock().is_empty(), "trees without subagents take no space");
     }
 
     #[test]
-    fn names_are_never_shared_even_when_they_run_out() {
-        let seats = SubagentSlots::default();
+    fn nicknames_are_unique_even_when_they_run_out() {
+        let slots = SubagentSlots::default();
         let own = ["Kim".to_owned()];
-        let taken: Vec<_> = (0..3).map(|_| seats.take(&ThreadId::from("r"), 9, &own).unwrap()).collect();
+        let taken: Vec<_> = (0..3).map(|_| slots.take(&ThreadId::from("r"), 9, &own).unwrap()).collect();
         let names: Vec<_> = taken.iter().map(SubagentSlot::nickname).collect();
         assert_eq!(names, ["Kim", "Kim 2", "Kim 3"]);
     }
 
     #[test]
-    fn only_an_agent_that_will_not_go_on_is_done() {
+    fn a_state_is_final_if_the_subagent_does_not_continue() {
         use CollabAgentStatus::{Completed, Errored, Interrupted, NotFound, PendingInit, Running, Shutdown};
         assert!([Completed, Errored, Shutdown, NotFound].iter().all(is_final));
         assert!(![PendingInit, Running, Interrupted].iter().any(is_final));

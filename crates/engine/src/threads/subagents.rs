@@ -1,4 +1,4 @@
-//! Threads that the agents of other threads start: how they are opened, found and ended with them.
+//! The threads of subagents: opening, reopening and finding them.
 
 use std::sync::{Arc, Weak};
 
@@ -8,17 +8,17 @@ use codicil_store::{LoadedThread, Record, ThreadMeta, new_thread_id};
 
 use super::{Threads, ThreadsInner, loaded::LoadedThreads};
 use crate::{
-    error::ThreadError,
-    kin::{SubagentOrigin, SubagentSlot},
+    error::{SettingsError, ThreadError},
     permissions::{InheritedPermissions, StoredPermissions},
     settings::TurnSettings,
+    subagent::{SubagentOrigin, SubagentSlot},
     thread::{InheritedHistory, ThreadHandle, ThreadState},
 };
 
-/// How many threads above an agent are asked what it may do. Agents do not nest that deep.
+/// The number of parents whose permissions limit a subagent. Subagents do not nest that deep.
 const MAX_PARENTS: usize = 32;
 
-/// The registry, for those whom it holds: it does not live longer because of them.
+/// A weak reference to the registry, for the threads in it.
 #[derive(Clone, Debug)]
 pub(crate) struct WeakThreads(Weak<ThreadsInner>);
 
@@ -29,28 +29,28 @@ impl From<&Threads> for WeakThreads {
 }
 
 impl WeakThreads {
-    /// `None` when the server is ending.
+    /// Returns `None` when the server is stopping.
     pub fn upgrade(&self) -> Option<Threads> {
         self.0.upgrade().map(Threads)
     }
 }
 
-/// An agent that is about to be started.
+/// A subagent that is about to be started.
 pub(crate) struct NewAgent {
-    pub kin: SubagentOrigin,
-    pub seat: SubagentSlot,
+    pub origin: SubagentOrigin,
+    pub slot: SubagentSlot,
     pub settings: TurnSettings,
     pub config: Arc<EffectiveConfig>,
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
-    /// Not kept, because its parent is not.
+    /// Set if the parent is ephemeral.
     pub ephemeral: bool,
-    /// What it knows of its parent's conversation.
+    /// The parent's history, if the subagent starts with it.
     pub inherited: Option<InheritedHistory>,
 }
 
 impl Threads {
-    /// The agents below a thread that are loaded, in the order in which they were started.
+    /// Returns the loaded subagents below a thread, in the order in which they were started.
     pub fn agents_of(&self, id: &ThreadId) -> Vec<ThreadId> {
         self.agents_below(id).iter().map(|handle| handle.id().clone()).collect()
     }
@@ -59,27 +59,27 @@ impl Threads {
         below(&self.lock(), id)
     }
 
-    /// A place for one more agent in the tree that a thread belongs to; `None` when all are taken.
-    pub(crate) fn seat(&self, parent: &ThreadId, max: usize, names: &[String]) -> Option<SubagentSlot> {
+    /// Takes a slot for one more subagent in the tree that a thread belongs to; `None` if all are taken.
+    pub(crate) fn take_slot(&self, parent: &ThreadId, max: usize, names: &[String]) -> Option<SubagentSlot> {
         let root = root_of(&self.lock(), parent);
-        self.0.seats.take(&root, max, names)
+        self.0.slots.take(&root, max, names)
     }
 
-    /// Starts the thread of an agent. Whoever listens to its parent listens to it from now on.
+    /// Starts the thread of a subagent. The parent's subscribers are subscribed to it.
     pub(crate) async fn open_agent(&self, new: NewAgent) -> Result<ThreadHandle, ThreadError> {
-        self.0.world.provider(&new.settings.provider, &new.config).map_err(ThreadError::Provider)?;
+        self.0.engine.provider(&new.settings.provider, &new.config).map_err(SettingsError::Provider)?;
         let meta = ThreadMeta {
-            source: new.kin.source(),
-            parent_thread_id: Some(new.kin.parent.clone()),
-            agent_nickname: new.kin.nickname.clone(),
-            agent_role: new.kin.role.clone(),
+            source: new.origin.source(),
+            parent_thread_id: Some(new.origin.parent.clone()),
+            agent_nickname: new.origin.nickname.clone(),
+            agent_role: new.origin.role.clone(),
             base_instructions: new.base_instructions,
             developer_instructions: new.developer_instructions,
             ..self.meta(new_thread_id(), &new.settings)
         };
         let mut state = ThreadState::new(&meta, None, new.config, new.settings);
         if !new.ephemeral {
-            state.create_log(&self.0.world.store, &meta).await?;
+            state.create_log(&self.0.engine.store, &meta).await?;
         }
         if let (Some(log), Some(inherited)) = (&mut state.log, &new.inherited) {
             let items = inherited.history.iter().cloned();
@@ -88,33 +88,34 @@ impl Threads {
         }
         if let Some(InheritedHistory { history, told, tone }) = new.inherited {
             state.remember(history);
-            (state.told, state.tone) = (told, tone);
+            state.told = told;
+            state.tone = tone;
         }
-        state.seat = Some(new.seat);
-        self.join_family(state, &new.kin.parent).await
+        state.slot = Some(new.slot);
+        self.run_subagent(state, &new.origin.parent).await
     }
 
-    /// Loads the thread of an agent that was closed, under the present settings of its parent.
+    /// Loads the thread of a closed subagent, with the current settings of its parent.
     pub(crate) async fn reopen_agent(
         &self,
         parent: &ThreadId,
         stored: LoadedThread,
-        seat: SubagentSlot,
+        slot: SubagentSlot,
         mut settings: TurnSettings,
         config: Arc<EffectiveConfig>,
     ) -> Result<ThreadHandle, ThreadError> {
         let meta = stored.thread.meta.clone();
         settings.use_model_of(&stored.thread);
         settings.provider.clone_from(&meta.model_provider);
-        self.0.world.provider(&settings.provider, &config).map_err(ThreadError::Provider)?;
-        let log = self.0.world.store.open_log(&meta.id).await?;
+        self.0.engine.provider(&settings.provider, &config).map_err(SettingsError::Provider)?;
+        let log = self.0.engine.store.open_log(&meta.id).await?;
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
         state.recall(stored);
-        state.seat = Some(seat);
-        self.join_family(state, parent).await
+        state.slot = Some(slot);
+        self.run_subagent(state, parent).await
     }
 
-    /// The stored thread of an agent that `parent` once started.
+    /// Returns the stored thread of a subagent of `parent`.
     pub(crate) async fn stored_agent(
         &self,
         parent: &ThreadId,
@@ -122,30 +123,30 @@ impl Threads {
     ) -> Result<LoadedThread, ThreadError> {
         let stored = self.load(id).await?;
         match SubagentOrigin::of(&stored.thread.meta.source) {
-            Some(kin) if kin.parent == *parent => Ok(stored),
+            Some(origin) if origin.parent == *parent => Ok(stored),
             _ => Err(ThreadError::NotFound(id.clone())),
         }
     }
 
-    /// Leaves of an agent's permissions what the threads above it have now, as far as the request leaves them to the
-    /// thread. Does nothing for a thread that is no agent.
+    /// Narrows the permissions of a subagent to those that the threads above it have now, except for permissions that
+    /// the request names. Does nothing for other threads.
     pub(super) async fn narrow_to_parents(
         &self,
         source: &SessionSource,
         settings: &mut TurnSettings,
         which: InheritedPermissions,
     ) {
-        let mut kin = SubagentOrigin::of(source);
+        let mut origin = SubagentOrigin::of(source);
         // Bounded: stored files could name each other as parents.
         for _ in 0..MAX_PARENTS {
-            let Some(SubagentOrigin { parent, .. }) = kin else { return };
+            let Some(SubagentOrigin { parent, .. }) = origin else { return };
             let (permissions, above) = match self.get(&parent) {
                 Ok(handle) => match handle.snapshot().await {
-                    Ok(snapshot) => (StoredPermissions::from(&snapshot.settings), handle.kin().cloned()),
+                    Ok(snapshot) => (StoredPermissions::from(&snapshot.settings), handle.origin().cloned()),
                     Err(_) => return,
                 },
-                // Without its parent an agent has what it was given.
-                Err(_) => match self.0.world.store.read(&parent).await {
+                // Without its parent, a subagent keeps its permissions.
+                Err(_) => match self.0.engine.store.read(&parent).await {
                     Ok(stored) => (
                         StoredPermissions::read(stored.settings.as_ref()),
                         SubagentOrigin::of(&stored.meta.source),
@@ -154,12 +155,12 @@ impl Threads {
                 },
             };
             settings.narrow_to(&permissions, which);
-            kin = above;
+            origin = above;
         }
     }
 
-    /// Runs the thread of an agent, unless its parent has been unloaded meanwhile: nobody would end it.
-    async fn join_family(&self, state: ThreadState, parent: &ThreadId) -> Result<ThreadHandle, ThreadError> {
+    /// Runs the thread of a subagent, unless its parent has been unloaded meanwhile: it would never be unloaded.
+    async fn run_subagent(&self, state: ThreadState, parent: &ThreadId) -> Result<ThreadHandle, ThreadError> {
         let id = state.id.clone();
         let servers = self.join_servers(&state).await?;
         let handle = {
@@ -174,21 +175,21 @@ impl Threads {
             loaded.insert(handle.clone());
             handle
         };
-        self.0.world.audience.follow(&id, parent);
-        self.say_status(&id, ThreadStatus::Idle);
+        self.0.engine.clients.subscribe_like(&id, parent);
+        self.broadcast_status(&id, ThreadStatus::Idle);
         Ok(handle)
     }
 }
 
-/// Everything below a thread. Ids made later sort later, so those who were started first come first.
+/// Returns all subagents below a thread, in the order of their ids, which is the order in which they were started.
 pub(super) fn below(loaded: &LoadedThreads, id: &ThreadId) -> Vec<ThreadHandle> {
     let is_below = |handle: &&ThreadHandle| {
-        let mut seen = handle.kin();
+        let mut origin = handle.origin();
         // Bounded: stored files could name each other as parents.
         for _ in 0..=loaded.len() {
-            match seen {
-                Some(kin) if kin.parent == *id => return true,
-                Some(kin) => seen = loaded.get(&kin.parent).and_then(ThreadHandle::kin),
+            match origin {
+                Some(above) if above.parent == *id => return true,
+                Some(above) => origin = loaded.get(&above.parent).and_then(ThreadHandle::origin),
                 None => return false,
             }
         }
@@ -197,12 +198,12 @@ pub(super) fn below(loaded: &LoadedThreads, id: &ThreadId) -> Vec<ThreadHandle> 
     loaded.agents().filter(|handle| handle.id() != id).filter(is_below).cloned().collect()
 }
 
-/// The thread at the top of the tree, as far as it is loaded.
+/// Returns the topmost loaded thread above a thread.
 fn root_of(loaded: &LoadedThreads, id: &ThreadId) -> ThreadId {
     let mut root = id;
     for _ in 0..=loaded.len() {
-        match loaded.get(root).and_then(ThreadHandle::kin) {
-            Some(kin) => root = &kin.parent,
+        match loaded.get(root).and_then(ThreadHandle::origin) {
+            Some(origin) => root = &origin.parent,
             None => break,
         }
     }

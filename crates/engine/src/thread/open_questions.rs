@@ -1,8 +1,4 @@
-//! Server requests that are open: the thread sends them for its turn's tools, waits for the clients' replies, and
-//! resolves them.
-//!
-//! Clients learn that a request is resolved, and subscribers see the new status, before the tool gets the reply.
-//! What the tool does with it therefore always follows on the wire.
+//! The open server requests of a turn, and the wait for their replies.
 
 use std::{
     future::poll_fn,
@@ -10,19 +6,18 @@ use std::{
     task::{Context, Poll},
 };
 
-use codicil_protocol::{
-    ServerRequestResolved, ServerRequestResolvedNotification, ThreadActiveFlag, ThreadStatus, rpc::RequestId,
-};
+use codicil_protocol::{ThreadActiveFlag, rpc::RequestId};
 use tokio::{
     sync::oneshot,
     time::{Sleep, sleep},
 };
 
-use super::actor::ThreadActor;
 use crate::{
-    audience::{ClientReply, OpenQuestion},
-    step::{QuestionKind, QuestionRequest},
+    thread_clients::{ClientReply, OpenQuestion},
+    turn_channel::QuestionRequest,
 };
+
+pub(super) use crate::turn_channel::QuestionKind;
 
 /// The open server requests of a turn, oldest first.
 #[derive(Default)]
@@ -56,26 +51,27 @@ pub(super) enum QuestionEnd {
 
 /// A request whose wait is over. It is still in the table.
 pub(super) struct EndedQuestion {
-    id: RequestId,
-    end: QuestionEnd,
-    reply: oneshot::Sender<Option<ClientReply>>,
+    pub id: RequestId,
+    pub end: QuestionEnd,
+    pub reply: oneshot::Sender<Option<ClientReply>>,
 }
 
 impl OpenQuestions {
-    fn push(&mut self, request: QuestionRequest, question: OpenQuestion) {
+    pub fn push(&mut self, request: QuestionRequest, question: OpenQuestion) {
         let deadline = request.time_limit.map(|limit| Box::pin(sleep(limit)));
         let id = question.id.clone();
         let wait = QuestionWait { question, deadline, reply: request.reply };
         self.0.push(AskedQuestion { id, kind: request.kind, wait: Some(wait) });
     }
 
-    fn remove(&mut self, id: &RequestId) -> Option<QuestionKind> {
+    /// Removes a request and returns its kind.
+    pub fn remove(&mut self, id: &RequestId) -> Option<QuestionKind> {
         let at = self.0.iter().position(|asked| asked.id == *id)?;
         Some(self.0.remove(at).kind)
     }
 
     /// Returns the status flags of the open requests and of `more`, each once.
-    fn flags(&self, more: Option<QuestionKind>) -> Vec<ThreadActiveFlag> {
+    pub fn flags(&self, more: Option<QuestionKind>) -> Vec<ThreadActiveFlag> {
         let mut flags = Vec::new();
         let kinds = self.0.iter().map(|asked| asked.kind).chain(more);
         for flag in kinds.filter_map(QuestionKind::flag) {
@@ -84,6 +80,11 @@ impl OpenQuestions {
             }
         }
         flags
+    }
+
+    /// Returns the ids and kinds of the requests that are not resolved, and withdraws them.
+    pub fn into_unresolved(self) -> impl Iterator<Item = (RequestId, QuestionKind)> {
+        self.0.into_iter().map(|asked| (asked.id, asked.kind))
     }
 
     /// Waits until the wait for one of the replies is over. Pending while there are no requests.
@@ -118,60 +119,59 @@ impl QuestionWait {
     }
 }
 
-impl ThreadActor {
-    /// Updates the status, then sends the request to the subscribers.
-    pub(super) fn on_question(&mut self, request: QuestionRequest) {
-        let Some(active) = &self.active else { return };
-        if active.cancel.is_cancelled() {
-            return;
-        }
-        self.update_waiting_status(Some(request.kind));
-        let question = self.world.audience.ask(&self.state.id, &*request.encode);
-        if let Some(active) = &mut self.active {
-            active.questions.push(request, question);
-        }
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use codicil_protocol::Frame;
+    use serde_json::value::RawValue;
+
+    use super::*;
+    use crate::thread_clients::QuestionGuard;
+
+    struct AskedApproval {
+        client: oneshot::Sender<ClientReply>,
+        tool: oneshot::Receiver<Option<ClientReply>>,
     }
 
-    /// Resolves the request for all clients, updates the status, and only then forwards the reply.
-    pub(super) fn on_question_ended(&mut self, ended: EndedQuestion) {
-        let Some(active) = &mut self.active else { return };
-        if active.cancel.is_cancelled() {
-            // The request is withdrawn now and resolved after the turn's end.
-            return;
-        }
-        let Some(kind) = active.questions.remove(&ended.id) else { return };
-        self.notify_resolved(ended.id, kind);
-        self.update_waiting_status(None);
-        let reply = match ended.end {
-            QuestionEnd::Replied(reply) => Some(reply),
-            QuestionEnd::TimedOut => None,
-            QuestionEnd::Abandoned => return,
-        };
-        // The tool may have been dropped in this moment.
-        let _ = ended.reply.send(reply);
+    fn ask(questions: &mut OpenQuestions, id: i64, time_limit: Option<Duration>) -> AskedApproval {
+        let (client, answer) = oneshot::channel();
+        let (reply, tool) = oneshot::channel();
+        let encode = Box::new(|_: &RequestId| Frame::written::<codicil_protocol::ThreadArchived>(Vec::new()));
+        let request = QuestionRequest { kind: QuestionKind::Approval, encode, time_limit, reply };
+        let id = RequestId::Integer(id);
+        questions.push(request, OpenQuestion { id, answer, withdraw: QuestionGuard(Box::new(())) });
+        AskedApproval { client, tool }
     }
 
-    /// Resolves the requests that are still open at the end of their turn.
-    pub(super) fn resolve_all(&self, questions: OpenQuestions) {
-        for asked in questions.0 {
-            self.notify_resolved(asked.id, asked.kind);
-        }
+    #[tokio::test]
+    async fn the_wait_ends_with_the_reply_of_a_client() {
+        let mut questions = OpenQuestions::default();
+        let _first = ask(&mut questions, 1, None);
+        let second = ask(&mut questions, 2, None);
+        second.client.send(Ok(RawValue::NULL.to_owned())).unwrap();
+        let ended = questions.next().await;
+        assert_eq!(ended.id, RequestId::Integer(2));
+        assert!(matches!(ended.end, QuestionEnd::Replied(Ok(_))));
+        assert_eq!(questions.remove(&ended.id), Some(QuestionKind::Approval));
+        assert_eq!(questions.flags(None), [ThreadActiveFlag::WaitingOnApproval]);
     }
 
-    fn notify_resolved(&self, request_id: RequestId, kind: QuestionKind) {
-        if kind.is_announced() {
-            let thread_id = self.state.id.clone();
-            self.notify::<ServerRequestResolved>(&ServerRequestResolvedNotification {
-                thread_id,
-                request_id,
-            });
-        }
+    #[tokio::test]
+    async fn the_wait_ends_when_the_tool_is_dropped() {
+        let mut questions = OpenQuestions::default();
+        let asked = ask(&mut questions, 1, None);
+        drop(asked.tool);
+        let ended = questions.next().await;
+        assert!(matches!(ended.end, QuestionEnd::Abandoned));
+        assert!(asked.client.is_closed(), "the request is withdrawn");
+        assert_eq!(questions.into_unresolved().count(), 1, "and is resolved with the turn");
     }
 
-    /// Sets the status flags to those of the open requests and of one that is about to be sent.
-    fn update_waiting_status(&mut self, more: Option<QuestionKind>) {
-        let Some(active) = &self.active else { return };
-        let active_flags = active.questions.flags(more);
-        self.set_status(ThreadStatus::Active { active_flags });
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_ends_with_the_time_limit() {
+        let mut questions = OpenQuestions::default();
+        let _asked = ask(&mut questions, 1, Some(Duration::from_secs(5)));
+        assert!(matches!(questions.next().await.end, QuestionEnd::TimedOut));
     }
 }

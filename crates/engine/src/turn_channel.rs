@@ -17,7 +17,7 @@ use codicil_protocol::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{audience::ClientReply, thread::InheritedHistory};
+use crate::{thread::InheritedHistory, thread_clients::ClientReply};
 
 /// Messages that may wait for the actor of a thread. A turn that is further ahead waits.
 const CAPACITY: usize = 32;
@@ -50,7 +50,7 @@ pub(crate) enum TurnEvent {
     /// An item begins.
     Started(ThreadItem),
     /// A notification that is sent to subscribers and not stored.
-    Told(Frame),
+    Notification(Frame),
     /// An item is complete, with what it adds to the model's history.
     Completed {
         item: ThreadItem,
@@ -191,7 +191,7 @@ impl TurnReporter {
         }
     }
 
-    pub async fn one(&self, event: TurnEvent) {
+    pub async fn report_one(&self, event: TurnEvent) {
         self.report(vec![event]).await;
     }
 

@@ -1,4 +1,4 @@
-//! What every thread of a process shares.
+//! The state that all threads of a process share.
 
 use std::{
     collections::HashMap,
@@ -22,34 +22,38 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::{
-    audience::ThreadClients, error::ThreadError, realtime, settings::DEFAULT_PROVIDER, tools::OfferCache,
+    error::{SettingsError, ThreadError},
+    realtime,
+    settings::DEFAULT_PROVIDER,
+    thread_clients::ThreadClients,
+    tools::OfferCache,
 };
 
-/// Configuration, store, models and clients. One for the process.
+/// Configuration, store, models, clients and extensions. One for the process.
 pub struct EngineContext {
     pub config: ConfigStore,
     pub store: Store,
-    pub audience: Arc<dyn ThreadClients>,
+    pub clients: Arc<dyn ThreadClients>,
     pub models: ProviderContext,
     /// Skills, plugins and apps.
     pub extensions: Extensions,
-    /// Where threads work that name no directory.
+    /// The working directory of threads that name none.
     pub cwd: PathBuf,
-    /// What stored threads say wrote them.
+    /// The version that is stored with threads.
     pub version: String,
-    /// Where new threads say they come from.
+    /// The source of new threads.
     pub source: SessionSource,
-    /// What confined commands must not reach. Listeners are added as they are opened.
+    /// The server's files and sockets, which sandboxed commands must not reach.
     pub server_places: Arc<ServerPlaces>,
     /// Connections to MCP servers, shared by threads.
     pub mcp: ServerPool,
-    /// Commands that outlive the calls that started them, of all threads.
+    /// The terminal sessions of all threads.
     pub(crate) terminals: TerminalSessions,
-    /// What threads without tools of their own offer.
+    /// The tool lists that threads share.
     pub(crate) offers: OfferCache,
     /// Voice sessions of threads.
     pub(crate) realtime: realtime::RealtimeSessions,
-    /// How often loaded threads were told to look at the configuration again.
+    /// The number of configuration reloads that clients have asked for.
     reloads: AtomicU64,
     shell: OnceCell<UserShell>,
     providers: Mutex<HashMap<String, ConnectedProvider>>,
@@ -62,16 +66,17 @@ impl EngineContext {
     pub fn new(
         config: ConfigStore,
         store: Store,
-        audience: Arc<dyn ThreadClients>,
+        clients: Arc<dyn ThreadClients>,
         models: ProviderContext,
         cwd: PathBuf,
         version: String,
     ) -> Self {
         let identity = ClientIdentity { name: "codicil".to_owned(), version: version.clone() };
         let mcp = ServerPool::new(PoolOptions::new(config.home().path().to_path_buf(), identity));
-        let (told, accounts) = (audience.clone(), Arc::new(AuthAccount(models.auth.clone())));
+        let observers = clients.clone();
+        let accounts = Arc::new(AuthAccount(models.auth.clone()));
         let extensions = Extensions::new(config.clone(), std::env::home_dir(), accounts, move || {
-            told.broadcast::<SkillsChanged>(&SkillsChangedNotification {});
+            observers.broadcast::<SkillsChanged>(&SkillsChangedNotification {});
         });
         let server_places = Arc::new(ServerPlaces::new(config.home().path()));
         Self {
@@ -79,7 +84,7 @@ impl EngineContext {
             mcp,
             config,
             store,
-            audience,
+            clients,
             models,
             extensions,
             cwd,
@@ -94,7 +99,7 @@ impl EngineContext {
         }
     }
 
-    /// The person's shell. Looked up once, where blocking is allowed.
+    /// Returns the user's shell, which is looked up once.
     pub async fn shell(&self) -> UserShell {
         let look_up = async || tokio::task::spawn_blocking(UserShell::of_user).await;
         match self.shell.get_or_try_init(look_up).await {
@@ -103,7 +108,7 @@ impl EngineContext {
         }
     }
 
-    /// Lets loaded threads see, from their next turn on, what the configuration says now.
+    /// Has loaded threads reload the configuration before their next turn.
     pub fn reload_config(&self) {
         self.reloads.fetch_add(1, Ordering::Relaxed);
     }
@@ -116,12 +121,12 @@ impl EngineContext {
         &self.models.catalogue
     }
 
-    /// Reads files, so it is called where waiting is allowed.
+    /// Loads the configuration of a directory. Blocks on files.
     pub fn load_config(&self, query: &ConfigQuery) -> Result<EffectiveConfig, ThreadError> {
-        Ok(self.config.load(query)?)
+        Ok(self.config.load(query).map_err(SettingsError::from)?)
     }
 
-    /// The MCP servers of a configuration, those of plugins included. Reads files when there are plugins.
+    /// Returns the MCP servers of a configuration, with those of plugins. Blocks on files if there are plugins.
     pub fn server_table(&self, config: &EffectiveConfig) -> Result<ServerTable, ServerConfigError> {
         let mut table = ServerTable::read(config)?;
         if !config.settings.plugins.is_empty() {
@@ -132,7 +137,7 @@ impl EngineContext {
         Ok(table)
     }
 
-    /// The provider with this id. Threads with the same configuration share it, and so its connections.
+    /// Returns the provider with this id. Threads with the same configuration share it and its connections.
     pub fn provider(&self, id: &str, config: &EffectiveConfig) -> Result<Arc<dyn ModelProvider>, ModelError> {
         let wanted = provider_config(id, config)?;
         let mut providers = self.providers.lock();
@@ -147,7 +152,7 @@ impl EngineContext {
     }
 }
 
-/// What the configuration says of a provider, or what is built in.
+/// Returns the configuration of a provider: the configured one, else the built-in one.
 pub fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderConfig, ModelError> {
     let configured = config.model_providers().find(|(name, _)| *name == id).map(|(_, table)| table);
     let mut provider: ProviderConfig = match (configured, ProviderConfig::builtin(id)) {
@@ -163,7 +168,7 @@ pub fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderCon
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let deadlines = &config.settings.codicil.deadlines;
     provider.connect_timeout_ms.get_or_insert(millis(deadlines.connect));
-    // A provider that says how long it may be silent means the first token too.
+    // An idle timeout of the provider also applies to the first token.
     let first = provider.stream_idle_timeout_ms.unwrap_or(millis(deadlines.first_token));
     provider.first_token_timeout_ms.get_or_insert(first);
     provider.stream_idle_timeout_ms.get_or_insert(millis(deadlines.between_tokens));
@@ -172,6 +177,6 @@ pub fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderCon
 
 impl std::fmt::Debug for EngineContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("World").field("cwd", &self.cwd).finish_non_exhaustive()
+        f.debug_struct("EngineContext").field("cwd", &self.cwd).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Which thread is meant: by its id, in any spelling, or by its file.
+//! Thread ids in requests: any spelling of a UUID, or the path of a thread's file.
 
 use std::{
     io::{self, Read},
@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use crate::error::ThreadError;
 
-/// Ids are UUIDs, in any of their spellings. The sentences are the reference server's.
+/// Returns the canonical form of an id, which may be any spelling of a UUID. The error texts are those of the reference
+/// server.
 pub(super) fn canonical(id: &ThreadId) -> Result<ThreadId, ThreadError> {
     let error = match Uuid::parse_str(id) {
         Ok(uuid) => return Ok(ThreadId::from(uuid.to_string())),
@@ -30,13 +31,13 @@ pub(super) fn canonical(id: &ThreadId) -> Result<ThreadId, ThreadError> {
     }))
 }
 
-/// The thread that a file holds. It is looked at only to say what is wrong with it: the thread is found by its
-/// name, wherever it is kept now.
+/// Returns the thread that a file holds. The file is read only to report what is wrong with it: the id is part of the
+/// name, and the file may have been moved since.
 pub(super) async fn thread_of_file(path: &str) -> Result<ThreadId, ThreadError> {
     let unreadable = |reason: String| ThreadError::BadRollout { path: path.to_owned(), reason };
     let owned = path.to_owned();
-    let looked = tokio::task::spawn_blocking(move || has_content(&owned)).await;
-    match looked.map_err(|_| ThreadError::Closed)? {
+    let checked = tokio::task::spawn_blocking(move || has_content(&owned)).await;
+    match checked.map_err(|_| ThreadError::Closed)? {
         Err(error) => return Err(unreadable(error.to_string())),
         Ok(false) => return Err(unreadable("empty session file".to_owned())),
         Ok(true) => {}
@@ -47,7 +48,6 @@ pub(super) async fn thread_of_file(path: &str) -> Result<ThreadId, ThreadError> 
     id.map(ThreadId::from).ok_or_else(|| unreadable("failed to parse thread ID from rollout file".to_owned()))
 }
 
-/// Whether there is something to read.
 fn has_content(path: &str) -> io::Result<bool> {
     Ok(codicil_store::open_regular(Path::new(path))?.read(&mut [0])? > 0)
 }

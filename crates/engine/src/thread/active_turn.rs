@@ -1,0 +1,248 @@
+//! The turn that is running: everything that lives only while it does.
+
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
+
+use codicil_model::ToolList;
+use codicil_protocol::{
+    CodexErrorInfo, CollabAgentState, CollabAgentStatus, ItemId, NonSteerableTurnKind, ResponseItem,
+    ThreadItem, TokenUsageBreakdown, TurnError, TurnId, TurnStatus,
+};
+use futures_util::FutureExt;
+use serde_json::Value;
+use tokio::{task::JoinHandle, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    AnnouncedReply, CommandReply, TurnOrigin, input::FirstInput, open_questions::OpenQuestions,
+    review::ActiveReview,
+};
+use crate::{
+    error::TurnInputError,
+    subagent,
+    turn_channel::{TurnOutcome, TurnReporter},
+};
+
+/// Notices that may wait for one request. The oldest are dropped first.
+const MAX_NOTICES: usize = 64;
+
+/// The kinds of turns. Only a regular turn takes more input while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnKind {
+    Regular,
+    Review,
+    Compact,
+    /// A user's shell command.
+    Shell,
+}
+
+impl TurnKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Regular => "regular",
+            Self::Review => "review",
+            Self::Compact => "compact",
+            Self::Shell => "shell",
+        }
+    }
+}
+
+/// The running turn of a thread.
+pub(super) struct ActiveTurn {
+    pub id: TurnId,
+    pub kind: TurnKind,
+    pub origin: TurnOrigin,
+    pub output_schema: Option<Arc<Value>>,
+    /// The turn's input, until the first request contains it.
+    pub first: Option<FirstInput>,
+    /// Messages that arrived while the turn was running, for the next request. They are stored, but clients have not
+    /// seen them as items yet.
+    pub steered: Vec<ThreadItem>,
+    /// Further additions to the history for the next request.
+    notices: Vec<ResponseItem>,
+    /// The text of the last agent message.
+    pub last_message: Option<String>,
+    /// Items that have started and not completed, commands excepted.
+    pub open_items: BTreeMap<ItemId, ThreadItem>,
+    pub questions: OpenQuestions,
+    /// The tools that the model may call.
+    pub offered: ToolList,
+    /// Interrupt requests that wait for the turn's end.
+    pub interrupts: Vec<CommandReply<AnnouncedReply<()>>>,
+    pub review: Option<ActiveReview>,
+    /// Whether the history was compacted since the last request.
+    pub was_compacted: bool,
+    /// Whether a shell command beside the turn has added to the history since the last request.
+    pub needs_request: bool,
+    /// The error of a turn that cannot go on although its task did not fail.
+    failure: Option<TurnError>,
+    /// What the thread had used when the turn was announced.
+    pub baseline: Option<UsageBaseline>,
+    pub cancel: CancellationToken,
+    /// Cancelled when the turn has ended and its end has been announced.
+    pub over: CancellationToken,
+    /// The outcome of the turn's task, once it has ended.
+    outcome: Option<TurnOutcome>,
+    /// Shell commands of the user that run beside the task. The turn ends with the last of them.
+    shell_commands: usize,
+    task: JoinHandle<()>,
+}
+
+/// When a turn began, and what the thread had used by then.
+pub(super) struct UsageBaseline {
+    pub started: Instant,
+    pub total: TokenUsageBreakdown,
+}
+
+impl ActiveTurn {
+    /// Starts the turn's task. It reports its outcome as its last message, also if it panics.
+    pub fn new<R>(
+        id: TurnId,
+        kind: TurnKind,
+        reporter: TurnReporter,
+        run: impl FnOnce(TurnReporter, CancellationToken) -> R,
+    ) -> Self
+    where
+        R: Future<Output = TurnOutcome> + Send + 'static,
+    {
+        let cancel = CancellationToken::new();
+        let run = run(reporter.clone(), cancel.clone());
+        // Owned by the active turn, which cancels it and waits for its end.
+        let task = tokio::spawn(async move {
+            let outcome = AssertUnwindSafe(run).catch_unwind().await;
+            reporter.ended(outcome.unwrap_or_else(|_| TurnOutcome::Failed(internal_error()))).await;
+        });
+        Self {
+            id,
+            kind,
+            origin: TurnOrigin::default(),
+            output_schema: None,
+            first: None,
+            steered: Vec::new(),
+            notices: Vec::new(),
+            last_message: None,
+            open_items: BTreeMap::new(),
+            questions: OpenQuestions::default(),
+            offered: ToolList::default(),
+            interrupts: Vec::new(),
+            review: None,
+            was_compacted: false,
+            needs_request: false,
+            failure: None,
+            baseline: None,
+            cancel,
+            over: CancellationToken::new(),
+            outcome: None,
+            shell_commands: 0,
+            task,
+        }
+    }
+
+    /// Runs a user's shell command beside the turn's task. Its outcome does not count for the turn.
+    pub fn run_beside<R>(
+        &mut self,
+        reporter: TurnReporter,
+        run: impl FnOnce(TurnReporter, CancellationToken) -> R,
+    ) where
+        R: Future<Output = TurnOutcome> + Send + 'static,
+    {
+        self.needs_request = true;
+        self.shell_commands += 1;
+        let run = run(reporter.clone(), self.cancel.clone());
+        // Ends with the turn, whose token cancels it.
+        tokio::spawn(async move {
+            // A panic has been logged; the turn ends all the same.
+            let _ = AssertUnwindSafe(run).catch_unwind().await;
+            reporter.shell_command_ended().await;
+        });
+    }
+
+    pub fn task_ended(&mut self, outcome: TurnOutcome) {
+        self.outcome = Some(outcome);
+    }
+
+    pub fn shell_command_ended(&mut self) {
+        self.shell_commands = self.shell_commands.saturating_sub(1);
+    }
+
+    /// Returns the turn's outcome once its task and all shell commands beside it have ended.
+    pub fn take_outcome(&mut self) -> Option<TurnOutcome> {
+        if self.shell_commands > 0 { None } else { self.outcome.take() }
+    }
+
+    pub fn abort(&self) {
+        self.task.abort();
+    }
+
+    /// Stops the turn with an error. The first error counts.
+    pub fn fail(&mut self, error: TurnError) {
+        self.failure.get_or_insert(error);
+        self.cancel.cancel();
+    }
+
+    /// Returns the final status of the turn and its error.
+    pub fn status(&mut self, outcome: TurnOutcome) -> (TurnStatus, Option<TurnError>) {
+        match (self.failure.take(), outcome) {
+            (Some(error), _) | (None, TurnOutcome::Failed(error)) => (TurnStatus::Failed, Some(error)),
+            (None, TurnOutcome::Interrupted) => (TurnStatus::Interrupted, None),
+            (None, TurnOutcome::Completed) => (TurnStatus::Completed, None),
+        }
+    }
+
+    pub fn add_notice(&mut self, item: ResponseItem) {
+        if self.notices.len() >= MAX_NOTICES {
+            self.notices.remove(0);
+        }
+        self.notices.push(item);
+    }
+
+    pub fn add_notices(&mut self, items: Vec<ResponseItem>) {
+        self.notices.extend(items);
+    }
+
+    pub fn take_notices(&mut self) -> Vec<ResponseItem> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Returns whether a turn that is otherwise done has to send another request.
+    pub fn has_unseen_input(&self) -> bool {
+        let has_notices = self.kind == TurnKind::Regular && !self.notices.is_empty();
+        !self.steered.is_empty() || self.needs_request || has_notices
+    }
+
+    pub fn check_steerable(&self) -> Result<(), TurnInputError> {
+        let turn_kind = match self.kind {
+            TurnKind::Regular => return Ok(()),
+            TurnKind::Review => NonSteerableTurnKind::Review,
+            TurnKind::Compact => NonSteerableTurnKind::Compact,
+            TurnKind::Shell => return Err(TurnInputError::TurnRunning),
+        };
+        let error = TurnError {
+            message: format!("cannot steer a {} turn", self.kind.name()),
+            codex_error_info: Some(CodexErrorInfo::ActiveTurnNotSteerable { turn_kind }),
+            additional_details: None,
+        };
+        Err(TurnInputError::NotSteerable { kind: self.kind, error: Box::new(error) })
+    }
+
+    /// Returns the state of a subagent after this turn; `None` for turns that are not part of its task.
+    pub fn subagent_state(&self, status: &TurnStatus, error: Option<&TurnError>) -> Option<CollabAgentState> {
+        if self.kind != TurnKind::Regular {
+            return None;
+        }
+        Some(match (status, error, &self.last_message) {
+            (TurnStatus::Interrupted, _, _) => subagent::state(CollabAgentStatus::Interrupted),
+            (_, Some(error), _) => subagent::state_with(CollabAgentStatus::Errored, &error.message),
+            (_, None, Some(message)) => subagent::state_with(CollabAgentStatus::Completed, message),
+            (_, None, None) => subagent::state(CollabAgentStatus::Completed),
+        })
+    }
+}
+
+/// The error of a turn whose task panicked. The log has the details.
+fn internal_error() -> TurnError {
+    TurnError {
+        message: "internal error; the server's log has the details".to_owned(),
+        codex_error_info: Some(CodexErrorInfo::Other),
+        additional_details: None,
+    }
+}

@@ -1,0 +1,395 @@
+//! Starts turns and feeds the running one: `turn/start`, `turn/steer`, `turn/interrupt`, `thread/compact/start`,
+//! `thread/shellCommand`.
+//!
+//! A turn is checked and stored first; then the request is answered, the turn is announced, and its task's messages
+//! are handled.
+
+use std::sync::Arc;
+
+use codicil_config::Feature;
+use codicil_model::ModelProvider;
+use codicil_protocol::{
+    AskForApproval, ModeKind, ThreadItem, ThreadStatus, Turn, TurnId, TurnStartParams, TurnStatus, UserInput,
+};
+use codicil_store::Record;
+use serde_json::Value;
+use tokio::{sync::oneshot, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    AnnouncedReply, CommandReply, TurnKind, TurnOrigin,
+    active_turn::{ActiveTurn, UsageBaseline},
+    actor::{ThreadActor, answer},
+    input::{FirstInput, check_input, context_record, stored_form, user_message},
+};
+use crate::{
+    error::{SettingsError, ThreadError, TurnInputError},
+    ids::new_turn_id,
+    profiles::BuiltinProfile,
+    settings::TurnSettings,
+    subagent::SubagentOrigin,
+    tools::{ThreadRole, ToolOffer, TurnConfig, TurnTools, login},
+    turn::{ResponseVisibility, ShellTask, TurnTask},
+    turn_channel::TurnReporter,
+};
+
+/// Steered messages that may wait for the next request; more are refused as overload.
+const MAX_STEERED: usize = 256;
+
+/// A turn that is about to run.
+pub(super) struct NewTurn {
+    pub id: TurnId,
+    pub kind: TurnKind,
+    pub provider: Arc<dyn ModelProvider>,
+    pub origin: TurnOrigin,
+    pub output_schema: Option<Value>,
+    /// The user's text, for turns that start with user input.
+    pub prompt: Option<String>,
+}
+
+impl NewTurn {
+    pub fn new(id: TurnId, kind: TurnKind, provider: Arc<dyn ModelProvider>, origin: TurnOrigin) -> Self {
+        Self { id, kind, provider, origin, output_schema: None, prompt: None }
+    }
+}
+
+/// A turn whose input has been stored.
+struct PreparedTurn {
+    id: TurnId,
+    provider: Arc<dyn ModelProvider>,
+    first: FirstInput,
+}
+
+impl ThreadActor {
+    pub(super) async fn on_start_turn(
+        &mut self,
+        mut params: TurnStartParams,
+        origin: TurnOrigin,
+        reply: CommandReply<AnnouncedReply<Turn>>,
+    ) {
+        if self.active.is_none() {
+            self.refresh_config().await;
+        }
+        if let Err(error) = self.check_turn(&params) {
+            return answer(reply, Err(error));
+        }
+        if self.active.is_none() {
+            return self.begin_turn(params, origin, reply).await;
+        }
+        // A thread runs one turn at a time, so the input joins the running one.
+        let steered = self.steer_with_settings(&mut params).await;
+        answer(reply, steered.map(|turn| AnnouncedReply::new(in_progress(turn)).0));
+    }
+
+    async fn steer_with_settings(&mut self, params: &mut TurnStartParams) -> Result<TurnId, ThreadError> {
+        let turn = self.steer(std::mem::take(&mut params.input)).await?;
+        self.set_later(params).await?;
+        Ok(turn)
+    }
+
+    /// Changes the settings of the next turn. A running turn keeps those that it began with.
+    pub(super) async fn on_update_settings(
+        &mut self,
+        mut change: TurnStartParams,
+    ) -> Result<TurnSettings, ThreadError> {
+        self.check_allowed(&change)?;
+        if self.active.is_some() {
+            return self.set_later(&mut change).await;
+        }
+        let before = self.state.restore_point();
+        self.state.settings.apply(&mut change);
+        if let Err(error) = self.state.store_settings().await {
+            self.state.restore(before);
+            return Err(error.into());
+        }
+        Ok(self.state.settings.clone())
+    }
+
+    /// Changes the settings of the turns after the running one. They are stored at once: a thread that is forked or
+    /// loaded again meanwhile has them too.
+    async fn set_later(&mut self, change: &mut TurnStartParams) -> Result<TurnSettings, ThreadError> {
+        let mut settings = self.state.next_settings.as_ref().unwrap_or(&self.state.settings).clone();
+        settings.apply(change);
+        self.state.next_settings = Some(settings.clone());
+        self.state.store_settings().await?;
+        Ok(settings)
+    }
+
+    fn check_turn(&self, params: &TurnStartParams) -> Result<(), ThreadError> {
+        check_input(&params.input)?;
+        Ok(self.check_allowed(params)?)
+    }
+
+    /// Refuses what the administrator's requirements forbid, before anything of the request takes effect.
+    fn check_allowed(&self, params: &TurnStartParams) -> Result<(), SettingsError> {
+        let requirements = &self.state.config.requirements;
+        if let Some(policy) = &params.approval_policy {
+            requirements.check_approval_policy(policy)?;
+        }
+        if let Some(policy) = &params.sandbox_policy {
+            requirements.check_sandbox_policy(policy)?;
+        }
+        let is_given = params.sandbox_policy.is_some();
+        if let Some(profile) =
+            BuiltinProfile::asked(params.permissions.as_deref(), "sandboxPolicy", is_given)?
+        {
+            requirements.check_sandbox_mode(&profile.mode())?;
+        }
+        Ok(())
+    }
+
+    async fn begin_turn(
+        &mut self,
+        mut params: TurnStartParams,
+        origin: TurnOrigin,
+        reply: CommandReply<AnnouncedReply<Turn>>,
+    ) {
+        self.refresh_servers().await;
+        let before = self.state.restore_point();
+        self.state.settings.apply(&mut params);
+        let PreparedTurn { id, provider, first } = match self.prepare_turn(&mut params).await {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                self.state.restore(before);
+                return answer(reply, Err(error));
+            }
+        };
+        let mut active = self.launch(NewTurn {
+            output_schema: params.output_schema,
+            prompt: Some(first.text()),
+            ..NewTurn::new(id.clone(), TurnKind::Regular, provider, origin)
+        });
+        active.first = Some(first);
+        self.active = Some(active);
+        self.subagent_started();
+        self.accept(reply, in_progress(id.clone())).await;
+        self.announce_turn(&id);
+    }
+
+    /// Reads the turn's context and stores its input. Clients see none of it yet.
+    async fn prepare_turn(&mut self, params: &mut TurnStartParams) -> Result<PreparedTurn, ThreadError> {
+        let provider = self.provider()?;
+        let id = new_turn_id();
+        let input = std::mem::take(&mut params.input);
+        let context = self.context_messages().await;
+        let content = self.user_content(&input).await;
+        let item = user_message(input);
+        let mut records = vec![Record::Turn { turn_id: id.clone() }];
+        records.extend(self.state.settings_record());
+        records.extend(self.git_record().await);
+        records.extend(context.iter().map(|item| context_record(&id, item)));
+        // A hook may reject this prompt. The stored item is then withdrawn and never enters the model's history.
+        records.push(Record::Item { turn_id: id.clone(), item: stored_form(&item) });
+        let waits_for_hooks = self.state.config.features.enabled(Feature::Hooks);
+        // A history that is too long is compacted first, without this input.
+        let content_records = content.iter().map(|item| context_record(&id, item));
+        let mut unstored = Vec::new();
+        if self.is_too_long() || waits_for_hooks {
+            unstored.extend(content_records);
+        } else {
+            records.extend(content_records);
+        }
+        self.store(records).await?;
+        self.state.note_preview(&item);
+        self.state.remember(context.iter().cloned());
+        let first = FirstInput { item, context, content, unstored, waits_for_hooks };
+        Ok(PreparedTurn { id, provider, first })
+    }
+
+    /// Answers the request, and waits until the answer has been sent: notifications that follow must come after it.
+    pub(super) async fn accept<T>(&mut self, reply: CommandReply<AnnouncedReply<T>>, value: T) {
+        let (announced, sent) = AnnouncedReply::new(value);
+        answer(reply, Ok(announced));
+        let _: Result<(), oneshot::error::RecvError> = sent.await;
+    }
+
+    pub(super) fn announce_turn(&mut self, id: &TurnId) {
+        if let Some(active) = &mut self.active {
+            let total = self.state.usage.total.clone();
+            active.baseline = Some(UsageBaseline { started: Instant::now(), total });
+        }
+        self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
+        self.notifier.turn_started(in_progress(id.clone()));
+    }
+
+    pub(super) fn provider(&self) -> Result<Arc<dyn ModelProvider>, ThreadError> {
+        let provider = self.engine.provider(&self.state.settings.provider, &self.state.config);
+        Ok(provider.map_err(SettingsError::Provider)?)
+    }
+
+    /// Starts the turn's task. Its first messages wait until the turn has been announced.
+    pub(super) fn launch(&self, new: NewTurn) -> ActiveTurn {
+        let NewTurn { id, kind, provider, origin, output_schema, prompt } = new;
+        let config = TurnConfig {
+            settings: self.tool_settings(kind),
+            config: self.state.config.clone(),
+            provider: provider.clone(),
+            offer: self.offer(kind),
+            transcript: self.state.path(),
+            origin: origin.clone(),
+        };
+        let mut over = CancellationToken::new();
+        let run = |reporter: TurnReporter, cancel: CancellationToken| {
+            let tools =
+                TurnTools::new(self.kit.clone(), id.clone(), config, reporter.clone(), cancel.clone());
+            over = tools.over.clone();
+            let task = TurnTask {
+                thread: self.state.id.clone(),
+                turn: id.clone(),
+                provider,
+                reporter,
+                cancel,
+                visibility: self.visibility(kind),
+                tools,
+                prompt,
+            };
+            task.run()
+        };
+        let mut active = ActiveTurn::new(id.clone(), kind, self.reporter(&id), run);
+        active.over = over;
+        active.origin = origin;
+        active.output_schema = output_schema.map(Arc::new);
+        active
+    }
+
+    fn offer(&self, kind: TurnKind) -> Option<ToolOffer> {
+        let role = match kind {
+            TurnKind::Regular | TurnKind::Shell => match SubagentOrigin::of(&self.state.source) {
+                Some(origin) => ThreadRole::Agent { depth: origin.depth },
+                None => ThreadRole::Main,
+            },
+            TurnKind::Review => ThreadRole::Reviewer,
+            TurnKind::Compact => return None,
+        };
+        Some(ToolOffer::new(role, &self.state.config, self.model_info()))
+    }
+
+    /// Returns the settings of a turn's tools. A reviewer asks for no approvals.
+    pub(super) fn tool_settings(&self, kind: TurnKind) -> TurnSettings {
+        let mut settings = self.state.settings.clone();
+        if kind == TurnKind::Review {
+            settings.approval_policy = AskForApproval::Never;
+        }
+        settings
+    }
+
+    fn visibility(&self, kind: TurnKind) -> ResponseVisibility {
+        let mode = self.state.settings.collaboration_mode.as_ref();
+        let is_plan_mode = mode.is_some_and(|mode| mode.mode == ModeKind::Plan);
+        ResponseVisibility {
+            raw_reasoning: self.state.config.settings.show_raw_agent_reasoning.unwrap_or(false),
+            plans: is_plan_mode && kind == TurnKind::Regular,
+            // A reviewer answers in JSON; clients see the text that is made of it.
+            deltas: kind != TurnKind::Review,
+        }
+    }
+
+    pub(super) async fn on_steer(
+        &mut self,
+        input: Vec<UserInput>,
+        expected: &TurnId,
+    ) -> Result<TurnId, ThreadError> {
+        if expected.is_empty() {
+            return Err(TurnInputError::EmptyExpectedTurn.into());
+        }
+        let active = self.active.as_ref().ok_or(TurnInputError::NothingToSteer)?;
+        if active.id != *expected {
+            let found = active.id.clone();
+            return Err(TurnInputError::OtherTurn { expected: expected.clone(), found }.into());
+        }
+        check_input(&input)?;
+        self.steer(input).await
+    }
+
+    /// Stores input for the running turn. Clients see it as an item when the next request contains it.
+    async fn steer(&mut self, input: Vec<UserInput>) -> Result<TurnId, ThreadError> {
+        let active = self.active.as_ref().ok_or(TurnInputError::NothingToSteer)?;
+        active.check_steerable()?;
+        if active.steered.len() >= MAX_STEERED {
+            return Err(ThreadError::Busy);
+        }
+        let turn = active.id.clone();
+        let item = user_message(input);
+        self.store(vec![message_record(&turn, &item)]).await?;
+        if let Some(active) = &mut self.active {
+            active.steered.push(item);
+        }
+        Ok(turn)
+    }
+
+    /// Adds steered messages to the history, here: this is also their place in the stored turn.
+    pub(super) async fn take_steered(&mut self, turn: &TurnId, messages: Vec<ThreadItem>) {
+        for item in messages {
+            let ThreadItem::UserMessage { content: input, .. } = &item else { continue };
+            let content = self.user_content(input).await;
+            let mut records: Vec<_> = content.iter().map(|item| context_record(turn, item)).collect();
+            records.push(message_record(turn, &item));
+            if self.store_or_fail_turn(records).await {
+                self.notifier.raw_items(turn, &content);
+                self.emit_item(turn, &item);
+            }
+            self.state.remember(content);
+        }
+    }
+
+    pub(super) fn on_interrupt(&mut self, reply: CommandReply<AnnouncedReply<()>>) {
+        match &mut self.active {
+            Some(active) => {
+                active.cancel.cancel();
+                active.interrupts.push(reply);
+            }
+            None => answer(reply, Err(TurnInputError::NothingToInterrupt.into())),
+        }
+    }
+
+    /// Starts a compaction, which replaces the running turn.
+    pub(super) async fn on_compact(&mut self, origin: TurnOrigin, reply: CommandReply<AnnouncedReply<()>>) {
+        let provider = match self.provider() {
+            Ok(provider) => provider,
+            Err(error) => return answer(reply, Err(error)),
+        };
+        self.end_active_turn().await;
+        let id = new_turn_id();
+        if let Err(error) = self.store(vec![Record::Turn { turn_id: id.clone() }]).await {
+            return answer(reply, Err(error));
+        }
+        self.active = Some(self.launch(NewTurn::new(id.clone(), TurnKind::Compact, provider, origin)));
+        self.accept(reply, ()).await;
+        self.announce_turn(&id);
+    }
+
+    /// Runs a user's shell command beside the running turn, or as a turn of its own.
+    pub(super) async fn on_shell(&mut self, command: String, reply: CommandReply<AnnouncedReply<()>>) {
+        if command.trim().is_empty() {
+            return answer(reply, Err(TurnInputError::EmptyCommand.into()));
+        }
+        let shell = self.engine.shell().await;
+        let active_id = self.active.as_ref().map(|active| active.id.clone());
+        let id = active_id.unwrap_or_else(new_turn_id);
+        let own_reporter = self.reporter(&id);
+        let thread = self.state.id.clone();
+        let turn = id.clone();
+        let cwd = self.state.settings.cwd.clone();
+        let start = login(&self.state.config, None);
+        let run =
+            |reporter, cancel| ShellTask { thread, turn, command, cwd, shell, start, reporter, cancel }.run();
+        if let Some(active) = &mut self.active {
+            active.run_beside(own_reporter, run);
+            return self.accept(reply, ()).await;
+        }
+        if let Err(error) = self.store(vec![Record::Turn { turn_id: id.clone() }]).await {
+            return answer(reply, Err(error));
+        }
+        self.active = Some(ActiveTurn::new(id.clone(), TurnKind::Shell, own_reporter, run));
+        self.accept(reply, ()).await;
+        self.announce_turn(&id);
+    }
+}
+
+pub(super) fn in_progress(id: TurnId) -> Turn {
+    Turn { id, items: Vec::new(), status: TurnStatus::InProgress, error: None }
+}
+
+fn message_record(turn: &TurnId, item: &ThreadItem) -> Record {
+    Record::Item { turn_id: turn.clone(), item: stored_form(item) }
+}

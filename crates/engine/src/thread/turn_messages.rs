@@ -1,0 +1,323 @@
+//! Handles what turns and background commands send to their thread. Everything is stored before clients see it.
+
+use std::collections::BTreeSet;
+
+use codicil_protocol::{
+    AccountRateLimitsUpdated, AccountRateLimitsUpdatedNotification, CodexErrorInfo, ModelRerouteReason,
+    ModelRerouted, ModelReroutedNotification, ResponseItem, ThreadBackgroundTerminal, ThreadItem,
+    ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown, TurnError, TurnId,
+};
+use codicil_store::Record;
+
+use super::{
+    active_turn::ActiveTurn,
+    actor::ThreadActor,
+    finish::cut_off,
+    input::context_record,
+    notifier::Retry,
+    open_questions::{EndedQuestion, QuestionEnd, QuestionKind},
+};
+use crate::{
+    error::ThreadError,
+    turn_channel::{
+        BackgroundCommandEnd, QuestionRequest, TurnEvent, TurnMessage, TurnMessageBody, TurnQuery,
+    },
+};
+
+impl ThreadActor {
+    pub(super) async fn on_turn_message(&mut self, message: TurnMessage) {
+        let TurnMessage { turn_id, body } = message;
+        match body {
+            TurnMessageBody::BackgroundCommandEnded(end) => {
+                self.on_background_command_ended(&turn_id, *end).await
+            }
+            late if !self.is_active(&turn_id) => self.on_late_message(late),
+            TurnMessageBody::Events(events) => {
+                for event in events {
+                    self.on_turn_event(&turn_id, event).await;
+                }
+            }
+            TurnMessageBody::Query(query) => self.on_turn_query(&turn_id, query).await,
+            TurnMessageBody::Question(request) => self.on_question(*request),
+            TurnMessageBody::ShellCommandEnded => {
+                self.on_turn_part_ended(ActiveTurn::shell_command_ended).await;
+            }
+            TurnMessageBody::Ended(outcome) => {
+                self.on_turn_part_ended(|active| active.task_ended(*outcome)).await;
+            }
+        }
+    }
+
+    /// Handles the messages that are in the channel now.
+    pub(super) async fn handle_queued_messages(&mut self) {
+        while let Ok(message) = self.turn_messages.try_recv() {
+            self.on_turn_message(message).await;
+        }
+    }
+
+    fn is_active(&self, turn: &TurnId) -> bool {
+        self.active.as_ref().is_some_and(|active| active.id == *turn)
+    }
+
+    /// Handles a message of a turn that has ended. Only the output of its background commands still counts. Dropping
+    /// a query or question is the answer for a turn that is over.
+    fn on_late_message(&self, body: TurnMessageBody) {
+        let TurnMessageBody::Events(events) = body else { return };
+        for event in events {
+            if let TurnEvent::Notification(frame) = event {
+                self.notifier.send(&frame);
+            }
+        }
+    }
+
+    async fn on_turn_query(&mut self, turn: &TurnId, query: TurnQuery) {
+        // A turn that was aborted meanwhile does not wait for the reply.
+        match query {
+            TurnQuery::NextAction { follow_up, reply } => {
+                let next = self.next_action(turn, follow_up).await;
+                let _ = reply.send(next);
+            }
+            TurnQuery::History(reply) => drop(reply.send(self.state.history.snapshot())),
+            TurnQuery::InheritedHistory(reply) => drop(reply.send(self.inherited_history())),
+        }
+    }
+
+    async fn on_turn_event(&mut self, turn: &TurnId, event: TurnEvent) {
+        match event {
+            TurnEvent::Notification(frame) => self.notifier.send(&frame),
+            TurnEvent::Started(item) => self.on_item_started(turn, item),
+            TurnEvent::Completed { item, context } => self.on_item_completed(turn, item, context).await,
+            TurnEvent::Context(items) => self.on_context(turn, items).await,
+            TurnEvent::Notice(items) => {
+                if let Some(active) = &mut self.active {
+                    active.add_notices(items);
+                }
+            }
+            TurnEvent::Used(last) => self.on_usage(turn, last).await,
+            TurnEvent::RateLimits(rate_limits) => {
+                let params = AccountRateLimitsUpdatedNotification { rate_limits: *rate_limits };
+                self.engine.clients.broadcast::<AccountRateLimitsUpdated>(&params);
+            }
+            TurnEvent::Rerouted(to_model) => self.on_rerouted(turn, to_model),
+            TurnEvent::Retrying(error) => self.notifier.error(turn, error, Retry::Planned),
+            TurnEvent::Compacted { item, summary } => self.on_compacted(turn, item, &summary).await,
+            TurnEvent::Offered(tools) => {
+                if let Some(active) = &mut self.active {
+                    active.offered = tools;
+                }
+            }
+        }
+    }
+
+    fn on_item_started(&mut self, turn: &TurnId, item: ThreadItem) {
+        self.notifier.item_started(turn, &item);
+        let Some(id) = item.id().cloned() else { return };
+        if let ThreadItem::CommandExecution { .. } = item {
+            self.commands.insert(id, turn.clone(), item);
+        } else if let Some(active) = &mut self.active {
+            active.open_items.insert(id, item);
+        }
+    }
+
+    async fn on_item_completed(&mut self, turn: &TurnId, item: ThreadItem, context: Vec<ResponseItem>) {
+        if let (ThreadItem::CommandExecution { .. }, Some(id)) = (&item, item.id()) {
+            self.commands.remove(id);
+        }
+        if let (Some(active), ThreadItem::AgentMessage { text, .. }) = (&mut self.active, &item) {
+            active.last_message = Some(text.clone());
+        }
+        let mut records = self.context_records(turn, &context);
+        records.push(Record::Item { turn_id: turn.clone(), item: item.clone() });
+        if self.store_or_fail_turn(records).await {
+            self.emit_completed(turn, &item);
+            self.notifier.raw_items(turn, &context);
+        }
+        self.extend_history(context);
+    }
+
+    /// Announces an item that is complete when it starts.
+    pub(super) fn emit_item(&mut self, turn: &TurnId, item: &ThreadItem) {
+        self.notifier.item_started(turn, item);
+        self.emit_completed(turn, item);
+    }
+
+    pub(super) fn emit_completed(&mut self, turn: &TurnId, item: &ThreadItem) {
+        if let (Some(active), Some(id)) = (&mut self.active, item.id()) {
+            active.open_items.remove(id);
+        }
+        self.notifier.item_completed(turn, item);
+        self.engine.realtime.item_completed(&self.state.id, turn, item);
+    }
+
+    /// Returns the records of additions to the history. A reviewer's history is not stored with the thread.
+    fn context_records(&self, turn: &TurnId, items: &[ResponseItem]) -> Vec<Record> {
+        if self.is_reviewing() {
+            return Vec::new();
+        }
+        items.iter().map(|item| context_record(turn, item)).collect()
+    }
+
+    /// Extends the history of the running turn: the reviewer's in a review, else the thread's.
+    fn extend_history(&mut self, items: Vec<ResponseItem>) {
+        match self.active.as_mut().and_then(|active| active.review.as_mut()) {
+            Some(review) => review.extend_history(items),
+            None => self.state.remember(items),
+        }
+    }
+
+    pub(super) fn is_reviewing(&self) -> bool {
+        self.active.as_ref().is_some_and(|active| active.review.is_some())
+    }
+
+    async fn on_context(&mut self, turn: &TurnId, items: Vec<ResponseItem>) {
+        if self.store_or_fail_turn(self.context_records(turn, &items)).await {
+            self.notifier.raw_items(turn, &items);
+        }
+        self.extend_history(items);
+    }
+
+    async fn on_usage(&mut self, turn: &TurnId, last: TokenUsageBreakdown) {
+        // A reviewer's tokens do not fill the thread's context window.
+        if self.is_reviewing() {
+            return;
+        }
+        let usage = ThreadTokenUsage {
+            total: sum(&self.state.usage.total, &last),
+            last,
+            model_context_window: self.context_window(),
+        };
+        self.state.usage = usage.clone();
+        if self.store_or_fail_turn(vec![Record::Usage { turn_id: turn.clone(), usage }]).await {
+            self.notifier.token_usage(turn, &self.state.usage);
+        }
+    }
+
+    fn on_rerouted(&self, turn: &TurnId, to_model: String) {
+        self.notifier.notify::<ModelRerouted>(&ModelReroutedNotification {
+            thread_id: self.state.id.clone(),
+            turn_id: turn.clone(),
+            from_model: self.state.settings.model.clone(),
+            to_model,
+            reason: ModelRerouteReason::HighRiskCyberActivity,
+        });
+    }
+
+    /// Updates the status, then sends the request to the subscribers.
+    fn on_question(&mut self, request: QuestionRequest) {
+        let Some(active) = &self.active else { return };
+        if active.cancel.is_cancelled() {
+            return;
+        }
+        self.update_waiting_status(Some(request.kind));
+        let question = self.engine.clients.ask(&self.state.id, &*request.encode);
+        if let Some(active) = &mut self.active {
+            active.questions.push(request, question);
+        }
+    }
+
+    /// Resolves a server request for all clients, updates the status, and only then forwards the reply. What the tool
+    /// does with the reply therefore always follows on the wire.
+    pub(super) fn on_question_ended(&mut self, ended: EndedQuestion) {
+        let Some(active) = &mut self.active else { return };
+        if active.cancel.is_cancelled() {
+            // The request is withdrawn now and resolved after the turn's end.
+            return;
+        }
+        let Some(kind) = active.questions.remove(&ended.id) else { return };
+        self.notifier.request_resolved(ended.id, kind);
+        self.update_waiting_status(None);
+        let reply = match ended.end {
+            QuestionEnd::Replied(reply) => Some(reply),
+            QuestionEnd::TimedOut => None,
+            QuestionEnd::Abandoned => return,
+        };
+        // The tool may have been dropped in this moment.
+        let _ = ended.reply.send(reply);
+    }
+
+    /// Sets the status flags to those of the open requests and of one that is about to be sent.
+    fn update_waiting_status(&mut self, more: Option<QuestionKind>) {
+        let Some(active) = &self.active else { return };
+        let active_flags = active.questions.flags(more);
+        self.set_status(ThreadStatus::Active { active_flags });
+    }
+
+    /// Completes the item of a background command, then releases the tool call that waits for its end.
+    async fn on_background_command_ended(&mut self, turn: &TurnId, end: BackgroundCommandEnd) {
+        self.on_item_completed(turn, end.item, Vec::new()).await;
+        let terminal = self.kit.terminals().remove(&end.session);
+        if let Some(terminal) = terminal {
+            terminal.over.cancel();
+        }
+    }
+
+    /// Returns the commands that have outlived their tool calls, oldest first.
+    pub(super) fn background_terminals(&self) -> Vec<ThreadBackgroundTerminal> {
+        let terminals = self.kit.terminals();
+        let mut listed: Vec<_> =
+            terminals.iter().map(|(session, terminal)| (*session, &terminal.item)).collect();
+        listed.sort_unstable_by_key(|(session, _)| session.0);
+        let views = listed.into_iter();
+        views.filter_map(|(session, item)| self.commands.background_terminal(session, item)).collect()
+    }
+
+    /// Ends a background command; its end is reported like any other. Returns false if it does not run.
+    pub(super) fn end_terminal(&self, process: &str) -> bool {
+        let terminals = self.kit.terminals();
+        let Some(session) = terminals.keys().find(|session| session.to_string() == process).copied() else {
+            return false;
+        };
+        let kit = self.kit.clone();
+        // Ends with the command.
+        tokio::spawn(async move { kit.engine.terminals.end(&kit.owner, session).await });
+        true
+    }
+
+    /// Completes the commands of an ended turn, except for those in the background.
+    pub(super) async fn cut_off_foreground_commands(&mut self) {
+        let background: BTreeSet<_> =
+            self.kit.terminals().values().map(|terminal| terminal.item.clone()).collect();
+        let lost = self.commands.take_if(|id| !background.contains(id));
+        self.cut_off_commands(lost).await;
+    }
+
+    /// Completes the items of all commands. Nothing more is heard of them.
+    pub(super) async fn cut_off_all_commands(&mut self) {
+        let lost = self.commands.take_if(|_| true);
+        self.cut_off_commands(lost).await;
+    }
+
+    async fn cut_off_commands(&mut self, lost: Vec<(TurnId, ThreadItem)>) {
+        for (turn, item) in lost {
+            self.on_item_completed(&turn, cut_off(item), Vec::new()).await;
+        }
+    }
+
+    /// Stores what a turn did, and stops the turn if that fails. Returns whether it is stored.
+    pub(super) async fn store_or_fail_turn(&mut self, records: Vec<Record>) -> bool {
+        let Err(error) = self.store(records).await else { return true };
+        self.fail_turn(&error);
+        false
+    }
+
+    fn fail_turn(&mut self, error: &ThreadError) {
+        tracing::error!(thread = %self.state.id, "stopping the turn, failed to store its records: {error}");
+        if let Some(active) = &mut self.active {
+            active.fail(TurnError {
+                message: error.to_string(),
+                codex_error_info: Some(CodexErrorInfo::Other),
+                additional_details: None,
+            });
+        }
+    }
+}
+
+fn sum(a: &TokenUsageBreakdown, b: &TokenUsageBreakdown) -> TokenUsageBreakdown {
+    TokenUsageBreakdown {
+        total_tokens: a.total_tokens.saturating_add(b.total_tokens),
+        input_tokens: a.input_tokens.saturating_add(b.input_tokens),
+        cached_input_tokens: a.cached_input_tokens.saturating_add(b.cached_input_tokens),
+        output_tokens: a.output_tokens.saturating_add(b.output_tokens),
+        reasoning_output_tokens: a.reasoning_output_tokens.saturating_add(b.reasoning_output_tokens),
+    }
+}

@@ -1,0 +1,283 @@
+//! The registry of loaded threads: finding, running and unloading them.
+//!
+//! | requests about | are in |
+//! |---|---|
+//! | opening threads (`thread/start`, `thread/resume`, `thread/fork`) | `open.rs` |
+//! | stored threads (`thread/read`, `thread/list`, `thread/archive`, …) | `stored.rs` |
+//! | the threads of subagents | `subagents.rs` |
+
+mod ids;
+mod loaded;
+mod open;
+mod stored;
+mod subagents;
+
+use std::sync::Arc;
+
+use codicil_mcp::{ServerTable, ThreadServers};
+use codicil_protocol::{
+    DeprecationNoticeNotification, McpServerStartupStatusUpdated, Thread, ThreadClosed,
+    ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
+    ThreadStatusChangedNotification, TurnStatus,
+};
+use codicil_store::{StoreError, StoredTurn};
+use futures_util::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use crate::{
+    engine_context::EngineContext,
+    error::{SettingsError, ThreadError},
+    settings::TurnSettings,
+    subagent::{SubagentOrigin, SubagentSlots},
+    thread::{
+        AnnounceGuard, AnnouncedReply, JoinedThread, ThreadActor, ThreadHandle, ThreadSnapshot, ThreadState,
+    },
+};
+
+use ids::canonical;
+use loaded::LoadedThreads;
+use subagents::below;
+
+pub(crate) use subagents::{NewAgent, WeakThreads};
+
+/// The registry of loaded threads. Clones are the same registry.
+#[derive(Clone, Debug)]
+pub struct Threads(Arc<ThreadsInner>);
+
+#[derive(Debug)]
+struct ThreadsInner {
+    engine: Arc<EngineContext>,
+    loaded: Mutex<LoadedThreads>,
+    /// Owns the actors.
+    tasks: TaskTracker,
+    slots: SubagentSlots,
+}
+
+/// A thread that was opened, with the settings it has now.
+#[derive(Debug)]
+pub struct OpenedThread {
+    pub thread: Thread,
+    pub settings: TurnSettings,
+    /// Stored turns, for requests that answer with them.
+    pub turns: Vec<StoredTurn>,
+    pub goal: Option<ThreadGoal>,
+    /// Deprecated settings in its configuration.
+    pub deprecations: Vec<DeprecationNoticeNotification>,
+    /// Set for a thread that was loaded already: its notifications resume when this is dropped.
+    pub announce: Option<AnnounceGuard>,
+}
+
+/// A thread and, if asked for, its turns.
+#[derive(Debug)]
+pub struct ThreadRead {
+    pub thread: Thread,
+    pub turns: Vec<StoredTurn>,
+}
+
+/// Whether a request answers with the thread's turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IncludeTurns {
+    Included,
+    LeftOut,
+}
+
+impl Threads {
+    pub fn new(engine: EngineContext) -> Self {
+        Self(Arc::new(ThreadsInner {
+            engine: Arc::new(engine),
+            loaded: Mutex::default(),
+            tasks: TaskTracker::new(),
+            slots: SubagentSlots::default(),
+        }))
+    }
+
+    /// Returns the state that all threads share.
+    pub fn engine(&self) -> &Arc<EngineContext> {
+        &self.0.engine
+    }
+
+    /// Returns a loaded thread.
+    pub fn get(&self, id: &ThreadId) -> Result<ThreadHandle, ThreadError> {
+        let id = &canonical(id)?;
+        let mut loaded = self.lock();
+        // A thread whose task panicked is removed; it can be loaded again.
+        if loaded.get(id).is_some_and(ThreadHandle::is_over) {
+            loaded.remove(id);
+        }
+        loaded.get(id).cloned().ok_or_else(|| ThreadError::NotFound(id.clone()))
+    }
+
+    /// Returns the ids of loaded threads after `cursor`, in order.
+    pub fn loaded(&self, cursor: Option<&str>) -> Result<Vec<ThreadId>, ThreadError> {
+        if let Some(cursor) = cursor.filter(|cursor| Uuid::parse_str(cursor).is_err()) {
+            return Err(StoreError::InvalidCursor(cursor.to_owned()).into());
+        }
+        let after = |id: &&ThreadId| cursor.is_none_or(|cursor| &id[..] > cursor);
+        Ok(self.lock().ids().filter(after).cloned().collect())
+    }
+
+    /// Runs a thread, or joins it if another request has loaded it meanwhile.
+    async fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Result<OpenedThread, ThreadError> {
+        let servers = self.join_servers(&state).await?;
+        servers.required().await.map_err(|error| ThreadError::RequiredServers(error.to_string()))?;
+        let thread = state.view();
+        let settings = state.settings.clone();
+        let goal = state.goal.clone();
+        let deprecations = state.config.deprecations.clone();
+        let other = {
+            let mut loaded = self.lock();
+            // A thread whose task panicked is replaced.
+            let other = loaded.get(&state.id).filter(|other| !other.is_over()).cloned();
+            if other.is_none() {
+                loaded.insert(self.run(state, servers));
+            }
+            other
+        };
+        match other {
+            Some(other) => self.join(&other, None, IncludeTurns::Included).await,
+            None => Ok(OpenedThread { thread, settings, turns, goal, deprecations, announce: None }),
+        }
+    }
+
+    /// Starts the thread's MCP servers, without waiting for them. Subagents have none.
+    async fn join_servers(&self, state: &ThreadState) -> Result<ThreadServers, ThreadError> {
+        let engine = self.0.engine.clone();
+        let config = state.config.clone();
+        let table = if SubagentOrigin::of(&state.source).is_some() {
+            Ok(ServerTable::default())
+        } else if config.settings.plugins.is_empty() {
+            engine.server_table(&config)
+        } else {
+            let read = tokio::task::spawn_blocking(move || engine.server_table(&config));
+            read.await.map_err(|_| ThreadError::Closed)?
+        };
+        let table = table.map_err(|error| SettingsError::Servers(error.to_string()))?;
+        let clients = self.0.engine.clients.clone();
+        let observer = Arc::new(move |status| clients.broadcast::<McpServerStartupStatusUpdated>(&status));
+        Ok(self.0.engine.mcp.join(&table, observer))
+    }
+
+    /// Starts the task of a thread.
+    fn run(&self, state: ThreadState, servers: ThreadServers) -> ThreadHandle {
+        let (handle, inbox) = ThreadHandle::new(state.id.clone(), SubagentOrigin::of(&state.source));
+        let threads = WeakThreads::from(self);
+        self.0.tasks.spawn(ThreadActor::new(self.0.engine.clone(), threads, state, servers, inbox).run());
+        handle
+    }
+
+    /// Returns a loaded thread as it is. Settings in the request have no effect.
+    async fn join(
+        &self,
+        handle: &ThreadHandle,
+        path: Option<&str>,
+        turns: IncludeTurns,
+    ) -> Result<OpenedThread, ThreadError> {
+        let AnnouncedReply { answer: JoinedThread { snapshot, turns }, announce } =
+            handle.join(turns).await?;
+        let ThreadSnapshot { thread, settings, goal, .. } = snapshot;
+        if thread.ephemeral {
+            return Err(ThreadError::NotStored(thread.id));
+        }
+        if let (Some(requested), Some(active)) = (path, &thread.path)
+            && requested != active
+        {
+            return Err(ThreadError::OtherPath {
+                id: thread.id,
+                requested: requested.to_owned(),
+                active: active.clone(),
+            });
+        }
+        Ok(OpenedThread { thread, settings, turns, goal, deprecations: Vec::new(), announce: Some(announce) })
+    }
+
+    fn broadcast_status(&self, id: &ThreadId, status: ThreadStatus) {
+        let params = ThreadStatusChangedNotification { thread_id: id.clone(), status };
+        self.0.engine.clients.broadcast::<ThreadStatusChanged>(&params);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LoadedThreads> {
+        self.0.loaded.lock()
+    }
+
+    /// Unloads a thread and its subagents. Returns those that were loaded, the thread first.
+    pub async fn unload(&self, id: &ThreadId) -> Vec<ThreadId> {
+        let mut threads = self.take_with_subagents(id).into_iter();
+        let Some(first) = threads.next() else { return Vec::new() };
+        // Before its subagents: a turn that waits for them must not continue without them.
+        self.end(&first).await;
+        let agents: Vec<_> = threads.collect();
+        join_all(agents.iter().map(|agent| self.end(agent))).await;
+        [first].iter().chain(&agents).map(|handle| handle.id().clone()).collect()
+    }
+
+    async fn end(&self, handle: &ThreadHandle) {
+        self.0.engine.realtime.end(handle.id());
+        // An error means that the thread has ended already.
+        let _ = handle.unload().await;
+        self.lock().forget(handle.id());
+        self.broadcast_status(handle.id(), ThreadStatus::NotLoaded);
+    }
+
+    /// Unloads a thread without subscribers.
+    pub async fn close(&self, id: &ThreadId) {
+        for thread_id in self.unload(id).await {
+            self.0.engine.clients.broadcast::<ThreadClosed>(&ThreadClosedNotification { thread_id });
+        }
+    }
+
+    /// Unloads all threads and closes the store.
+    pub async fn stop(&self) {
+        let handles = self.lock().take();
+        join_all(handles.iter().map(ThreadHandle::unload)).await;
+        self.0.engine.realtime.end_all().await;
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+        self.0.engine.mcp.shutdown().await;
+        if let Err(error) = self.0.engine.store.close().await {
+            tracing::error!("failed to close the store: {error}");
+        }
+    }
+
+    /// Removes a thread and all subagents below it from the registry.
+    fn take_with_subagents(&self, id: &ThreadId) -> Vec<ThreadHandle> {
+        let mut loaded = self.lock();
+        let Some(first) = loaded.take_leaving(id) else { return Vec::new() };
+        let agents = below(&loaded, id);
+        for agent in &agents {
+            loaded.take_leaving(agent.id());
+        }
+        [first].into_iter().chain(agents).collect()
+    }
+}
+
+/// Returns the stored turns, with the active one as in progress.
+pub(crate) async fn stored_turns(
+    engine: &EngineContext,
+    id: &ThreadId,
+    active: Option<&str>,
+) -> Result<Vec<StoredTurn>, ThreadError> {
+    let mut turns = engine.store.read(id).await?.turns;
+    if let (Some(active), Some(last)) = (active, turns.last_mut())
+        && !last.ended
+        && &last.id[..] == active
+    {
+        last.status = TurnStatus::InProgress;
+    }
+    Ok(turns)
+}
+
+/// Sets the session of a stored thread that has none: its parent for a subagent, else itself.
+fn own_session(mut thread: Thread) -> Thread {
+    let root = SubagentOrigin::of(&thread.source).map_or_else(|| thread.id.clone(), |origin| origin.parent);
+    thread.session_id.get_or_insert(root);
+    thread
+}
+
+fn not_stored(error: StoreError) -> ThreadError {
+    match error {
+        StoreError::NotFound(id) => ThreadError::NotStored(id),
+        other => other.into(),
+    }
+}

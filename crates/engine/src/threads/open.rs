@@ -1,0 +1,289 @@
+//! Opening threads: `thread/start`, `thread/resume`, `thread/fork`.
+
+use std::{path::PathBuf, sync::Arc};
+
+use codicil_config::{ConfigQuery, EffectiveConfig};
+use codicil_protocol::{
+    ResponseItem, ThreadForkParams, ThreadId, ThreadResumeParams, ThreadStartParams, ThreadStatus, TurnId,
+    TurnStatus,
+};
+use codicil_store::{ForkPoint, LoadedThread, Record, StoredThread, StoredTurn, ThreadMeta, new_thread_id};
+
+use super::{
+    IncludeTurns, OpenedThread, Threads,
+    ids::{canonical, thread_of_file},
+    not_stored,
+};
+use crate::{
+    error::{ForkError, SettingsError, ThreadError},
+    profiles::BuiltinProfile,
+    settings::{SettingsOverrides, TurnSettings, join},
+    thread::ThreadState,
+    tools::check_dynamic_tools,
+};
+
+impl Threads {
+    pub async fn start(&self, mut params: ThreadStartParams) -> Result<OpenedThread, ThreadError> {
+        check_dynamic_tools(params.dynamic_tools.as_deref().unwrap_or_default())
+            .map_err(ThreadError::DynamicTools)?;
+        let given = SettingsOverrides::try_from(&mut params)?;
+        let (config, settings) = self.configure(&given, None).await?;
+        let meta = ThreadMeta {
+            dynamic_tools: params.dynamic_tools.take().unwrap_or_default(),
+            base_instructions: given.base_instructions,
+            developer_instructions: given.developer_instructions,
+            ..self.meta(new_thread_id(), &settings)
+        };
+        let mut state = ThreadState::new(&meta, None, config, settings);
+        if params.ephemeral != Some(true) {
+            state.create_log(&self.0.engine.store, &meta).await?;
+        }
+        state.overrides = given.config;
+        state.raw_events = params.experimental_raw_events;
+        self.open(state, Vec::new()).await
+    }
+
+    /// Joins a loaded thread, or loads a stored one.
+    pub async fn resume(&self, mut params: ThreadResumeParams) -> Result<OpenedThread, ThreadError> {
+        let given = SettingsOverrides::try_from(&mut params)?;
+        if let Some(history) = params.history.take() {
+            return self.resume_history(history, given).await;
+        }
+        let excludes_turns = params.exclude_turns && params.initial_turns_page.is_none();
+        let turns = if excludes_turns { IncludeTurns::LeftOut } else { IncludeTurns::Included };
+        // The id counts for a loaded thread, else the path.
+        if let Ok(handle) = self.get(&params.thread_id) {
+            return self.join(&handle, params.path.as_deref(), turns).await;
+        }
+        let id = match &params.path {
+            Some(path) => thread_of_file(path).await?,
+            None => canonical(&params.thread_id)?,
+        };
+        if let Ok(handle) = self.get(&id) {
+            return self.join(&handle, None, turns).await;
+        }
+        let stored = self.load(&id).await?;
+        self.reopen(stored, given).await
+    }
+
+    async fn resume_history(
+        &self,
+        history: Vec<ResponseItem>,
+        given: SettingsOverrides,
+    ) -> Result<OpenedThread, ThreadError> {
+        if history.is_empty() {
+            return Err(ThreadError::EmptyHistory);
+        }
+        let (config, settings) = self.configure(&given, None).await?;
+        let meta = self.meta(new_thread_id(), &settings);
+        let mut state = ThreadState::new(&meta, None, config, settings);
+        state.create_log(&self.0.engine.store, &meta).await?;
+        let records: Vec<_> =
+            (history.iter().cloned()).map(|item| Record::Context { turn_id: None, item }).collect();
+        if let Some(log) = &mut state.log {
+            log.append(&records).await?;
+        }
+        state.overrides = given.config;
+        state.preview = (history.iter())
+            .find(|item| is_from_user(item) && !codicil_prompts::is_context_message(item))
+            .map(codicil_prompts::message_text);
+        state.remember(history);
+        let opened = self.open(state, Vec::new()).await?;
+        self.broadcast_status(&opened.thread.id, ThreadStatus::Idle);
+        Ok(opened)
+    }
+
+    async fn reopen(
+        &self,
+        stored: LoadedThread,
+        given: SettingsOverrides,
+    ) -> Result<OpenedThread, ThreadError> {
+        let meta = stored.thread.meta.clone();
+        let (config, mut settings) = self.configure(&given, Some(&stored.thread)).await?;
+        let inherited = given.inherited();
+        self.narrow_to_parents(&meta.source, &mut settings, inherited).await;
+        if given.provider.is_none() && !given.config.contains_key("model_provider") {
+            settings.provider.clone_from(&meta.model_provider);
+        }
+        let log = self.0.engine.store.open_log(&meta.id).await?;
+        let mut state = ThreadState::new(&meta, Some(log), config, settings);
+        state.overrides = given.config;
+        // For as long as the thread is loaded; the stored instructions stay.
+        state.base_instructions = given.base_instructions.or(state.base_instructions);
+        let turns = stored.thread.turns.clone();
+        state.recall(stored);
+        let opened = self.open(state, turns).await?;
+        if opened.announce.is_none() {
+            self.broadcast_status(&opened.thread.id, ThreadStatus::Idle);
+        }
+        Ok(opened)
+    }
+
+    /// Copies a stored thread, as a whole or up to one of its turns.
+    pub async fn fork(&self, mut params: ThreadForkParams) -> Result<OpenedThread, ThreadError> {
+        let point = take_fork_point(&mut params)?;
+        let given = SettingsOverrides::try_from(&mut params)?;
+        let source = match &params.path {
+            Some(path) => thread_of_file(path).await?,
+            None => canonical(&params.thread_id)?,
+        };
+        let loaded = self.load(&source).await?;
+        let unended = loaded.thread.turns.last().filter(|turn| !turn.ended).map(|turn| &turn.id);
+        let running = unended.filter(|_| self.get(&source).is_ok());
+        check_fork_point(&point, &loaded.thread.turns, running)?;
+        let (config, settings) = self.configure(&given, Some(&loaded.thread)).await?;
+        let meta = ThreadMeta {
+            forked_from: Some(source.clone()),
+            dynamic_tools: loaded.thread.meta.dynamic_tools.clone(),
+            base_instructions: (given.base_instructions)
+                .or_else(|| loaded.thread.meta.base_instructions.clone()),
+            developer_instructions: (given.developer_instructions)
+                .or_else(|| loaded.thread.meta.developer_instructions.clone()),
+            ..self.meta(new_thread_id(), &settings)
+        };
+        let mut log = match params.ephemeral {
+            Some(true) => None,
+            _ => Some(self.0.engine.store.fork(&source, point.clone(), meta.clone()).await?),
+        };
+        let loaded = match point {
+            ForkPoint::End => loaded,
+            // The store knows what belongs to the turns before the point.
+            ForkPoint::After(_) | ForkPoint::Before(_) => self.0.engine.store.load(&meta.id).await?,
+        };
+        // A turn that is running in the source is interrupted in the copy.
+        let cut_off = loaded.thread.turns.last().filter(|turn| !turn.ended).map(|turn| turn.id.clone());
+        let aborted = cut_off.as_ref().map(|_| codicil_prompts::turn_aborted_message());
+        if let (Some(log), Some(turn_id), Some(item)) = (&mut log, cut_off, aborted.clone()) {
+            let message = Record::Context { turn_id: Some(turn_id.clone()), item };
+            let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None };
+            log.append(&[message, end]).await?;
+        }
+        let mut state = ThreadState::new(&meta, log, config, settings);
+        state.overrides = given.config;
+        let created_at = state.created_at;
+        let turns = loaded.thread.turns.clone();
+        state.recall(loaded);
+        // The copy has the current settings of its source, also if it ends at an earlier turn.
+        state.store_settings().await?;
+        state.remember(aborted);
+        state.name = None;
+        state.goal = None;
+        state.created_at = created_at;
+        state.updated_at = created_at;
+        self.open(state, turns).await
+    }
+
+    /// Forks a loaded thread for a detached review.
+    pub async fn fork_for_review(&self, id: &ThreadId) -> Result<OpenedThread, ThreadError> {
+        self.get(id)?;
+        self.fork(ThreadForkParams::new(id.clone())).await
+    }
+
+    /// Returns the configuration and settings of a thread that is about to be opened. Settings that the request does
+    /// not name come from the stored thread, else from the configuration.
+    async fn configure(
+        &self,
+        given: &SettingsOverrides,
+        stored: Option<&StoredThread>,
+    ) -> Result<(Arc<EffectiveConfig>, TurnSettings), ThreadError> {
+        let engine = self.0.engine.clone();
+        let stored_cwd = stored.map(|stored| stored.meta.cwd.as_str());
+        let cwd: PathBuf = match given.cwd.as_deref().or(stored_cwd) {
+            Some(cwd) => join(&engine.cwd, cwd),
+            None => engine.cwd.clone(),
+        };
+        let query = ConfigQuery { cwd: Some(cwd.clone()), overrides: given.config.clone() };
+        let loading = tokio::task::spawn_blocking({
+            let engine = engine.clone();
+            move || engine.load_config(&query)
+        });
+        let config = loading.await.map_err(|_| ThreadError::Closed)??;
+        check_overrides(given, &config)?;
+        let mut settings = TurnSettings::resolve(&config, engine.config.home(), cwd, given);
+        let provider = engine.provider(&settings.provider, &config).map_err(SettingsError::Provider)?;
+        let is_named = given.model.is_some() || config.settings.model.is_some();
+        if let Some(model) = engine.catalogue().default_model(provider.wire_api()).filter(|_| !is_named) {
+            settings.model.clone_from(&model.slug);
+        }
+        if let Some(stored) = stored {
+            if !given.choose_model() {
+                settings.use_model_of(stored);
+            }
+            settings.keep_permissions(stored, given, &config, engine.config.home());
+        }
+        Ok((Arc::new(config), settings))
+    }
+
+    pub(super) fn meta(&self, id: ThreadId, settings: &TurnSettings) -> ThreadMeta {
+        let cwd = settings.cwd.to_string_lossy();
+        ThreadMeta {
+            cli_version: self.0.engine.version.clone(),
+            ..ThreadMeta::new(id, cwd, self.0.engine.source.clone(), &settings.provider)
+        }
+    }
+
+    pub(super) async fn load(&self, id: &ThreadId) -> Result<LoadedThread, ThreadError> {
+        // A thread that is being unloaded still stores the end of its turn.
+        let leaving = self.lock().leaving(id).cloned();
+        if let Some(leaving) = leaving {
+            leaving.over().await;
+        }
+        let location = self.0.engine.store.find(id).await.map_err(not_stored)?;
+        if location.archived {
+            return Err(ThreadError::NotStored(id.clone()));
+        }
+        self.0.engine.store.load(id).await.map_err(not_stored)
+    }
+}
+
+/// Refuses settings that the administrator's requirements forbid.
+fn check_overrides(given: &SettingsOverrides, config: &EffectiveConfig) -> Result<(), SettingsError> {
+    if let Some(policy) = &given.approval_policy {
+        config.requirements.check_approval_policy(policy)?;
+    }
+    if let Some(mode) = &given.sandbox {
+        config.requirements.check_sandbox_mode(mode)?;
+    }
+    BuiltinProfile::configured(config)?;
+    if let Some(profile) = &given.profile {
+        config.requirements.check_sandbox_mode(&profile.mode())?;
+    }
+    Ok(())
+}
+
+/// Takes the fork point out of a request, and checks it as far as the request alone allows.
+fn take_fork_point(params: &mut ThreadForkParams) -> Result<ForkPoint, ForkError> {
+    let point = match (params.last_turn_id.take(), params.before_turn_id.take()) {
+        (Some(_), Some(_)) => return Err(ForkError::TwoPoints),
+        (Some(last), None) => ForkPoint::After(last),
+        (None, Some(next)) => ForkPoint::Before(next),
+        (None, None) => ForkPoint::End,
+    };
+    if point != ForkPoint::End && params.ephemeral == Some(true) {
+        return Err(ForkError::Ephemeral);
+    }
+    Ok(point)
+}
+
+/// Checks that the source has the turn of a fork point. A running turn has no end that could be copied.
+fn check_fork_point(
+    point: &ForkPoint,
+    turns: &[StoredTurn],
+    running: Option<&TurnId>,
+) -> Result<(), ForkError> {
+    let id = match point {
+        ForkPoint::End => return Ok(()),
+        ForkPoint::After(id) | ForkPoint::Before(id) => id,
+    };
+    if !turns.iter().any(|turn| turn.id == *id) {
+        return Err(ForkError::NoTurn(id.clone()));
+    }
+    match point {
+        ForkPoint::After(last) if running == Some(last) => Err(ForkError::TurnRunning(last.clone())),
+        _ => Ok(()),
+    }
+}
+
+fn is_from_user(item: &ResponseItem) -> bool {
+    matches!(item, ResponseItem::Message { role, .. } if role == "user")
+}
