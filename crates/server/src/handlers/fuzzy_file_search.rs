@@ -12,52 +12,51 @@ use codicil_protocol::{
     FuzzyFileSearchSessionUpdatedNotification,
 };
 
-use crate::{cx::Cx, error::RpcError, files::LimitReached, limits::MAX_SEARCH_SESSIONS};
+use crate::{cx::Cx, error::RpcError, files::SearchSessionError};
 
-/// A search that is cancelled by another with its token answers that it found nothing.
+/// Searches once. A later search with the same cancellation token ends this one, which then finds nothing.
 pub async fn fuzzy_file_search(
     cx: Cx,
     params: FuzzyFileSearchParams,
 ) -> Result<FuzzyFileSearchResponse, RpcError> {
-    check_query(&params.query).map_err(RpcError::invalid_request)?;
+    check_query(&params.query)?;
     let cancelled = cx.client.files.begin_search(params.cancellation_token);
     let roots = SearchRoots::new(&params.roots, cx.cwd());
     let files = cx.files().searches.find(roots, params.query, cancelled).await;
     Ok(FuzzyFileSearchResponse { files })
 }
 
-/// Opened once it has been answered, so that what the session says comes after.
+/// Opens a session after the response, so that its notifications follow the response.
 pub async fn session_start(
     cx: Cx,
     params: FuzzyFileSearchSessionStartParams,
 ) -> Result<FuzzyFileSearchSessionStartResponse, RpcError> {
     let FuzzyFileSearchSessionStartParams { session_id, roots } = params;
     if session_id.is_empty() {
-        return Err(RpcError::invalid_request("sessionId must not be empty"));
+        return Err(SearchSessionError::EmptyId.into());
     }
     let roots = SearchRoots::new(&roots, cx.cwd());
     if roots.is_empty() {
-        let reason = "at least one search directory is required";
-        return Err(RpcError::internal(format_args!("failed to start fuzzy file search session: {reason}")));
+        return Err(SearchSessionError::NoRoots.into());
     }
-    let full = |LimitReached| {
-        RpcError::invalid_request(format_args!("too many search sessions: limit is {MAX_SEARCH_SESSIONS}"))
-    };
-    cx.client.files.check_session_room(&session_id).map_err(full)?;
-    let later = cx.clone();
-    cx.after_answer(move || open(&later, session_id, roots));
+    cx.client.files.check_session_room(&session_id)?;
+    let session_cx = cx.clone();
+    cx.after_response(move || open_session(&session_cx, session_id, roots));
     Ok(FuzzyFileSearchSessionStartResponse {})
 }
 
-fn open(cx: &Cx, session_id: String, roots: SearchRoots) {
-    // The client owns the session, so the session must not own the client.
-    let (client, id) = (Arc::downgrade(&cx.client), session_id.clone());
-    let tell = move |news| {
-        if let Some(client) = client.upgrade() {
-            client.notify(&notification(id.clone(), news));
+fn open_session(cx: &Cx, session_id: String, roots: SearchRoots) {
+    let notify = {
+        // The client owns the session, so the session must not own the client.
+        let client = Arc::downgrade(&cx.client);
+        let session_id = session_id.clone();
+        move |news| {
+            if let Some(client) = client.upgrade() {
+                client.notify(&notification(session_id.clone(), news));
+            }
         }
     };
-    cx.client.files.add_session(session_id, cx.files().searches.open(roots, tell));
+    cx.client.files.add_session(session_id, cx.files().searches.open(roots, notify));
 }
 
 fn notification(session_id: String, news: SessionNews) -> Frame {
@@ -81,12 +80,11 @@ pub async fn session_update(
 ) -> Result<FuzzyFileSearchSessionUpdateResponse, RpcError> {
     let FuzzyFileSearchSessionUpdateParams { session_id, query } = params;
     if !cx.client.files.has_session(&session_id) {
-        let message = format_args!("fuzzy file search session not found: {session_id}");
-        return Err(RpcError::invalid_request(message));
+        return Err(SearchSessionError::NotFound(session_id).into());
     }
-    check_query(&query).map_err(RpcError::invalid_request)?;
+    check_query(&query)?;
     let client = cx.client.clone();
-    cx.after_answer(move || client.files.update_session(&session_id, query));
+    cx.after_response(move || client.files.update_session(&session_id, query));
     Ok(FuzzyFileSearchSessionUpdateResponse {})
 }
 

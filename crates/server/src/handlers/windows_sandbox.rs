@@ -1,14 +1,13 @@
 //! `windowsSandbox/*`.
 
 use codicil_protocol::{
-    Frame, WindowsSandboxSetupCompleted, WindowsSandboxSetupCompletedNotification, WindowsSandboxSetupMode,
+    WindowsSandboxSetupCompleted, WindowsSandboxSetupCompletedNotification, WindowsSandboxSetupMode,
     WindowsSandboxSetupStartParams, WindowsSandboxSetupStartResponse,
 };
 
 use crate::{cx::Cx, error::RpcError};
 
-/// There is nothing to set up: this server does not run on Windows. It says so in the way in which a setup
-/// would end.
+/// Reports a failed setup: this server does not run on Windows.
 pub async fn setup_start(
     cx: Cx,
     params: WindowsSandboxSetupStartParams,
@@ -18,9 +17,10 @@ pub async fn setup_start(
         _ => "elevated",
     };
     let error = format!("{kind} Windows sandbox setup is only supported on Windows");
-    let ended =
-        WindowsSandboxSetupCompletedNotification { mode: params.mode, success: false, error: Some(error) };
-    let client = cx.client.clone();
-    cx.after_answer(move || client.notify(&Frame::notification::<WindowsSandboxSetupCompleted>(&ended)));
+    cx.notify_after_response::<WindowsSandboxSetupCompleted>(WindowsSandboxSetupCompletedNotification {
+        mode: params.mode,
+        success: false,
+        error: Some(error),
+    });
     Ok(WindowsSandboxSetupStartResponse { started: true })
 }

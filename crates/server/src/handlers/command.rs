@@ -1,4 +1,4 @@
-//! `command/exec` and what is said to a command while it runs.
+//! `command/exec` and the methods that reach a running command.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use codicil_protocol::{
@@ -7,27 +7,30 @@ use codicil_protocol::{
     CommandExecWriteResponse,
 };
 
-use super::config::blocking;
 use crate::{
+    background::blocking,
     commands::{self, CommandError, ExecRequest, InputEnd, OutputSink},
     cx::Cx,
     error::RpcError,
 };
 
-/// Answers when the command has ended. It has its place before the first wait, so that a write or an end that
-/// was sent right behind it finds it.
+/// Runs a command and responds when it has ended. The command is registered before the first `.await`, so that a
+/// write or terminate request sent right behind this one finds it.
 pub async fn exec(cx: Cx, params: CommandExecParams) -> Result<CommandExecResponse, RpcError> {
     let request = ExecRequest::try_from(params)?;
-    let place = cx.client.commands.enter(&request)?;
+    let slot = cx.client.commands.register(&request)?;
     let sink = OutputSink::new(&request, &cx.client);
-    let world = cx.threads().world().clone();
+    let engine = cx.threads().world().clone();
     let ready =
-        blocking(move || Ok(commands::ready(request, &world.config, &world.server_places, &world.cwd)?))
+        blocking(move || commands::prepare(request, &engine.config, &engine.server_places, &engine.cwd))
             .await?;
-    Ok(place.run(ready, sink).await?)
+    Ok(slot.run(ready, sink).await?)
 }
 
-pub async fn write(cx: Cx, params: CommandExecWriteParams) -> Result<CommandExecWriteResponse, RpcError> {
+pub async fn exec_write(
+    cx: Cx,
+    params: CommandExecWriteParams,
+) -> Result<CommandExecWriteResponse, RpcError> {
     let end = if params.close_stdin.unwrap_or_default() { InputEnd::Here } else { InputEnd::Later };
     let bytes = match (&params.delta_base64, end) {
         (Some(delta), _) => STANDARD.decode(delta).map_err(CommandError::from)?,
@@ -38,14 +41,17 @@ pub async fn write(cx: Cx, params: CommandExecWriteParams) -> Result<CommandExec
     Ok(CommandExecWriteResponse {})
 }
 
-pub async fn resize(cx: Cx, params: CommandExecResizeParams) -> Result<CommandExecResizeResponse, RpcError> {
-    let size = commands::size(&params.size)?;
+pub async fn exec_resize(
+    cx: Cx,
+    params: CommandExecResizeParams,
+) -> Result<CommandExecResizeResponse, RpcError> {
+    let size = commands::terminal_size(&params.size)?;
     cx.client.commands.get(&params.process_id)?.resize(size).await?;
     Ok(CommandExecResizeResponse {})
 }
 
-/// The command is gone when its own request is answered.
-pub async fn terminate(
+/// Kills a command. It has ended when its own request gets a response.
+pub async fn exec_terminate(
     cx: Cx,
     params: CommandExecTerminateParams,
 ) -> Result<CommandExecTerminateResponse, RpcError> {

@@ -4,29 +4,27 @@ use codicil_protocol::{AbsolutePathBuf, ConfigWarning, Frame, InitializeParams, 
 
 use crate::{clients::ClientSession, cx::Cx, error::RpcError, user_agent::user_agent};
 
-/// Settles, once per connection, who the client is and what it can take.
+/// Sets the name, version and capabilities of the client, once per connection.
 pub async fn initialize(cx: Cx, params: InitializeParams) -> Result<InitializeResponse, RpcError> {
     let session = ClientSession::new(params);
     let user_agent = user_agent(&session, cx.announced_version());
-    let codex_home =
-        AbsolutePathBuf::new(cx.home()).ok_or_else(|| RpcError::internal("home is not absolute"))?;
     if !cx.client.initialize(session) {
         return Err(RpcError::already_initialized());
     }
-    let warned = cx.clone();
-    cx.after_answer(move || warn_of_config(warned));
+    let warning_cx = cx.clone();
+    cx.after_response(move || send_config_warnings(warning_cx));
     Ok(InitializeResponse {
         user_agent,
-        codex_home,
+        codex_home: AbsolutePathBuf::new(cx.home()).expect("the home directory is absolute"),
         platform_family: std::env::consts::FAMILY.to_owned(),
         platform_os: std::env::consts::OS.to_owned(),
     })
 }
 
-/// Tells the client what is wrong with the configuration, once it has been answered: reading files may take
-/// longer than a handshake should.
-fn warn_of_config(cx: Cx) {
-    // Ends by itself; nobody waits for it.
+/// Notifies the client of mistakes in the configuration. Called after the response: the handshake should not wait
+/// for files.
+fn send_config_warnings(cx: Cx) {
+    // Detached: it ends by itself once the files are read.
     tokio::task::spawn_blocking(move || {
         for warning in cx.config().warnings(cx.cwd()) {
             cx.client.notify(&Frame::notification::<ConfigWarning>(&warning));
