@@ -44,6 +44,8 @@ pub(crate) struct ThreadActor {
     pub(super) turn_mark: Option<TurnMark>,
     /// How far it has come, for threads whose agent it is.
     pub(super) progress: watch::Sender<CollabAgentState>,
+    /// The status, for readers that must not wait for the mailbox.
+    status: watch::Sender<ThreadStatus>,
     /// How many of the configuration's reloads it has seen.
     pub(super) reloads_seen: u64,
     mailbox: mpsc::Receiver<ThreadCommand>,
@@ -74,7 +76,7 @@ impl ThreadActor {
         inbox: ThreadInbox,
     ) -> Self {
         let (kit, reports) = ThreadTools::new(world.clone(), threads.clone(), &state, servers);
-        let ThreadInbox { mailbox, progress } = inbox;
+        let ThreadInbox { mailbox, progress, status } = inbox;
         let skills = world.extensions.skills.watch(&state.settings.cwd);
         let commands = BTreeMap::new();
         Self {
@@ -88,6 +90,7 @@ impl ThreadActor {
             late_records: Vec::new(),
             turn_mark: None,
             progress,
+            status,
             // A reload may have come while the thread was being made; then it looks once more than it has to.
             reloads_seen: 0,
             mailbox,
@@ -295,6 +298,7 @@ impl ThreadActor {
             return;
         }
         self.state.status = status.clone();
+        self.status.send_replace(status.clone());
         let params = ThreadStatusChangedNotification { thread_id: self.state.id.clone(), status };
         self.world.audience.broadcast::<ThreadStatusChanged>(&params);
     }

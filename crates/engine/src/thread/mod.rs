@@ -27,8 +27,8 @@ use std::sync::Arc;
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
     CollabAgentState, CollabAgentStatus, GitInfo, ResponseItem, ReviewTarget, Thread,
-    ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, Turn, TurnError, TurnId,
-    TurnStartParams, UserInput,
+    ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadStatus, Turn, TurnError,
+    TurnId, TurnStartParams, UserInput,
 };
 use codicil_store::StoredTurn;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -55,12 +55,14 @@ pub struct ThreadHandle {
     /// Set for agents that another thread's agent started.
     kin: Option<Arc<SubagentOrigin>>,
     progress: watch::Receiver<CollabAgentState>,
+    status: watch::Receiver<ThreadStatus>,
 }
 
 /// The thread's own end of its handle.
 pub(crate) struct ThreadInbox {
     mailbox: mpsc::Receiver<ThreadCommand>,
     progress: watch::Sender<CollabAgentState>,
+    status: watch::Sender<ThreadStatus>,
 }
 
 /// Who asks for a turn, for the headers of its requests.
@@ -162,12 +164,18 @@ impl ThreadHandle {
     pub(crate) fn new(id: ThreadId, kin: Option<SubagentOrigin>) -> (Self, ThreadInbox) {
         let (mailbox, commands) = mpsc::channel(MAILBOX);
         let (progress, seen) = watch::channel(kin::state(CollabAgentStatus::PendingInit));
-        let handle = Self { id, mailbox, kin: kin.map(Arc::new), progress: seen };
-        (handle, ThreadInbox { mailbox: commands, progress })
+        let (status, current_status) = watch::channel(ThreadStatus::Idle);
+        let handle = Self { id, mailbox, kin: kin.map(Arc::new), progress: seen, status: current_status };
+        (handle, ThreadInbox { mailbox: commands, progress, status })
     }
 
     pub fn id(&self) -> &ThreadId {
         &self.id
+    }
+
+    /// Returns the current status without waiting for the thread; `None` if its task is over.
+    pub(crate) fn status(&self) -> Option<ThreadStatus> {
+        (!self.is_over()).then(|| self.status.borrow().clone())
     }
 
     pub(crate) fn kin(&self) -> Option<&SubagentOrigin> {
