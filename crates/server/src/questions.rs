@@ -77,8 +77,9 @@ impl OpenQuestions {
     /// Returns the open questions for the subscribers of a thread, oldest first.
     pub fn of_thread(&self, thread: &ThreadId) -> Vec<Frame> {
         let pending = self.pending.lock();
-        let concerns_thread = |question: &PendingQuestion| matches!(&question.audience, QuestionAudience::Subscribers(id) if id == thread);
-        let mut open: Vec<_> = pending.iter().filter(|(_, question)| concerns_thread(question)).collect();
+        let subscribers = QuestionAudience::Subscribers(thread.clone());
+        let mut open: Vec<_> =
+            pending.iter().filter(|(_, question)| question.audience == subscribers).collect();
         open.sort_by_key(|(id, _)| *id);
         open.into_iter().map(|(_, question)| question.frame.clone()).collect()
     }

@@ -1,8 +1,8 @@
 //! Limits for connections that have not completed their handshake.
 //!
-//! A peer can open connections and stay silent. Such connections must not use up the file descriptors that clients, the
-//! store and commands need. So their number and their time are limited: beyond the limit, the oldest unfinished handshake
-//! is closed in favour of the new connection.
+//! A peer can open connections and stay silent. Such connections must not use up the file descriptors that clients,
+//! the store and commands need. So their number and their time are limited: beyond the limit, the oldest unfinished
+//! handshake is closed in favour of the new connection.
 
 use std::{
     collections::BTreeMap,

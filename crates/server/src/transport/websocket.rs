@@ -134,6 +134,7 @@ where
         })
 }
 
+/// `Iterator::map_while` for streams, which `futures_util` does not have.
 trait MapWhile: Stream + Sized {
     fn map_while<T>(self, keep: impl FnMut(Self::Item) -> Option<T>) -> impl Stream<Item = T>;
 }

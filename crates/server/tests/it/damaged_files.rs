@@ -1,5 +1,5 @@
-//! A thread whose file is damaged: what is whole is served and goes on, what is not is refused by name, and
-//! neither is in the way of other threads.
+//! Threads whose files are damaged: intact records are served, other files are refused, and other threads are not
+//! affected.
 
 use std::fs;
 
@@ -9,10 +9,11 @@ use codicil_protocol::{
 use codicil_testkit::{App, Reply, Script};
 use serde_json::json;
 
-/// A thread of two turns whose file was changed while the server was away, and another thread of one.
+/// Returns a thread of two turns whose file was changed while the server was stopped, and another thread of one turn.
 async fn damaged(change: impl FnOnce(String) -> String) -> (App, Thread, Thread) {
     let mut app = App::start(Script::new().repeat(Reply::new().say("Hello"))).await;
-    let (thread, other) = (app.start_thread().await, app.start_thread().await);
+    let thread = app.start_thread().await;
+    let other = app.start_thread().await;
     for (thread, text) in [(&thread, "one"), (&thread, "two"), (&other, "three")] {
         app.run_turn(thread, text).await;
     }
@@ -24,8 +25,8 @@ async fn damaged(change: impl FnOnce(String) -> String) -> (App, Thread, Thread)
     (app, thread, other)
 }
 
-/// The thread is read and resumed with so many turns, and the next one works.
-async fn goes_on(app: &mut App, thread: &Thread, turns: usize) {
+/// Checks that the thread is read and resumed with this many turns, and that its next turn works.
+async fn assert_goes_on(app: &mut App, thread: &Thread, turns: usize) {
     assert_eq!(app.read(thread).await.turns.len(), turns);
     assert_eq!(app.resume(thread).await.turns.len(), turns);
     assert_eq!(app.run_turn(thread, "next").await.status, TurnStatus::Completed);
@@ -33,29 +34,29 @@ async fn goes_on(app: &mut App, thread: &Thread, turns: usize) {
     assert_eq!(app.restart().await.read(thread).await.turns.len(), turns + 1);
 }
 
-/// Reading and resuming are refused; the reason of the latter.
-async fn is_refused(app: &mut App, thread: &Thread) -> ErrorObject {
+/// Checks that reading and resuming are refused. Returns the error of resuming.
+async fn assert_refused(app: &mut App, thread: &Thread) -> ErrorObject {
     let params = ThreadReadParams { thread_id: thread.id.clone(), include_turns: true };
     app.try_call::<ThreadRead>(params).await.map(|_| ()).unwrap_err();
     let params = serde_json::from_value(json!({ "threadId": thread.id })).unwrap();
     app.try_call::<ThreadResume>(params).await.map(|_| ()).unwrap_err()
 }
 
-/// Other threads do not notice.
-async fn others_go_on(app: &mut App, other: &Thread) {
+/// Checks that another thread is not affected.
+async fn assert_others_go_on(app: &mut App, other: &Thread) {
     assert!(app.call::<ThreadList>(Default::default()).await.data.iter().any(|found| found.id == other.id));
-    goes_on(app, other, 1).await;
+    assert_goes_on(app, other, 1).await;
 }
 
 #[tokio::test]
-async fn a_torn_tail_costs_what_was_never_told() {
+async fn a_torn_last_line_is_dropped() {
     let (mut app, thread, other) = damaged(|text| text + "{\"v\":1,\"ordinal\":99,\"timest").await;
-    goes_on(&mut app, &thread, 2).await;
-    others_go_on(&mut app, &other).await;
+    assert_goes_on(&mut app, &thread, 2).await;
+    assert_others_go_on(&mut app, &other).await;
 }
 
 #[tokio::test]
-async fn garbage_in_the_middle_costs_its_line() {
+async fn a_damaged_line_is_skipped() {
     let garbage = |text: String| {
         let at = text.lines().position(|line| line.contains("\"two\"")).unwrap();
         let mut lines: Vec<_> = text.lines().collect();
@@ -63,39 +64,39 @@ async fn garbage_in_the_middle_costs_its_line() {
         lines.join("\n") + "\n"
     };
     let (mut app, thread, other) = damaged(garbage).await;
-    goes_on(&mut app, &thread, 2).await;
-    others_go_on(&mut app, &other).await;
+    assert_goes_on(&mut app, &thread, 2).await;
+    assert_others_go_on(&mut app, &other).await;
 }
 
 #[tokio::test]
-async fn an_empty_file_is_no_thread() {
+async fn an_empty_file_is_refused() {
     let (mut app, thread, other) = damaged(|_| String::new()).await;
-    let error = is_refused(&mut app, &thread).await;
+    let error = assert_refused(&mut app, &thread).await;
     assert!(error.message.contains("is not a stored thread"), "{error:?}");
-    others_go_on(&mut app, &other).await;
+    assert_others_go_on(&mut app, &other).await;
 }
 
-/// A later version adds kinds of records; what this one knows of it holds.
+/// A later version may add kinds of records. The known ones apply.
 #[tokio::test]
-async fn a_later_version_is_read_as_far_as_it_is_known() {
+async fn records_of_a_later_version_are_read_as_far_as_known() {
     let later = |text: String| {
         let text = text.replace("{\"v\":1,", "{\"v\":99,");
         text + "{\"v\":99,\"ordinal\":99,\"timestamp\":\"2031-01-01T00:00:00.000Z\",\"type\":\"hologram\"}\n"
     };
     let (mut app, thread, other) = damaged(later).await;
-    goes_on(&mut app, &thread, 2).await;
+    assert_goes_on(&mut app, &thread, 2).await;
     let text = fs::read_to_string(thread.path.as_deref().unwrap()).unwrap();
-    assert!(text.contains("hologram"), "what is not known is kept");
-    others_go_on(&mut app, &other).await;
+    assert!(text.contains("hologram"), "unknown records are kept");
+    assert_others_go_on(&mut app, &other).await;
 }
 
 #[tokio::test]
-async fn another_format_is_refused_and_kept() {
+async fn an_unknown_format_is_refused_and_not_changed() {
     let (mut app, thread, other) =
         damaged(|text| text.replace("\"type\":\"meta\"", "\"type\":\"head\"")).await;
     let before = fs::read(thread.path.as_deref().unwrap()).unwrap();
-    let error = is_refused(&mut app, &thread).await;
+    let error = assert_refused(&mut app, &thread).await;
     assert!(error.message.contains("is not a stored thread"), "{error:?}");
     assert_eq!(fs::read(thread.path.as_deref().unwrap()).unwrap(), before);
-    others_go_on(&mut app, &other).await;
+    assert_others_go_on(&mut app, &other).await;
 }

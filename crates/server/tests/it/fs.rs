@@ -1,4 +1,4 @@
-//! `fs/*` as a client sees it.
+//! `fs/*`.
 
 use std::{fs, path::Path};
 
@@ -19,7 +19,7 @@ fn write(to: impl AsRef<Path>, data_base64: &str) -> FsWriteFileParams {
     FsWriteFileParams { path: path(to), data_base64: data_base64.to_owned() }
 }
 
-/// Code and message of the refusal.
+/// Returns the code and message of an error response.
 async fn refusal(app: &mut App, method: &str, params: Value) -> (i64, String) {
     let answer = app.exchange(json!({ "id": "r", "method": method, "params": params })).await;
     let error: ErrorObject = serde_json::from_value(answer["error"].clone()).unwrap();
@@ -52,7 +52,7 @@ async fn a_file_is_written_read_copied_listed_and_removed() {
 }
 
 #[tokio::test]
-async fn refusals_have_the_codes_and_words_that_clients_know() {
+async fn errors_have_the_codes_and_messages_of_the_reference() {
     let mut app = App::builder().start().await;
     let work = app.workspace().to_str().unwrap().to_owned();
     fs::create_dir(app.workspace().join("folder")).unwrap();
@@ -86,11 +86,11 @@ async fn refusals_have_the_codes_and_words_that_clients_know() {
     ] {
         assert_eq!(refusal(&mut app, method, params).await, (code, message.to_owned()), "{method}");
     }
-    assert!(!app.workspace().join("x").exists(), "what cannot be decoded is not written");
+    assert!(!app.workspace().join("x").exists(), "invalid data is not written");
 }
 
 #[tokio::test]
-async fn what_is_sent_at_once_happens_in_order() {
+async fn file_requests_sent_in_one_write_run_in_order() {
     let mut app = App::builder().start().await;
     let folder = app.workspace().join("folder");
     for _ in 0..50 {
@@ -107,9 +107,9 @@ async fn what_is_sent_at_once_happens_in_order() {
     }
 }
 
-/// More than may wait to be read, if all of it were answered at once.
+/// The files together exceed the limit of unread bytes.
 #[tokio::test]
-async fn several_large_files_are_read_at_once_and_the_client_stays() {
+async fn reading_several_large_files_does_not_disconnect_the_client() {
     let mut app = App::builder().start().await;
     let file = app.workspace().join("large");
     fs::write(&file, vec![7; 30 << 20]).unwrap();
@@ -126,9 +126,9 @@ async fn several_large_files_are_read_at_once_and_the_client_stays() {
     assert_eq!((error.code, error.message.as_str()), (-32600, expected));
 }
 
-/// A client that has read all of an answer is not too slow, whatever the server's writer still holds.
+/// A client that has read a whole response is not too slow, even if the server's writer has not returned yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_large_file_after_another_is_never_refused() {
+async fn reading_large_files_one_after_another_is_never_refused() {
     let mut app = App::builder().start().await;
     let file = app.workspace().join("large");
     fs::write(&file, vec![7; 2 << 20]).unwrap();
@@ -142,7 +142,7 @@ async fn watch(client: &mut TestClient, watched: impl AsRef<Path>) -> String {
 }
 
 #[tokio::test]
-async fn changes_are_told_with_the_id_of_the_watch_until_it_ends() {
+async fn changes_are_reported_with_the_watch_id_until_unwatch() {
     let mut app = App::builder().start().await;
     let file = app.workspace().join("file");
     let params = FsWatchParams { path: path(app.workspace().join("x/../file/")) };
@@ -161,7 +161,7 @@ async fn changes_are_told_with_the_id_of_the_watch_until_it_ends() {
     fs::write(&file, "two").unwrap();
     let other = folder.join("other");
     fs::write(&other, "").unwrap();
-    // What comes next is the other watch: nothing was said about the file in between.
+    // The next notification is about the other watch, so there was none about the file in between.
     let changed = app.until::<FsChanged>().await;
     assert_eq!((changed.watch_id, changed.changed_paths), (of_folder, vec![path(other)]));
 }
@@ -172,7 +172,7 @@ async fn a_watch_belongs_to_its_connection() {
     let mut other = app.another_client().await;
     let file = app.workspace().join("file");
     let id = watch(&mut app, &file).await;
-    // Another client cannot end it, nor is it told.
+    // Another client can neither end the watch nor see its notifications.
     other.call::<FsUnwatch>(FsUnwatchParams { watch_id: id.clone() }).await;
     let own = watch(&mut other, &file).await;
     assert_ne!(id, own);
@@ -187,7 +187,7 @@ async fn a_watch_belongs_to_its_connection() {
 }
 
 #[tokio::test]
-async fn a_client_has_only_so_many_watches() {
+async fn the_number_of_watches_is_limited() {
     let mut app = App::builder().start().await;
     let file = app.workspace().join("file");
     let mut first = None;

@@ -1,4 +1,4 @@
-//! `fuzzyFileSearch` and its sessions as a client sees them.
+//! `fuzzyFileSearch` and its sessions.
 
 use std::{fs, path::Path};
 
@@ -25,7 +25,7 @@ fn fill(root: &Path, count: usize) {
 }
 
 #[tokio::test]
-async fn the_best_matches_are_answered_in_the_form_of_the_reference() {
+async fn the_best_matches_have_the_form_of_the_reference() {
     let mut app = App::builder().start().await;
     let root = app.workspace().to_owned();
     fs::create_dir(root.join("src")).unwrap();
@@ -36,21 +36,21 @@ async fn the_best_matches_are_answered_in_the_form_of_the_reference() {
     let expected = json!({ "root": root, "path": "src/alpha.rs", "match_type": "file",
         "file_name": "alpha.rs", "score": 109, "indices": [4, 5, 6, 7] });
     assert_eq!(answer["result"]["files"], json!([expected]));
-    // A relative root counts from where the server works.
+    // A relative root is below the server's working directory.
     let mut relative = params(&root, "alph", None);
     relative.roots = vec![".".to_owned()];
     assert_eq!(app.call::<FuzzyFileSearch>(relative).await.files[0].root, ".");
 }
 
 #[tokio::test]
-async fn a_newer_search_with_the_same_token_cancels_the_older() {
+async fn a_newer_search_with_the_same_token_cancels_the_older_one() {
     let mut app = App::builder().start().await;
     let root = app.workspace().to_owned();
     fill(&root, 300);
     let older = app.send::<FuzzyFileSearch>(params(&root, "file", Some("t"))).await;
     let other = app.send::<FuzzyFileSearch>(params(&root, "file", Some("u"))).await;
     let newer = app.send::<FuzzyFileSearch>(params(&root, "file", Some("t"))).await;
-    // It may have been done by then; it never has a part.
+    // The first search may have ended before. It never returns a part of its result.
     let older = app.answer(older).await.unwrap().files.len();
     assert!(older == 0 || older == 50, "{older}");
     assert_eq!(app.answer(other).await.unwrap().files.len(), 50);
@@ -70,7 +70,7 @@ async fn update(client: &mut TestClient, id: &str, query: &str) {
     client.call::<FuzzyFileSearchSessionUpdate>(params).await;
 }
 
-/// How many files the last list for a query has, once the session is done with it.
+/// Waits until the session has completed a query, and returns the number of files in its last list.
 async fn complete(client: &mut TestClient, id: &str, query: &str) -> usize {
     let found = loop {
         let updated = client.until::<FuzzyFileSearchSessionUpdated>().await;
@@ -83,7 +83,7 @@ async fn complete(client: &mut TestClient, id: &str, query: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_session_answers_query_after_query() {
+async fn a_session_reports_the_files_of_each_query() {
     let mut app = App::builder().experimental().start().await;
     fill(app.workspace(), 20);
     start(&mut app, "s").await;
@@ -91,7 +91,7 @@ async fn a_session_answers_query_after_query() {
         update(&mut app, "s", query).await;
         assert_eq!(complete(&mut app, "s", query).await, found, "{query:?}");
     }
-    // Started again, it sees what is new.
+    // A restarted session finds new files.
     fill(app.workspace(), 30);
     start(&mut app, "s").await;
     update(&mut app, "s", "file").await;
@@ -100,7 +100,7 @@ async fn a_session_answers_query_after_query() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_stopped_or_belongs_to_another_is_not_there() {
+async fn stopped_sessions_and_sessions_of_other_clients_are_not_found() {
     let mut app = App::builder().experimental().start().await;
     let mut other = app.another_client().await;
     start(&mut app, "s").await;
@@ -120,7 +120,7 @@ async fn a_session_that_is_stopped_or_belongs_to_another_is_not_there() {
 }
 
 #[tokio::test]
-async fn sessions_need_an_id_and_a_root_and_are_counted() {
+async fn sessions_need_an_id_and_a_root_and_are_limited() {
     let mut app = App::builder().experimental().start().await;
     let params = |id: &str, roots: &[&str]| FuzzyFileSearchSessionStartParams {
         session_id: id.to_owned(),

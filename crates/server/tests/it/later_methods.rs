@@ -1,4 +1,4 @@
-//! What clients of later generations ask for.
+//! Methods that later clients call.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn params<T: serde::de::DeserializeOwned>(value: Value) -> T {
     from_value(value).unwrap()
 }
 
-/// A thread with three turns.
+/// Returns a thread with three turns.
 async fn three_turns() -> (App, Thread) {
     let mut app = App::start(Script::new().say("1").then().say("2").then().say("3")).await;
     let thread = app.start_thread().await;
@@ -60,7 +60,7 @@ async fn items_are_listed_with_their_turns() {
 }
 
 #[tokio::test]
-async fn settings_change_for_the_next_turn_and_everybody_hears_of_it() {
+async fn updated_settings_apply_to_the_next_turn_and_are_announced() {
     let mut app = App::start(Script::new().say("1").gate("go").then().say("2")).await;
     let thread = app.start_thread().await;
     app.start_turn(&thread, "one").await;
@@ -69,9 +69,9 @@ async fn settings_change_for_the_next_turn_and_everybody_hears_of_it() {
     let change =
         json!({ "threadId": thread.id, "model": "another", "approvalPolicy": "never", "effort": "low" });
     app.call::<ThreadSettingsUpdate>(params(change)).await;
-    let told = app.until::<ThreadSettingsUpdated>().await.thread_settings;
+    let settings = app.until::<ThreadSettingsUpdated>().await.thread_settings;
     assert_eq!(
-        (told.model.as_str(), told.collaboration_mode.settings.model.as_str()),
+        (settings.model.as_str(), settings.collaboration_mode.settings.model.as_str()),
         ("another", "another")
     );
     app.model().release("go");
@@ -80,7 +80,7 @@ async fn settings_change_for_the_next_turn_and_everybody_hears_of_it() {
 
     let models: Vec<_> = app.model().requests().iter().map(|sent| sent.model().unwrap().to_owned()).collect();
     assert_eq!(models[1], "another");
-    assert_ne!(models[0], "another", "a turn that is running goes on as it began");
+    assert_ne!(models[0], "another", "a running turn keeps its settings");
     app.rest().await;
     let resumed = app.restart().await.resume(&thread).await;
     assert_eq!(resumed.id, thread.id);
@@ -129,9 +129,9 @@ async fn declared_hooks_are_listed() {
     assert!(found["currentHash"].as_str().unwrap().starts_with("sha256:"));
 }
 
-/// Clients that count background commands find the end of one by its process id.
+/// Clients that count background commands recognize the end of one by its process id.
 #[tokio::test]
-async fn a_command_that_is_asked_about_has_one_process_id() {
+async fn a_command_with_an_approval_keeps_its_process_id() {
     let line = json!({ "cmd": "true > made", "sandbox_permissions": "require_escalated" });
     let script = Script::new().call("exec_command", line).call_id("c").then().say("Done");
     let mut app = App::start(script).await;
@@ -141,10 +141,10 @@ async fn a_command_that_is_asked_about_has_one_process_id() {
         ThreadItem::CommandExecution { process_id, .. } => Some(process_id.clone()),
         _ => None,
     };
-    let begun = app.until_where::<ItemStarted>(|told| process(&told.item).is_some()).await;
+    let begun = app.until_where::<ItemStarted>(|notification| process(&notification.item).is_some()).await;
     let question = app.expect_request::<CommandExecutionApproval>().await;
     app.reply(&question, params(json!({ "decision": "accept" }))).await;
-    let ended = app.until_where::<ItemCompleted>(|told| process(&told.item).is_some()).await;
+    let ended = app.until_where::<ItemCompleted>(|notification| process(&notification.item).is_some()).await;
 
     assert!(matches!(process(&begun.item), Some(Some(_))), "{begun:?}");
     assert_eq!(process(&begun.item), process(&ended.item));

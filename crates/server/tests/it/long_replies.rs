@@ -1,4 +1,4 @@
-//! Models that say too much: the turn fails, and the thread and the server go on.
+//! Replies of a model that are too long: the turn fails, and the thread and the server go on.
 
 use codicil_protocol::{CodexErrorInfo, ThreadItem, TurnCompleted, TurnStatus};
 use codicil_testkit::{App, Reply, Script};
@@ -10,8 +10,8 @@ fn pieces(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|_| "x".repeat(MIB))
 }
 
-/// Plays a reply that is too large, and checks that the turn fails so and that the next one is fine.
-async fn fails(reply: Reply, reason: &str) -> (App, codicil_protocol::Thread) {
+/// Sends a reply that is too long, and checks that the turn fails with this error and that the next one works.
+async fn assert_fails(reply: Reply, reason: &str) -> (App, codicil_protocol::Thread) {
     let mut app = App::start(Script::new().reply(reply).reply(Reply::new().say("Hello"))).await;
     let thread = app.start_thread().await;
     app.start_turn(&thread, "talk").await;
@@ -26,9 +26,9 @@ async fn fails(reply: Reply, reason: &str) -> (App, codicil_protocol::Thread) {
 }
 
 #[tokio::test]
-async fn a_message_without_end_is_cut_and_kept() {
+async fn an_endless_message_is_cut_off_and_kept() {
     let reply = Reply::new().say_deltas(pieces(12));
-    let (mut app, thread) = fails(reply, "one of its items has more than 8 MiB").await;
+    let (mut app, thread) = assert_fails(reply, "one of its items has more than 8 MiB").await;
     let read = app.read(&thread).await;
     let kept = read.turns[0].items.iter().find_map(|item| match item {
         ThreadItem::AgentMessage { text, .. } => Some(text.len()),
@@ -42,7 +42,8 @@ async fn a_message_without_end_is_cut_and_kept() {
 async fn a_call_whose_arguments_are_too_long_is_not_run() {
     let arguments = json!({ "cmd": format!("touch made; : {}", "x".repeat(9 * MIB)) });
     let (app, _) =
-        fails(Reply::new().call("exec_command", arguments), "one of its items has more than 8 MiB").await;
+        assert_fails(Reply::new().call("exec_command", arguments), "one of its items has more than 8 MiB")
+            .await;
     assert!(!app.workspace().join("made").exists());
 }
 
@@ -51,6 +52,6 @@ async fn too_many_calls_are_not_run() {
     let calls = (0..1100).fold(Reply::new(), |reply, at| {
         reply.call("exec_command", json!({ "cmd": format!("touch made-{at}") }))
     });
-    let (app, _) = fails(calls, "it has more than 1024 items").await;
+    let (app, _) = assert_fails(calls, "it has more than 1024 items").await;
     assert_eq!(std::fs::read_dir(app.workspace()).unwrap().count(), 0);
 }

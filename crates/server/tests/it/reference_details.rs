@@ -1,4 +1,4 @@
-//! Small things of threads and turns that clients of the reference server count on.
+//! Details of threads and turns that clients of the reference server rely on.
 
 use codicil_protocol::{
     AgentMessageDelta, ServerNotification, Thread, ThreadClosed, ThreadForkParams, ThreadItem,
@@ -8,7 +8,7 @@ use codicil_testkit::{App, Reply, Script};
 use serde_json::{Value, json};
 
 /// Sends a request and returns its result, or the message of its error.
-async fn ask(app: &mut App, method: &str, params: Value) -> Result<Value, String> {
+async fn call(app: &mut App, method: &str, params: Value) -> Result<Value, String> {
     let answer = app.exchange(json!({ "id": "asked", "method": method, "params": params })).await;
     match answer.get("result") {
         Some(result) => Ok(result.clone()),
@@ -24,7 +24,7 @@ fn always(text: &str) -> Script {
     Script::new().repeat(Reply::new().say(text))
 }
 
-/// The kinds of the last request's items: the role of a message and the beginning of each part, else the type.
+/// Returns the items of the last request: the role of a message with the beginning of each part, or else the type.
 fn kinds(app: &App) -> Vec<String> {
     let request = app.model().requests().pop().unwrap();
     let begin = |part: &Value| {
@@ -42,12 +42,12 @@ fn kinds(app: &App) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn ids_are_uuids_in_any_spelling() {
+async fn thread_ids_are_uuids_in_any_notation() {
     let mut app = App::start(Script::new()).await;
     let thread = app.start_thread().await;
     let plain = thread.id.replace('-', "");
     for id in [thread.id.to_uppercase(), format!("urn:uuid:{}", thread.id), plain] {
-        let read = ask(&mut app, "thread/read", json!({ "threadId": id })).await.unwrap();
+        let read = call(&mut app, "thread/read", json!({ "threadId": id })).await.unwrap();
         assert_eq!(read["thread"]["id"], json!(thread.id));
     }
     for (id, reason) in [
@@ -57,30 +57,31 @@ async fn ids_are_uuids_in_any_spelling() {
             "invalid length: expected length 32 for simple format, found 35",
         ),
     ] {
-        let error = ask(&mut app, "thread/read", json!({ "threadId": id })).await.unwrap_err();
+        let error = call(&mut app, "thread/read", json!({ "threadId": id })).await.unwrap_err();
         assert_eq!(error, format!("invalid thread id: {reason}"));
     }
 }
 
 #[tokio::test]
-async fn a_file_says_which_thread_is_meant_unless_it_is_loaded() {
+async fn a_path_selects_the_thread_unless_that_is_loaded() {
     let mut app = App::builder().script(always("Hi")).experimental().start().await;
-    let (one, two) = (app.start_thread().await, app.start_thread().await);
-    app.run_turn(&one, "first").await;
-    app.run_turn(&two, "second").await;
+    let first = app.start_thread().await;
+    let second = app.start_thread().await;
+    app.run_turn(&first, "first").await;
+    app.run_turn(&second, "second").await;
     app.rest().await;
-    let path = two.path.clone().unwrap();
-    let mixed = json!({ "threadId": one.id, "path": path });
-    let error = ask(&mut app, "thread/resume", mixed).await.unwrap_err();
+    let path = second.path.clone().unwrap();
+    let mixed = json!({ "threadId": first.id, "path": path });
+    let error = call(&mut app, "thread/resume", mixed).await.unwrap_err();
     assert!(error.starts_with("cannot resume running thread"), "{error}");
 
     app.restart().await;
     let by_file = json!({ "threadId": crate::NO_THREAD, "path": path });
-    let resumed = ask(&mut app, "thread/resume", by_file).await.unwrap();
-    assert_eq!(resumed["thread"]["id"], json!(two.id));
+    let resumed = call(&mut app, "thread/resume", by_file).await.unwrap();
+    assert_eq!(resumed["thread"]["id"], json!(second.id));
     for method in ["thread/resume", "thread/fork"] {
-        let missing = json!({ "threadId": one.id, "path": "/no/such/file.jsonl" });
-        let error = ask(&mut app, method, missing).await.unwrap_err();
+        let missing = json!({ "threadId": first.id, "path": "/no/such/file.jsonl" });
+        let error = call(&mut app, method, missing).await.unwrap_err();
         assert_eq!(
             error,
             "failed to load rollout `/no/such/file.jsonl`: No such file or directory (os error 2)"
@@ -90,17 +91,17 @@ async fn a_file_says_which_thread_is_meant_unless_it_is_loaded() {
 }
 
 #[tokio::test]
-async fn an_archived_thread_shows_its_summary_and_takes_no_name() {
+async fn an_archived_thread_can_be_read_but_not_renamed() {
     let mut app = App::start(always("Hi")).await;
     let thread = app.start_thread().await;
     app.run_turn(&thread, "keep").await;
     let id = json!(thread.id);
-    ask(&mut app, "thread/archive", json!({ "threadId": id })).await.unwrap();
-    let read = ask(&mut app, "thread/read", json!({ "threadId": id })).await.unwrap();
+    call(&mut app, "thread/archive", json!({ "threadId": id })).await.unwrap();
+    let read = call(&mut app, "thread/read", json!({ "threadId": id })).await.unwrap();
     assert_eq!(read["thread"]["preview"], "keep");
-    let error = ask(&mut app, "thread/read", json!({ "threadId": id, "includeTurns": true })).await;
+    let error = call(&mut app, "thread/read", json!({ "threadId": id, "includeTurns": true })).await;
     assert!(error.unwrap_err().starts_with("failed to locate rollout"));
-    let error = ask(&mut app, "thread/name/set", json!({ "threadId": id, "name": "n" })).await;
+    let error = call(&mut app, "thread/name/set", json!({ "threadId": id, "name": "n" })).await;
     assert_eq!(error.unwrap_err(), format!("thread not found: {}", thread.id));
     app.rest().await;
 }
@@ -124,43 +125,43 @@ async fn ephemeral_threads_refuse_what_needs_a_file() {
     ];
     for (method, mut params, expected) in refused {
         params["threadId"] = json!(id);
-        assert_eq!(ask(&mut app, method, params).await.unwrap_err(), expected);
+        assert_eq!(call(&mut app, method, params).await.unwrap_err(), expected);
     }
 }
 
 #[tokio::test]
-async fn directories_are_told_without_detours_and_found_with_them() {
+async fn directories_are_normalized() {
     let mut app = App::start(always("Hi")).await;
     let work = app.workspace().to_str().unwrap().to_owned();
     let thread = app.start_thread_with(params(json!({ "cwd": format!("{work}/a/../") }))).await;
     assert_eq!(thread.cwd, work);
     app.run_turn(&thread, "here").await;
-    let found = ask(&mut app, "thread/list", json!({ "cwd": format!("{work}/") })).await.unwrap();
+    let found = call(&mut app, "thread/list", json!({ "cwd": format!("{work}/") })).await.unwrap();
     assert_eq!(found["data"].as_array().unwrap().len(), 1);
     app.rest().await;
 }
 
 #[tokio::test]
-async fn the_first_words_name_a_thread_or_its_first_image() {
+async fn the_preview_is_the_first_text_or_image() {
     let mut app = App::start(always("Hi")).await;
     let image = json!({ "type": "image", "url": "https://example.com/a.png" });
     let text = |text: &str| json!({ "type": "text", "text": text });
     for (first, preview) in [(image, "[Image]"), (text("  later  "), "later")] {
         let thread = app.start_thread().await;
         for input in [text(" "), first] {
-            ask(&mut app, "turn/start", json!({ "threadId": thread.id, "input": [input] })).await.unwrap();
+            call(&mut app, "turn/start", json!({ "threadId": thread.id, "input": [input] })).await.unwrap();
             app.until::<TurnCompleted>().await;
         }
         assert_eq!(app.read(&thread).await.preview, preview);
         let git = json!({ "threadId": thread.id, "gitInfo": { "branch": " b " } });
-        let updated = ask(&mut app, "thread/metadata/update", git).await.unwrap();
+        let updated = call(&mut app, "thread/metadata/update", git).await.unwrap();
         assert_eq!(updated["thread"]["gitInfo"]["branch"], "b");
     }
     app.rest().await;
 }
 
 #[tokio::test]
-async fn instructions_of_a_resume_hold_while_it_is_loaded() {
+async fn instructions_of_a_resume_apply_while_the_thread_is_loaded() {
     let mut app = App::start(always("Hi")).await;
     let thread = app.start_thread_with(params(json!({ "baseInstructions": "BASE" }))).await;
     app.run_turn(&thread, "one").await;
@@ -168,7 +169,7 @@ async fn instructions_of_a_resume_hold_while_it_is_loaded() {
         app.rest().await;
         app.restart().await;
         let resume = json!({ "threadId": thread.id, "baseInstructions": given });
-        ask(&mut app, "thread/resume", resume).await.unwrap();
+        call(&mut app, "thread/resume", resume).await.unwrap();
         app.run_turn(&thread, "two").await;
         assert_eq!(app.model().requests().pop().unwrap().body()["instructions"], expected);
     }
@@ -176,24 +177,24 @@ async fn instructions_of_a_resume_hold_while_it_is_loaded() {
 }
 
 #[tokio::test]
-async fn what_a_dropped_turn_set_is_told_again() {
+async fn the_context_of_a_rolled_back_turn_is_sent_again() {
     let mut app = App::start(always("Hi")).await;
     let thread = app.start_thread().await;
     app.run_turn(&thread, "one").await;
     let input = json!([{ "type": "text", "text": "two" }]);
     let turn = json!({ "threadId": thread.id, "input": input, "cwd": "/", "model": "another" });
-    ask(&mut app, "turn/start", turn).await.unwrap();
+    call(&mut app, "turn/start", turn).await.unwrap();
     app.until::<TurnCompleted>().await;
-    ask(&mut app, "thread/rollback", json!({ "threadId": thread.id, "numTurns": 1 })).await.unwrap();
+    call(&mut app, "thread/rollback", json!({ "threadId": thread.id, "numTurns": 1 })).await.unwrap();
     app.run_turn(&thread, "three").await;
-    let told = kinds(&app);
-    let tail: Vec<_> = told.iter().rev().take(3).rev().map(String::as_str).collect();
-    assert_eq!(tail, ["developer <model_switch>", "user <environment_context>", "user three"], "{told:?}");
+    let items = kinds(&app);
+    let tail: Vec<_> = items.iter().rev().take(3).rev().map(String::as_str).collect();
+    assert_eq!(tail, ["developer <model_switch>", "user <environment_context>", "user three"], "{items:?}");
     app.rest().await;
 }
 
 #[tokio::test]
-async fn a_request_that_joins_a_turn_sets_what_comes_after() {
+async fn settings_sent_during_a_turn_apply_to_the_next_one() {
     let mut app =
         App::start(Script::new().gate("go").say("one").then().repeat(Reply::new().say("two"))).await;
     let thread = app.start_thread().await;
@@ -201,7 +202,7 @@ async fn a_request_that_joins_a_turn_sets_what_comes_after() {
     app.model().reached("go").await;
     let input = json!([{ "type": "text", "text": "joined" }]);
     let join = json!({ "threadId": thread.id, "input": input, "model": "another" });
-    ask(&mut app, "turn/start", join).await.unwrap();
+    call(&mut app, "turn/start", join).await.unwrap();
     app.model().release("go");
     app.until::<TurnCompleted>().await;
     app.run_turn(&thread, "after").await;
@@ -212,7 +213,7 @@ async fn a_request_that_joins_a_turn_sets_what_comes_after() {
 }
 
 #[tokio::test]
-async fn a_fork_of_a_running_turn_says_that_it_was_cut_off() {
+async fn a_fork_of_a_running_turn_marks_it_as_interrupted() {
     let mut app =
         App::start(Script::new().say("part").gate("go").then().repeat(Reply::new().say("Hi"))).await;
     let thread = app.start_thread().await;
@@ -225,14 +226,14 @@ async fn a_fork_of_a_running_turn_says_that_it_was_cut_off() {
     app.model().release("go");
     app.until::<TurnCompleted>().await;
     app.run_turn(&fork, "two").await;
-    let told = kinds(&app);
-    let tail: Vec<_> = told.iter().rev().take(2).rev().map(String::as_str).collect();
-    assert_eq!(tail, ["user <turn_aborted>", "user two"], "{told:?}");
+    let items = kinds(&app);
+    let tail: Vec<_> = items.iter().rev().take(2).rev().map(String::as_str).collect();
+    assert_eq!(tail, ["user <turn_aborted>", "user two"], "{items:?}");
     app.rest().await;
 }
 
 #[tokio::test]
-async fn words_that_were_cut_off_are_shown_and_not_sent_back() {
+async fn a_partial_message_is_shown_but_not_sent_to_the_model() {
     let script = Script::new().say("half an ans").unfinished().hang().repeat(Reply::new().say("Hi"));
     let mut app = App::start(script).await;
     let thread = app.start_thread().await;
@@ -247,12 +248,12 @@ async fn words_that_were_cut_off_are_shown_and_not_sent_back() {
 }
 
 #[tokio::test]
-async fn the_last_who_leaves_hears_the_end_of_the_turn() {
+async fn the_last_subscriber_receives_the_end_of_the_turn() {
     let mut app = App::start(Script::new().say("Let me").unfinished().hang()).await;
     let thread = app.start_thread().await;
     let turn = app.start_turn(&thread, "one").await;
     app.until::<AgentMessageDelta>().await;
-    ask(&mut app, "thread/unsubscribe", json!({ "threadId": thread.id })).await.unwrap();
+    call(&mut app, "thread/unsubscribe", json!({ "threadId": thread.id })).await.unwrap();
     let ended = app.until::<TurnCompleted>().await.turn;
     assert_eq!((ended.id, ended.status), (turn.id, TurnStatus::Interrupted));
     app.until::<ThreadClosed>().await;
@@ -260,23 +261,23 @@ async fn the_last_who_leaves_hears_the_end_of_the_turn() {
 }
 
 #[tokio::test]
-async fn a_compaction_takes_the_place_of_a_turn() {
+async fn a_compaction_interrupts_the_running_turn() {
     let mut app = App::start(Script::new().say("Let me").unfinished().hang().say("summary")).await;
     let thread = app.start_thread().await;
     app.start_turn(&thread, "one").await;
     app.until::<AgentMessageDelta>().await;
-    ask(&mut app, "thread/compact/start", json!({ "threadId": thread.id })).await.unwrap();
+    call(&mut app, "thread/compact/start", json!({ "threadId": thread.id })).await.unwrap();
     assert_eq!(app.until::<TurnCompleted>().await.turn.status, TurnStatus::Interrupted);
     assert_eq!(app.until::<TurnCompleted>().await.turn.status, TurnStatus::Completed);
     app.rest().await;
 }
 
 #[tokio::test]
-async fn a_review_that_fails_says_why_first() {
+async fn a_failed_review_reports_its_error_first() {
     let mut app = App::start(Reply::status(401)).await;
     let thread = app.start_thread().await;
     let target = json!({ "type": "custom", "instructions": "look" });
-    ask(&mut app, "review/start", json!({ "threadId": thread.id, "target": target })).await.unwrap();
+    call(&mut app, "review/start", json!({ "threadId": thread.id, "target": target })).await.unwrap();
     let mut said = Vec::new();
     while said.last() != Some(&"end") {
         said.extend(match app.next_notification().await.unwrap() {
@@ -305,7 +306,7 @@ async fn a_message_that_is_only_a_plan_is_only_a_plan() {
         "developer_instructions": null } });
     let input = json!([{ "type": "text", "text": "plan it" }]);
     let turn = json!({ "threadId": thread.id, "input": input, "collaborationMode": mode });
-    ask(&mut app, "turn/start", turn).await.unwrap();
+    call(&mut app, "turn/start", turn).await.unwrap();
     app.until::<TurnCompleted>().await;
     let items = format!("{:?}", app.read(&thread).await.turns[0].items);
     assert!(items.contains("Plan {") && !items.contains("AgentMessage {"), "{items}");
@@ -313,19 +314,19 @@ async fn a_message_that_is_only_a_plan_is_only_a_plan() {
 }
 
 #[tokio::test]
-async fn methods_without_params_take_nothing_else() {
+async fn methods_without_params_reject_other_values() {
     let mut app = App::start(Script::new()).await;
     for params in [Value::Null, json!({})] {
-        ask(&mut app, "configRequirements/read", params).await.unwrap();
+        call(&mut app, "configRequirements/read", params).await.unwrap();
     }
-    let error = ask(&mut app, "configRequirements/read", json!([])).await.unwrap_err();
+    let error = call(&mut app, "configRequirements/read", json!([])).await.unwrap_err();
     assert_eq!(error, "Invalid request: invalid type: sequence, expected unit");
     let odd = json!({ "threadId": crate::NO_THREAD, "input": ["x"] });
-    let error = ask(&mut app, "turn/start", odd).await.unwrap_err();
+    let error = call(&mut app, "turn/start", odd).await.unwrap_err();
     assert_eq!(
         error,
         "Invalid request: invalid type: string \"x\", expected internally tagged enum UserInput"
     );
-    let error = ask(&mut app, "thread/start", json!({ "personality": 5 })).await.unwrap_err();
+    let error = call(&mut app, "thread/start", json!({ "personality": 5 })).await.unwrap_err();
     assert_eq!(error, "Invalid request: invalid type: integer `5`, expected string or map");
 }

@@ -1,4 +1,4 @@
-//! Hosts that sandboxed commands reach through the proxy: who is asked, and what the answers do.
+//! Hosts that sandboxed commands reach through the proxy, and the questions about them.
 
 use codicil_protocol::{
     AutoApprovalReviewCompleted, CommandExecutionApproval, CommandExecutionApprovalDecision as Decision,
@@ -15,23 +15,23 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{command_end, thread, told};
+use super::{call_output, command_end, thread};
 
-/// Local hosts are like others, so that there is somebody to reach.
+/// Treats local hosts like public ones, so that the tests have a host to reach.
 const LOCAL: &str = "allow_local_binding = true";
 
 fn config(more: &str) -> String {
     format!("default_permissions = \"p\"\n[permissions.p.network]\nenabled = true\n{more}\n")
 }
 
-/// A host on this machine that greets whoever asks; ends when dropped.
+/// An HTTP server on this machine. Ends when dropped.
 struct Target {
     port: u16,
     task: JoinHandle<()>,
 }
 
 impl Target {
-    /// `None` where commands cannot be put behind a proxy.
+    /// Starts the server. Returns `None` if this machine cannot run commands behind a proxy.
     async fn start() -> Option<Self> {
         if !has_namespaces() {
             return None;
@@ -53,14 +53,14 @@ impl Target {
         Some(Self { port, task })
     }
 
-    /// A shell line that asks the proxy for a page of a host.
+    /// Returns a shell line that requests a page of a host through the proxy.
     fn get(&self, host: &str) -> String {
         let port = self.port;
         let request = format!("GET http://{host}:{port}/ HTTP/1.1\\r\\n\\r\\n");
         through_proxy(&format!("printf '{request}' >&3; cat <&3"))
     }
 
-    /// The same through a tunnel.
+    /// Returns a shell line that requests a page through a tunnel.
     fn tunnel(&self, host: &str) -> String {
         let port = self.port;
         let request = format!("CONNECT {host}:{port} HTTP/1.1\\r\\n\\r\\nGET / HTTP/1.1\\r\\n\\r\\n");
@@ -74,7 +74,7 @@ impl Drop for Target {
     }
 }
 
-/// A line with the proxy, as the environment names it, at descriptor 3.
+/// Returns a shell line that has the proxy of the environment at descriptor 3.
 fn through_proxy(rest: &str) -> String {
     let connect = "a=${HTTP_PROXY#http://}; exec 3<>/dev/tcp/${a%:*}/${a#*:}";
     format!("bash -c \"{}\"", format!("{connect}; {rest}").replace('\\', "\\\\").replace('$', "\\$"))
@@ -88,7 +88,7 @@ fn runs(line: &str) -> Script {
     Script::new().call("exec_command", exec(line)).call_id("c").then().say("Done")
 }
 
-/// Whether commands can be put behind a proxy here.
+/// Returns whether this machine can run commands behind a proxy.
 fn has_namespaces() -> bool {
     let kind = MachineProbe::cached().kind();
     let has = matches!(kind, Ok(ConfinementKind::Bubblewrap | ConfinementKind::LandlockView));
@@ -119,13 +119,13 @@ fn amendment(action: Action) -> Decision {
     }
 }
 
-/// Answers the next question.
+/// Answers the next question about a host.
 async fn decide(app: &mut App, decision: Decision) {
     let question = app.expect_request::<CommandExecutionApproval>().await;
     app.reply(&question, response(decision)).await;
 }
 
-/// The output of the next command.
+/// Returns the output of the next command.
 async fn output(app: &mut App) -> String {
     command_end(app).await.2.unwrap_or_default()
 }
@@ -158,7 +158,7 @@ async fn a_host_is_asked_about_and_reached_once_accepted() {
     let asked = app.model().requests()[0].body().to_string();
     assert!(asked.contains("commands reach hosts through a proxy"), "{asked}");
 
-    // The second connection of the command is not asked about again; that of another command is.
+    // The second connection of the same command needs no question; the one of another command does.
     assert_eq!(output(&mut app).await.matches("reached").count(), 2);
     app.rest().await;
     app.model().push(runs(&target.get("localhost")));
@@ -183,7 +183,7 @@ async fn a_host_accepted_for_the_session_is_asked_about_once() {
     app.model().push(runs(&target.tunnel("localhost")));
     app.run_turn(&thread, "again").await;
     app.rest().await;
-    assert!(told(&app, "c").ends_with("reached"), "{}", told(&app, "c"));
+    assert!(call_output(&app, "c").ends_with("reached"), "{}", call_output(&app, "c"));
 }
 
 #[tokio::test]
@@ -225,7 +225,7 @@ async fn a_rule_that_denies_a_host_holds_for_every_thread() {
 }
 
 #[tokio::test]
-async fn a_declined_host_is_not_reached_and_the_model_learns_why() {
+async fn a_declined_host_is_not_reached_and_the_model_gets_the_reason() {
     let Some(target) = Target::start().await else { return };
     let mut app = app(&config(LOCAL), runs(&target.get("localhost"))).await;
     started(&mut app).await;
@@ -235,7 +235,7 @@ async fn a_declined_host_is_not_reached_and_the_model_learns_why() {
     assert!(output.unwrap().ends_with("rejected by user\n"));
     assert!(app.rest().await.ends_with("← turn/completed completed"));
     let note = format!("[network access to localhost:{} was refused: rejected by user]", target.port);
-    assert!(told(&app, "c").ends_with(&note), "{}", told(&app, "c"));
+    assert!(call_output(&app, "c").ends_with(&note), "{}", call_output(&app, "c"));
 }
 
 #[tokio::test]
@@ -256,12 +256,12 @@ async fn requests_for_one_host_join_one_question() {
     started(&mut app).await;
     decide(&mut app, Decision::Accept).await;
     assert_eq!(output(&mut app).await.matches("reached").count(), 3);
-    // Another question would be left unread, and fail the test.
+    // Another question would be left unread and fail the test.
     app.rest().await;
 }
 
 #[tokio::test]
-async fn where_nobody_may_be_asked_only_listed_hosts_are_reached() {
+async fn without_approvals_only_listed_hosts_are_reached() {
     let Some(target) = Target::start().await else { return };
     let domains = "[permissions.p.network.domains]\n\"localhost\" = \"allow\"\n\"127.0.0.2\" = \"deny\"";
     let lines = format!("{}; {}", target.get("localhost"), target.get("example.com"));
@@ -276,7 +276,7 @@ async fn where_nobody_may_be_asked_only_listed_hosts_are_reached() {
 }
 
 #[tokio::test]
-async fn the_machine_itself_is_not_asked_about_unless_it_is_named() {
+async fn local_hosts_are_refused_by_default() {
     let Some(target) = Target::start().await else { return };
     let lines = format!("{}; {}", target.get("localhost"), target.get("127.0.0.1"));
     let mut app = app(&config(""), runs(&lines)).await;
@@ -287,11 +287,11 @@ async fn the_machine_itself_is_not_asked_about_unless_it_is_named() {
 }
 
 #[tokio::test]
-async fn there_is_no_way_around_the_proxy() {
+async fn the_proxy_cannot_be_bypassed() {
     let Some(target) = Target::start().await else { return };
     let direct = format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{}' || echo stopped", target.port);
     let mut app = app(&config(LOCAL), runs(&direct)).await;
-    // Not even where the policy itself would give all of the network.
+    // Not even with a policy that allows the whole network.
     let policy = json!({ "type": "workspaceWrite", "networkAccess": true });
     let thread = thread(&mut app, json!({ "approvalPolicy": "on-request" })).await;
     let params = json!({
@@ -304,7 +304,7 @@ async fn there_is_no_way_around_the_proxy() {
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_the_question_about_a_host() {
+async fn an_interrupt_resolves_the_question_about_a_host() {
     let Some(target) = Target::start().await else { return };
     let script = Script::new().call("exec_command", exec(&target.get("localhost")));
     let mut app = app(&config(LOCAL), script).await;
@@ -319,7 +319,7 @@ async fn an_interrupt_ends_the_question_about_a_host() {
 }
 
 #[tokio::test]
-async fn once_the_turn_is_over_nobody_is_asked_in_its_name() {
+async fn after_the_turn_its_commands_ask_no_questions() {
     let Some(target) = Target::start().await else { return };
     let line = format!("while ! test -e go; do sleep 0.01; done; {}", target.get("localhost"));
     let arguments = json!({ "cmd": line, "yield_time_ms": 250 });
@@ -334,7 +334,7 @@ async fn once_the_turn_is_over_nobody_is_asked_in_its_name() {
 }
 
 #[tokio::test]
-async fn time_in_which_a_person_thinks_does_not_count() {
+async fn waiting_for_an_approval_pauses_the_timeout_of_a_command() {
     let Some(target) = Target::start().await else { return };
     let arguments = json!({ "command": target.get("localhost"), "timeout_ms": 2500 });
     let script = Script::new().call("shell_command", arguments).call_id("c").then().say("Done");
@@ -342,15 +342,17 @@ async fn time_in_which_a_person_thinks_does_not_count() {
     let mut app = app(&config, script).await;
     started(&mut app).await;
     let question = app.expect_request::<CommandExecutionApproval>().await;
-    // Longer than the command has.
-    tokio::time::sleep(std::time::Duration::from_millis(2700)).await;
+    // Longer than the timeout of the command.
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(3)).await;
+    tokio::time::resume();
     app.reply(&question, response(Decision::Accept)).await;
     assert!(output(&mut app).await.ends_with("reached"));
     app.rest().await;
 }
 
 #[tokio::test]
-async fn the_guardian_answers_about_hosts_too() {
+async fn the_guardian_decides_about_hosts() {
     let Some(target) = Target::start().await else { return };
     let said = json!({ "risk_level": "low", "risk_score": 9, "rationale": "fine", "evidence": [] });
     let is_guardian = |request: &RecordedRequest| request.header("x-openai-subagent") == Some("guardian");
@@ -372,7 +374,7 @@ async fn the_guardian_answers_about_hosts_too() {
 }
 
 #[tokio::test]
-async fn a_clients_own_command_reaches_what_is_listed_and_nobody_is_asked() {
+async fn a_command_of_the_client_reaches_only_listed_hosts() {
     let Some(target) = Target::start().await else { return };
     let domains = "allow_local_binding = true\n[permissions.p.network.domains]\n\"localhost\" = \"allow\"";
     let mut app = App::builder().config(&config(domains)).start().await;
@@ -384,7 +386,7 @@ async fn a_clients_own_command_reaches_what_is_listed_and_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn a_list_that_cannot_be_read_stops_commands() {
+async fn an_invalid_list_of_hosts_stops_commands() {
     let domains = "[permissions.p.network.domains]\n\"http://example.com\" = \"deny\"";
     let mut app = app(&config(domains), runs("true")).await;
     started(&mut app).await;

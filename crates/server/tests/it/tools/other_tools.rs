@@ -1,4 +1,4 @@
-//! Questions, permissions, images, plans and the client's own tools.
+//! User input, permissions, images, plans and dynamic tools.
 
 use std::fs;
 
@@ -9,10 +9,10 @@ use codicil_protocol::{
 use codicil_testkit::{App, Script};
 use serde_json::{Value, json};
 
-use super::{free_thread, thread, told};
+use super::{call_output, free_thread, thread};
 
 #[tokio::test]
-async fn the_client_runs_its_own_tools_and_may_answer_with_images() {
+async fn a_dynamic_tool_of_the_client_may_return_images() {
     let script = Script::new().call("look_up", json!({ "id": 7 })).call_id("c").then().say("Seen");
     let mut app = App::builder().experimental().script(script).start().await;
     let tool = json!({ "name": "look_up", "description": "Finds it",
@@ -39,7 +39,7 @@ async fn the_client_runs_its_own_tools_and_may_answer_with_images() {
 }
 
 #[tokio::test]
-async fn tools_that_cannot_be_offered_are_refused_when_the_thread_starts() {
+async fn invalid_dynamic_tools_are_refused_when_the_thread_starts() {
     let mut app = App::builder().experimental().start().await;
     let tool = |name: &str| json!({ "name": name, "description": "d", "inputSchema": {} });
     for (tools, message) in [
@@ -54,7 +54,7 @@ async fn tools_that_cannot_be_offered_are_refused_when_the_thread_starts() {
 }
 
 #[tokio::test]
-async fn in_plan_mode_the_model_may_ask_the_person() {
+async fn in_plan_mode_the_model_may_ask_the_user() {
     let question = json!({ "id": "color", "header": "Colour", "question": "Which?",
         "options": [{ "label": "Blue", "description": "Calm" }] });
     let script = Script::new()
@@ -76,7 +76,7 @@ async fn in_plan_mode_the_model_may_ask_the_person() {
     app.reply(&asked, serde_json::from_value(answers.clone()).unwrap()).await;
     app.until::<codicil_protocol::TurnCompleted>().await;
 
-    assert_eq!(serde_json::from_str::<Value>(&told(&app, "c")).unwrap(), answers);
+    assert_eq!(serde_json::from_str::<Value>(&call_output(&app, "c")).unwrap(), answers);
     app.rest().await;
 }
 
@@ -107,8 +107,8 @@ async fn granted_permissions_widen_the_sandbox_for_the_turn() {
     app.reply(&asked, serde_json::from_value(granted).unwrap()).await;
     app.rest().await;
 
-    let told: Value = serde_json::from_str(&told(&app, "c")).unwrap();
-    assert_eq!(told["permissions"]["file_system"]["write"], json!([folder]), "no more than was asked for");
+    let text: Value = serde_json::from_str(&call_output(&app, "c")).unwrap();
+    assert_eq!(text["permissions"]["file_system"]["write"], json!([folder]), "no more than was asked for");
     assert!(folder.join("first").exists());
     app.run_turn(&thread, "again").await;
     assert!(!folder.join("second").exists(), "the grant was for one turn");
@@ -116,7 +116,7 @@ async fn granted_permissions_widen_the_sandbox_for_the_turn() {
 }
 
 #[tokio::test]
-async fn an_image_is_looked_at_and_a_missing_one_is_not() {
+async fn an_image_is_viewed_and_a_missing_one_is_reported() {
     const PNG: &[u8] = &[
         0x89, b'P', b'N', b'G', 13, 10, 26, 10, 0, 0, 0, 13, b'I', b'H', b'D', b'R', 0, 0, 0, 1, 0, 0, 0, 1,
         8, 6, 0, 0, 0, 0x1f, 0x15, 0xc4, 0x89, 0, 0, 0, 13, b'I', b'D', b'A', b'T', 0x78, 0x9c, 0x63, 0xf8,
@@ -136,11 +136,11 @@ async fn an_image_is_looked_at_and_a_missing_one_is_not() {
 
     let rest = app.rest().await;
     assert_eq!(rest.matches("← item/completed imageView").count(), 1, "{rest}");
-    assert!(told(&app, "none").starts_with("unable to view `"), "{}", told(&app, "none"));
+    assert!(call_output(&app, "none").starts_with("unable to view `"), "{}", call_output(&app, "none"));
 }
 
 #[tokio::test]
-async fn a_plan_is_told_and_an_unreadable_one_is_not() {
+async fn a_plan_is_announced_and_an_invalid_one_is_not() {
     let plan = json!({ "plan": [{ "step": "Look", "status": "completed" }, { "step": "Do", "status": "in_progress" }] });
     let script = Script::new()
         .call("update_plan", plan)
@@ -159,13 +159,13 @@ async fn a_plan_is_told_and_an_unreadable_one_is_not() {
     assert!(
         !rest.contains("turn/plan/updated") && rest.ends_with(&format!("← turn/completed {}", "completed"))
     );
-    assert_eq!(told(&app, "a"), "Plan updated");
-    assert!(told(&app, "b").starts_with("failed to parse function arguments: "));
+    assert_eq!(call_output(&app, "a"), "Plan updated");
+    assert!(call_output(&app, "b").starts_with("failed to parse function arguments: "));
     assert_eq!(app.read(&thread).await.turns[0].status, TurnStatus::Completed);
 }
 
 #[tokio::test]
-async fn tools_that_are_left_out_are_found_by_words_and_offered_from_then_on() {
+async fn deferred_tools_are_found_by_search_and_offered_from_then_on() {
     let script = Script::new()
         .call("tool_search", json!({ "query": "weather forecast" }))
         .call_id("s")
@@ -192,13 +192,13 @@ async fn tools_that_are_left_out_are_found_by_words_and_offered_from_then_on() {
     app.rest().await;
 
     let found = json!({ "tools": [{ "name": "weather", "description": "Says how the weather will be" }] });
-    assert_eq!(told(&app, "s"), found.to_string());
-    assert_eq!(told(&app, "n"), "no tool was found; try other words");
+    assert_eq!(call_output(&app, "s"), found.to_string());
+    assert_eq!(call_output(&app, "n"), "no tool was found; try other words");
     let requests = app.model().requests();
     let offers = |number: usize, name: &str| requests[number].tools().contains(&name);
     assert!(offers(0, "tool_search") && !offers(0, "weather") && !offers(0, "stocks"));
     assert!(offers(1, "tool_search") && offers(1, "weather") && !offers(1, "stocks"));
-    // It stays found in the turns to come.
+    // The tool stays available in later turns.
     app.model().push(Script::new().say("Again"));
     app.run_turn(&thread, "more").await;
     let requests = app.model().requests();
@@ -207,7 +207,7 @@ async fn tools_that_are_left_out_are_found_by_words_and_offered_from_then_on() {
 }
 
 #[tokio::test]
-async fn without_the_feature_there_is_nothing_to_search_with() {
+async fn without_the_feature_there_is_no_search_tool() {
     let script = Script::new().say("Ok");
     let config = "features.tool_search = false";
     let mut app = App::builder().experimental().config(config).script(script).start().await;

@@ -1,4 +1,4 @@
-//! MCP servers with more tools than fit on a list: the model finds what it needs.
+//! MCP servers with too many tools to offer all of them: the model searches for tools.
 
 use std::fs;
 
@@ -6,9 +6,9 @@ use codicil_protocol::ThreadItem;
 use codicil_testkit::{App, Script};
 use serde_json::{Value, json};
 
-use super::{thread, told};
+use super::{call_output, thread};
 
-/// An MCP server whose tools are in a file; each says that it was called.
+/// An MCP server with the tools of a file. Each tool returns its own name.
 const SERVER: &str = r#"while read -r line; do
   id=${line#*\"id\":}; id=${id%%[,\}]*}
   case $line in
@@ -26,7 +26,7 @@ fn tool(name: &str, about: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_tools_of_a_crowded_server_are_found_by_searching() {
+async fn the_tools_of_a_large_server_are_found_by_searching() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("server.sh");
     fs::write(&program, SERVER).unwrap();
@@ -46,7 +46,7 @@ async fn the_tools_of_a_crowded_server_are_found_by_searching() {
     let turn = app.run_turn(&thread, "go").await;
     app.ignore_rest();
 
-    assert!(told(&app, "t").contains("called"), "{}", told(&app, "t"));
+    assert!(call_output(&app, "t").contains("called"), "{}", call_output(&app, "t"));
     let requests = app.model().requests();
     let from_server = |number: usize| {
         let tools = requests[number].tools();
