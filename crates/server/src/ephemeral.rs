@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use codicil_engine::{ThreadClients, ThreadHandle};
-use codicil_protocol::ThreadId;
+use codicil_protocol::{ThreadId, ThreadStatus};
 use parking_lot::Mutex;
 
 use crate::{
@@ -122,9 +122,13 @@ async fn close_abandoned(cx: &Cx) {
 }
 
 async fn is_idle(thread: &ThreadHandle) -> bool {
-    let has_turn = thread.snapshot().await.is_ok_and(|snapshot| snapshot.active_turn.is_some());
+    let has_turn = || matches!(thread.status(), Some(ThreadStatus::Active { .. }));
+    // Checked before the mailbox is asked, so that a busy thread does not delay the request.
+    if has_turn() {
+        return false;
+    }
     let has_commands = thread.terminals().await.is_ok_and(|terminals| !terminals.is_empty());
-    !has_turn && !has_commands
+    !has_commands && !has_turn()
 }
 
 #[cfg(test)]

@@ -32,35 +32,37 @@ use crate::{
 pub struct RpcError(ErrorObject);
 
 impl RpcError {
-    /// The client has too many open requests or too much to read.
+    /// Refuses a request because the client has too many open requests or too much to read.
     pub fn overloaded() -> Self {
         Self::overloaded_with("Server overloaded; retry later.")
     }
 
+    /// Refuses a request that comes before `initialize`.
     pub fn not_initialized() -> Self {
         Self::invalid_request("Not initialized")
     }
 
+    /// Refuses a second `initialize`.
     pub fn already_initialized() -> Self {
         Self::invalid_request("Already initialized")
     }
 
-    /// An experimental method or field was used by a client that did not opt in.
+    /// Refuses an experimental method or field of a client that did not opt in.
     pub fn experimental(descriptor: &str) -> Self {
         Self::invalid_request(format_args!("{descriptor} requires experimentalApi capability"))
     }
 
-    /// The method or the params do not match the protocol.
+    /// Refuses a method or params that do not match the protocol.
     pub fn malformed(reason: impl fmt::Display) -> Self {
         Self::invalid_request(format_args!("Invalid request: {reason}"))
     }
 
-    /// A message is longer than the server sends. `what` is `request` or `response`.
+    /// Replaces a message that is too long to be sent. `what` is `request` or `response`.
     pub fn too_long(what: &str, bytes: usize, max: usize) -> Self {
         Self::internal(format_args!("the {what} is too long to send: {bytes} bytes, at most {max}"))
     }
 
-    /// The code that serves a request has panicked.
+    /// Reports that the code that serves a request has panicked.
     pub fn panicked() -> Self {
         Self::internal("internal error")
     }
@@ -69,17 +71,17 @@ impl RpcError {
         &self.0
     }
 
-    /// The request is not valid, or not valid now.
+    /// Reports a request that is not valid, or not valid now.
     fn invalid_request(message: impl fmt::Display) -> Self {
         Self::new(codes::INVALID_REQUEST, message)
     }
 
-    /// The params are well-formed, but their values contradict each other.
+    /// Reports params that are well-formed, but contradict each other.
     fn invalid_params(message: impl fmt::Display) -> Self {
         Self::new(codes::INVALID_PARAMS, message)
     }
 
-    /// The server, the system or a backend failed.
+    /// Reports a failure of the server, the system or a backend.
     fn internal(error: impl fmt::Display) -> Self {
         Self::new(codes::INTERNAL_ERROR, error)
     }

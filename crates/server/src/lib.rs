@@ -30,7 +30,6 @@ mod server;
 mod transport;
 mod user_agent;
 
-pub use error::RpcError;
 pub use feedback::{RecentLogs, recent_logs};
 pub use server::{PROTOCOL_VERSION, Server, ServerSetup};
 pub use transport::{

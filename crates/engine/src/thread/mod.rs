@@ -174,7 +174,7 @@ impl ThreadHandle {
     }
 
     /// Returns the current status without waiting for the thread; `None` if its task is over.
-    pub(crate) fn status(&self) -> Option<ThreadStatus> {
+    pub fn status(&self) -> Option<ThreadStatus> {
         (!self.is_over()).then(|| self.status.borrow().clone())
     }
 
