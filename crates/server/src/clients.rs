@@ -1,6 +1,6 @@
-//! Who is connected, and who hears of which thread.
+//! The connected clients and their subscriptions to threads.
 //!
-//! Everything that goes to more than one client passes here, as a [`Frame`] that was encoded once.
+//! A message for several clients is encoded once, as a [`Frame`].
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,35 +15,33 @@ use codicil_protocol::{
     ConfigWarning, ConfigWarningNotification, Frame, InitializeParams, NotificationMethod, ThreadId,
     rpc::RequestId,
 };
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-
+use parking_lot::RwLock;
 use tokio::sync::oneshot;
 
 use crate::{
     commands::CommandTable,
     error::RpcError,
     files::ClientFiles,
-    limits::{MAX_ANSWER_BYTES, MAX_NOTIFICATION_BYTES},
+    limits::{MAX_NOTIFICATION_BYTES, MAX_RESPONSE_BYTES},
     outbox::ClientOutbox,
     questions::{OpenQuestions, QuestionAudience},
 };
 
-/// A connection, for as long as it lives.
+/// The id of a connection, unique within the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(u64);
 
-/// One connected client.
+/// A connected client.
 #[derive(Debug)]
 pub struct ConnectedClient {
     pub id: ClientId,
     pub outbox: ClientOutbox,
     pub commands: CommandTable,
-    /// Ended with the connection.
     pub files: ClientFiles,
     session: OnceLock<ClientSession>,
 }
 
-/// What `initialize` settled, once per connection.
+/// What the client sent with `initialize`.
 #[derive(Debug)]
 pub struct ClientSession {
     pub name: String,
@@ -69,13 +67,13 @@ impl ConnectedClient {
         self.session.get()
     }
 
-    /// False when there is one already.
+    /// Sets the session. Returns false if there already is one.
     pub fn initialize(&self, session: ClientSession) -> bool {
         self.session.set(session).is_ok()
     }
 
-    /// Sends a frame unless the client has opted out of its method. Before `initialize` it hears nothing
-    /// but answers. A frame that is too long is left out, and the client is warned.
+    /// Sends a notification unless the client has opted out of its method or is not initialized. A frame that is too
+    /// long is left out, and the client gets a warning instead.
     pub fn notify(&self, frame: &Frame) {
         let Some(method) = frame.method().filter(|method| self.wants(method)) else { return };
         let bytes = frame.bytes().len();
@@ -84,7 +82,7 @@ impl ConnectedClient {
             return;
         }
         tracing::warn!(bytes, method, "left out a notification that is too long");
-        // The protocol has no warning for all purposes; this one is shown to people.
+        // The protocol has no general warning; this one is shown to the user.
         if self.wants(ConfigWarning::NAME) {
             let summary = format!("a `{method}` notification was left out");
             let details = format!("It is too long to send: {bytes} bytes, at most {MAX_NOTIFICATION_BYTES}.");
@@ -94,12 +92,12 @@ impl ConnectedClient {
         }
     }
 
-    /// Whether a notification of this method reaches the client at all.
+    /// Returns whether the client receives notifications of this method.
     pub fn wants(&self, method: &str) -> bool {
         self.session().is_some_and(|session| !session.opted_out.contains(method))
     }
 
-    /// Sends a question. Nobody can opt out of those: somebody waits for the answer.
+    /// Sends a server request. Clients cannot opt out of those: a turn waits for the answer.
     fn ask(&self, frame: &Frame) {
         if self.session().is_some() {
             self.outbox.push(frame);
@@ -107,21 +105,21 @@ impl ConnectedClient {
     }
 }
 
-/// The registry of clients. Cheap to clone; every clone is the same registry.
+/// The registry of clients. Clones share one registry.
 #[derive(Clone, Debug, Default)]
 pub struct ClientRegistry(Arc<RegistryState>);
 
 #[derive(Debug, Default)]
 struct RegistryState {
     next_id: AtomicU64,
-    rooms: RwLock<ThreadSubscriptions>,
+    subscriptions: RwLock<ThreadSubscriptions>,
     questions: OpenQuestions,
 }
 
 #[derive(Debug, Default)]
 struct ThreadSubscriptions {
     clients: HashMap<ClientId, Arc<ConnectedClient>>,
-    subscribers: HashMap<ThreadId, Vec<Arc<ConnectedClient>>>,
+    by_thread: HashMap<ThreadId, Vec<Arc<ConnectedClient>>>,
 }
 
 impl ClientRegistry {
@@ -134,100 +132,104 @@ impl ClientRegistry {
             files: ClientFiles::default(),
             session: OnceLock::new(),
         });
-        self.write().clients.insert(id, client.clone());
+        self.0.subscriptions.write().clients.insert(id, client.clone());
         client
     }
 
-    /// Forgets a client and its subscriptions. Returns the threads it was subscribed to.
-    pub fn disconnect(&self, id: ClientId) -> Vec<ThreadId> {
-        let mut rooms = self.write();
-        rooms.clients.remove(&id);
-        let mut left = Vec::new();
-        rooms.subscribers.retain(|thread, subscribers| {
-            let before = subscribers.len();
+    /// Removes a client and its subscriptions.
+    pub fn disconnect(&self, id: ClientId) {
+        let mut subscriptions = self.0.subscriptions.write();
+        subscriptions.clients.remove(&id);
+        subscriptions.by_thread.retain(|_, subscribers| {
             subscribers.retain(|client| client.id != id);
-            if subscribers.len() < before {
-                left.push(thread.clone());
-            }
             !subscribers.is_empty()
         });
-        left
     }
 
-    /// Subscribes a client to a thread and shows it the thread's open questions. Idempotent.
+    /// Subscribes a client to a thread and sends it the thread's open questions. Idempotent.
     pub fn subscribe(&self, client: &Arc<ConnectedClient>, thread: &ThreadId) {
-        self.join(&mut self.write(), client, thread);
+        self.add_subscriber(&mut self.0.subscriptions.write(), client, thread);
     }
 
-    fn join(&self, rooms: &mut ThreadSubscriptions, client: &Arc<ConnectedClient>, thread: &ThreadId) {
-        let subscribers = rooms.subscribers.entry(thread.clone()).or_default();
+    fn add_subscriber(
+        &self,
+        subscriptions: &mut ThreadSubscriptions,
+        client: &Arc<ConnectedClient>,
+        thread: &ThreadId,
+    ) {
+        let subscribers = subscriptions.by_thread.entry(thread.clone()).or_default();
         if subscribers.iter().any(|other| other.id == client.id) {
             return;
         }
         subscribers.push(client.clone());
-        // Still under the lock: a question asked meanwhile must reach the client once, not twice.
+        // Under the lock, so that a question that is asked meanwhile reaches the client only once.
         self.0.questions.of_thread(thread).iter().for_each(|frame| client.ask(frame));
     }
 
-    /// False when the client was not subscribed.
+    /// Ends a subscription. Returns false if there was none.
     pub fn unsubscribe(&self, id: ClientId, thread: &ThreadId) -> bool {
-        let mut rooms = self.write();
-        let Some(subscribers) = rooms.subscribers.get_mut(thread) else { return false };
+        let mut subscriptions = self.0.subscriptions.write();
+        let Some(subscribers) = subscriptions.by_thread.get_mut(thread) else { return false };
         let before = subscribers.len();
         subscribers.retain(|client| client.id != id);
-        let removed = subscribers.len() < before;
+        let was_subscribed = subscribers.len() < before;
         if subscribers.is_empty() {
-            rooms.subscribers.remove(thread);
+            subscriptions.by_thread.remove(thread);
         }
-        removed
+        was_subscribed
     }
 
-    /// Whether nobody else is subscribed.
+    /// Returns whether this client is the only subscriber of a thread.
     pub fn is_last_subscriber(&self, id: ClientId, thread: &ThreadId) -> bool {
-        let rooms = self.read();
-        rooms.subscribers.get(thread).is_some_and(|all| all.iter().all(|client| client.id == id))
+        let subscriptions = self.0.subscriptions.read();
+        subscriptions.by_thread.get(thread).is_some_and(|all| all.iter().all(|client| client.id == id))
     }
 
-    /// An answer that arrived from a client.
+    /// Passes the answer of a client on to the asker, if this client was asked.
     pub fn answer(&self, from: ClientId, id: &RequestId, answer: ClientReply) {
-        let rooms = self.read();
-        let is_subscribed = |thread: &ThreadId| {
-            rooms.subscribers.get(thread).is_some_and(|all| all.iter().any(|client| client.id == from))
-        };
-        let may_answer = |asked: &QuestionAudience| match asked {
-            QuestionAudience::Subscribers(thread) => is_subscribed(thread),
+        let subscriptions = self.0.subscriptions.read();
+        let may_answer = |audience: &QuestionAudience| match audience {
+            QuestionAudience::Subscribers(thread) => {
+                let subscribers = subscriptions.by_thread.get(thread);
+                subscribers.is_some_and(|all| all.iter().any(|client| client.id == from))
+            }
             QuestionAudience::Clients(clients) => clients.contains(&from),
         };
         self.0.questions.answer(id, may_answer, answer);
     }
 
-    /// Asks one client, or everyone when that one is gone. `None` when nobody is left.
-    pub fn ask_client(&self, first: ClientId, encode: &dyn Fn(&RequestId) -> Frame) -> Option<OpenQuestion> {
-        let rooms = self.read();
-        let greeted = |client: &&Arc<ConnectedClient>| client.session().is_some();
-        let clients: Vec<_> = match rooms.clients.get(&first) {
+    /// Asks one client, or every initialized client if that one has disconnected. Returns `None` if there is no
+    /// client to ask.
+    pub fn ask_client(
+        &self,
+        preferred: ClientId,
+        encode: &dyn Fn(&RequestId) -> Frame,
+    ) -> Option<OpenQuestion> {
+        let subscriptions = self.0.subscriptions.read();
+        let is_initialized = |client: &&Arc<ConnectedClient>| client.session().is_some();
+        let clients: Vec<_> = match subscriptions.clients.get(&preferred) {
             Some(client) => vec![client],
-            None => rooms.clients.values().filter(greeted).collect(),
+            None => subscriptions.clients.values().filter(is_initialized).collect(),
         };
         if clients.is_empty() {
             return None;
         }
-        let asked = QuestionAudience::Clients(clients.iter().map(|client| client.id).collect());
-        let (id, frame, answer) = self.0.questions.ask(asked, encode);
-        if !self.fail_too_long(&id, &frame) {
+        let audience = QuestionAudience::Clients(clients.iter().map(|client| client.id).collect());
+        let (id, frame, answer) = self.0.questions.ask(audience, encode);
+        if !self.fail_if_too_long(&id, &frame) {
             clients.iter().for_each(|client| client.ask(&frame));
         }
         Some(self.question(id, answer))
     }
 
-    /// Answers a question with an error if it is too long to be sent, as a client does that cannot read it.
-    fn fail_too_long(&self, id: &RequestId, frame: &Frame) -> bool {
+    /// Answers a question with an error if it is too long to be sent, and returns whether it is.
+    fn fail_if_too_long(&self, id: &RequestId, frame: &Frame) -> bool {
         let bytes = frame.bytes().len();
-        if bytes <= MAX_ANSWER_BYTES {
+        if bytes <= MAX_RESPONSE_BYTES {
             return false;
         }
         tracing::warn!(bytes, method = frame.method(), "did not send a request that is too long");
-        let error = RpcError::too_long("request", bytes, MAX_ANSWER_BYTES);
+        let error = RpcError::too_long("request", bytes, MAX_RESPONSE_BYTES);
         self.0.questions.answer(id, |_| true, Err(error.object().clone()));
         true
     }
@@ -238,56 +240,47 @@ impl ClientRegistry {
     }
 
     pub fn count(&self) -> usize {
-        self.read().clients.len()
+        self.0.subscriptions.read().clients.len()
     }
 
-    /// Ends every connection once what waits for it has been read.
+    /// Ends every connection once its outbox has been sent.
     pub fn finish_all(&self) {
-        self.read().clients.values().for_each(|client| client.outbox.finish());
-    }
-
-    // The maps are changed in single steps, so a panic elsewhere cannot leave them half done.
-    fn read(&self) -> RwLockReadGuard<'_, ThreadSubscriptions> {
-        self.0.rooms.read()
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, ThreadSubscriptions> {
-        self.0.rooms.write()
+        self.0.subscriptions.read().clients.values().for_each(|client| client.outbox.finish());
     }
 }
 
 impl ThreadClients for ClientRegistry {
     fn notify_subscribers(&self, thread: &ThreadId, frame: &Frame) {
-        if let Some(subscribers) = self.read().subscribers.get(thread) {
+        if let Some(subscribers) = self.0.subscriptions.read().by_thread.get(thread) {
             subscribers.iter().for_each(|client| client.notify(frame));
         }
     }
 
     fn has_subscribers(&self, thread: &ThreadId) -> bool {
-        self.read().subscribers.contains_key(thread)
+        self.0.subscriptions.read().by_thread.contains_key(thread)
     }
 
     fn notify_all(&self, frame: &Frame) {
-        self.read().clients.values().for_each(|client| client.notify(frame));
+        self.0.subscriptions.read().clients.values().for_each(|client| client.notify(frame));
     }
 
     fn subscribe_like(&self, thread: &ThreadId, like: &ThreadId) {
-        let mut rooms = self.write();
-        let listeners = rooms.subscribers.get(like).cloned().unwrap_or_default();
-        listeners.iter().for_each(|client| self.join(&mut rooms, client, thread));
+        let mut subscriptions = self.0.subscriptions.write();
+        let subscribers = subscriptions.by_thread.get(like).cloned().unwrap_or_default();
+        subscribers.iter().for_each(|client| self.add_subscriber(&mut subscriptions, client, thread));
     }
 
     fn ask(&self, thread: &ThreadId, encode: &dyn Fn(&RequestId) -> Frame) -> OpenQuestion {
-        let rooms = self.read();
+        let subscriptions = self.0.subscriptions.read();
         let (id, frame, answer) = self.0.questions.ask(QuestionAudience::Subscribers(thread.clone()), encode);
-        if !self.fail_too_long(&id, &frame) {
-            rooms.subscribers.get(thread).into_iter().flatten().for_each(|client| client.ask(&frame));
+        if !self.fail_if_too_long(&id, &frame) {
+            subscriptions.by_thread.get(thread).into_iter().flatten().for_each(|client| client.ask(&frame));
         }
         self.question(id, answer)
     }
 }
 
-/// Takes a question back when whoever asked lets go of it.
+/// Withdraws a question when its asker drops it.
 struct QuestionWithdrawal {
     id: RequestId,
     clients: ClientRegistry,

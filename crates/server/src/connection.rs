@@ -1,8 +1,9 @@
-//! One connection: messages in, in order; answers out, as they come.
+//! A connection: receives messages in order and sends each response as soon as it is ready.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use codicil_engine::ClientReply;
 use codicil_protocol::{
     Frame,
     rpc::{Message, RequestId},
@@ -22,7 +23,7 @@ use crate::{
     server::ServerShared,
 };
 
-/// Serves a client until it goes away, stops reading, or the server ends.
+/// Serves a client until it disconnects, stops reading, or the server stops.
 pub async fn serve(
     shared: Arc<ServerShared>,
     client: Arc<ConnectedClient>,
@@ -40,8 +41,8 @@ pub async fn serve(
         tokio::select! {
             biased;
             () = &mut closed => break,
-            Some(answer) = connection.in_flight.next(), if !connection.in_flight.is_empty() => {
-                answer.send(&client);
+            Some(response) = connection.in_flight.next(), if !connection.in_flight.is_empty() => {
+                response.send(&client);
             }
             message = next => match message {
                 Some(message) => connection.receive(&message),
@@ -49,7 +50,7 @@ pub async fn serve(
             },
         }
     }
-    // What it holds of a message that is not complete is not needed any more.
+    // Frees the bytes of an incomplete message.
     drop(messages);
     connection.end().await;
 }
@@ -88,35 +89,31 @@ impl Connection {
         }
         let cx = Cx::new(self.client.clone(), self.shared.clone());
         match self.shared.router.call(cx, id, method, params) {
-            PendingResponse::Ready(answer) => answer.send(&self.client),
+            PendingResponse::Ready(response) => response.send(&self.client),
             PendingResponse::Pending(work) => self.in_flight.push(work),
         }
     }
 
-    fn answer(&self, id: &RequestId, answer: codicil_engine::ClientReply) {
+    fn answer(&self, id: &RequestId, answer: ClientReply) {
         self.shared.clients.answer(self.client.id, id, answer);
     }
 
-    /// Lets requests that are nearly done finish, then lets go of everything the client held.
+    /// Gives open requests a moment to finish, then releases everything that the client holds.
     async fn end(mut self) {
-        // These last as long as the connection and no longer, so there is nothing to wait for.
+        // Kills the client's commands, so that their requests do not have to be waited for.
         self.client.commands.end();
-        let outbox = &self.client.outbox;
-        match outbox.closed() {
-            Some(OutboxClosed::TooSlow) => {
-                tracing::warn!("disconnected a client that has stopped reading its messages");
-            }
-            _ => {
-                let rest = async {
-                    while let Some(answer) = self.in_flight.next().await {
-                        answer.send(&self.client);
-                    }
-                };
-                // What takes longer is cancelled when it is dropped.
-                let _ = timeout(FLUSH_TIME, rest).await;
-            }
+        if self.client.outbox.closed() == Some(OutboxClosed::TooSlow) {
+            tracing::warn!("disconnected a client that has stopped reading its messages");
+        } else {
+            let remaining = async {
+                while let Some(response) = self.in_flight.next().await {
+                    response.send(&self.client);
+                }
+            };
+            // Requests that take longer are cancelled when they are dropped.
+            let _ = timeout(FLUSH_TIME, remaining).await;
         }
-        outbox.finish();
+        self.client.outbox.finish();
         self.client.files.end();
         self.shared.clients.disconnect(self.client.id);
     }

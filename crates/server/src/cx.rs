@@ -1,10 +1,11 @@
-//! What a handler is given beside its params.
+//! The context of a request: what a handler gets beside its params.
 
 use std::{path::Path, sync::Arc};
 
 use codicil_accounts::Accounts;
 use codicil_config::ConfigStore;
-use codicil_engine::{AnnouncedReply, Threads, TurnOrigin};
+use codicil_engine::{AnnouncedReply, ThreadClients, Threads, TurnOrigin};
+use codicil_protocol::{Frame, NotificationMethod};
 use parking_lot::Mutex;
 
 use crate::{
@@ -17,33 +18,33 @@ use crate::{
     user_agent::user_agent,
 };
 
-/// This connection and what the server holds. Cheap to clone.
+/// The connection of a request and the state of the server. Cheap to clone.
 #[derive(Clone)]
 pub struct Cx {
     pub client: Arc<ConnectedClient>,
     shared: Arc<ServerShared>,
-    afterwards: Arc<Mutex<Vec<AfterReply>>>,
+    after_response: Arc<Mutex<Vec<AfterReply>>>,
 }
 
-/// What is done once the answer is on its way.
+/// Work that runs once the response is queued.
 pub type AfterReply = Box<dyn FnOnce() + Send>;
 
 impl Cx {
     pub fn new(client: Arc<ConnectedClient>, shared: Arc<ServerShared>) -> Self {
-        Self { client, shared, afterwards: Arc::default() }
+        Self { client, shared, after_response: Arc::default() }
     }
 
-    /// The directory with configuration, credentials and threads.
+    /// Returns the directory with configuration, credentials and threads.
     pub fn home(&self) -> &Path {
         self.shared.home()
     }
 
-    /// Where threads work that name no directory.
+    /// Returns the working directory of threads that name none.
     pub fn cwd(&self) -> &Path {
         &self.shared.setup.cwd
     }
 
-    /// The version of the protocol that clients are told they talk to.
+    /// Returns the protocol version that clients see.
     pub fn announced_version(&self) -> &str {
         &self.shared.setup.announced_version
     }
@@ -80,7 +81,7 @@ impl Cx {
         &self.shared.ephemeral_threads
     }
 
-    /// On whose behalf turns are run.
+    /// Returns the client on whose behalf a turn runs.
     pub fn origin(&self) -> TurnOrigin {
         match self.client.session() {
             Some(session) => TurnOrigin {
@@ -91,19 +92,31 @@ impl Cx {
         }
     }
 
-    /// Has something done after this request has been answered. Not done when the client is gone by then.
-    pub fn after_answer(&self, work: impl FnOnce() + Send + 'static) {
-        self.afterwards.lock().push(Box::new(work));
+    /// Runs `work` once the response is queued. If the client disconnects first, `work` is dropped.
+    pub fn after_response(&self, work: impl FnOnce() + Send + 'static) {
+        self.after_response.lock().push(Box::new(work));
     }
 
-    /// The answer of a thread, which goes on speaking once it has been given.
+    /// Notifies this client after the response.
+    pub fn notify_after_response<N: NotificationMethod>(&self, params: N::Params) {
+        let client = self.client.clone();
+        self.after_response(move || client.notify(&Frame::notification::<N>(&params)));
+    }
+
+    /// Notifies every client after the response.
+    pub fn broadcast_after_response<N: NotificationMethod>(&self, params: N::Params) {
+        let clients = self.clients().clone();
+        self.after_response(move || clients.notify_all(&Frame::notification::<N>(&params)));
+    }
+
+    /// Returns the reply of a thread and lets the thread send its notifications after the response.
     pub fn announce<T>(&self, announced: AnnouncedReply<T>) -> T {
         let AnnouncedReply { answer, announce } = announced;
-        self.after_answer(move || drop(announce));
+        self.after_response(move || drop(announce));
         answer
     }
 
-    pub fn take_afterwards(&self) -> Vec<AfterReply> {
-        std::mem::take(&mut *self.afterwards.lock())
+    pub fn take_after_response(&self) -> Vec<AfterReply> {
+        std::mem::take(&mut *self.after_response.lock())
     }
 }

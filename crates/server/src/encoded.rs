@@ -1,20 +1,20 @@
-//! Answers that hold stored turns: their items are JSON already and go out as they are.
+//! Responses with stored turns. The items of a stored turn are JSON, which is copied into the response.
 
 use codicil_engine::{OpenedThread, ThreadRead};
 use codicil_protocol::ThreadTurnsListResponse;
 use codicil_store::ThreadJson;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-/// Written as `ThreadResumeResponse` and `ThreadForkResponse` are.
+/// Serializes as `ThreadResumeResponse` and `ThreadForkResponse`.
 pub struct OpenedJson {
     pub opened: OpenedThread,
     pub initial_turns_page: Option<ThreadTurnsListResponse>,
 }
 
 impl Serialize for OpenedJson {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let OpenedThread { thread, settings, turns, .. } = &self.opened;
-        let mut members = to.serialize_struct("ThreadResumeResponse", 9)?;
+        let mut members = serializer.serialize_struct("ThreadResumeResponse", 9)?;
         members.serialize_field("thread", &ThreadJson::new(thread, turns))?;
         members.serialize_field("model", &settings.model)?;
         members.serialize_field("modelProvider", &settings.provider)?;
@@ -34,12 +34,12 @@ impl Serialize for OpenedJson {
     }
 }
 
-/// Written as `ThreadReadResponse` is.
+/// Serializes as `ThreadReadResponse`.
 pub struct ReadJson(pub ThreadRead);
 
 impl Serialize for ReadJson {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut members = to.serialize_struct("ThreadReadResponse", 1)?;
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut members = serializer.serialize_struct("ThreadReadResponse", 1)?;
         members.serialize_field("thread", &ThreadJson::new(&self.0.thread, &self.0.turns))?;
         members.end()
     }

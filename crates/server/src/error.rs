@@ -1,82 +1,106 @@
-//! The one place that knows JSON-RPC codes.
+//! The only place that knows JSON-RPC codes.
+//!
+//! Each error enum has one exhaustive `From` without a `_` arm, so that the author of a new variant has to choose its
+//! code. The constructors that take a code's name are private: other modules return their own errors.
 
-use std::fmt;
+use std::{fmt, io};
 
+use codicil_accounts::AccountError;
+use codicil_config::{ConfigError, FeatureError, WriteError};
 use codicil_engine::{
     ConfineError, ForkError, GoalError, MetadataError, RollbackError, SettingsError, ThreadError,
     TurnInputError,
 };
 use codicil_exec::SpawnError;
+use codicil_extensions::{PluginError, SkillsError};
+use codicil_fs::{FileError, QueryTooLong, WatchError};
+use codicil_mcp::{LoginError, StatusPageError};
 use codicil_protocol::rpc::{ErrorObject, codes};
 use codicil_sandbox::SandboxError;
+use codicil_migrate::external_agents::ImportError;
 use codicil_store::StoreError;
 use serde_json::{Value, json};
 
-use crate::commands::CommandError;
+use crate::{
+    commands::CommandError,
+    ephemeral::TooManyEphemeralThreads,
+    feedback::FeedbackError,
+    files::{SearchSessionError, TooManyWatches},
+    handlers::{hooks::TooManyDirectories, mcp_server::ServerTableError},
+    paging::PageError,
+};
 
-/// What a client is told when its request failed.
+/// The error of a response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcError(ErrorObject);
 
 impl RpcError {
-    /// The request makes no sense, or not now.
-    pub fn invalid_request(message: impl fmt::Display) -> Self {
-        Self::new(codes::INVALID_REQUEST, message)
-    }
-
-    /// The request was understood, but its values do not fit together.
-    pub fn invalid_params(message: impl fmt::Display) -> Self {
-        Self::new(codes::INVALID_PARAMS, message)
-    }
-
-    /// The server, the system or a backend failed. The causes go to the log, once.
-    pub fn internal(error: impl fmt::Display) -> Self {
-        Self::new(codes::INTERNAL_ERROR, error)
-    }
-
+    /// Refuses a request because the client has too many open requests or too much to read.
     pub fn overloaded() -> Self {
         Self::overloaded_with("Server overloaded; retry later.")
     }
 
-    /// Too much of one thing, which the message names together with what the client can do.
-    pub fn overloaded_with(message: impl fmt::Display) -> Self {
-        Self::new(codes::OVERLOADED, message)
-    }
-
+    /// Refuses a request that comes before `initialize`.
     pub fn not_initialized() -> Self {
         Self::invalid_request("Not initialized")
     }
 
+    /// Refuses a second `initialize`.
     pub fn already_initialized() -> Self {
         Self::invalid_request("Already initialized")
     }
 
+    /// Refuses an experimental method or field of a client that did not opt in.
     pub fn experimental(descriptor: &str) -> Self {
         Self::invalid_request(format_args!("{descriptor} requires experimentalApi capability"))
     }
 
-    /// The message would be longer than a client can be sent.
-    pub fn too_long(what: &str, bytes: usize, max: usize) -> Self {
-        Self::internal(format_args!("the {what} is too long to send: {bytes} bytes, at most {max}"))
-    }
-
-    /// The params, or the method, are not what the protocol says.
+    /// Refuses a method or params that do not match the protocol.
     pub fn malformed(reason: impl fmt::Display) -> Self {
         Self::invalid_request(format_args!("Invalid request: {reason}"))
     }
 
-    #[must_use]
-    pub fn with_data(mut self, data: Value) -> Self {
-        self.0.data = Some(data);
-        self
+    /// Replaces a message that is too long to be sent. `what` is `request` or `response`.
+    pub fn too_long(what: &str, bytes: usize, max: usize) -> Self {
+        Self::internal(format_args!("the {what} is too long to send: {bytes} bytes, at most {max}"))
+    }
+
+    /// Reports that the code that serves a request has panicked.
+    pub fn panicked() -> Self {
+        Self::internal("internal error")
     }
 
     pub fn object(&self) -> &ErrorObject {
         &self.0
     }
 
+    /// Reports a request that is not valid, or not valid now.
+    fn invalid_request(message: impl fmt::Display) -> Self {
+        Self::new(codes::INVALID_REQUEST, message)
+    }
+
+    /// Reports params that are well-formed, but contradict each other.
+    fn invalid_params(message: impl fmt::Display) -> Self {
+        Self::new(codes::INVALID_PARAMS, message)
+    }
+
+    /// Reports a failure of the server, the system or a backend.
+    fn internal(error: impl fmt::Display) -> Self {
+        Self::new(codes::INTERNAL_ERROR, error)
+    }
+
+    fn overloaded_with(message: impl fmt::Display) -> Self {
+        Self::new(codes::OVERLOADED, message)
+    }
+
     fn new(code: i64, message: impl fmt::Display) -> Self {
         Self(ErrorObject { code, message: message.to_string(), data: None })
+    }
+
+    #[must_use]
+    fn with_data(mut self, data: impl Into<Option<Value>>) -> Self {
+        self.0.data = data.into();
+        self
     }
 }
 
@@ -199,7 +223,7 @@ impl From<CommandError> for RpcError {
             CommandError::Empty
             | CommandError::NoId
             | CommandError::Policy(_)
-            | CommandError::Duplicate(_)
+            | CommandError::DuplicateId(_)
             | CommandError::NotRunning(_)
             | CommandError::NoStdin
             | CommandError::StdinClosed
@@ -210,9 +234,9 @@ impl From<CommandError> for RpcError {
                 | ConfineError::Sandbox(SandboxError::UnknownPolicy(_) | SandboxError::WritableRoot(_)),
             ) => Self::invalid_request(error),
             CommandError::SizeWithoutTerminal
-            | CommandError::NoSize
-            | CommandError::CapAndNone
-            | CommandError::TimeoutAndNone
+            | CommandError::ZeroSize
+            | CommandError::CapAndDisabledCap
+            | CommandError::TimeoutAndDisabledTimeout
             | CommandError::NegativeTimeout(_)
             | CommandError::NothingToWrite
             | CommandError::Base64(_) => Self::invalid_params(error),
@@ -227,5 +251,224 @@ impl From<CommandError> for RpcError {
             | CommandError::Proxy(_)
             | CommandError::Ending => Self::internal(error),
         }
+    }
+}
+
+impl From<AccountError> for RpcError {
+    fn from(error: AccountError) -> Self {
+        match error {
+            AccountError::ExternalActive
+            | AccountError::KeysDisabled
+            | AccountError::ChatgptDisabled
+            | AccountError::ExternalDisabled
+            | AccountError::OtherWorkspace { .. }
+            | AccountError::LoginId(_)
+            | AccountError::NoEmail
+            | AccountError::NobodySignedIn
+            | AccountError::NotChatgpt => Self::invalid_request(error),
+            AccountError::Token(_)
+            | AccountError::Callback(_)
+            | AccountError::DeviceCode(_)
+            | AccountError::Save(_)
+            | AccountError::SignOut(_)
+            | AccountError::RateLimits(_)
+            | AccountError::Config(_) => Self::internal(error),
+        }
+    }
+}
+
+impl From<ConfigError> for RpcError {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::NoHome
+            | ConfigError::Unreadable { .. }
+            | ConfigError::InFile(_)
+            | ConfigError::Value(_)
+            | ConfigError::Override { .. }
+            | ConfigError::UnknownProfile(_)
+            | ConfigError::UnknownFeature(_) => {
+                Self::internal(format_args!("failed to read configuration layers: {error}"))
+            }
+        }
+    }
+}
+
+impl From<WriteError> for RpcError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Readonly
+            | WriteError::VersionConflict
+            | WriteError::Invalid(_)
+            | WriteError::Edit(_)
+            | WriteError::CannotEdit(_) => Self::invalid_request(&error).with_data(error.data()),
+            WriteError::Unusable(error) => {
+                Self::internal(format_args!("failed to load configuration: {error}"))
+            }
+            WriteError::Busy { .. } | WriteError::Io { .. } => Self::internal(error),
+        }
+    }
+}
+
+impl From<FeatureError> for RpcError {
+    fn from(error: FeatureError) -> Self {
+        match error {
+            FeatureError::BadCursor(_)
+            | FeatureError::CursorTooLarge(_)
+            | FeatureError::Unknown(_)
+            | FeatureError::Alias { .. }
+            | FeatureError::NotSwitchable(_) => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<ImportError> for RpcError {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Config(error) => error.into(),
+            ImportError::Io { .. } | ImportError::Json(_) | ImportError::NoObject | ImportError::Toml(_) => {
+                Self::internal(error)
+            }
+        }
+    }
+}
+
+impl From<FileError> for RpcError {
+    fn from(error: FileError) -> Self {
+        match error {
+            // The system rejects the path itself, for example because it contains a NUL byte.
+            FileError::Io(ref cause) if cause.kind() == io::ErrorKind::InvalidInput => {
+                Self::invalid_request(error)
+            }
+            FileError::Io(_) => Self::internal(error),
+            FileError::TooLarge { .. }
+            | FileError::TooManyEntries { .. }
+            | FileError::NotRegular
+            | FileError::Base64(_)
+            | FileError::NotRecursive
+            | FileError::IntoItself
+            | FileError::NothingToCopy
+            | FileError::Root => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<WatchError> for RpcError {
+    fn from(error: WatchError) -> Self {
+        match error {
+            WatchError::Busy => Self::overloaded(),
+            WatchError::System(_) | WatchError::Closed => Self::internal(error),
+        }
+    }
+}
+
+impl From<TooManyWatches> for RpcError {
+    fn from(error: TooManyWatches) -> Self {
+        Self::invalid_request(error)
+    }
+}
+
+impl From<QueryTooLong> for RpcError {
+    fn from(error: QueryTooLong) -> Self {
+        Self::invalid_request(error)
+    }
+}
+
+impl From<SearchSessionError> for RpcError {
+    fn from(error: SearchSessionError) -> Self {
+        match error {
+            SearchSessionError::EmptyId | SearchSessionError::TooMany | SearchSessionError::NotFound(_) => {
+                Self::invalid_request(error)
+            }
+            // The reference server reports this one as its own failure.
+            SearchSessionError::NoRoots => Self::internal(error),
+        }
+    }
+}
+
+impl From<PluginError> for RpcError {
+    fn from(error: PluginError) -> Self {
+        match error {
+            PluginError::Disabled
+            | PluginError::BadId(_)
+            | PluginError::BadName { .. }
+            | PluginError::NoMarketplace(_)
+            | PluginError::BadMarketplace { .. }
+            | PluginError::NotFound { .. }
+            | PluginError::NotAvailable { .. }
+            | PluginError::NoSource(_)
+            | PluginError::NoManifest
+            | PluginError::OtherName { .. }
+            | PluginError::NotCopied(_) => Self::invalid_request(error),
+            PluginError::Install(_)
+            | PluginError::Uninstall(_)
+            | PluginError::Persist(_)
+            | PluginError::Clear(_)
+            | PluginError::Remote(_) => Self::internal(error),
+        }
+    }
+}
+
+impl From<SkillsError> for RpcError {
+    fn from(error: SkillsError) -> Self {
+        match error {
+            SkillsError::RelativeRoot(_) | SkillsError::TooMany => Self::invalid_request(error),
+            SkillsError::Selector => Self::invalid_params(error),
+            SkillsError::Write(error) => error.into(),
+        }
+    }
+}
+
+impl From<TooManyDirectories> for RpcError {
+    fn from(error: TooManyDirectories) -> Self {
+        Self::invalid_request(error)
+    }
+}
+
+impl From<ServerTableError> for RpcError {
+    fn from(error: ServerTableError) -> Self {
+        match error {
+            ServerTableError::Config(_) => Self::internal(error),
+            ServerTableError::Server(_) => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<StatusPageError> for RpcError {
+    fn from(error: StatusPageError) -> Self {
+        match error {
+            StatusPageError::Cursor(_) | StatusPageError::Beyond { .. } => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<LoginError> for RpcError {
+    fn from(error: LoginError) -> Self {
+        match error {
+            LoginError::UnknownServer(_) | LoginError::NotHttp => Self::invalid_request(error),
+            LoginError::Failed { .. } => Self::internal(error),
+        }
+    }
+}
+
+impl From<FeedbackError> for RpcError {
+    fn from(error: FeedbackError) -> Self {
+        match error {
+            FeedbackError::Disabled => Self::invalid_request(error),
+            FeedbackError::Io(_) => Self::internal(error),
+        }
+    }
+}
+
+impl From<PageError> for RpcError {
+    fn from(error: PageError) -> Self {
+        match error {
+            PageError::InvalidCursor(_) | PageError::BeyondEnd { .. } => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<TooManyEphemeralThreads> for RpcError {
+    fn from(error: TooManyEphemeralThreads) -> Self {
+        Self::overloaded_with(error)
     }
 }

@@ -1,40 +1,54 @@
-//! What the server and each of its connections have going on with files.
+//! File watches, file searches and the order of file operations.
 
 use std::{collections::HashMap, sync::Arc};
 
 use codicil_fs::{FileSearches, FileWatch, FileWatcher, SearchSession};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::{FILE_OPERATIONS, MAX_SEARCH_SESSIONS, MAX_WATCHES};
+use crate::limits::{MAX_FILE_OPERATIONS, MAX_SEARCH_SESSIONS, MAX_WATCHES};
 
-/// Shared by all connections.
+/// Services that all connections share.
 #[derive(Debug, Default)]
 pub struct FileServices {
     pub watcher: FileWatcher,
     pub searches: FileSearches,
 }
 
-/// Of one connection, and over with it.
+/// The watches, searches and file operations of one connection.
 #[derive(Debug)]
 pub struct ClientFiles {
     operations: Arc<Semaphore>,
-    large_answers: Arc<Semaphore>,
+    large_responses: Arc<Semaphore>,
     watches: Mutex<HashMap<String, FileWatch>>,
     searches: Mutex<HashMap<String, CancellationToken>>,
     sessions: Mutex<HashMap<String, SearchSession>>,
 }
 
-/// The client has as many of something as it may have.
-#[derive(Debug)]
-pub struct LimitReached;
+/// A connection has as many watches as it may have.
+#[derive(Debug, thiserror::Error)]
+#[error("too many watches: limit is {MAX_WATCHES}")]
+pub struct TooManyWatches;
+
+/// Why a search session is not started or updated. The texts are those of the reference server.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchSessionError {
+    #[error("sessionId must not be empty")]
+    EmptyId,
+    #[error("failed to start fuzzy file search session: at least one search directory is required")]
+    NoRoots,
+    #[error("too many search sessions: limit is {MAX_SEARCH_SESSIONS}")]
+    TooMany,
+    #[error("fuzzy file search session not found: {0}")]
+    NotFound(String),
+}
 
 impl Default for ClientFiles {
     fn default() -> Self {
         Self {
-            operations: Arc::new(Semaphore::new(FILE_OPERATIONS as usize)),
-            large_answers: Arc::new(Semaphore::new(1)),
+            operations: Arc::new(Semaphore::new(MAX_FILE_OPERATIONS as usize)),
+            large_responses: Arc::new(Semaphore::new(1)),
             watches: Mutex::default(),
             searches: Mutex::default(),
             sessions: Mutex::default(),
@@ -43,50 +57,50 @@ impl Default for ClientFiles {
 }
 
 impl ClientFiles {
-    /// Waits for a turn to look at files. Several may look at the same time, but not while something is
-    /// being changed; whoever comes first goes first. So a client need not wait for an answer to rely on
-    /// what it asked for.
-    pub async fn looking(&self) -> Option<OwnedSemaphorePermit> {
+    /// Waits until files may be read. Reads run at the same time, but not together with a write, and permits are
+    /// granted in order of arrival: a client can rely on an earlier request without waiting for its response.
+    pub async fn read_permit(&self) -> Option<OwnedSemaphorePermit> {
         self.operations.clone().acquire_owned().await.ok()
     }
 
-    /// Waits for a turn to change files, alone.
-    pub async fn changing(&self) -> Option<OwnedSemaphorePermit> {
-        self.operations.clone().acquire_many_owned(FILE_OPERATIONS).await.ok()
+    /// Waits until files may be changed. A write runs alone.
+    pub async fn write_permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.operations.clone().acquire_many_owned(MAX_FILE_OPERATIONS).await.ok()
     }
 
-    /// Waits for a turn to make an answer that fills a good part of what may wait to be read.
-    pub async fn answering_at_length(&self) -> Option<OwnedSemaphorePermit> {
-        self.large_answers.clone().acquire_owned().await.ok()
+    /// Waits until a response may be sent that fills a good part of the outbox.
+    pub async fn large_response_permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.large_responses.clone().acquire_owned().await.ok()
     }
 
-    pub fn add_watch(&self, id: String, watch: FileWatch) -> Result<(), LimitReached> {
-        let mut watches = lock(&self.watches);
+    pub fn add_watch(&self, id: String, watch: FileWatch) -> Result<(), TooManyWatches> {
+        let mut watches = self.watches.lock();
         if watches.len() >= MAX_WATCHES {
-            return Err(LimitReached);
+            return Err(TooManyWatches);
         }
         watches.insert(id, watch);
         Ok(())
     }
 
-    /// Lets a watch speak.
-    pub fn listen(&self, id: &str) {
-        if let Some(watch) = lock(&self.watches).get(id) {
+    /// Lets a watch send its notifications.
+    pub fn start_watch(&self, id: &str) {
+        if let Some(watch) = self.watches.lock().get(id) {
             watch.listen();
         }
     }
 
     pub fn remove_watch(&self, id: &str) {
-        let watch = lock(&self.watches).remove(id);
-        drop(watch);
+        // Dropped after the lock is released.
+        let removed = self.watches.lock().remove(id);
+        drop(removed);
     }
 
-    /// Notes that a search begins and cancels an earlier one with the same token.
+    /// Registers a search and cancels an earlier one with the same token.
     pub fn begin_search(&self, token: Option<String>) -> CancellationToken {
         let cancelled = CancellationToken::new();
         let Some(token) = token else { return cancelled };
-        let mut searches = lock(&self.searches);
-        // A search that is over counts as cancelled.
+        let mut searches = self.searches.lock();
+        // A search that has ended counts as cancelled.
         searches.retain(|_, search| !search.is_cancelled());
         if let Some(earlier) = searches.insert(token, cancelled.clone()) {
             earlier.cancel();
@@ -94,45 +108,42 @@ impl ClientFiles {
         cancelled
     }
 
-    /// Whether a session can be opened under this name. One that has it makes room.
-    pub fn check_session_room(&self, id: &str) -> Result<(), LimitReached> {
-        let sessions = lock(&self.sessions);
+    /// Checks that a session can be added. A session with the same id would be replaced.
+    pub fn check_session_room(&self, id: &str) -> Result<(), SearchSessionError> {
+        let sessions = self.sessions.lock();
         if sessions.len() < MAX_SEARCH_SESSIONS || sessions.contains_key(id) {
             Ok(())
         } else {
-            Err(LimitReached)
+            Err(SearchSessionError::TooMany)
         }
     }
 
     pub fn add_session(&self, id: String, session: SearchSession) {
-        let replaced = lock(&self.sessions).insert(id, session);
+        // Dropped after the lock is released.
+        let replaced = self.sessions.lock().insert(id, session);
         drop(replaced);
     }
 
     pub fn has_session(&self, id: &str) -> bool {
-        lock(&self.sessions).contains_key(id)
+        self.sessions.lock().contains_key(id)
     }
 
     pub fn update_session(&self, id: &str, query: String) {
-        if let Some(session) = lock(&self.sessions).get(id) {
+        if let Some(session) = self.sessions.lock().get(id) {
             session.update(query);
         }
     }
 
     pub fn remove_session(&self, id: &str) {
-        let session = lock(&self.sessions).remove(id);
-        drop(session);
+        // Dropped after the lock is released.
+        let removed = self.sessions.lock().remove(id);
+        drop(removed);
     }
 
-    /// The connection is over.
+    /// Ends everything. Called when the connection is over.
     pub fn end(&self) {
-        drop(std::mem::take(&mut *lock(&self.watches)));
-        drop(std::mem::take(&mut *lock(&self.sessions)));
-        lock(&self.searches).drain().for_each(|(_, search)| search.cancel());
+        drop(std::mem::take(&mut *self.watches.lock()));
+        drop(std::mem::take(&mut *self.sessions.lock()));
+        self.searches.lock().drain().for_each(|(_, search)| search.cancel());
     }
-}
-
-/// The maps are changed in single steps, so a panic elsewhere cannot leave them half done.
-fn lock<T>(map: &Mutex<T>) -> MutexGuard<'_, T> {
-    map.lock()
 }

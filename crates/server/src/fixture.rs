@@ -1,4 +1,4 @@
-//! A server for unit tests, in a home that goes away with it.
+//! A server for unit tests, with a temporary home.
 
 use codicil_config::{ConfigSources, ConfigStore, HomeDirectory, SystemFiles};
 use codicil_store::Store;

@@ -1,9 +1,8 @@
-//! What clients have sent of messages that are not complete yet.
+//! The memory for incomplete messages.
 //!
-//! A message may be long, and a listener has many clients: together they could make the server hold far more
-//! than one may. So there is a small ceiling for a client before `initialize`, and a budget for all of them. A
-//! message that does not fit into the budget costs the client with the longest one its connection; that need
-//! not be the one that has just sent something, so that short messages always get through.
+//! A message may be long, and a listener has many clients. So a client has a low limit before `initialize`, and all
+//! clients share a budget. When incomplete messages exceed the budget, the client with the longest one is
+//! disconnected. That need not be the client that has just sent something, so short messages always arrive.
 
 use std::{
     collections::HashMap,
@@ -13,7 +12,7 @@ use std::{
     },
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::{
     clients::{ClientId, ConnectedClient},
@@ -21,7 +20,7 @@ use crate::{
     outbox::OutboxClosed,
 };
 
-/// The longest message that this client may send now.
+/// Returns the longest message that this client may send now.
 pub fn max_message_bytes(client: &ConnectedClient) -> usize {
     match client.session() {
         Some(_) => MAX_MESSAGE_BYTES,
@@ -29,7 +28,7 @@ pub fn max_message_bytes(client: &ConnectedClient) -> usize {
     }
 }
 
-/// The bytes that all connections hold of unfinished messages.
+/// The bytes of incomplete messages of all connections.
 #[derive(Debug)]
 pub struct InboundBudget {
     max: usize,
@@ -39,7 +38,13 @@ pub struct InboundBudget {
 #[derive(Debug, Default)]
 struct HeldBytes {
     total: usize,
-    by_client: HashMap<ClientId, (usize, Arc<ConnectedClient>)>,
+    by_client: HashMap<ClientId, ClientBytes>,
+}
+
+#[derive(Debug)]
+struct ClientBytes {
+    bytes: usize,
+    client: Arc<ConnectedClient>,
 }
 
 impl Default for InboundBudget {
@@ -53,45 +58,40 @@ impl InboundBudget {
         Self { max, held: Mutex::default() }
     }
 
-    /// Notes how much a client holds now. Beyond the budget, those who hold most are disconnected.
+    /// Sets the bytes of a client. Beyond the budget, the clients with the longest messages are disconnected.
     fn set(&self, client: &Arc<ConnectedClient>, bytes: usize) {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         held.remove(client.id);
-        // A client that was disconnected may still read for a moment.
+        // The reader of a disconnected client may go on for a moment.
         if bytes == 0 || client.outbox.closed().is_some() {
             return;
         }
         held.total += bytes;
-        held.by_client.insert(client.id, (bytes, client.clone()));
+        held.by_client.insert(client.id, ClientBytes { bytes, client: client.clone() });
         while held.total > self.max {
             let Some(largest) = held.remove_largest() else { return };
-            tracing::warn!("disconnected a client: unfinished messages are above {} MiB", self.max >> 20);
+            tracing::warn!("disconnected a client: incomplete messages exceed {} MiB", self.max >> 20);
             largest.outbox.close(OutboxClosed::TooMuchInput);
         }
-    }
-
-    /// The total is changed together with the map, so a panic elsewhere cannot leave them apart.
-    fn lock(&self) -> MutexGuard<'_, HeldBytes> {
-        self.held.lock()
     }
 }
 
 impl HeldBytes {
     fn remove(&mut self, id: ClientId) -> Option<Arc<ConnectedClient>> {
-        let (bytes, client) = self.by_client.remove(&id)?;
-        self.total -= bytes;
-        Some(client)
+        let removed = self.by_client.remove(&id)?;
+        self.total -= removed.bytes;
+        Some(removed.client)
     }
 
-    /// Removes the client with the longest message; of several, the one that connected last.
+    /// Removes the client with the longest message, or the newest of several such clients.
     fn remove_largest(&mut self) -> Option<Arc<ConnectedClient>> {
-        let largest = self.by_client.iter().max_by_key(|(id, (bytes, _))| (*bytes, **id));
-        let id = *largest?.0;
+        let (id, _) = self.by_client.iter().max_by_key(|(id, held)| (held.bytes, **id))?;
+        let id = *id;
         self.remove(id)
     }
 }
 
-/// Counts the unfinished message of one connection.
+/// Counts the bytes of one connection's incomplete message.
 #[derive(Debug)]
 pub struct InboundMeter {
     client: Arc<ConnectedClient>,
@@ -99,7 +99,7 @@ pub struct InboundMeter {
     bytes: AtomicUsize,
 }
 
-/// The connection has been closed because of what it sent.
+/// The connection was closed because its message is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the unfinished message is too long")]
 pub struct MessageRefused;
@@ -109,21 +109,21 @@ impl InboundMeter {
         Self { client, budget, bytes: AtomicUsize::new(0) }
     }
 
-    /// The longest message that the client may send now.
+    /// Returns the longest message that the client may send now.
     pub fn max_message_bytes(&self) -> usize {
         max_message_bytes(&self.client)
     }
 
-    /// Returns how much the unfinished message has.
+    /// Returns the length of the incomplete message.
     pub fn unfinished(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Sets how much the unfinished message has.
+    /// Sets the length of the incomplete message. Fails if the budget closes this connection.
     pub fn set_unfinished(&self, bytes: usize) -> Result<(), MessageRefused> {
         let counted = bytes.saturating_sub(UNCOUNTED_BYTES);
         let before = self.bytes.swap(bytes, Ordering::Relaxed).saturating_sub(UNCOUNTED_BYTES);
-        // Nearly always 0 and 0: no lock for short messages.
+        // Both are 0 for short messages, which therefore take no lock.
         if counted != before {
             self.budget.set(&self.client, counted);
             if self.client.outbox.closed() == Some(OutboxClosed::TooMuchInput) {
@@ -133,7 +133,7 @@ impl InboundMeter {
         Ok(())
     }
 
-    /// Closes the connection because a message is longer than a single one may be.
+    /// Closes the connection because a single message is too long.
     pub fn refuse(&self) -> MessageRefused {
         let max = self.max_message_bytes() >> 20;
         tracing::warn!("disconnected a client: it sent a message of more than {max} MiB");
@@ -156,7 +156,8 @@ mod tests {
     const UNIT: usize = 1 << 20;
 
     fn meters<const N: usize>(budget: usize) -> ([InboundMeter; N], Arc<InboundBudget>) {
-        let (clients, budget) = (ClientRegistry::default(), Arc::new(InboundBudget::new(budget)));
+        let clients = ClientRegistry::default();
+        let budget = Arc::new(InboundBudget::new(budget));
         let meters = std::array::from_fn(|_| InboundMeter::new(clients.connect(), budget.clone()));
         (meters, budget)
     }
@@ -170,51 +171,51 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_budget_the_longest_message_goes_and_the_others_stay() {
+    fn beyond_the_budget_the_client_with_the_longest_message_is_disconnected() {
         let ([small, large, other], budget) = meters(10 * UNIT);
         grow(&large, 6 * UNIT).unwrap();
         grow(&other, 3 * UNIT).unwrap();
         grow(&small, 2 * UNIT).unwrap();
         assert!(is_disconnected(&large) && !is_disconnected(&small) && !is_disconnected(&other));
-        assert_eq!(budget.lock().total, 5 * UNIT);
-        assert_eq!(grow(&large, 7 * UNIT), Err(MessageRefused), "it does not come back");
-        assert_eq!(budget.lock().total, 5 * UNIT);
+        assert_eq!(budget.held.lock().total, 5 * UNIT);
+        assert_eq!(grow(&large, 7 * UNIT), Err(MessageRefused), "a disconnected client stays disconnected");
+        assert_eq!(budget.held.lock().total, 5 * UNIT);
     }
 
     #[test]
-    fn a_client_that_needs_the_whole_budget_for_itself_is_the_one_to_go() {
-        let ([one, two], _) = meters(10 * UNIT);
-        grow(&one, 4 * UNIT).unwrap();
-        assert_eq!(grow(&two, 11 * UNIT), Err(MessageRefused));
-        assert!(is_disconnected(&two) && !is_disconnected(&one));
+    fn a_client_that_exceeds_the_budget_alone_is_disconnected() {
+        let ([first, second], _) = meters(10 * UNIT);
+        grow(&first, 4 * UNIT).unwrap();
+        assert_eq!(grow(&second, 11 * UNIT), Err(MessageRefused));
+        assert!(is_disconnected(&second) && !is_disconnected(&first));
     }
 
     #[test]
-    fn of_equal_messages_that_of_the_newest_client_goes() {
-        let ([one, two, three], _) = meters(10 * UNIT);
-        for meter in [&two, &three, &one] {
+    fn of_clients_with_equal_messages_the_newest_is_disconnected() {
+        let ([first, second, third], _) = meters(10 * UNIT);
+        for meter in [&second, &third, &first] {
             grow(meter, 5 * UNIT).ok();
         }
-        assert!(!is_disconnected(&one) && !is_disconnected(&two) && is_disconnected(&three));
+        assert!(!is_disconnected(&first) && !is_disconnected(&second) && is_disconnected(&third));
     }
 
     #[test]
-    fn a_finished_message_and_a_closed_connection_give_everything_back() {
-        let ([one, two], budget) = meters(10 * UNIT);
-        grow(&one, 4 * UNIT).unwrap();
-        grow(&two, 4 * UNIT).unwrap();
-        one.set_unfinished(0).unwrap();
-        assert_eq!(budget.lock().total, 4 * UNIT);
-        drop(two);
-        assert_eq!(budget.lock().total, 0);
-        assert!(budget.lock().by_client.is_empty());
+    fn complete_messages_and_closed_connections_free_the_budget() {
+        let ([first, second], budget) = meters(10 * UNIT);
+        grow(&first, 4 * UNIT).unwrap();
+        grow(&second, 4 * UNIT).unwrap();
+        first.set_unfinished(0).unwrap();
+        assert_eq!(budget.held.lock().total, 4 * UNIT);
+        drop(second);
+        assert_eq!(budget.held.lock().total, 0);
+        assert!(budget.held.lock().by_client.is_empty());
     }
 
     #[test]
     fn short_messages_are_not_counted() {
-        let ([one], budget) = meters(10 * UNIT);
-        one.set_unfinished(UNCOUNTED_BYTES).unwrap();
-        assert_eq!(budget.lock().total, 0);
+        let ([meter], budget) = meters(10 * UNIT);
+        meter.set_unfinished(UNCOUNTED_BYTES).unwrap();
+        assert_eq!(budget.held.lock().total, 0);
     }
 
     #[test]

@@ -1,9 +1,8 @@
-//! The app-server: who is connected, what they ask, and where the answer comes from.
+//! The app-server: connections, transports, the router and its handlers.
 //!
-//! Start with [`router`](router::router), the whole surface of the server on one page. A message flows
-//! from a [transport](transport) through its [`connection`] to a handler, and back through the client's
-//! [`outbox`]. What is true of every request is done once, in [`route`]; what is true of every client
-//! (subscriptions, questions) once, in [`clients`].
+//! Start with [`router`](router::router), the whole surface of the server on one page. A message flows from a
+//! [transport](transport) through its [`connection`] to a handler, and back through the client's [`outbox`]. The steps
+//! that all requests have in common are in [`route`]; subscriptions and server requests are in [`clients`].
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
@@ -23,6 +22,7 @@ mod handlers;
 mod inbound;
 mod limits;
 mod outbox;
+mod paging;
 mod questions;
 mod route;
 mod router;
@@ -30,7 +30,6 @@ mod server;
 mod transport;
 mod user_agent;
 
-pub use error::RpcError;
 pub use feedback::{RecentLogs, recent_logs};
 pub use server::{PROTOCOL_VERSION, Server, ServerSetup};
 pub use transport::{

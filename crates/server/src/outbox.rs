@@ -1,52 +1,60 @@
-//! What waits to be read by one client.
+//! The queue of messages for one client.
 //!
-//! Frames are pushed without waiting and taken in batches by the transport's writer. A client that reads
-//! slowly costs memory up to the ceilings in [`limits`](crate::limits) and nobody else anything: first its
-//! new requests are refused, then nothing more is read from it, then deltas of one item are joined, and
-//! at the last ceiling the outbox closes and with it the connection.
+//! Frames are pushed without waiting and taken in batches by the transport's writer. A client that reads slowly costs
+//! memory up to the [`limits`](crate::limits) and does not slow down the other clients: first its new requests are
+//! refused, then nothing more is read from it, then deltas of one item are joined, and at the last limit the outbox
+//! closes and ends the connection.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use codicil_protocol::Frame;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::{
-    BUSY_BYTES, JOIN_DELTAS_BYTES, MAX_JOINED_BYTES, MAX_WAITING_BYTES, PAUSE_READING_BYTES, STREAM_BYTES,
+    BUSY_BYTES, JOIN_DELTAS_BYTES, MAX_JOINED_BYTES, MAX_UNREAD_BYTES, PAUSE_READING_BYTES, STREAM_BYTES,
 };
 
+/// The messages that a client has not read yet.
 #[derive(Debug, Default)]
 pub struct ClientOutbox {
-    waiting: Mutex<WaitingSend>,
-    /// Woken when there is something to take, and when the outbox closes.
+    queue: Mutex<OutboxQueue>,
+    /// Notified when a frame is pushed and when the outbox closes.
     filled: Notify,
-    /// Woken when a batch has been taken, and when the outbox closes.
+    /// Notified when a batch is taken and when the outbox closes.
     drained: Notify,
     closing: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct WaitingSend {
+struct OutboxQueue {
     entries: VecDeque<OutboxEntry>,
     bytes: usize,
-    /// Bytes of the batch that the writer holds; they count until it comes back for more.
+    /// Bytes of the batch that the writer is sending. They count until it takes the next one.
     in_writer: usize,
     closed: Option<OutboxClosed>,
 }
 
-/// Why nothing more leaves through an outbox.
+/// Why an outbox is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutboxClosed {
-    /// The connection is over; what waits may still be taken.
+    /// The connection is over. Queued frames may still be taken.
     Finished,
-    /// The client stopped reading; what waits is dropped.
+    /// The client stopped reading. Queued frames are dropped.
     TooSlow,
-    /// The client sent a message that is longer than one may be.
+    /// The client sent a message beyond the limit for a single one.
     MessageTooLong,
-    /// The client had the longest unfinished message when there was no room for all of them.
+    /// The client had the longest incomplete message when all of them exceeded their limit.
     TooMuchInput,
+}
+
+/// The result of looking for frames.
+enum TakenBatch {
+    Frames(Vec<Bytes>),
+    Empty,
+    Closed,
 }
 
 #[derive(Debug)]
@@ -57,40 +65,40 @@ enum OutboxEntry {
 }
 
 impl ClientOutbox {
-    /// Queues a frame. What arrives after the end goes nowhere.
+    /// Queues a frame. A closed outbox drops it.
     pub fn push(&self, frame: &Frame) {
-        let mut waiting = self.lock();
-        if waiting.closed.is_some() {
+        let mut queue = self.queue.lock();
+        if queue.closed.is_some() {
             return;
         }
-        let total = waiting.total();
-        // Without the new frame: a single large answer does not mean that nobody reads.
-        if total > MAX_WAITING_BYTES {
-            waiting.close(OutboxClosed::TooSlow);
-            drop(waiting);
+        let total = queue.total();
+        // Without the new frame: one large response does not mean that the client has stopped reading.
+        if total > MAX_UNREAD_BYTES {
+            queue.close(OutboxClosed::TooSlow);
+            drop(queue);
             self.wake_all();
             return;
         }
-        if total < JOIN_DELTAS_BYTES || !waiting.join(frame) {
-            waiting.append(frame);
+        if total < JOIN_DELTAS_BYTES || !queue.join(frame) {
+            queue.append(frame);
         }
-        drop(waiting);
+        drop(queue);
         self.filled.notify_one();
     }
 
-    /// Queues a frame once the client has read enough of what is there. Whoever produces without end is
-    /// held up in this way; the order of frames pushed one after the other stays.
+    /// Queues a frame once the client has read enough. For producers without end, such as the output of a command;
+    /// frames of one producer stay in order.
     pub async fn push_when_room(&self, frame: &Frame) {
         loop {
             let drained = self.drained.notified();
             {
-                let mut waiting = self.lock();
-                if waiting.closed.is_some() {
+                let mut queue = self.queue.lock();
+                if queue.closed.is_some() {
                     return;
                 }
-                // Looking and queueing are one step, so that many producers keep to the ceiling together.
-                if waiting.total() <= STREAM_BYTES {
-                    waiting.append(frame);
+                // Checked and queued under one lock, so that all producers together keep to the limit.
+                if queue.total() <= STREAM_BYTES {
+                    queue.append(frame);
                     break;
                 }
             }
@@ -99,30 +107,31 @@ impl ClientOutbox {
         self.filled.notify_one();
     }
 
-    /// Everything that waits; `None` when there is nothing left and never will be.
+    /// Waits for frames and takes all of them. Returns `None` once the outbox is closed and empty.
     pub async fn take(&self) -> Option<Vec<Bytes>> {
         loop {
             let filled = self.filled.notified();
-            if let Some(result) = self.try_take() {
-                return result;
+            match self.try_take() {
+                TakenBatch::Frames(frames) => return Some(frames),
+                TakenBatch::Closed => return None,
+                TakenBatch::Empty => filled.await,
             }
-            filled.await;
         }
     }
 
-    /// Whether the client reads too slowly for its requests to be served. What the writer holds does not
-    /// count: the client may have read it and asked for more before the writer comes back.
+    /// Returns whether the client reads too slowly for its requests to be served. The writer's batch does not count:
+    /// the client may have read it and sent a request before the writer returns.
     pub fn is_busy(&self) -> bool {
-        self.lock().bytes > BUSY_BYTES
+        self.queue.lock().bytes > BUSY_BYTES
     }
 
-    /// Returns once the client has read enough for it to be read from.
+    /// Waits until the client has read enough to be read from again.
     pub async fn wait_for_room(&self) {
         loop {
             let drained = self.drained.notified();
             {
-                let waiting = self.lock();
-                if waiting.closed.is_some() || waiting.total() <= PAUSE_READING_BYTES {
+                let queue = self.queue.lock();
+                if queue.closed.is_some() || queue.total() <= PAUSE_READING_BYTES {
                     return;
                 }
             }
@@ -130,39 +139,40 @@ impl ClientOutbox {
         }
     }
 
-    /// Nothing more will be pushed.
+    /// Closes the outbox at the end of a connection.
     pub fn finish(&self) {
         self.close(OutboxClosed::Finished);
     }
 
-    /// The same, with a reason for the client. The first reason counts.
-    pub fn close(&self, why: OutboxClosed) {
-        self.lock().close(why);
+    /// Closes the outbox. The first reason counts.
+    pub fn close(&self, reason: OutboxClosed) {
+        self.queue.lock().close(reason);
         self.wake_all();
     }
 
     pub fn closed(&self) -> Option<OutboxClosed> {
-        self.lock().closed
+        self.queue.lock().closed
     }
 
-    /// Returns when the outbox closes.
+    /// Waits until the outbox is closed.
     pub async fn wait_closed(&self) {
         self.closing.cancelled().await;
     }
 
-    fn try_take(&self) -> Option<Option<Vec<Bytes>>> {
-        let mut waiting = self.lock();
-        waiting.in_writer = 0;
-        let result = if !waiting.entries.is_empty() {
-            waiting.in_writer = std::mem::take(&mut waiting.bytes);
-            let batch = std::mem::take(&mut waiting.entries);
-            Some(Some(batch.into_iter().map(OutboxEntry::into_bytes).collect()))
-        } else {
-            waiting.closed.map(|_| None)
-        };
-        drop(waiting);
+    fn try_take(&self) -> TakenBatch {
+        let mut queue = self.queue.lock();
+        queue.in_writer = std::mem::take(&mut queue.bytes);
+        let entries = std::mem::take(&mut queue.entries);
+        let is_closed = queue.closed.is_some();
+        drop(queue);
         self.drained.notify_waiters();
-        result
+        if !entries.is_empty() {
+            TakenBatch::Frames(entries.into_iter().map(OutboxEntry::into_bytes).collect())
+        } else if is_closed {
+            TakenBatch::Closed
+        } else {
+            TakenBatch::Empty
+        }
     }
 
     fn wake_all(&self) {
@@ -170,21 +180,16 @@ impl ClientOutbox {
         self.filled.notify_one();
         self.drained.notify_waiters();
     }
-
-    /// The queue is a list of whole messages at any time, so a panic elsewhere cannot have broken it.
-    fn lock(&self) -> MutexGuard<'_, WaitingSend> {
-        self.waiting.lock()
-    }
 }
 
-impl WaitingSend {
+impl OutboxQueue {
     fn total(&self) -> usize {
         self.bytes + self.in_writer
     }
 
-    fn close(&mut self, why: OutboxClosed) {
-        self.closed.get_or_insert(why);
-        if why == OutboxClosed::TooSlow {
+    fn close(&mut self, reason: OutboxClosed) {
+        self.closed.get_or_insert(reason);
+        if reason == OutboxClosed::TooSlow {
             self.entries.clear();
             self.bytes = 0;
         }
@@ -195,7 +200,8 @@ impl WaitingSend {
         self.entries.push_back(OutboxEntry::Shared(frame.bytes().clone()));
     }
 
-    /// Appends a delta to the last entry, if that is of the same item and not too long already.
+    /// Appends a delta to the last entry, and returns whether that was possible: the entry must be a delta of the same
+    /// item and stay within the limit.
     fn join(&mut self, frame: &Frame) -> bool {
         let Some(last) = self.entries.back_mut() else { return false };
         let Some(text) = frame.continuation(last.as_slice()) else { return false };

@@ -1,8 +1,7 @@
-//! Requests of the server that wait for a client's answer.
+//! Server requests that wait for a client's answer.
 //!
-//! One table holds every pending question. The first answer counts; whoever asked may give up at any
-//! time, and a question that nobody is left to answer is void. Ids count from 0 per process, as clients
-//! of the reference server have seen.
+//! One table holds every open question. The first answer counts, and the asker may withdraw its question at any time.
+//! Ids count from 0 per process, as in the reference server.
 
 use std::{
     collections::HashMap,
@@ -11,80 +10,77 @@ use std::{
 
 use codicil_engine::ClientReply;
 use codicil_protocol::{Frame, ThreadId, rpc::RequestId};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::clients::ClientId;
 
+/// The table of open questions.
 #[derive(Debug, Default)]
 pub struct OpenQuestions {
     next_id: AtomicI64,
     pending: Mutex<HashMap<RequestId, PendingQuestion>>,
 }
 
-/// Who is asked, and so may answer.
+/// The clients that are asked and may answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum QuestionAudience {
-    /// Whoever is subscribed to a thread, also later on.
+    /// The subscribers of a thread, including those that subscribe later.
     Subscribers(ThreadId),
     Clients(Vec<ClientId>),
 }
 
 #[derive(Debug)]
 struct PendingQuestion {
-    asked: QuestionAudience,
+    audience: QuestionAudience,
     frame: Frame,
     reply: oneshot::Sender<ClientReply>,
 }
 
 impl OpenQuestions {
-    /// Notes a question and gives it an id; the caller sends the frame.
+    /// Adds a question and assigns its id. The caller sends the frame.
     pub fn ask(
         &self,
-        asked: QuestionAudience,
+        audience: QuestionAudience,
         encode: &dyn Fn(&RequestId) -> Frame,
     ) -> (RequestId, Frame, oneshot::Receiver<ClientReply>) {
         let id = RequestId::Integer(self.next_id.fetch_add(1, Ordering::Relaxed));
         let frame = encode(&id);
         let (reply, answer) = oneshot::channel();
-        let pending = PendingQuestion { asked, frame: frame.clone(), reply };
-        self.lock().insert(id.clone(), pending);
+        let pending = PendingQuestion { audience, frame: frame.clone(), reply };
+        self.pending.lock().insert(id.clone(), pending);
         (id, frame, answer)
     }
 
-    /// Hands an answer to whoever asked. An answer to nothing, or a second one, is ignored.
+    /// Passes an answer on to the asker. An answer to an unknown question, or a second answer, is ignored.
     pub fn answer(
         &self,
         id: &RequestId,
         may_answer: impl FnOnce(&QuestionAudience) -> bool,
         answer: ClientReply,
     ) {
-        let mut pending = self.lock();
-        if pending.get(id).is_some_and(|question| may_answer(&question.asked))
+        let mut pending = self.pending.lock();
+        if pending.get(id).is_some_and(|question| may_answer(&question.audience))
             && let Some(question) = pending.remove(id)
         {
             drop(pending);
-            // The asker may have given up in this very moment; then the answer is late.
+            // Fails if the asker has withdrawn the question meanwhile.
             let _ = question.reply.send(answer);
         }
     }
 
-    /// Drops a question that is not asked any more.
+    /// Removes a question that needs no answer any more.
     pub fn withdraw(&self, id: &RequestId) {
-        self.lock().remove(id);
+        self.pending.lock().remove(id);
     }
 
-    /// The questions a new subscriber of a thread has to see, oldest first.
+    /// Returns the open questions for the subscribers of a thread, oldest first.
     pub fn of_thread(&self, thread: &ThreadId) -> Vec<Frame> {
-        let pending = self.lock();
-        let concerns =
-            |asked: &QuestionAudience| matches!(asked, QuestionAudience::Subscribers(of) if of == thread);
-        let mut open: Vec<_> = pending.iter().filter(|(_, question)| concerns(&question.asked)).collect();
+        let pending = self.pending.lock();
+        let subscribers = QuestionAudience::Subscribers(thread.clone());
+        let mut open: Vec<_> =
+            pending.iter().filter(|(_, question)| question.audience == subscribers).collect();
         open.sort_by_key(|(id, _)| *id);
         open.into_iter().map(|(_, question)| question.frame.clone()).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, PendingQuestion>> {
-        self.pending.lock()
     }
 }

@@ -1,10 +1,10 @@
-//! From a method's name to its handler, and everything that is true of every request.
+//! Dispatch from a method's name to its handler, and the steps that are common to all requests.
 //!
-//! In this order: decode the params, refuse values of another generation, check `initialize`, check the
-//! experimental gate, run the handler, encode its answer. A request is answered exactly once, also when
-//! its handler panics.
+//! In this order: decode the params, reject values that the protocol does not know, check `initialize`, check the
+//! experimental gate, run the handler, encode its response. Every request gets exactly one response, even if its
+//! handler panics.
 
-use std::{collections::HashMap, panic::AssertUnwindSafe};
+use std::{any::type_name_of_val, collections::HashMap, panic::AssertUnwindSafe};
 
 use codicil_protocol::{
     Frame, Initialize, InspectFindings, Method, Stability, decode_params, rpc::RequestId, unknown_variant,
@@ -18,22 +18,26 @@ use crate::{
     clients::ConnectedClient,
     cx::{AfterReply, Cx},
     error::RpcError,
-    limits::{MAX_ANSWER_BYTES, MAX_REASON_BYTES},
+    limits::{MAX_REASON_BYTES, MAX_RESPONSE_BYTES},
 };
 
-/// An answer in the making. Ready at once where there is nothing to wait for.
+/// A response that is ready, or the future that produces it.
 pub enum PendingResponse {
     Ready(QueuedResponse),
     Pending(BoxFuture<'static, QueuedResponse>),
 }
 
-/// An answer, and what is to be done once it is on its way.
+/// A response and the work that follows it.
 pub struct QueuedResponse {
     frame: Frame,
     afterwards: Vec<AfterReply>,
 }
 
 impl QueuedResponse {
+    fn error(id: &RequestId, error: &RpcError) -> Self {
+        Self { frame: Frame::error(id, error.object()), afterwards: Vec::new() }
+    }
+
     pub fn send(self, client: &ConnectedClient) {
         client.outbox.push(&self.frame);
         self.afterwards.into_iter().for_each(|work| work());
@@ -44,7 +48,13 @@ type RouteFn = Box<dyn Fn(Cx, RequestId, Option<&RawValue>) -> PendingResponse +
 
 /// The table of routes.
 pub struct Router {
-    routes: HashMap<&'static str, RouteFn>,
+    routes: HashMap<&'static str, Route>,
+}
+
+struct Route {
+    /// The path of the handler function.
+    handler: &'static str,
+    run: RouteFn,
 }
 
 impl Router {
@@ -57,32 +67,34 @@ impl Router {
         self.on_encoded::<M, M::Response>(handler)
     }
 
-    /// For a handler that has (part of) its response as JSON already.
+    /// Adds a handler that returns (part of) its response as JSON.
     #[must_use]
     pub fn on_encoded<M: Method, T: Serialize + 'static>(mut self, handler: impl RouteHandler<M, T>) -> Self {
+        let path = type_name_of_val(&handler);
         let run = move |cx, id, params: Option<&RawValue>| serve::<M, T>(&handler, cx, id, params);
-        self.routes.insert(M::NAME, Box::new(run));
+        self.routes.insert(M::NAME, Route { handler: path, run: Box::new(run) });
         self
     }
 
     pub fn call(&self, cx: Cx, id: RequestId, method: &str, params: Option<&RawValue>) -> PendingResponse {
-        match self.routes.get(method) {
-            Some(run) => run(cx, id, params),
-            None => {
-                let mut known: Vec<_> = self.routes.keys().copied().collect();
-                known.sort_unstable();
-                refuse(&id, &RpcError::malformed(unknown_variant(brief(method), &known)))
-            }
-        }
+        let Some(route) = self.routes.get(method) else {
+            let mut known: Vec<_> = self.routes.keys().copied().collect();
+            known.sort_unstable();
+            let error = RpcError::malformed(unknown_variant(shorten(method), &known));
+            return PendingResponse::Ready(QueuedResponse::error(&id, &error));
+        };
+        tracing::trace!(method, handler = route.handler, "request");
+        (route.run)(cx, id, params)
     }
 
+    /// Returns the methods with the paths of their handlers.
     #[cfg(test)]
-    pub fn methods(&self) -> impl Iterator<Item = &'static str> {
-        self.routes.keys().copied()
+    pub fn handlers(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.routes.iter().map(|(method, route)| (*method, route.handler))
     }
 }
 
-/// An async function from params to response, or to something that is written as the response.
+/// An async function from params to a response, or to a value that is encoded like the response.
 pub trait RouteHandler<M: Method, T>: Send + Sync + 'static {
     fn handle(&self, cx: Cx, params: M::Params) -> BoxFuture<'static, Result<T, RpcError>>;
 }
@@ -106,43 +118,47 @@ fn serve<M: Method, T: Serialize + 'static>(
 ) -> PendingResponse {
     let params = match admit::<M>(&cx, params) {
         Ok(params) => params,
-        Err(error) => return refuse(&id, &error),
+        Err(error) => return PendingResponse::Ready(QueuedResponse::error(&id, &error)),
     };
     let span = debug_span!("request", method = M::NAME, %id);
-    let (work, answered) = (handler.handle(cx.clone(), params), id.clone());
-    // Writing the answer is part of it: a path that is not UTF-8 has no JSON form.
-    let frame = AssertUnwindSafe(async move {
-        let frame = match work.await {
-            Ok(response) => Frame::response(&id, &response),
-            Err(error) => {
-                tracing::debug!(code = error.object().code, message = %error.object().message, "refused");
-                Frame::error(&id, error.object())
-            }
-        };
-        replace_too_long(&id, frame)
-    })
-    .catch_unwind();
-    let mut work = async move {
-        let frame = frame.await.unwrap_or_else(|_panic| {
-            tracing::error!("the handler panicked; the panic itself is logged above");
-            Frame::error(&answered, RpcError::internal("internal error").object())
-        });
-        QueuedResponse { frame, afterwards: cx.take_afterwards() }
-    }
-    .instrument(span)
-    .boxed();
-    // Polled once here, so that what a handler does before its first wait happens in order of arrival.
+    let handled = handler.handle(cx.clone(), params);
+    let mut work = respond(cx, id, handled).instrument(span).boxed();
+    // Polled once here, so that what a handler does before its first `.await` happens in order of arrival.
     match (&mut work).now_or_never() {
-        Some(answer) => PendingResponse::Ready(answer),
+        Some(response) => PendingResponse::Ready(response),
         None => PendingResponse::Pending(work),
     }
 }
 
+/// Encodes the result of a handler. A panic, in the handler or in the encoder, becomes an internal error.
+async fn respond<T: Serialize>(
+    cx: Cx,
+    id: RequestId,
+    handled: BoxFuture<'static, Result<T, RpcError>>,
+) -> QueuedResponse {
+    // Encoding can panic too: a path that is not UTF-8 has no JSON form.
+    let encoded = AssertUnwindSafe(async {
+        let frame = match handled.await {
+            Ok(response) => Frame::response(&id, &response),
+            Err(error) => {
+                tracing::debug!(code = error.object().code, message = %error.object().message, "request failed");
+                Frame::error(&id, error.object())
+            }
+        };
+        replace_too_long(&id, frame)
+    });
+    let frame = encoded.catch_unwind().await.unwrap_or_else(|_panic| {
+        tracing::error!("the handler panicked; the panic itself is logged above");
+        Frame::error(&id, RpcError::panicked().object())
+    });
+    QueuedResponse { frame, afterwards: cx.take_after_response() }
+}
+
 fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, RpcError> {
-    let params: M::Params = decode_params(params).map_err(|reason| RpcError::malformed(brief(&reason)))?;
+    let params: M::Params = decode_params(params).map_err(|reason| RpcError::malformed(shorten(&reason)))?;
     let findings = InspectFindings::of(&params);
     if let Some(reason) = findings.unknown_value() {
-        return Err(RpcError::malformed(brief(reason)));
+        return Err(RpcError::malformed(shorten(reason)));
     }
     if M::NAME == Initialize::NAME {
         return Ok(params);
@@ -158,25 +174,20 @@ fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, Rpc
     }
 }
 
-/// The beginning of a reason. Reasons repeat what was sent, and an answer of that size could be more than
-/// its reader has room for.
-fn brief(text: &str) -> &str {
+/// Returns the beginning of a reason. Reasons quote the request, which may be longer than the client can read.
+fn shorten(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_REASON_BYTES)).unwrap_or(text)
 }
 
-/// Puts an error in the place of an answer that is too long: queued as it is, it would look as if the client
-/// had stopped reading.
+/// Replaces a response that is too long by an error. Queued as it is, it would exceed the outbox, and the client
+/// would be disconnected for not reading.
 fn replace_too_long(id: &RequestId, frame: Frame) -> Frame {
     let bytes = frame.bytes().len();
-    if bytes <= MAX_ANSWER_BYTES {
+    if bytes <= MAX_RESPONSE_BYTES {
         return frame;
     }
-    tracing::warn!(bytes, "replaced an answer that is too long by an error");
-    Frame::error(id, RpcError::too_long("response", bytes, MAX_ANSWER_BYTES).object())
-}
-
-fn refuse(id: &RequestId, error: &RpcError) -> PendingResponse {
-    PendingResponse::Ready(QueuedResponse { frame: Frame::error(id, error.object()), afterwards: Vec::new() })
+    tracing::warn!(bytes, "replaced a response that is too long by an error");
+    Frame::error(id, RpcError::too_long("response", bytes, MAX_RESPONSE_BYTES).object())
 }
 
 #[cfg(test)]

@@ -1,4 +1,16 @@
 //! The whole surface of the server on one page.
+//!
+//! The method's name is the path of its handler, in snake case: the first segment is the file in `handlers/`, the
+//! other segments, joined with `_`, are the function.
+//!
+//! | method | handler |
+//! |---|---|
+//! | `turn/start` | `handlers/turn.rs`, `fn start` |
+//! | `thread/goal/set` | `handlers/thread.rs`, `fn goal_set` |
+//! | `windowsSandbox/setupStart` | `handlers/windows_sandbox.rs`, `fn setup_start` |
+//! | `initialize` (a single segment) | `handlers/initialize.rs`, `fn initialize` |
+//!
+//! A test holds the table of the protocol against this rule.
 
 use codicil_protocol::{
     AccountLoginCancel, AccountLoginStart, AccountLogout, AccountRateLimitsRead, AccountRead, AppList,
@@ -22,111 +34,168 @@ use codicil_protocol::{
 
 use crate::{
     handlers::{
-        account, apps, command_exec, config, connection, external_agents, feedback, files, goals, history,
-        hooks, mcp, models, plugins, policy, realtime, search, skills, threads, turns, windows,
+        account, app, collaboration_mode, command, config, config_requirements, experimental_feature,
+        external_agent_config, feedback, fs, fuzzy_file_search, hooks, initialize, mcp_server,
+        mcp_server_status, mock, model, permission_profile, plugin, review, skills, thread, turn,
+        windows_sandbox,
     },
     route::Router,
 };
 
 pub fn router() -> Router {
     Router::new()
-        .on::<Initialize>(connection::initialize)
-        .on::<ThreadStart>(threads::start)
-        .on_encoded::<ThreadResume, _>(threads::resume)
-        .on_encoded::<ThreadFork, _>(threads::fork)
-        .on::<ThreadArchive>(threads::archive)
-        .on::<ThreadUnsubscribe>(threads::unsubscribe)
-        .on::<ThreadIncrementElicitation>(threads::increment_elicitation)
-        .on::<ThreadDecrementElicitation>(threads::decrement_elicitation)
-        .on::<ThreadNameSet>(threads::name_set)
-        .on::<ThreadMetadataUpdate>(threads::metadata_update)
-        .on::<ThreadUnarchive>(threads::unarchive)
-        .on::<ThreadCompactStart>(threads::compact_start)
-        .on::<ThreadShellCommand>(threads::shell_command)
-        .on::<ThreadBackgroundTerminalsClean>(threads::background_terminals_clean)
-        .on::<ThreadRollback>(threads::rollback)
-        .on::<ThreadList>(threads::list)
-        .on::<ThreadLoadedList>(threads::loaded_list)
-        .on_encoded::<ThreadRead, _>(threads::read)
-        .on::<ThreadTurnsList>(history::turns_list)
-        .on::<ThreadItemsList>(history::items_list)
-        .on::<ThreadSettingsUpdate>(threads::settings_update)
-        .on::<ThreadDelete>(threads::delete)
-        .on::<ThreadGoalSet>(goals::set)
-        .on::<ThreadGoalGet>(goals::get)
-        .on::<ThreadGoalClear>(goals::clear)
-        .on::<ThreadBackgroundTerminalsList>(threads::background_terminals_list)
-        .on::<ThreadBackgroundTerminalsTerminate>(threads::background_terminals_terminate)
-        .on::<HooksList>(hooks::list)
-        .on_encoded::<FsReadFile, _>(files::read_file)
-        .on::<FsWriteFile>(files::write_file)
-        .on::<FsCreateDirectory>(files::create_directory)
-        .on::<FsGetMetadata>(files::get_metadata)
-        .on::<FsReadDirectory>(files::read_directory)
-        .on::<FsRemove>(files::remove)
-        .on::<FsCopy>(files::copy)
-        .on::<FsWatch>(files::watch)
-        .on::<FsUnwatch>(files::unwatch)
-        .on::<TurnStart>(turns::start)
-        .on::<TurnSteer>(turns::steer)
-        .on::<TurnInterrupt>(turns::interrupt)
-        .on::<ReviewStart>(turns::review_start)
-        .on::<CommandExec>(command_exec::exec)
-        .on::<CommandExecWrite>(command_exec::write)
-        .on::<CommandExecResize>(command_exec::resize)
-        .on::<CommandExecTerminate>(command_exec::terminate)
+        .on::<Initialize>(initialize::initialize)
+        // Threads.
+        .on::<ThreadStart>(thread::start)
+        .on_encoded::<ThreadResume, _>(thread::resume)
+        .on_encoded::<ThreadFork, _>(thread::fork)
+        .on::<ThreadList>(thread::list)
+        .on::<ThreadLoadedList>(thread::loaded_list)
+        .on_encoded::<ThreadRead, _>(thread::read)
+        .on::<ThreadTurnsList>(thread::turns_list)
+        .on::<ThreadItemsList>(thread::items_list)
+        .on::<ThreadUnsubscribe>(thread::unsubscribe)
+        .on::<ThreadArchive>(thread::archive)
+        .on::<ThreadUnarchive>(thread::unarchive)
+        .on::<ThreadDelete>(thread::delete)
+        .on::<ThreadNameSet>(thread::name_set)
+        .on::<ThreadMetadataUpdate>(thread::metadata_update)
+        .on::<ThreadSettingsUpdate>(thread::settings_update)
+        .on::<ThreadCompactStart>(thread::compact_start)
+        .on::<ThreadRollback>(thread::rollback)
+        .on::<ThreadShellCommand>(thread::shell_command)
+        .on::<ThreadBackgroundTerminalsList>(thread::background_terminals_list)
+        .on::<ThreadBackgroundTerminalsTerminate>(thread::background_terminals_terminate)
+        .on::<ThreadBackgroundTerminalsClean>(thread::background_terminals_clean)
+        .on::<ThreadIncrementElicitation>(thread::increment_elicitation)
+        .on::<ThreadDecrementElicitation>(thread::decrement_elicitation)
+        .on::<ThreadGoalSet>(thread::goal_set)
+        .on::<ThreadGoalGet>(thread::goal_get)
+        .on::<ThreadGoalClear>(thread::goal_clear)
+        .on::<ThreadRealtimeStart>(thread::realtime_start)
+        .on::<ThreadRealtimeAppendAudio>(thread::realtime_append_audio)
+        .on::<ThreadRealtimeAppendText>(thread::realtime_append_text)
+        .on::<ThreadRealtimeStop>(thread::realtime_stop)
+        // Turns.
+        .on::<TurnStart>(turn::start)
+        .on::<TurnSteer>(turn::steer)
+        .on::<TurnInterrupt>(turn::interrupt)
+        .on::<ReviewStart>(review::start)
+        // Commands and files of the client.
+        .on::<CommandExec>(command::exec)
+        .on::<CommandExecWrite>(command::exec_write)
+        .on::<CommandExecResize>(command::exec_resize)
+        .on::<CommandExecTerminate>(command::exec_terminate)
+        .on_encoded::<FsReadFile, _>(fs::read_file)
+        .on::<FsWriteFile>(fs::write_file)
+        .on::<FsCreateDirectory>(fs::create_directory)
+        .on::<FsGetMetadata>(fs::get_metadata)
+        .on::<FsReadDirectory>(fs::read_directory)
+        .on::<FsRemove>(fs::remove)
+        .on::<FsCopy>(fs::copy)
+        .on::<FsWatch>(fs::watch)
+        .on::<FsUnwatch>(fs::unwatch)
+        .on::<FuzzyFileSearch>(fuzzy_file_search::fuzzy_file_search)
+        .on::<FuzzyFileSearchSessionStart>(fuzzy_file_search::session_start)
+        .on::<FuzzyFileSearchSessionUpdate>(fuzzy_file_search::session_update)
+        .on::<FuzzyFileSearchSessionStop>(fuzzy_file_search::session_stop)
+        // Extensions.
         .on::<SkillsList>(skills::list)
-        .on::<PluginList>(plugins::list)
-        .on::<PluginRead>(plugins::read)
-        .on::<AppList>(apps::list)
         .on::<SkillsConfigWrite>(skills::config_write)
-        .on::<PluginInstall>(plugins::install)
-        .on::<PluginUninstall>(plugins::uninstall)
-        .on::<ModelList>(models::list)
-        .on::<ExperimentalFeatureList>(models::experimental_feature_list)
-        .on::<ExperimentalFeatureEnablementSet>(models::experimental_feature_enablement_set)
-        .on::<WindowsSandboxSetupStart>(windows::setup_start)
-        .on::<FeedbackUpload>(feedback::upload)
+        .on::<PluginList>(plugin::list)
+        .on::<PluginRead>(plugin::read)
+        .on::<PluginInstall>(plugin::install)
+        .on::<PluginUninstall>(plugin::uninstall)
+        .on::<AppList>(app::list)
+        .on::<HooksList>(hooks::list)
+        .on::<McpServerStatusList>(mcp_server_status::list)
+        .on::<McpServerOauthLogin>(mcp_server::oauth_login)
+        // Configuration.
         .on::<ConfigRead>(config::read)
-        .on::<ExternalAgentConfigDetect>(external_agents::detect)
-        .on::<ExternalAgentConfigImport>(external_agents::import)
         .on::<ConfigValueWrite>(config::value_write)
         .on::<ConfigBatchWrite>(config::batch_write)
-        .on::<ConfigRequirementsRead>(config::requirements_read)
-        .on::<McpServerStatusList>(mcp::status_list)
-        .on::<McpServerOauthLogin>(mcp::oauth_login)
-        .on::<ConfigMcpServerReload>(mcp::reload)
-        .on::<CollaborationModeList>(models::collaboration_mode_list)
-        .on::<FuzzyFileSearch>(search::fuzzy_file_search)
-        .on::<FuzzyFileSearchSessionStart>(search::session_start)
-        .on::<FuzzyFileSearchSessionUpdate>(search::session_update)
-        .on::<FuzzyFileSearchSessionStop>(search::session_stop)
-        .on::<MockExperimentalMethod>(models::mock_experimental_method)
-        .on::<PermissionProfileList>(policy::permission_profile_list)
+        .on::<ConfigMcpServerReload>(config::mcp_server_reload)
+        .on::<ConfigRequirementsRead>(config_requirements::read)
+        .on::<PermissionProfileList>(permission_profile::list)
+        .on::<ModelList>(model::list)
+        .on::<CollaborationModeList>(collaboration_mode::list)
+        .on::<ExperimentalFeatureList>(experimental_feature::list)
+        .on::<ExperimentalFeatureEnablementSet>(experimental_feature::enablement_set)
+        .on::<MockExperimentalMethod>(mock::experimental_method)
+        .on::<ExternalAgentConfigDetect>(external_agent_config::detect)
+        .on::<ExternalAgentConfigImport>(external_agent_config::import)
+        .on::<WindowsSandboxSetupStart>(windows_sandbox::setup_start)
+        // The user.
         .on::<AccountRead>(account::read)
-        .on::<BedrockCheckGovCloudRequirements>(account::bedrock_check_gov_cloud_requirements)
         .on::<AccountLoginStart>(account::login_start)
         .on::<AccountLoginCancel>(account::login_cancel)
         .on::<AccountLogout>(account::logout)
         .on::<AccountRateLimitsRead>(account::rate_limits_read)
-        .on::<ThreadRealtimeStart>(realtime::start)
-        .on::<ThreadRealtimeAppendAudio>(realtime::append_audio)
-        .on::<ThreadRealtimeAppendText>(realtime::append_text)
-        .on::<ThreadRealtimeStop>(realtime::stop)
+        .on::<BedrockCheckGovCloudRequirements>(account::bedrock_check_gov_cloud_requirements)
+        .on::<FeedbackUpload>(feedback::upload)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::{
+        collections::{BTreeMap, BTreeSet},
+        path::Path,
+    };
 
     use codicil_protocol::{CLIENT_REQUESTS, LATER_REQUESTS};
 
     use super::*;
 
+    fn methods() -> impl Iterator<Item = &'static str> {
+        CLIENT_REQUESTS.iter().chain(LATER_REQUESTS).map(|method| method.name)
+    }
+
+    fn snake_case(segment: &str) -> String {
+        let mut snake = String::new();
+        for letter in segment.chars() {
+            if letter.is_ascii_uppercase() {
+                snake.push('_');
+            }
+            snake.push(letter.to_ascii_lowercase());
+        }
+        snake
+    }
+
+    /// Returns the file and the function that a method's name leads to.
+    fn handler_of(method: &str) -> (String, String) {
+        let segments: Vec<_> = method.split('/').map(snake_case).collect();
+        let function = match segments.as_slice() {
+            [single] => single.clone(),
+            [_, rest @ ..] => rest.join("_"),
+            [] => unreachable!("split returns at least one segment"),
+        };
+        (segments[0].clone(), function)
+    }
+
     #[test]
-    fn every_method_of_the_table_has_a_route_and_no_route_is_missing_from_it() {
-        let table: BTreeSet<_> =
-            CLIENT_REQUESTS.iter().chain(LATER_REQUESTS).map(|method| method.name).collect();
-        assert_eq!(router().methods().collect::<BTreeSet<_>>(), table);
+    fn every_method_has_a_route_and_every_route_a_method() {
+        let routed: BTreeSet<_> = router().handlers().map(|(method, _)| method).collect();
+        assert_eq!(routed, methods().collect());
+    }
+
+    #[test]
+    fn the_name_of_a_method_is_the_path_of_its_handler() {
+        let handlers: BTreeMap<_, _> = router().handlers().collect();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/handlers");
+        for method in methods() {
+            let (file, function) = handler_of(method);
+            let expected = format!("codicil_server::handlers::{file}::{function}");
+            assert_eq!(handlers[method], expected, "the handler of {method}");
+            assert!(source.join(format!("{file}.rs")).is_file(), "handlers/{file}.rs, for {method}");
+        }
+    }
+
+    #[test]
+    fn every_file_of_handlers_serves_a_method() {
+        let files: BTreeSet<_> = methods().map(|method| format!("{}.rs", handler_of(method).0)).collect();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/handlers");
+        let found = std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap().file_name().into_string());
+        let found: BTreeSet<_> = found.map(Result::unwrap).filter(|name| name != "mod.rs").collect();
+        assert_eq!(found, files);
     }
 }

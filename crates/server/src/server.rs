@@ -1,4 +1,4 @@
-//! The server as a whole: what all connections share, and how it begins and ends.
+//! The server: the state that all connections share, its start and its shutdown.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,6 +12,7 @@ use codicil_model::{EnvironmentSource, ProviderContext};
 use codicil_protocol::SessionSource;
 use codicil_sandbox::ServerPlaces;
 use codicil_store::Store;
+use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -21,26 +22,28 @@ use crate::{
     feedback::Feedback,
     files::FileServices,
     inbound::InboundBudget,
+    limits::FLUSH_TIME,
     route::Router,
     router::router,
     transport::{ListenAddress, ListenError, auth::WsAuth},
 };
 
-/// What the server is told when it starts.
+/// The parts and options that a server is made of.
 pub struct ServerSetup {
     pub config: ConfigStore,
     pub store: Store,
-    /// Where threads work that name no directory.
+    /// The working directory of threads that name none.
     pub cwd: PathBuf,
-    /// The version of the protocol that clients are told they talk to.
+    /// The protocol version that clients see.
     pub announced_version: String,
-    /// Whether a websocket that others can reach may do without authentication.
+    /// Whether a websocket that other machines can reach needs no authentication.
     pub allow_unauthenticated: bool,
 }
 
-/// The version of the protocol this server speaks.
+/// The version of the protocol that this server implements.
 pub const PROTOCOL_VERSION: &str = "0.118.0";
 
+/// The state that all connections share.
 pub struct ServerShared {
     pub setup: ServerSetup,
     pub clients: ClientRegistry,
@@ -49,7 +52,7 @@ pub struct ServerShared {
     pub accounts: Accounts,
     pub files: FileServices,
     pub feedback: Feedback,
-    /// The home and the listeners, which confined commands cannot reach.
+    /// The home and the listeners, which sandboxed commands cannot reach.
     pub places: Arc<ServerPlaces>,
     pub inbound: Arc<InboundBudget>,
     pub ephemeral_threads: Arc<EphemeralThreads>,
@@ -59,13 +62,12 @@ pub struct ServerShared {
 }
 
 impl ServerShared {
-    /// The directory with configuration, credentials and threads.
+    /// Returns the directory with configuration, credentials and threads.
     pub fn home(&self) -> &Path {
         self.setup.config.home().path()
     }
 
-    /// The threads of this process. Made when they are first needed: most of what they share takes longer
-    /// to set up than the rest of the server.
+    /// Returns the threads. Created on first use: the engine takes longer to set up than the rest of the server.
     pub fn threads(&self) -> &Threads {
         self.threads.get_or_init(|| {
             let models = ProviderContext {
@@ -73,7 +75,7 @@ impl ServerShared {
                 environment: self.environment.clone(),
                 ..ProviderContext::default()
             };
-            let mut world = EngineContext::new(
+            let mut engine = EngineContext::new(
                 self.setup.config.clone(),
                 self.setup.store.clone(),
                 Arc::new(self.clients.clone()),
@@ -81,24 +83,24 @@ impl ServerShared {
                 self.setup.cwd.clone(),
                 self.setup.announced_version.clone(),
             );
-            world.source = self.source.clone();
-            world.server_places = self.places.clone();
-            Threads::new(world)
+            engine.source = self.source.clone();
+            engine.server_places = self.places.clone();
+            Threads::new(engine)
         })
     }
 }
 
 impl std::fmt::Debug for ServerShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("home", &self.home()).finish_non_exhaustive()
+        f.debug_struct("ServerShared").field("home", &self.home()).finish_non_exhaustive()
     }
 }
 
-/// A running server. Clones are the same server.
+/// A running server. Clones share one server.
 #[derive(Clone, Debug)]
 pub struct Server {
     pub(crate) shared: Arc<ServerShared>,
-    /// Owns every connection's tasks.
+    /// The tasks of all connections.
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
 }
@@ -108,12 +110,12 @@ impl Server {
         Self::with(setup, EnvironmentSource::default(), SessionSource::Vscode)
     }
 
-    /// The same, for threads that do not come from a client of this protocol.
+    /// Creates a server whose threads have another source than a client of this protocol.
     pub fn with_source(setup: ServerSetup, source: SessionSource) -> Self {
         Self::with(setup, EnvironmentSource::default(), source)
     }
 
-    /// The same, with other variables than those of the process.
+    /// Creates a server that reads other environment variables than those of the process.
     pub fn with_environment(setup: ServerSetup, environment: EnvironmentSource) -> Self {
         Self::with(setup, environment, SessionSource::Vscode)
     }
@@ -137,38 +139,38 @@ impl Server {
         Self { shared: Arc::new(shared), tasks: TaskTracker::new(), stopping: CancellationToken::new() }
     }
 
-    /// The home and the listeners of this server; [`serve`](Self::serve) adds the listeners.
+    /// Returns the home and the listeners of this server. [`serve`](Self::serve) adds the listeners.
     pub fn places(&self) -> &Arc<ServerPlaces> {
         &self.shared.places
     }
 
-    /// Serves until the server is stopped or, over stdio, until its client goes away.
+    /// Serves until the server is stopped or, over stdio, until the client disconnects.
     pub async fn serve(&self, listen: ListenAddress, auth: WsAuth) -> Result<(), ListenError> {
         let result = listen.run(self, auth).await;
         self.stop().await;
         result
     }
 
-    /// Asks the server to end: nothing new is taken, and what waits to be read may still be.
+    /// Starts the shutdown: no new messages are accepted, and queued messages are still sent.
     pub fn begin_stop(&self) {
         self.stopping.cancel();
     }
 
-    /// Ends every connection and waits for their tasks.
+    /// Ends every connection and thread, and waits for their tasks.
     pub async fn stop(&self) {
         self.begin_stop();
         self.shared.clients.finish_all();
         self.tasks.close();
-        if tokio::time::timeout(crate::limits::FLUSH_TIME, self.tasks.wait()).await.is_err() {
-            tracing::warn!("some connections did not end in time and are dropped");
+        if timeout(FLUSH_TIME, self.tasks.wait()).await.is_err() {
+            tracing::warn!("dropped connections that did not end in time");
         }
         self.shared.background.stop().await;
         if let Some(threads) = self.shared.threads.get() {
             threads.stop().await;
         }
-        // Sign-ins end at once; tokens that are being exchanged are not thrown away lightly.
-        if tokio::time::timeout(crate::limits::FLUSH_TIME, self.shared.accounts.stop()).await.is_err() {
-            tracing::warn!("tokens were being exchanged when the server ended");
+        // Sign-ins end at once, but a token exchange gets time to store its result.
+        if timeout(FLUSH_TIME, self.shared.accounts.stop()).await.is_err() {
+            tracing::warn!("a token exchange did not end in time");
         }
     }
 }

@@ -1,23 +1,24 @@
-//! How the server names itself to upstream services, on behalf of a client.
+//! The `User-Agent` of requests to upstream services on behalf of a client.
 
 use std::{env, fs, sync::LazyLock};
 
 use crate::clients::ClientSession;
 
-/// `NAME/VERSION (OS VERSION; ARCH) TERMINAL (NAME; CLIENTVERSION)`: clients parse its beginning.
+/// Returns `NAME/VERSION (OS VERSION; ARCH) TERMINAL (NAME; CLIENTVERSION)`. Clients parse its beginning.
 pub fn user_agent(session: &ClientSession, announced_version: &str) -> String {
-    let (name, client_version) = (&session.name, &session.version);
+    let ClientSession { name, version: client_version, .. } = session;
+    let os = &*OPERATING_SYSTEM;
     let arch = env::consts::ARCH;
-    let (os, terminal) = (&*OPERATING_SYSTEM, terminal());
+    let terminal = terminal();
     let agent = format!("{name}/{announced_version} ({os}; {arch}) {terminal} ({name}; {client_version})");
-    // It becomes an HTTP header, and the client's name may hold anything.
+    // The client's name may contain any character, but an HTTP header may not.
     agent
         .chars()
         .map(|letter| if letter == ' ' || letter.is_ascii_graphic() { letter } else { '_' })
         .collect()
 }
 
-/// It does not change while the server runs, and each turn names it.
+/// Read once: it does not change while the server runs, and every turn needs it.
 static OPERATING_SYSTEM: LazyLock<String> = LazyLock::new(|| {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let value = |key: &str| {

@@ -61,6 +61,8 @@ pub(crate) struct ThreadActor {
     late_records: Vec<Record>,
     /// The thread's state as a subagent, for its parent.
     pub(super) progress: watch::Sender<CollabAgentState>,
+    /// The status, for readers that must not wait for the mailbox.
+    status: watch::Sender<ThreadStatus>,
     /// The number of configuration reloads that the thread has applied.
     pub(super) reloads_seen: u64,
     mailbox: mpsc::Receiver<ThreadCommand>,
@@ -90,7 +92,7 @@ impl ThreadActor {
     ) -> Self {
         let kit = ThreadTools::new(engine.clone(), threads.clone(), &state, servers);
         let (turn_sender, turn_messages) = turn_channel();
-        let ThreadInbox { mailbox, progress } = inbox;
+        let ThreadInbox { mailbox, progress, status } = inbox;
         let skills = engine.extensions.skills.watch(&state.settings.cwd);
         let notifier = ThreadNotifier {
             clients: engine.clients.clone(),
@@ -109,6 +111,7 @@ impl ThreadActor {
             skills,
             late_records: Vec::new(),
             progress,
+            status,
             // A reload while the thread was being created costs one more reload here.
             reloads_seen: 0,
             mailbox,
@@ -330,6 +333,7 @@ impl ThreadActor {
             return;
         }
         self.state.status = status.clone();
+        self.status.send_replace(status.clone());
         let params = ThreadStatusChangedNotification { thread_id: self.state.id.clone(), status };
         self.engine.clients.broadcast::<ThreadStatusChanged>(&params);
     }

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
     CollabAgentState, CollabAgentStatus, GitInfo, ResponseItem, ReviewTarget, Thread,
-    ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, Turn, TurnError, TurnId,
-    TurnStartParams, UserInput,
+    ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadStatus, Turn, TurnError,
+    TurnId, TurnStartParams, UserInput,
 };
 use codicil_store::StoredTurn;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -48,12 +48,14 @@ pub struct ThreadHandle {
     /// Set for subagents.
     origin: Option<Arc<SubagentOrigin>>,
     progress: watch::Receiver<CollabAgentState>,
+    status: watch::Receiver<ThreadStatus>,
 }
 
 /// The receiving half of a thread's handle.
 pub(crate) struct ThreadInbox {
     mailbox: mpsc::Receiver<ThreadCommand>,
     progress: watch::Sender<CollabAgentState>,
+    status: watch::Sender<ThreadStatus>,
 }
 
 /// The client that starts a turn, for the headers of its model requests.
@@ -155,12 +157,19 @@ impl ThreadHandle {
     pub(crate) fn new(id: ThreadId, origin: Option<SubagentOrigin>) -> (Self, ThreadInbox) {
         let (mailbox, commands) = mpsc::channel(MAILBOX);
         let (progress, seen) = watch::channel(subagent::state(CollabAgentStatus::PendingInit));
-        let handle = Self { id, mailbox, origin: origin.map(Arc::new), progress: seen };
-        (handle, ThreadInbox { mailbox: commands, progress })
+        let (status, current_status) = watch::channel(ThreadStatus::Idle);
+        let origin = origin.map(Arc::new);
+        let handle = Self { id, mailbox, origin, progress: seen, status: current_status };
+        (handle, ThreadInbox { mailbox: commands, progress, status })
     }
 
     pub fn id(&self) -> &ThreadId {
         &self.id
+    }
+
+    /// Returns the current status without waiting for the thread; `None` if its task is over.
+    pub fn status(&self) -> Option<ThreadStatus> {
+        (!self.is_over()).then(|| self.status.borrow().clone())
     }
 
     pub(crate) fn origin(&self) -> Option<&SubagentOrigin> {

@@ -1,14 +1,11 @@
 //! Requests about stored threads, loaded or not: reading, listing, archiving, deleting, their names, metadata and
 //! goals.
 
-use std::time::Duration;
-
 use codicil_protocol::{
     GitInfo, Patch, Thread, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadListParams, ThreadListResponse,
-    ThreadMetadataUpdateParams, ThreadStatus,
+    ThreadMetadataUpdateParams,
 };
 use codicil_store::{Record, StoreError};
-use tokio::time::timeout;
 
 use super::{IncludeTurns, ThreadRead, Threads, ids::canonical, not_stored, own_session, stored_turns};
 use crate::{
@@ -17,10 +14,6 @@ use crate::{
     goals,
     thread::ThreadHandle,
 };
-
-/// Time that a list waits for the status of a loaded thread. A thread that does not answer is busy, or waits for a file
-/// that another process has locked.
-const STATUS_TIME: Duration = Duration::from_secs(1);
 
 /// The number of threads that one request deletes at most: stored files could name each other as parents.
 const MAX_DELETED: usize = 10_000;
@@ -61,26 +54,18 @@ impl Threads {
         Ok(own_session(self.0.engine.store.read_summary(id).await?))
     }
 
+    /// Lists stored threads. The status of a loaded one is read from its watch: a thread that is busy, or waits for a
+    /// locked file, does not delay the list.
     pub async fn list(&self, params: ThreadListParams) -> Result<ThreadListResponse, ThreadError> {
         let page = self.0.engine.store.list(params.into()).await?;
         let mut data: Vec<_> = page.threads.into_iter().map(own_session).collect();
-        let loaded: Vec<_> = {
-            let handles = self.lock();
-            data.iter().map(|thread| handles.get(&thread.id).cloned()).collect()
-        };
-        // Concurrently, so that a page of busy threads takes as long as the busiest.
-        let statuses = futures_util::future::join_all(loaded.iter().map(async |handle| match handle {
-            Some(handle) => match timeout(STATUS_TIME, handle.snapshot()).await {
-                Ok(snapshot) => snapshot.ok().map(|live| live.thread.status),
-                Err(_) => Some(ThreadStatus::Active { active_flags: Vec::new() }),
-            },
-            None => None,
-        }));
-        for (thread, status) in data.iter_mut().zip(statuses.await) {
-            if let Some(status) = status {
+        let loaded = self.lock();
+        for thread in &mut data {
+            if let Some(status) = loaded.get(&thread.id).and_then(ThreadHandle::status) {
                 thread.status = status;
             }
         }
+        drop(loaded);
         Ok(ThreadListResponse { data, next_cursor: page.next_cursor })
     }
 

@@ -30,21 +30,21 @@ fn approval(id: &RequestId) -> Frame {
     Frame::request::<FileChangeApproval>(id, &serde_json::from_value(params).unwrap())
 }
 
-fn heard(client: &ConnectedClient) -> Vec<Value> {
+fn received(client: &ConnectedClient) -> Vec<Value> {
     let batch = client.outbox.take().now_or_never().flatten().unwrap_or_default();
     batch.iter().map(|message| serde_json::from_slice(message).unwrap()).collect()
 }
 
 fn methods(client: &ConnectedClient) -> Vec<String> {
-    heard(client).iter().map(|message| message["method"].as_str().unwrap().to_owned()).collect()
+    received(client).iter().map(|message| message["method"].as_str().unwrap().to_owned()).collect()
 }
 
-fn yes() -> ClientReply {
+fn acceptance() -> ClientReply {
     Ok(to_raw_value(&json!({ "decision": "accept" })).unwrap())
 }
 
 #[test]
-fn opting_out_is_exact() {
+fn opting_out_needs_the_exact_method() {
     let check = |opted_out: &[&str], expected: &[&str]| {
         let clients = ClientRegistry::default();
         let client = initialized(&clients, opted_out);
@@ -75,7 +75,7 @@ fn a_question_cannot_be_opted_out_of() {
 }
 
 #[test]
-fn nothing_but_answers_is_sent_before_initialize() {
+fn only_responses_are_sent_before_initialize() {
     let clients = ClientRegistry::default();
     let client = clients.connect();
     clients.subscribe(&client, &"t".into());
@@ -86,75 +86,85 @@ fn nothing_but_answers_is_sent_before_initialize() {
 }
 
 #[test]
-fn only_subscribers_hear_of_a_thread() {
+fn only_subscribers_receive_notifications_of_a_thread() {
     let clients = ClientRegistry::default();
-    let (one, two) = (initialized(&clients, &[]), initialized(&clients, &[]));
-    clients.subscribe(&one, &"t".into());
-    clients.subscribe(&one, &"t".into());
-    clients.subscribe(&two, &"other".into());
+    let subscriber = initialized(&clients, &[]);
+    let other = initialized(&clients, &[]);
+    clients.subscribe(&subscriber, &"t".into());
+    clients.subscribe(&subscriber, &"t".into());
+    clients.subscribe(&other, &"other".into());
     clients.notify_subscribers(&"t".into(), &archived());
-    assert_eq!((heard(&one).len(), heard(&two).len()), (1, 0), "once, and nobody else");
+    assert_eq!(received(&subscriber).len(), 1, "subscribing twice has no effect");
+    assert_eq!(received(&other).len(), 0);
 
-    assert!(clients.unsubscribe(one.id, &"t".into()));
-    assert!(!clients.unsubscribe(one.id, &"t".into()));
+    assert!(clients.unsubscribe(subscriber.id, &"t".into()));
+    assert!(!clients.unsubscribe(subscriber.id, &"t".into()));
     clients.notify_subscribers(&"t".into(), &archived());
-    assert_eq!(heard(&one).len(), 0);
-    assert!(!clients.is_last_subscriber(one.id, &"t".into()));
-    assert_eq!(clients.disconnect(two.id), ["other".into()]);
+    assert_eq!(received(&subscriber).len(), 0);
+    assert!(!clients.is_last_subscriber(subscriber.id, &"t".into()));
+    clients.disconnect(other.id);
+    assert!(!clients.has_subscribers(&"other".into()));
     assert_eq!(clients.count(), 1);
 }
 
 #[test]
 fn the_first_answer_of_a_subscriber_counts() {
     let clients = ClientRegistry::default();
-    let (one, two, stranger) =
-        (initialized(&clients, &[]), initialized(&clients, &[]), initialized(&clients, &[]));
-    clients.subscribe(&one, &"t".into());
-    clients.subscribe(&two, &"t".into());
+    let first = initialized(&clients, &[]);
+    let second = initialized(&clients, &[]);
+    let stranger = initialized(&clients, &[]);
+    clients.subscribe(&first, &"t".into());
+    clients.subscribe(&second, &"t".into());
     clients.subscribe(&stranger, &"other".into());
 
     let mut question = clients.ask(&"t".into(), &approval);
-    assert_eq!(heard(&one), heard(&two), "the same question, under the same id");
-    assert_eq!(heard(&stranger).len(), 0);
-    clients.answer(stranger.id, &question.id, yes());
-    assert!((&mut question.answer).now_or_never().is_none(), "it was not asked");
-    clients.answer(two.id, &RequestId::Integer(99), yes());
-    assert!((&mut question.answer).now_or_never().is_none(), "that is another question");
+    assert_eq!(received(&first), received(&second), "the same question with the same id");
+    assert_eq!(received(&stranger).len(), 0);
+    clients.answer(stranger.id, &question.id, acceptance());
+    assert!((&mut question.answer).now_or_never().is_none(), "this client was not asked");
+    clients.answer(second.id, &RequestId::Integer(99), acceptance());
+    assert!((&mut question.answer).now_or_never().is_none(), "this is another question");
 
-    let no = ErrorObject { code: -1, message: "no".into(), data: None };
-    clients.answer(two.id, &question.id, yes());
-    clients.answer(one.id, &question.id, Err(no));
+    let refusal = ErrorObject { code: -1, message: "no".into(), data: None };
+    clients.answer(second.id, &question.id, acceptance());
+    clients.answer(first.id, &question.id, Err(refusal));
     let answer = (&mut question.answer).now_or_never().unwrap().unwrap().unwrap();
     assert_eq!(answer.get(), r#"{"decision":"accept"}"#);
 }
 
 #[test]
-fn open_questions_are_shown_to_who_comes_later_and_withdrawn_ones_are_not() {
+fn a_later_subscriber_receives_the_open_questions_but_no_withdrawn_ones() {
     let clients = ClientRegistry::default();
-    let (early, late) = (initialized(&clients, &[]), initialized(&clients, &[]));
+    let early = initialized(&clients, &[]);
+    let late = initialized(&clients, &[]);
     clients.subscribe(&early, &"t".into());
     let questions: Vec<_> = (0..12).map(|_| clients.ask(&"t".into(), &approval)).collect();
     let ids: Vec<_> = questions.iter().map(|question| json!(question.id)).collect();
-    assert_eq!(ids, (ids[0].as_i64().unwrap()..).take(12).map(Value::from).collect::<Vec<_>>(), "counted");
+    assert_eq!(
+        ids,
+        (ids[0].as_i64().unwrap()..).take(12).map(Value::from).collect::<Vec<_>>(),
+        "ids are consecutive"
+    );
     let mut questions = questions.into_iter();
     drop(questions.next());
 
     clients.subscribe(&late, &"t".into());
-    let seen: Vec<_> = heard(&late).iter().map(|message| message["id"].clone()).collect();
+    let seen: Vec<_> = received(&late).iter().map(|message| message["id"].clone()).collect();
     assert_eq!(seen, ids[1..], "oldest first");
 }
 
 #[test]
 fn a_notification_that_is_too_long_is_left_out_with_a_warning() {
     let clients = ClientRegistry::default();
-    let (client, quiet) = (initialized(&clients, &[]), initialized(&clients, &[ConfigWarning::NAME]));
+    let client = initialized(&clients, &[]);
+    let without_warnings = initialized(&clients, &[ConfigWarning::NAME]);
     clients.notify_all(&Frame::written::<ThreadArchived>(vec![b' '; MAX_NOTIFICATION_BYTES + 1]));
     clients.notify_all(&unarchived());
-    let messages = heard(&client);
+    let messages = received(&client);
     assert_eq!(messages[0]["method"], "configWarning");
     assert_eq!(messages[0]["params"]["summary"], "a `thread/archived` notification was left out");
-    assert_eq!(messages[1]["method"], "thread/unarchived", "the connection goes on");
-    assert_eq!(methods(&quiet), ["thread/unarchived"]);
+    assert_eq!(messages[1]["method"], "thread/unarchived", "the connection stays open");
+    assert_eq!(methods(&without_warnings), ["thread/unarchived"]);
 }
 
 #[test]
@@ -162,8 +172,8 @@ fn a_question_that_is_too_long_is_answered_with_an_error() {
     let clients = ClientRegistry::default();
     let client = initialized(&clients, &[]);
     clients.subscribe(&client, &"t".into());
-    let params = json!({ "threadId": "t", "turnId": "u", "itemId": "x".repeat(MAX_ANSWER_BYTES) });
-    // Made once: writing megabytes takes long. So both questions have the same id, which does not matter here.
+    let params = json!({ "threadId": "t", "turnId": "u", "itemId": "x".repeat(MAX_RESPONSE_BYTES) });
+    // Encoded once, because encoding megabytes takes long. Both questions have the same id, which does not matter here.
     let id = RequestId::Integer(0);
     let frame = Frame::request::<FileChangeApproval>(&id, &serde_json::from_value(params).unwrap());
     let encode = |_: &RequestId| frame.clone();
@@ -173,5 +183,5 @@ fn a_question_that_is_too_long_is_answered_with_an_error() {
         assert_eq!(error.code, -32603);
         assert!(error.message.starts_with("the request is too long to send: "), "{}", error.message);
     }
-    assert_eq!(heard(&client), [] as [Value; 0]);
+    assert_eq!(received(&client), [] as [Value; 0]);
 }

@@ -1,4 +1,5 @@
-//! What can go wrong with `command/exec` and its kin. Clients of the reference know these texts.
+//! The errors of `command/exec` and the methods that reach a running command. Their texts are those of the reference
+//! server.
 
 use std::io;
 
@@ -7,7 +8,7 @@ use codicil_engine::ConfineError;
 use codicil_exec::{ResizeError, SpawnError};
 use codicil_sandbox::SandboxError;
 
-/// Why a command was not run, or not reached. A command that fails is none of these.
+/// Why a command was not run or not reached. A command that exits with an error is not one of these.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error("command must not be empty")]
@@ -17,22 +18,23 @@ pub enum CommandError {
     #[error("command/exec size requires tty: true")]
     SizeWithoutTerminal,
     #[error("command/exec size rows and cols must be greater than 0")]
-    NoSize,
+    ZeroSize,
     #[error("command/exec cannot set both outputBytesCap and disableOutputCap")]
-    CapAndNone,
+    CapAndDisabledCap,
     #[error("command/exec cannot set both timeoutMs and disableTimeout")]
-    TimeoutAndNone,
+    TimeoutAndDisabledTimeout,
     #[error("command/exec timeoutMs must be non-negative, got {0}")]
     NegativeTimeout(i64),
     #[error("invalid sandbox policy: {0}")]
     Policy(#[from] NotAllowed),
 
-    /// With the id as JSON, so that it is one word whatever is in it.
+    /// Holds the id as a JSON string, which cannot span lines.
     #[error("duplicate active command/exec process id: {0}")]
-    Duplicate(String),
+    DuplicateId(String),
+    /// Holds the id as a JSON string.
     #[error("no active command/exec for process id {0}")]
     NotRunning(String),
-    /// The connection runs as many as it may, or has too much input waiting.
+    /// The connection has too many commands, or too much input is waiting.
     #[error("too many commands")]
     TooMany,
 
@@ -61,7 +63,7 @@ pub enum CommandError {
 
 impl CommandError {
     pub(super) fn duplicate(id: &str) -> Self {
-        Self::Duplicate(quoted(id))
+        Self::DuplicateId(quoted(id))
     }
 
     pub(super) fn not_running(id: &str) -> Self {
@@ -69,14 +71,15 @@ impl CommandError {
     }
 }
 
-/// What the sandbox refused is told by its own words: a child can hand back no more than a number.
+/// Replaces a spawn error that comes from the sandbox by the sandbox's own error. The child process can only report a
+/// number.
 impl From<SpawnError> for CommandError {
     fn from(error: SpawnError) -> Self {
-        let refused = match &error {
+        let sandbox_error = match &error {
             SpawnError::Io(error) => SandboxError::from_spawn(error),
             SpawnError::NoCommand | SpawnError::TooMany => None,
         };
-        refused.map_or(Self::Spawn(error), |refused| Self::Confine(refused.into()))
+        sandbox_error.map_or(Self::Spawn(error), |error| Self::Confine(error.into()))
     }
 }
 

@@ -1,43 +1,43 @@
-//! Where the output of a command goes: to the client as it comes, or into the answer.
+//! The output of a command: streamed to the client as notifications, or kept for the response.
+//!
+//! `command/exec/outputDelta` is written by hand, so that output goes from the pipe into the message in one step,
+//! base64 included. A test compares the result with what serde writes.
 
 use std::sync::Arc;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use codicil_exec::{HeadTail, OutputChunk, OutputSource, ProcessExit, ProcessOutput};
-use codicil_protocol::{CommandExecOutputDelta, CommandExecResponse, NotificationMethod};
+use codicil_protocol::{CommandExecOutputDelta, CommandExecResponse, Frame, NotificationMethod};
 
-use super::{
-    ExecRequest,
-    delta::{CommandStream, DeltaHead, StreamCap},
-    request::OutputDelivery,
-};
+use super::{ExecRequest, request::OutputDelivery};
 use crate::{clients::ConnectedClient, limits::MAX_BUFFERED_BYTES};
 
-/// Takes the output of one command.
+/// The destination of a command's output.
 pub enum OutputSink {
-    Answer { stdout: KeptOutput, stderr: KeptOutput },
+    Response { stdout: KeptOutput, stderr: KeptOutput },
     Client { client: Arc<ConnectedClient>, stdout: StreamedOutput, stderr: StreamedOutput },
 }
 
 impl OutputSink {
     pub fn new(request: &ExecRequest, client: &Arc<ConnectedClient>) -> Self {
         match request.delivery {
-            OutputDelivery::InAnswer => {
-                Self::Answer { stdout: KeptOutput::new(request.cap), stderr: KeptOutput::new(request.cap) }
+            OutputDelivery::InResponse => {
+                Self::Response { stdout: KeptOutput::new(request.cap), stderr: KeptOutput::new(request.cap) }
             }
-            OutputDelivery::AsItComes => {
+            OutputDelivery::Streamed => {
                 let id = request.process_id.as_deref().unwrap_or_default();
-                let told = |stream| StreamedOutput::new(DeltaHead::new(id, stream), request.cap);
+                let streamed = |stream| StreamedOutput::new(DeltaPrefix::new(id, stream), request.cap);
                 Self::Client {
                     client: client.clone(),
-                    stdout: told(CommandStream::Stdout),
-                    stderr: told(CommandStream::Stderr),
+                    stdout: streamed(CommandStream::Stdout),
+                    stderr: streamed(CommandStream::Stderr),
                 }
             }
         }
     }
 
-    /// Takes everything up to the end of the command. A client that reads slowly holds the command up; what
-    /// is beyond a cap is read and dropped, so that it is not held up for nothing.
+    /// Takes all output up to the end of the command. A client that reads slowly slows the command down. Output
+    /// beyond a cap is read and dropped, so that the command can go on.
     pub async fn fill(&mut self, output: &mut ProcessOutput) {
         while let Some(chunk) = output.next().await {
             self.take(chunk).await;
@@ -46,7 +46,7 @@ impl OutputSink {
 
     async fn take(&mut self, OutputChunk { source, bytes }: OutputChunk) {
         match self {
-            Self::Answer { stdout, stderr } => match source {
+            Self::Response { stdout, stderr } => match source {
                 OutputSource::Stdout | OutputSource::Terminal => stdout.text.push(&bytes),
                 OutputSource::Stderr => stderr.text.push(&bytes),
             },
@@ -55,44 +55,44 @@ impl OutputSink {
                     OutputSource::Stdout | OutputSource::Terminal => stdout,
                     OutputSource::Stderr => stderr,
                 };
-                stream.tell(client, &bytes).await;
+                stream.send(client, &bytes).await;
             }
         }
     }
 
-    /// The answer, once the command has ended.
+    /// Returns the response, once the command has ended.
     pub fn finish(self, exit: ProcessExit) -> CommandExecResponse {
         let (stdout, stderr) = match self {
-            Self::Answer { stdout, stderr } => (stdout.finish(), stderr.finish()),
+            Self::Response { stdout, stderr } => (stdout.finish(), stderr.finish()),
             Self::Client { .. } => Default::default(),
         };
         CommandExecResponse { exit_code: exit.code(), stdout, stderr }
     }
 }
 
-/// The beginning of a stream, for the answer.
+/// The beginning of a stream, kept for the response.
 pub struct KeptOutput {
     text: HeadTail,
-    /// What the client asked for is more than an answer can hold.
-    is_cut_short: bool,
+    /// Whether the client asked for more than a response can hold.
+    is_limited: bool,
 }
 
 impl KeptOutput {
     fn new(cap: Option<u64>) -> Self {
-        let asked = cap.and_then(|cap| usize::try_from(cap).ok()).unwrap_or(usize::MAX);
+        let requested = cap.and_then(|cap| usize::try_from(cap).ok()).unwrap_or(usize::MAX);
         Self {
-            text: HeadTail::split(asked.min(MAX_BUFFERED_BYTES), 0),
-            is_cut_short: asked > MAX_BUFFERED_BYTES,
+            text: HeadTail::split(requested.min(MAX_BUFFERED_BYTES), 0),
+            is_limited: requested > MAX_BUFFERED_BYTES,
         }
     }
 
-    /// Bytes that are not UTF-8 are replaced. Beyond the ceiling the text says so itself: the answer has no
-    /// other place for it.
+    /// Returns the text. Bytes that are not UTF-8 are replaced. The response has no field for dropped output, so a
+    /// note at the end of the text reports it.
     fn finish(self) -> String {
         let omitted = self.text.omitted();
         let text = String::from_utf8(self.text.into_bytes());
         let mut text = text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        if self.is_cut_short && omitted > 0 {
+        if self.is_limited && omitted > 0 {
             text.push_str(&format!(
                 "\n[{omitted} more bytes were dropped: an answer holds at most {} MiB of a stream; \
                  set streamStdoutStderr to get all of it]\n",
@@ -103,54 +103,104 @@ impl KeptOutput {
     }
 }
 
-/// A stream that the client is told of as it comes.
+/// A stream that is sent to the client as notifications.
 pub struct StreamedOutput {
-    head: DeltaHead,
-    /// How much of the cap is left. `None`: there is none.
-    left: Option<u64>,
-    is_over: bool,
+    prefix: DeltaPrefix,
+    /// Bytes up to the cap; `None` without a cap.
+    remaining: Option<u64>,
+    is_capped: bool,
 }
 
 impl StreamedOutput {
-    fn new(head: DeltaHead, cap: Option<u64>) -> Self {
-        Self { head, left: cap, is_over: false }
+    fn new(prefix: DeltaPrefix, cap: Option<u64>) -> Self {
+        Self { prefix, remaining: cap, is_capped: false }
     }
 
-    async fn tell(&mut self, client: &ConnectedClient, bytes: &[u8]) {
-        if self.is_over || !client.wants(CommandExecOutputDelta::NAME) {
+    async fn send(&mut self, client: &ConnectedClient, bytes: &[u8]) {
+        if self.is_capped || !client.wants(CommandExecOutputDelta::NAME) {
             return;
         }
         let (bytes, cap) = self.within_cap(bytes);
-        client.outbox.push_when_room(&self.head.frame(bytes, cap)).await;
+        client.outbox.push_when_room(&self.prefix.frame(bytes, cap)).await;
     }
 
-    /// The chunk that reaches the cap is the last one.
+    /// Cuts a chunk at the cap. The chunk that reaches the cap is the last one.
     fn within_cap<'a>(&mut self, bytes: &'a [u8]) -> (&'a [u8], StreamCap) {
-        let Some(left) = &mut self.left else { return (bytes, StreamCap::Open) };
-        let length = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
-        *left -= length as u64;
-        self.is_over = *left == 0;
-        let cap = if self.is_over { StreamCap::Reached } else { StreamCap::Open };
+        let Some(remaining) = &mut self.remaining else { return (bytes, StreamCap::Open) };
+        let length = usize::try_from(*remaining).map_or(bytes.len(), |remaining| remaining.min(bytes.len()));
+        *remaining -= length as u64;
+        self.is_capped = *remaining == 0;
+        let cap = if self.is_capped { StreamCap::Reached } else { StreamCap::Open };
         (bytes.get(..length).unwrap_or_default(), cap)
+    }
+}
+
+/// A stream of a command. The output of a terminal is `Stdout`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CommandStream {
+    Stdout,
+    Stderr,
+}
+
+/// Whether more of a stream may follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StreamCap {
+    Open,
+    Reached,
+}
+
+/// The beginning of every `command/exec/outputDelta` of one stream.
+struct DeltaPrefix(Vec<u8>);
+
+impl DeltaPrefix {
+    fn new(process_id: &str, stream: CommandStream) -> Self {
+        let method = CommandExecOutputDelta::NAME;
+        let id = serde_json::Value::from(process_id);
+        let stream = match stream {
+            CommandStream::Stdout => "stdout",
+            CommandStream::Stderr => "stderr",
+        };
+        let prefix = format!(
+            r#"{{"method":"{method}","params":{{"processId":{id},"stream":"{stream}","deltaBase64":""#
+        );
+        Self(prefix.into_bytes())
+    }
+
+    fn frame(&self, bytes: &[u8], cap: StreamCap) -> Frame {
+        let suffix: &[u8] = match cap {
+            StreamCap::Open => br#"","capReached":false}}"#,
+            StreamCap::Reached => br#"","capReached":true}}"#,
+        };
+        let encoded_len = base64::encoded_len(bytes.len(), true).unwrap_or_default();
+        let mut message = Vec::with_capacity(self.0.len() + encoded_len + suffix.len());
+        message.extend_from_slice(&self.0);
+        message.resize(self.0.len() + encoded_len, 0);
+        let encoded = message.get_mut(self.0.len()..).unwrap_or_default();
+        STANDARD.encode_slice(bytes, encoded).expect("the slice has the length of the encoded text");
+        message.extend_from_slice(suffix);
+        Frame::written::<CommandExecOutputDelta>(message)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use codicil_protocol::{CommandExecOutputDeltaNotification, CommandExecOutputStream};
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn a_stream_ends_where_its_cap_is_reached() {
         let check = |cap, chunks: &[&str], expected: &[(&str, StreamCap)]| {
-            let mut told = StreamedOutput::new(DeltaHead::new("p", CommandStream::Stdout), cap);
-            let mut said = Vec::new();
+            let mut output = StreamedOutput::new(DeltaPrefix::new("p", CommandStream::Stdout), cap);
+            let mut sent = Vec::new();
             for chunk in chunks {
-                if !told.is_over {
-                    said.push(told.within_cap(chunk.as_bytes()));
+                if !output.is_capped {
+                    sent.push(output.within_cap(chunk.as_bytes()));
                 }
             }
             let expected: Vec<_> = expected.iter().map(|(text, cap)| (text.as_bytes(), *cap)).collect();
-            assert_eq!(said, expected, "{cap:?} {chunks:?}");
+            assert_eq!(sent, expected, "{cap:?} {chunks:?}");
         };
         check(None, &["abc", "def"], &[("abc", StreamCap::Open), ("def", StreamCap::Open)]);
         check(Some(9), &["abc", "def"], &[("abc", StreamCap::Open), ("def", StreamCap::Open)]);
@@ -160,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_what_it_had_to_leave_out() {
+    fn the_response_reports_dropped_output() {
         let kept = |cap, bytes: &[u8]| {
             let mut kept = KeptOutput::new(cap);
             kept.text.push(bytes);
@@ -180,5 +230,26 @@ mod tests {
             );
         }
         assert_eq!(kept(Some(MAX_BUFFERED_BYTES as u64), &long).len(), MAX_BUFFERED_BYTES);
+    }
+
+    proptest! {
+        #[test]
+        fn a_delta_is_what_serde_writes(id in ".*", bytes: Vec<u8>, is_stdout: bool, cap_reached: bool) {
+            let (stream, wire_stream) = if is_stdout {
+                (CommandStream::Stdout, CommandExecOutputStream::Stdout)
+            } else {
+                (CommandStream::Stderr, CommandExecOutputStream::Stderr)
+            };
+            let cap = if cap_reached { StreamCap::Reached } else { StreamCap::Open };
+            let expected = Frame::notification::<CommandExecOutputDelta>(&CommandExecOutputDeltaNotification {
+                process_id: id.clone(),
+                stream: wire_stream,
+                delta_base64: STANDARD.encode(&bytes),
+                cap_reached,
+            });
+            let written = DeltaPrefix::new(&id, stream).frame(&bytes, cap);
+            prop_assert_eq!(written.bytes(), expected.bytes());
+            prop_assert_eq!(written.method(), expected.method());
+        }
     }
 }

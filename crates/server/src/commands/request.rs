@@ -1,4 +1,4 @@
-//! What a client asks of `command/exec`, once its values are known to fit together.
+//! The params of `command/exec`, checked and with their defaults.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,13 +7,12 @@ use codicil_protocol::{CommandExecParams, CommandExecTerminalSize, SandboxPolicy
 
 use super::CommandError;
 
-/// How long a command may take when nothing is said about it.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is kept or told of each stream when nothing is said about it.
-const DEFAULT_CAP: u64 = 1 << 20;
+/// Bytes of each output stream that a client gets by default.
+const DEFAULT_OUTPUT_CAP: u64 = 1 << 20;
 
-/// One command to run.
+/// A command to run.
 #[derive(Debug)]
 pub struct ExecRequest {
     pub command: Vec<String>,
@@ -21,16 +20,16 @@ pub struct ExecRequest {
     pub terminal: Option<TerminalSize>,
     pub input: InputMode,
     pub delivery: OutputDelivery,
-    /// Bytes of each stream. `None`: all of them.
+    /// Bytes of each output stream; `None` for no limit.
     pub cap: Option<u64>,
     pub timeout: Option<Duration>,
     pub cwd: Option<String>,
-    /// `None` takes a variable away.
+    /// Changes of the environment. `None` removes a variable.
     pub env: BTreeMap<String, Option<String>>,
     pub policy: Option<SandboxPolicy>,
 }
 
-/// Whether the client feeds the command.
+/// The source of the command's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputMode {
     None,
@@ -40,8 +39,8 @@ pub enum InputMode {
 /// How the client gets the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputDelivery {
-    InAnswer,
-    AsItComes,
+    InResponse,
+    Streamed,
 }
 
 impl ExecRequest {
@@ -53,7 +52,8 @@ impl ExecRequest {
 impl TryFrom<CommandExecParams> for ExecRequest {
     type Error = CommandError;
 
-    /// The order of the checks is part of the contract: it decides which of two mistakes is told.
+    /// Checks the params. The order of the checks is part of the contract: it decides which of two mistakes is
+    /// reported.
     fn try_from(params: CommandExecParams) -> Result<Self, CommandError> {
         let tty = params.tty.unwrap_or_default();
         if params.command.is_empty() {
@@ -64,19 +64,19 @@ impl TryFrom<CommandExecParams> for ExecRequest {
         }
         let cap = cap(params.output_bytes_cap, params.disable_output_cap.unwrap_or_default())?;
         let timeout = timeout(params.timeout_ms, params.disable_timeout.unwrap_or_default())?;
-        let asked = params.size.as_ref().map(size).transpose()?;
-        let terminal = tty.then(|| asked.unwrap_or_default());
-        let input = tty || params.stream_stdin.unwrap_or_default();
-        let streams = tty || params.stream_stdout_stderr.unwrap_or_default();
-        if params.process_id.is_none() && (input || streams) {
+        let size = params.size.as_ref().map(terminal_size).transpose()?;
+        let terminal = tty.then(|| size.unwrap_or_default());
+        let takes_input = tty || params.stream_stdin.unwrap_or_default();
+        let is_streamed = tty || params.stream_stdout_stderr.unwrap_or_default();
+        if params.process_id.is_none() && (takes_input || is_streamed) {
             return Err(CommandError::NoId);
         }
         Ok(Self {
             command: params.command,
             process_id: params.process_id,
             terminal,
-            input: if input { InputMode::FromClient } else { InputMode::None },
-            delivery: if streams { OutputDelivery::AsItComes } else { OutputDelivery::InAnswer },
+            input: if takes_input { InputMode::FromClient } else { InputMode::None },
+            delivery: if is_streamed { OutputDelivery::Streamed } else { OutputDelivery::InResponse },
             cap,
             timeout,
             cwd: params.cwd.filter(|cwd| !cwd.is_empty()),
@@ -86,31 +86,31 @@ impl TryFrom<CommandExecParams> for ExecRequest {
     }
 }
 
-/// A size that a terminal can have.
-pub fn size(size: &CommandExecTerminalSize) -> Result<TerminalSize, CommandError> {
-    match size {
-        CommandExecTerminalSize { rows: 0, .. } | CommandExecTerminalSize { cols: 0, .. } => {
-            Err(CommandError::NoSize)
-        }
-        CommandExecTerminalSize { rows, cols } => Ok(TerminalSize { rows: *rows, cols: *cols }),
+/// Checks the size of a terminal.
+pub fn terminal_size(size: &CommandExecTerminalSize) -> Result<TerminalSize, CommandError> {
+    let CommandExecTerminalSize { rows, cols } = *size;
+    if rows == 0 || cols == 0 {
+        return Err(CommandError::ZeroSize);
     }
+    Ok(TerminalSize { rows, cols })
 }
 
-fn cap(asked: Option<u64>, disabled: bool) -> Result<Option<u64>, CommandError> {
-    match (asked, disabled) {
-        (Some(_), true) => Err(CommandError::CapAndNone),
+fn cap(requested: Option<u64>, is_disabled: bool) -> Result<Option<u64>, CommandError> {
+    match (requested, is_disabled) {
+        (Some(_), true) => Err(CommandError::CapAndDisabledCap),
         (None, true) => Ok(None),
-        (asked, false) => Ok(Some(asked.unwrap_or(DEFAULT_CAP))),
+        (requested, false) => Ok(Some(requested.unwrap_or(DEFAULT_OUTPUT_CAP))),
     }
 }
 
-fn timeout(asked: Option<i64>, disabled: bool) -> Result<Option<Duration>, CommandError> {
-    match (asked, disabled) {
-        (Some(_), true) => Err(CommandError::TimeoutAndNone),
+fn timeout(requested: Option<i64>, is_disabled: bool) -> Result<Option<Duration>, CommandError> {
+    match (requested, is_disabled) {
+        (Some(_), true) => Err(CommandError::TimeoutAndDisabledTimeout),
         (None, true) => Ok(None),
         (None, false) => Ok(Some(DEFAULT_TIMEOUT)),
-        (Some(asked), false) => {
-            let milliseconds = u64::try_from(asked).map_err(|_| CommandError::NegativeTimeout(asked))?;
+        (Some(requested), false) => {
+            let milliseconds =
+                u64::try_from(requested).map_err(|_| CommandError::NegativeTimeout(requested))?;
             Ok(Some(Duration::from_millis(milliseconds)))
         }
     }
@@ -124,22 +124,19 @@ mod tests {
 
     fn request(members: Value) -> Result<ExecRequest, CommandError> {
         let mut params = json!({"command": ["true"]});
-        let (Some(all), Value::Object(members)) = (params.as_object_mut(), members) else { panic!() };
-        all.extend(members);
+        params.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         ExecRequest::try_from(serde_json::from_value::<CommandExecParams>(params).unwrap())
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
+    fn contradicting_params_are_rejected() {
         let check = |members: Value, expected: &str| {
-            let error = request(members.clone()).expect_err("it is refused");
+            let error = request(members.clone()).expect_err("the params are rejected");
             assert_eq!(error.to_string(), expected, "{members}");
         };
         let no_id = "command/exec tty or streaming requires a client-supplied processId";
-        let (caps, timeouts) = (
-            "command/exec cannot set both outputBytesCap and disableOutputCap",
-            "command/exec cannot set both timeoutMs and disableTimeout",
-        );
+        let caps = "command/exec cannot set both outputBytesCap and disableOutputCap";
+        let timeouts = "command/exec cannot set both timeoutMs and disableTimeout";
         let zero = "command/exec size rows and cols must be greater than 0";
         check(json!({"command": []}), "command must not be empty");
         check(json!({"tty": true}), no_id);
@@ -152,7 +149,7 @@ mod tests {
         check(json!({"timeoutMs": 0, "disableTimeout": true}), timeouts);
         check(json!({"timeoutMs": -1, "disableTimeout": true}), timeouts);
         check(json!({"timeoutMs": -7}), "command/exec timeoutMs must be non-negative, got -7");
-        // Of two mistakes, the first in this order is told.
+        // Of two mistakes, the first check in this order is reported.
         check(json!({"size": {"rows": 0, "cols": 0}, "outputBytesCap": 0, "disableOutputCap": true}), {
             "command/exec size requires tty: true"
         });
@@ -161,20 +158,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_has_a_default() {
+    fn missing_params_have_defaults() {
         let plain = request(json!({})).unwrap();
-        assert_eq!((plain.cap, plain.timeout), (Some(1 << 20), Some(Duration::from_secs(10))));
-        assert_eq!((plain.input, plain.delivery), (InputMode::None, OutputDelivery::InAnswer));
-        assert_eq!((plain.terminal, plain.process_id, plain.cwd), (None, None, None));
+        assert_eq!(plain.cap, Some(1 << 20));
+        assert_eq!(plain.timeout, Some(Duration::from_secs(10)));
+        assert_eq!(plain.input, InputMode::None);
+        assert_eq!(plain.delivery, OutputDelivery::InResponse);
+        assert_eq!(plain.terminal, None);
+        assert_eq!(plain.process_id, None);
+        assert_eq!(plain.cwd, None);
 
-        let without = request(json!({"disableOutputCap": true, "disableTimeout": true, "cwd": ""})).unwrap();
-        assert_eq!((without.cap, without.timeout, without.cwd), (None, None, None));
+        let unlimited = request(json!({"disableOutputCap": true, "disableTimeout": true})).unwrap();
+        assert_eq!(unlimited.cap, None);
+        assert_eq!(unlimited.timeout, None);
+        assert_eq!(request(json!({"cwd": ""})).unwrap().cwd, None);
 
         let terminal = request(json!({"tty": true, "processId": ""})).unwrap();
         assert_eq!(terminal.terminal, Some(TerminalSize { rows: 24, cols: 80 }));
-        assert_eq!((terminal.input, terminal.delivery), (InputMode::FromClient, OutputDelivery::AsItComes));
+        assert_eq!(terminal.input, InputMode::FromClient);
+        assert_eq!(terminal.delivery, OutputDelivery::Streamed);
 
-        let fed = request(json!({"streamStdin": true, "processId": "p"})).unwrap();
-        assert_eq!((fed.input, fed.delivery), (InputMode::FromClient, OutputDelivery::InAnswer));
+        let with_input = request(json!({"streamStdin": true, "processId": "p"})).unwrap();
+        assert_eq!(with_input.input, InputMode::FromClient);
+        assert_eq!(with_input.delivery, OutputDelivery::InResponse);
     }
 }

@@ -4,27 +4,26 @@ use codicil_config::ConfigQuery;
 use codicil_engine::{IncludeTurns, ThreadError};
 use codicil_protocol::{FeedbackUploadParams, FeedbackUploadResponse};
 
-use super::config::blocking;
 use crate::{
+    background::blocking,
     cx::Cx,
     encoded::ReadJson,
     error::RpcError,
     feedback::{FeedbackError, FeedbackSender},
 };
 
-/// Answers once the report is on disk. It is sent in its own time, if the configuration says where to.
+/// Writes a report to disk. If an endpoint is configured, the report is sent there after the response.
 pub async fn upload(cx: Cx, params: FeedbackUploadParams) -> Result<FeedbackUploadResponse, RpcError> {
     let config = cx.config().clone();
-    // A broken configuration is reported elsewhere, and may be what the report is about.
-    let settings =
-        blocking(move || Ok(config.load(&ConfigQuery::default()).map(|config| config.settings))).await?;
-    let settings = settings.unwrap_or_default();
+    let config = blocking(move || Ok::<_, RpcError>(config.load(&ConfigQuery::default()))).await?;
+    // An unusable configuration is reported elsewhere and may be what the report is about.
+    let settings = config.map(|config| config.settings).unwrap_or_default();
     if !settings.feedback_enabled() {
         return Err(FeedbackError::Disabled.into());
     }
     let thread = read_thread(&cx, &params).await?;
-    let writer = cx.clone();
-    let report = blocking(move || Ok(writer.feedback().write(params, &sender(&writer), thread)?)).await?;
+    let writer_cx = cx.clone();
+    let report = blocking(move || writer_cx.feedback().write(params, &sender(&writer_cx), thread)).await?;
     let thread_id = report.thread_id.clone();
     if let Some(endpoint) = settings.feedback.endpoint {
         cx.feedback().send(endpoint, report);
@@ -32,7 +31,8 @@ pub async fn upload(cx: Cx, params: FeedbackUploadParams) -> Result<FeedbackUplo
     Ok(FeedbackUploadResponse { thread_id })
 }
 
-/// The thread as JSON, if it is wanted. An unknown one has nothing to add; a malformed id is a mistake.
+/// Returns the thread as JSON if the client wants it in the report. An unknown thread is left out; a malformed id
+/// is an error.
 async fn read_thread(cx: &Cx, params: &FeedbackUploadParams) -> Result<Option<String>, RpcError> {
     let Some(id) = &params.thread_id else { return Ok(None) };
     if let Err(error @ ThreadError::MalformedId(_)) = cx.threads().get(id) {
@@ -49,14 +49,5 @@ fn sender(cx: &Cx) -> FeedbackSender {
     FeedbackSender {
         user_agent: cx.origin().user_agent,
         server_version: env!("CARGO_PKG_VERSION").to_owned(),
-    }
-}
-
-impl From<FeedbackError> for RpcError {
-    fn from(error: FeedbackError) -> Self {
-        match error {
-            FeedbackError::Disabled => Self::invalid_request(error),
-            FeedbackError::Io(_) => Self::internal(error),
-        }
     }
 }

@@ -1,23 +1,26 @@
-//! One module of handlers for each area of the protocol. The method name tells the file and the function.
+//! The handlers of the protocol's methods. [`router`](crate::router) has the rule that names files and functions.
 
 pub mod account;
-pub mod apps;
-pub mod command_exec;
+pub mod app;
+pub mod collaboration_mode;
+pub mod command;
 pub mod config;
-pub mod connection;
-pub mod external_agents;
+pub mod config_requirements;
+pub mod experimental_feature;
+pub mod external_agent_config;
 pub mod feedback;
-pub mod files;
-pub mod goals;
-pub mod history;
+pub mod fs;
+pub mod fuzzy_file_search;
 pub mod hooks;
-pub mod mcp;
-pub mod models;
-pub mod plugins;
-pub mod policy;
-pub mod realtime;
-pub mod search;
+pub mod initialize;
+pub mod mcp_server;
+pub mod mcp_server_status;
+pub mod mock;
+pub mod model;
+pub mod permission_profile;
+pub mod plugin;
+pub mod review;
 pub mod skills;
-pub mod threads;
-pub mod turns;
-pub mod windows;
+pub mod thread;
+pub mod turn;
+pub mod windows_sandbox;

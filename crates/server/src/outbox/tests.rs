@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A frame of about this many bytes that joins with nothing.
+/// Makes a frame of about this many bytes that cannot be joined.
 fn filler(bytes: usize) -> Frame {
     let params = ThreadArchivedNotification { thread_id: "x".repeat(bytes).into() };
     Frame::notification::<ThreadArchived>(&params)
 }
 
-/// Made once: writing megabytes takes long.
+/// Encoded once, because encoding megabytes takes long.
 static LARGE: LazyLock<Frame> = LazyLock::new(|| filler(JOIN_DELTAS_BYTES));
 
-/// How many large frames it takes until nothing more may wait.
-fn to_the_ceiling() -> usize {
-    MAX_WAITING_BYTES / LARGE.bytes().len() + 1
+/// Returns how many large frames exceed the limit of unread bytes.
+fn frames_to_limit() -> usize {
+    MAX_UNREAD_BYTES / LARGE.bytes().len() + 1
 }
 
 fn delta<N: NotificationMethod>(item: &str, delta: &str) -> Frame {
@@ -37,14 +37,14 @@ fn output(item: &str, text: &str) -> Frame {
     delta::<CommandExecutionOutputDelta>(item, text)
 }
 
-/// What waits, without waiting for more. Large fillers are null: reading them takes long.
-fn waiting(outbox: &ClientOutbox) -> Vec<Value> {
+/// Takes the queued messages. Large fillers become null, because decoding them takes long.
+fn queued(outbox: &ClientOutbox) -> Vec<Value> {
     let batch = outbox.take().now_or_never().flatten().unwrap_or_default();
-    let read = |message: &Bytes| match message.len() {
+    let decode = |message: &Bytes| match message.len() {
         0..=MAX_JOINED_BYTES => serde_json::from_slice(message).unwrap(),
         _ => Value::Null,
     };
-    batch.iter().map(read).collect()
+    batch.iter().map(decode).collect()
 }
 
 fn texts(messages: &[Value]) -> Vec<&str> {
@@ -52,7 +52,7 @@ fn texts(messages: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn a_client_is_busy_until_its_writer_has_taken_what_waits() {
+fn a_client_is_busy_until_its_writer_has_taken_the_queue() {
     let outbox = ClientOutbox::default();
     outbox.push(&filler(BUSY_BYTES - 1000));
     assert!(!outbox.is_busy());
@@ -67,7 +67,7 @@ fn a_client_is_busy_until_its_writer_has_taken_what_waits() {
 }
 
 #[test]
-fn nothing_is_read_from_a_client_that_has_too_much_to_read() {
+fn a_client_with_too_many_unread_bytes_is_not_read_from() {
     let outbox = ClientOutbox::default();
     outbox.push(&filler(1));
     assert!(outbox.wait_for_room().now_or_never().is_some());
@@ -75,46 +75,46 @@ fn nothing_is_read_from_a_client_that_has_too_much_to_read() {
 
     let mut room = Box::pin(outbox.wait_for_room());
     assert!((&mut room).now_or_never().is_none());
-    assert_eq!(waiting(&outbox).len(), 2);
-    assert!((&mut room).now_or_never().is_none(), "the writer still holds it");
+    assert_eq!(queued(&outbox).len(), 2);
+    assert!((&mut room).now_or_never().is_none(), "the writer is still sending");
     assert!(outbox.take().now_or_never().is_none());
     assert!(room.now_or_never().is_some());
 }
 
 #[test]
-fn a_producer_without_end_waits_for_its_reader() {
+fn a_producer_without_end_waits_for_the_client() {
     let outbox = ClientOutbox::default();
     let piece = filler(350 << 10);
-    let pushed = || outbox.push_when_room(&piece).now_or_never().is_some();
-    assert_eq!((0..10).filter(|_| pushed()).count(), 2);
+    let try_push = || outbox.push_when_room(&piece).now_or_never().is_some();
+    assert_eq!((0..10).filter(|_| try_push()).count(), 2);
     assert!(!outbox.is_busy(), "requests of the client are still served");
 
-    let (mut one, mut other) =
-        (Box::pin(outbox.push_when_room(&piece)), Box::pin(outbox.push_when_room(&piece)));
-    assert!((&mut one).now_or_never().is_none() && (&mut other).now_or_never().is_none());
-    assert_eq!(waiting(&outbox).len(), 2);
-    assert!((&mut one).now_or_never().is_none(), "the writer still holds it");
+    let mut first = Box::pin(outbox.push_when_room(&piece));
+    let mut second = Box::pin(outbox.push_when_room(&piece));
+    assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
+    assert_eq!(queued(&outbox).len(), 2);
+    assert!((&mut first).now_or_never().is_none(), "the writer is still sending");
     assert!(outbox.take().now_or_never().is_none());
-    assert!(one.now_or_never().is_some() && (&mut other).now_or_never().is_some());
-    assert!(!pushed(), "together they keep to the ceiling");
+    assert!(first.now_or_never().is_some() && (&mut second).now_or_never().is_some());
+    assert!(!try_push(), "all producers share the limit");
 
     let mut late = Box::pin(outbox.push_when_room(&piece));
     assert!((&mut late).now_or_never().is_none());
     outbox.finish();
-    assert!(late.now_or_never().is_some(), "nobody waits for a client that is gone");
-    assert_eq!(waiting(&outbox).len(), 2, "and nothing more is taken");
+    assert!(late.now_or_never().is_some(), "producers do not wait for a closed outbox");
+    assert_eq!(queued(&outbox).len(), 2, "a closed outbox accepts no frames");
 }
 
 #[test]
-fn deltas_stay_apart_while_the_client_keeps_up() {
+fn deltas_are_not_joined_while_the_client_keeps_up() {
     let outbox = ClientOutbox::default();
     outbox.push(&message("i", "one"));
     outbox.push(&message("i", "two"));
-    assert_eq!(texts(&waiting(&outbox)), ["one", "two"]);
+    assert_eq!(texts(&queued(&outbox)), ["one", "two"]);
 }
 
 #[test]
-fn deltas_of_one_item_are_joined_when_it_does_not() {
+fn deltas_of_one_item_are_joined_for_a_slow_client() {
     let outbox = ClientOutbox::default();
     outbox.push(&LARGE);
     outbox.push(&message("i", "one "));
@@ -126,18 +126,18 @@ fn deltas_of_one_item_are_joined_when_it_does_not() {
     outbox.push(&output("j", "after something else"));
     outbox.push(&output("j", ", joined"));
     assert_eq!(
-        texts(&waiting(&outbox)[1..]),
+        texts(&queued(&outbox)[1..]),
         ["one \"two\"\nthrée", "other item", "other kind", "-", "after something else, joined"]
     );
 }
 
 #[test]
-fn a_joined_delta_has_a_largest_size() {
+fn a_joined_delta_has_a_maximum_length() {
     let outbox = ClientOutbox::default();
     outbox.push(&filler(JOIN_DELTAS_BYTES));
     let part = "y".repeat(MAX_JOINED_BYTES / 4);
     (0..8).for_each(|_| outbox.push(&message("i", &part)));
-    let messages = waiting(&outbox);
+    let messages = queued(&outbox);
     let longest = messages[1..].iter().map(|message| message.to_string().len()).max().unwrap();
     assert!(longest <= MAX_JOINED_BYTES, "{longest}");
     assert!(messages.len() < 8, "some were joined");
@@ -145,9 +145,9 @@ fn a_joined_delta_has_a_largest_size() {
 }
 
 #[test]
-fn a_client_that_stopped_reading_is_let_go_at_the_ceiling() {
+fn beyond_the_limit_the_outbox_closes() {
     let outbox = ClientOutbox::default();
-    (0..to_the_ceiling()).for_each(|_| outbox.push(&LARGE));
+    (0..frames_to_limit()).for_each(|_| outbox.push(&LARGE));
     assert_eq!(outbox.closed(), None);
     let mut end = Box::pin(outbox.wait_closed());
     assert!((&mut end).now_or_never().is_none());
@@ -156,36 +156,36 @@ fn a_client_that_stopped_reading_is_let_go_at_the_ceiling() {
 
     assert_eq!(outbox.closed(), Some(OutboxClosed::TooSlow));
     assert!(end.now_or_never().is_some());
-    assert_eq!(outbox.take().now_or_never(), Some(None), "what waited is dropped");
+    assert_eq!(outbox.take().now_or_never(), Some(None), "queued frames are dropped");
     outbox.push(&filler(1));
-    assert_eq!(outbox.take().now_or_never(), Some(None), "and nothing more is taken");
-    assert!(!outbox.is_busy(), "its memory is free");
+    assert_eq!(outbox.take().now_or_never(), Some(None), "a closed outbox accepts no frames");
+    assert!(!outbox.is_busy(), "the memory is freed");
 }
 
 #[test]
-fn what_the_writer_holds_counts_towards_the_ceiling() {
+fn the_batch_of_the_writer_counts_towards_the_limit() {
     let outbox = ClientOutbox::default();
     outbox.push(&LARGE);
     assert_eq!(outbox.take().now_or_never().flatten().unwrap().len(), 1);
-    (1..to_the_ceiling()).for_each(|_| outbox.push(&LARGE));
+    (1..frames_to_limit()).for_each(|_| outbox.push(&LARGE));
     assert_eq!(outbox.closed(), None);
     outbox.push(&filler(1));
     assert_eq!(outbox.closed(), Some(OutboxClosed::TooSlow));
 }
 
 #[test]
-fn a_finished_outbox_gives_what_it_holds_and_then_ends() {
+fn a_finished_outbox_can_be_emptied() {
     let outbox = ClientOutbox::default();
     outbox.push(&message("i", "last words"));
     outbox.finish();
     outbox.push(&message("i", "too late"));
-    assert_eq!(texts(&waiting(&outbox)), ["last words"]);
+    assert_eq!(texts(&queued(&outbox)), ["last words"]);
     assert_eq!(outbox.take().now_or_never(), Some(None));
     assert_eq!(outbox.closed(), Some(OutboxClosed::Finished));
 }
 
 #[tokio::test]
-async fn a_writer_that_waits_is_woken() {
+async fn a_waiting_writer_is_woken() {
     let outbox = ClientOutbox::default();
     let writer = async { (outbox.take().await, outbox.take().await) };
     let others = async {
@@ -196,7 +196,8 @@ async fn a_writer_that_waits_is_woken() {
         outbox.finish();
     };
     let ((first, second), ()) = tokio::join!(writer, others);
-    assert_eq!((first.map(|batch| batch.len()), second), (Some(1), None));
+    assert_eq!(first.map(|batch| batch.len()), Some(1));
+    assert_eq!(second, None);
 }
 
 #[derive(Clone, Debug)]
@@ -219,19 +220,19 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The story that messages tell: texts of one item in a row are one text.
-fn story(messages: &[Value]) -> Vec<(String, String)> {
-    let mut story: Vec<(String, String)> = Vec::new();
+/// Joins the deltas of one item that follow each other.
+fn joined(messages: &[Value]) -> Vec<(String, String)> {
+    let mut joined: Vec<(String, String)> = Vec::new();
     for message in messages {
         let params = &message["params"];
         let subject = format!("{} {} {}", message["method"], params["itemId"], params["threadId"]);
         let text = params["delta"].as_str().unwrap_or_default();
-        match story.last_mut() {
-            Some((last, told)) if *last == subject && params["delta"].is_string() => told.push_str(text),
-            _ => story.push((subject, text.to_owned())),
+        match joined.last_mut() {
+            Some((last, texts)) if *last == subject && params["delta"].is_string() => texts.push_str(text),
+            _ => joined.push((subject, text.to_owned())),
         }
     }
-    story
+    joined
 }
 
 proptest! {
@@ -240,7 +241,8 @@ proptest! {
     #[test]
     fn joining_changes_neither_text_nor_order(steps in proptest::collection::vec(step(), 0..60)) {
         let outbox = ClientOutbox::default();
-        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        let mut sent = Vec::new();
+        let mut received = Vec::new();
         outbox.push(&LARGE);
         for step in &steps {
             let frame = match step {
@@ -249,7 +251,7 @@ proptest! {
                 Step::Delta(_, item, text) => delta::<ReasoningTextDelta>(&format!("i{item}"), text),
                 Step::Other(size) => filler(usize::from(*size)),
                 Step::Take => {
-                    received.extend(waiting(&outbox));
+                    received.extend(queued(&outbox));
                     outbox.push(&LARGE);
                     continue;
                 }
@@ -257,8 +259,8 @@ proptest! {
             sent.push(serde_json::from_slice::<Value>(frame.bytes()).unwrap());
             outbox.push(&frame);
         }
-        received.extend(waiting(&outbox));
+        received.extend(queued(&outbox));
         received.retain(|message| !message.is_null());
-        prop_assert_eq!(story(&received), story(&sent));
+        prop_assert_eq!(joined(&received), joined(&sent));
     }
 }

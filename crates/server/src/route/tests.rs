@@ -16,13 +16,13 @@ fn cx() -> Cx {
     Cx::new(client, server.shared.clone())
 }
 
-async fn ask(router: &Router, method: &str, params: Value) -> Value {
+async fn call(router: &Router, method: &str, params: Value) -> Value {
     let params = serde_json::value::to_raw_value(&params).unwrap();
-    let answer = match router.call(cx(), RequestId::Integer(1), method, Some(&params)) {
-        PendingResponse::Ready(answer) => answer,
+    let response = match router.call(cx(), RequestId::Integer(1), method, Some(&params)) {
+        PendingResponse::Ready(response) => response,
         PendingResponse::Pending(work) => work.await,
     };
-    serde_json::from_slice(answer.frame.bytes()).unwrap()
+    serde_json::from_slice(response.frame.bytes()).unwrap()
 }
 
 async fn panics_at_once(_: Cx, _: ThreadLoadedListParams) -> Result<ThreadLoadedListResponse, RpcError> {
@@ -39,24 +39,24 @@ async fn works(_: Cx, _: ThreadListParams) -> Result<ThreadListResponse, RpcErro
 }
 
 #[tokio::test]
-async fn a_panic_is_an_internal_error_of_its_request_and_of_no_other() {
+async fn a_panic_is_an_internal_error_of_its_own_request_only() {
     let router = Router::new()
         .on::<ThreadLoadedList>(panics_at_once)
         .on::<ThreadRead>(panics_later)
         .on::<ThreadList>(works);
     let error = json!({ "error": { "code": -32603, "message": "internal error" }, "id": 1 });
-    assert_eq!(ask(&router, ThreadLoadedList::NAME, json!({})).await, error);
-    assert_eq!(ask(&router, ThreadRead::NAME, json!({ "threadId": "t" })).await, error);
-    let works = ask(&router, ThreadList::NAME, json!({})).await;
+    assert_eq!(call(&router, ThreadLoadedList::NAME, json!({})).await, error);
+    assert_eq!(call(&router, ThreadRead::NAME, json!({ "threadId": "t" })).await, error);
+    let works = call(&router, ThreadList::NAME, json!({})).await;
     assert_eq!(works, json!({ "id": 1, "result": { "data": [], "nextCursor": null } }));
 }
 
-/// A path that is not UTF-8 has no JSON form, and serde says so when the answer is written.
+/// A path that is not UTF-8 has no JSON form, so serde fails when the response is encoded.
 #[tokio::test]
-async fn an_answer_that_cannot_be_written_is_an_internal_error_too() {
+async fn a_response_that_cannot_be_encoded_is_an_internal_error() {
     use std::os::unix::ffi::OsStringExt;
 
-    async fn answers(_: Cx, _: InitializeParams) -> Result<codicil_protocol::InitializeResponse, RpcError> {
+    async fn respond(_: Cx, _: InitializeParams) -> Result<codicil_protocol::InitializeResponse, RpcError> {
         let odd = std::ffi::OsString::from_vec(b"/home/\xff".to_vec());
         Ok(codicil_protocol::InitializeResponse {
             user_agent: String::new(),
@@ -65,14 +65,14 @@ async fn an_answer_that_cannot_be_written_is_an_internal_error_too() {
             platform_os: String::new(),
         })
     }
-    let router = Router::new().on::<Initialize>(answers);
+    let router = Router::new().on::<Initialize>(respond);
     let params = json!({ "clientInfo": { "name": "test", "version": "1" } });
-    let answer = ask(&router, Initialize::NAME, params).await;
-    assert_eq!(answer["error"]["code"], -32603, "{answer}");
+    let response = call(&router, Initialize::NAME, params).await;
+    assert_eq!(response["error"]["code"], -32603, "{response}");
 }
 
 #[tokio::test]
-async fn a_huge_value_is_not_sent_back_in_the_error() {
+async fn an_error_does_not_quote_a_huge_value() {
     let router = Router::new().on::<ThreadList>(works).on::<ThreadRead>(panics_later);
     let huge = "\"".repeat(1 << 20);
     for (method, params) in [
@@ -81,9 +81,9 @@ async fn a_huge_value_is_not_sent_back_in_the_error() {
         (ThreadRead::NAME, json!({ "threadId": [huge] })),
         (huge.as_str(), json!({})),
     ] {
-        let answer = ask(&router, method, params).await;
-        assert_eq!(answer["error"]["code"], -32600);
-        let message = answer["error"]["message"].as_str().unwrap();
+        let response = call(&router, method, params).await;
+        assert_eq!(response["error"]["code"], -32600);
+        let message = response["error"]["message"].as_str().unwrap();
         assert!(message.starts_with("Invalid request: "), "{message:.100}");
         assert!(message.len() < 16 << 10, "{} bytes", message.len());
     }

@@ -1,7 +1,7 @@
-//! Who may open a websocket.
+//! Authentication of websocket clients.
 //!
-//! Tokens are HS256 only, so the check is written out here: a JWT library would bring every other
-//! algorithm along, and refusing them is the point.
+//! Signed tokens are verified by hand: only HS256 is accepted, and a JWT library would bring the other algorithms that
+//! must be refused.
 
 use std::{
     fmt,
@@ -18,19 +18,19 @@ use subtle::ConstantTimeEq;
 /// The shortest shared secret that is accepted.
 const MIN_SECRET_BYTES: usize = 32;
 
-/// How clients of a websocket prove that they may connect.
+/// The authentication that a websocket listener requires.
 #[derive(Debug, Default)]
 pub enum WsAuth {
-    /// They need not. Right for loopback.
+    /// None, for loopback addresses.
     #[default]
     None,
-    /// They know the token.
+    /// A token that the client knows.
     Capability(TokenSecret),
-    /// They hold a token signed with the shared secret.
+    /// A JWT signed with a shared secret.
     Signed(SignedTokenRules),
 }
 
-/// Never shown.
+/// A secret that `Debug` does not print.
 pub struct TokenSecret(Vec<u8>);
 
 impl fmt::Debug for TokenSecret {
@@ -39,7 +39,7 @@ impl fmt::Debug for TokenSecret {
     }
 }
 
-/// What a signed token must say.
+/// The claims that a signed token needs.
 #[derive(Debug)]
 pub struct SignedTokenRules {
     secret: TokenSecret,
@@ -48,7 +48,7 @@ pub struct SignedTokenRules {
     pub max_clock_skew_seconds: u64,
 }
 
-/// Why websocket auth cannot be set up.
+/// Why websocket authentication cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
     #[error("cannot read the {what} {}: {source}", path.display())]
@@ -77,20 +77,25 @@ impl WsAuth {
         Ok(Self::Signed(SignedTokenRules { secret, issuer, audience, max_clock_skew_seconds }))
     }
 
-    /// Decides from the value of the `Authorization` header.
+    /// Returns whether a request with this `Authorization` header may connect.
     pub fn allows(&self, authorization: Option<&str>) -> bool {
         let token = authorization.and_then(bearer);
         match (self, token) {
             (Self::None, _) => true,
             (_, None) => false,
             (Self::Capability(secret), Some(token)) => token.as_bytes().ct_eq(&secret.0).into(),
-            (Self::Signed(signed), Some(token)) => signed.verify(token, unix_now()).is_some(),
+            (Self::Signed(rules), Some(token)) => rules.accepts_token(token, unix_now()),
         }
     }
 }
 
 impl SignedTokenRules {
-    fn verify(&self, token: &str, now: f64) -> Option<()> {
+    fn accepts_token(&self, token: &str, now: f64) -> bool {
+        self.verify(token).is_some_and(|claims| self.accepts_claims(&claims, now))
+    }
+
+    /// Verifies the signature and returns the claims.
+    fn verify(&self, token: &str) -> Option<TokenClaims> {
         let (signed_part, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed_part.split_once('.')?;
         let header: TokenHeader = decode(header)?;
@@ -100,32 +105,31 @@ impl SignedTokenRules {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.secret.0).ok()?;
         mac.update(signed_part.as_bytes());
         mac.verify_slice(&BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?).ok()?;
-        self.accepts(&decode(claims)?, now).then_some(())
+        decode(claims)
     }
 
-    fn accepts(&self, claims: &TokenClaims, now: f64) -> bool {
+    fn accepts_claims(&self, claims: &TokenClaims, now: f64) -> bool {
         let skew = self.max_clock_skew_seconds as f64;
-        let fits = |wanted: &Option<String>, given: &[String]| {
-            wanted.as_ref().is_none_or(|wanted| given.contains(wanted))
+        let matches = |required: &Option<String>, given: &[String]| {
+            required.as_ref().is_none_or(|required| given.contains(required))
         };
         now <= claims.exp + skew
             && claims.nbf.is_none_or(|not_before| now >= not_before - skew)
-            && fits(&self.issuer, claims.iss.as_slice())
-            && fits(&self.audience, claims.aud.as_slice())
+            && matches(&self.issuer, claims.iss.as_slice())
+            && matches(&self.audience, claims.aud.as_slice())
     }
 }
 
 #[derive(Deserialize)]
 struct TokenHeader {
     alg: String,
-    /// Whether there is a `crit` member, whatever it holds. It names extensions that the reader must
-    /// understand, at least one (RFC 7515, 4.1.11); this reader understands none.
+    /// Whether there is a `crit` member. It names extensions that must be understood (RFC 7515, 4.1.11), and none are.
     #[serde(rename = "crit", default, deserialize_with = "is_present")]
     has_critical_extensions: bool,
 }
 
-fn is_present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    serde::de::IgnoredAny::deserialize(from).map(|_| true)
+fn is_present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    serde::de::IgnoredAny::deserialize(deserializer).map(|_| true)
 }
 
 #[derive(Deserialize)]

@@ -1,8 +1,8 @@
-//! Connections that are not clients yet: how many there may be, and for how long.
+//! Limits for connections that have not completed their handshake.
 //!
-//! A peer that reaches a listener can open connections and stay silent. Such connections must not use up the file
-//! descriptors that clients, the store and commands need. So there is a ceiling: beyond it, the oldest
-//! unfinished handshake is closed, and the new connection gets its chance.
+//! A peer can open connections and stay silent. Such connections must not use up the file descriptors that clients,
+//! the store and commands need. So their number and their time are limited: beyond the limit, the oldest unfinished
+//! handshake is closed in favour of the new connection.
 
 use std::{
     collections::BTreeMap,
@@ -13,14 +13,14 @@ use std::{
     },
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::{ACCEPT_PAUSE, DESCRIPTOR_SHARE, HANDSHAKE_TIME, MAX_CONNECTIONS, MAX_HANDSHAKES};
 
-/// How many connections a listener holds open.
+/// The numbers of connections that a listener holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
     pub clients: usize,
@@ -28,7 +28,7 @@ pub struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// Returns what the process's limit of open files allows.
+    /// Returns the limits that the process's limit of open files allows.
     pub fn of_process() -> Self {
         Self::of_descriptors(getrlimit(Resource::Nofile).current)
     }
@@ -46,14 +46,14 @@ impl ConnectionLimits {
 pub struct HandshakeLimiter {
     max: usize,
     pending: Mutex<PendingHandshakes>,
-    /// Whether the last accept failed. Of several failures in a row, the first one is logged.
+    /// Whether the last accept failed. Only the first of several failures in a row is logged.
     is_failing: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct PendingHandshakes {
     next_number: u64,
-    /// By age, the oldest first.
+    /// The oldest first.
     by_number: BTreeMap<u64, CancellationToken>,
 }
 
@@ -62,11 +62,11 @@ impl HandshakeLimiter {
         Arc::new(Self { max, pending: Mutex::default(), is_failing: AtomicBool::new(false) })
     }
 
-    /// Counts a connection that was accepted. If there are too many, the oldest one is closed.
+    /// Registers an accepted connection. If there are too many, the oldest one is closed.
     pub fn begin(self: &Arc<Self>) -> OpenHandshake {
         self.is_failing.store(false, Ordering::Relaxed);
         let closing = CancellationToken::new();
-        let mut pending = self.lock();
+        let mut pending = self.pending.lock();
         if pending.by_number.len() >= self.max {
             tracing::debug!("closed the oldest of {} unfinished handshakes", self.max);
             pending.close_oldest();
@@ -78,10 +78,9 @@ impl HandshakeLimiter {
         OpenHandshake { number, closing, deadline: Instant::now() + HANDSHAKE_TIME, all: self.clone() }
     }
 
-    /// Waits before the next accept. If descriptors are missing, the oldest unfinished handshake gives its
-    /// own up.
+    /// Waits before the next accept. If the process is out of descriptors, the oldest unfinished handshake is closed.
     pub async fn recover_from(&self, error: &io::Error) {
-        // The peer went away before it was accepted; the next one may be there already.
+        // The peer disconnected before it was accepted, which says nothing about the next one.
         if error.kind() == io::ErrorKind::ConnectionAborted {
             return;
         }
@@ -89,14 +88,9 @@ impl HandshakeLimiter {
             tracing::warn!("cannot accept a connection: {error}");
         }
         if is_out_of_descriptors(error) {
-            self.lock().close_oldest();
+            self.pending.lock().close_oldest();
         }
         sleep(ACCEPT_PAUSE).await;
-    }
-
-    /// The map is changed in single steps, so a panic elsewhere cannot leave it half done.
-    fn lock(&self) -> MutexGuard<'_, PendingHandshakes> {
-        self.pending.lock()
     }
 }
 
@@ -113,7 +107,7 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| errno == Errno::MFILE || errno == Errno::NFILE)
 }
 
-/// One unfinished handshake. Dropped when the connection is a client or is over.
+/// An unfinished handshake. Dropped when it is complete or the connection is over.
 #[derive(Debug)]
 pub struct OpenHandshake {
     number: u64,
@@ -123,7 +117,7 @@ pub struct OpenHandshake {
 }
 
 impl OpenHandshake {
-    /// Returns when the connection has to be closed: its time is over, or newer ones need its place.
+    /// Waits until the connection has to be closed, because of its deadline or in favour of a newer connection.
     pub async fn must_close(&self) {
         tokio::select! {
             () = self.closing.cancelled() => {}
@@ -134,7 +128,7 @@ impl OpenHandshake {
 
 impl Drop for OpenHandshake {
     fn drop(&mut self) {
-        self.all.lock().by_number.remove(&self.number);
+        self.all.pending.lock().by_number.remove(&self.number);
     }
 }
 
@@ -152,7 +146,11 @@ mod tests {
     fn few_descriptors_allow_few_connections() {
         let check = |descriptors: Option<u64>, expected: usize| {
             let limits = ConnectionLimits::of_descriptors(descriptors);
-            assert_eq!((limits.clients, limits.handshakes), (expected, expected), "{descriptors:?}");
+            assert_eq!(
+                limits,
+                ConnectionLimits { clients: expected, handshakes: expected },
+                "{descriptors:?}"
+            );
         };
         check(None, 1024);
         check(Some(u64::MAX), 1024);
@@ -163,15 +161,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_oldest_unfinished_handshake_gives_way_to_a_new_one() {
+    async fn beyond_the_limit_the_oldest_handshake_is_closed() {
         let all = HandshakeLimiter::new(2);
-        let (first, second) = (all.begin(), all.begin());
+        let first = all.begin();
+        let second = all.begin();
         assert!(!is_closed(&first) && !is_closed(&second));
         let third = all.begin();
         assert!(is_closed(&first) && !is_closed(&second) && !is_closed(&third));
         drop(second);
         let fourth = all.begin();
-        assert!(!is_closed(&third) && !is_closed(&fourth), "one had finished");
+        assert!(!is_closed(&third) && !is_closed(&fourth), "the second had finished");
     }
 
     #[tokio::test(start_paused = true)]
@@ -186,13 +185,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_descriptors_the_oldest_handshake_is_closed_and_the_listener_pauses() {
         let all = HandshakeLimiter::new(8);
-        let (first, second) = (all.begin(), all.begin());
+        let first = all.begin();
+        let second = all.begin();
         let begun = Instant::now();
         all.recover_from(&io::Error::from(rustix::io::Errno::MFILE)).await;
         assert!(is_closed(&first) && !is_closed(&second));
         assert!(begun.elapsed() >= ACCEPT_PAUSE);
         all.recover_from(&io::ErrorKind::ConnectionAborted.into()).await;
         all.recover_from(&io::ErrorKind::PermissionDenied.into()).await;
-        assert!(!is_closed(&second), "other failures have nothing to do with descriptors");
+        assert!(!is_closed(&second), "other failures close no handshake");
     }
 }

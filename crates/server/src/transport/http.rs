@@ -1,8 +1,8 @@
-//! The HTTP side of a listener: health probes and websocket upgrades.
+//! HTTP requests of a listener: health probes and websocket upgrades.
 //!
-//! In this order: anything with an `Origin` comes from a web page and is refused; so is a `Host` that is not
-//! this machine's, where nothing else protects the listener; probes answer without authentication; everything
-//! else must be an upgrade by a client that may connect.
+//! The checks, in this order: a request with an `Origin` comes from a web page and is refused. On a listener without
+//! other protection, so is a `Host` that is not a loopback name. Probes need no authentication. Everything else must be
+//! an authenticated websocket upgrade.
 
 use std::{
     convert::Infallible,
@@ -27,7 +27,7 @@ use crate::{
     server::Server,
 };
 
-/// What decides about the requests of a listener.
+/// The configuration of a listener.
 pub struct HttpEndpoint {
     pub auth: WsAuth,
     pub hosts: AllowedHosts,
@@ -35,10 +35,10 @@ pub struct HttpEndpoint {
     pub server: Server,
 }
 
-/// The values of `Host` that a listener takes.
+/// The values of `Host` that a listener accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowedHosts {
-    /// Right where a token or the mode of a file decides who may connect.
+    /// For a listener that a token or the mode of its socket file protects.
     Any,
     /// Names and addresses of the loopback interface. A web page whose own host name was made to resolve to
     /// 127.0.0.1 (DNS rebinding) sends that name, and sends no `Origin` with a `GET`.
@@ -50,19 +50,19 @@ impl AllowedHosts {
         match self {
             Self::Any => true,
             Self::Loopback => {
-                // A target with an authority of its own stands above the header.
+                // The authority of an absolute request target takes precedence over the header.
                 let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
                 let mut hosts = request.headers().get_all(header::HOST).iter().peekable();
                 hosts.peek().is_some()
-                    && hosts.all(|host| host.to_str().is_ok_and(names_loopback))
-                    && authority.is_none_or(names_loopback)
+                    && hosts.all(|host| host.to_str().is_ok_and(is_loopback_host))
+                    && authority.is_none_or(is_loopback_host)
             }
         }
     }
 }
 
-/// Whether a `Host` value, with or without a port, is `localhost` or a loopback address.
-fn names_loopback(host: &str) -> bool {
+/// Returns whether a `Host` value, with or without a port, is `localhost` or a loopback address.
+fn is_loopback_host(host: &str) -> bool {
     let is_port = |rest: &str| {
         let digits = rest.strip_prefix(':');
         rest.is_empty() || digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
@@ -76,8 +76,8 @@ fn names_loopback(host: &str) -> bool {
     is_port(port) && is_loopback
 }
 
-/// Serves one HTTP connection, which may become a websocket. All of it is part of the handshake, also several
-/// requests on one connection.
+/// Serves an HTTP connection, which may become a websocket. The handshake's deadline covers all requests of the
+/// connection.
 pub async fn serve<S>(endpoint: Arc<HttpEndpoint>, stream: S, handshake: OpenHandshake)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -85,7 +85,7 @@ where
     let stopping = endpoint.server.stopping.clone();
     let service = service_fn(move |request| {
         let endpoint = endpoint.clone();
-        async move { Ok::<_, Infallible>(answer(&endpoint, request)) }
+        async move { Ok::<_, Infallible>(respond(&endpoint, request)) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -95,14 +95,14 @@ where
         .with_upgrades();
     tokio::select! {
         result = connection => if let Err(error) = result {
-            tracing::debug!("an HTTP connection ended: {error}");
+            tracing::debug!("an HTTP connection failed: {error}");
         },
         () = handshake.must_close() => {}
         () = stopping.cancelled() => {}
     }
 }
 
-fn answer(endpoint: &HttpEndpoint, request: Request<Incoming>) -> Response<Full<Bytes>> {
+fn respond(endpoint: &HttpEndpoint, request: Request<Incoming>) -> Response<Full<Bytes>> {
     if request.headers().contains_key(header::ORIGIN) {
         return plain(StatusCode::FORBIDDEN, "requests of web pages are refused\n");
     }
@@ -126,24 +126,24 @@ fn answer(endpoint: &HttpEndpoint, request: Request<Incoming>) -> Response<Full<
         return plain(StatusCode::SERVICE_UNAVAILABLE, "too many connections\n");
     }
     let accept = derive_accept_key(key.as_bytes());
-    admit(endpoint.server.clone(), request);
-    switching(&accept)
+    serve_upgraded(endpoint.server.clone(), request);
+    switching_protocols(&accept)
 }
 
-/// The websocket key, when the request asks for this upgrade.
+/// Returns the websocket key if the request is a websocket upgrade.
 fn upgrade_key(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let says = |name, word: &str| {
+    let contains = |name, word: &str| {
         let value = headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         value.is_some_and(|value| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word)))
     };
-    let wanted = says(header::UPGRADE, "websocket")
-        && says(header::CONNECTION, "upgrade")
-        && says(header::SEC_WEBSOCKET_VERSION, "13");
-    headers.get(header::SEC_WEBSOCKET_KEY).filter(|_| wanted)
+    let is_upgrade = contains(header::UPGRADE, "websocket")
+        && contains(header::CONNECTION, "upgrade")
+        && contains(header::SEC_WEBSOCKET_VERSION, "13");
+    headers.get(header::SEC_WEBSOCKET_KEY).filter(|_| is_upgrade)
 }
 
-/// The websocket begins when the answer has been sent; the server owns its task.
-fn admit(server: Server, request: Request<Incoming>) {
+/// Serves the websocket once the response has been sent.
+fn serve_upgraded(server: Server, request: Request<Incoming>) {
     let tasks = server.tasks.clone();
     tasks.spawn(async move {
         match hyper::upgrade::on(request).await {
@@ -153,7 +153,7 @@ fn admit(server: Server, request: Request<Incoming>) {
     });
 }
 
-fn switching(accept: &str) -> Response<Full<Bytes>> {
+fn switching_protocols(accept: &str) -> Response<Full<Bytes>> {
     let mut response = plain(StatusCode::SWITCHING_PROTOCOLS, "");
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_TYPE);
@@ -179,8 +179,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_the_loopback_interface_are_loopback() {
-        let check = |host: &str, expected: bool| assert_eq!(names_loopback(host), expected, "{host}");
+    fn only_loopback_names_and_addresses_are_loopback_hosts() {
+        let check = |host: &str, expected: bool| assert_eq!(is_loopback_host(host), expected, "{host}");
         for host in ["localhost", "LocalHost:4500", "127.0.0.1", "127.9.8.7:80", "[::1]", "[::1]:4500"] {
             check(host, true);
         }

@@ -1,4 +1,4 @@
-//! A client in the same process: no pipe, the same behaviour.
+//! A client in the same process, connected by channels.
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use crate::{connection, server::Server};
 
-/// Both directions of a connection. Dropping it disconnects.
+/// The client's end of a connection. Dropping it disconnects.
 #[derive(Debug)]
 pub struct MemoryConnection {
     to_server: mpsc::Sender<Bytes>,
@@ -14,23 +14,23 @@ pub struct MemoryConnection {
 }
 
 impl MemoryConnection {
-    /// False when the server has ended the connection.
+    /// Sends a message. Returns false if the server has ended the connection.
     pub async fn send(&self, message: impl Into<Bytes>) -> bool {
         self.to_server.send(message.into()).await.is_ok()
     }
 
-    /// The next message; `None` when the connection is over.
+    /// Receives the next message. Returns `None` when the connection is over.
     pub async fn receive(&mut self) -> Option<Bytes> {
         self.from_server.recv().await
     }
 
-    /// For a reader and a writer in different tasks.
+    /// Splits the connection for a reader and a writer in different tasks.
     pub fn split(self) -> (mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>) {
         (self.to_server, self.from_server)
     }
 }
 
-/// Connects to a server of this process.
+/// Connects to a server in this process.
 pub fn connect(server: &Server) -> MemoryConnection {
     let (to_server, incoming) = mpsc::channel(64);
     let (outgoing, from_server) = mpsc::channel(64);

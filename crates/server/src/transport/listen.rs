@@ -1,4 +1,4 @@
-//! Where the server listens, as the user wrote it.
+//! The `--listen` address.
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
@@ -14,7 +14,7 @@ pub enum ListenAddress {
     Unix(PathBuf),
 }
 
-/// Why the server cannot listen where it was told to.
+/// Why the server cannot listen on an address.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error(
@@ -33,7 +33,7 @@ pub enum ListenError {
     Stdio(std::io::Error),
 }
 
-/// What is wrong with a `--listen` value.
+/// The error of a malformed `--listen` value.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not a listen address: use `stdio://`, `ws://IP:PORT` or `unix://PATH`")]
 pub struct NotAnAddress(String);
@@ -42,14 +42,14 @@ impl FromStr for ListenAddress {
     type Err = NotAnAddress;
 
     fn from_str(text: &str) -> Result<Self, NotAnAddress> {
-        let wrong = || NotAnAddress(text.to_owned());
-        match text.split_once("://").ok_or_else(wrong)? {
+        let invalid = || NotAnAddress(text.to_owned());
+        match text.split_once("://").ok_or_else(invalid)? {
             ("stdio", "") => Ok(Self::Stdio),
             ("ws", address) => {
-                Ok(Self::WebSocket(address.trim_end_matches('/').parse().map_err(|_| wrong())?))
+                Ok(Self::WebSocket(address.trim_end_matches('/').parse().map_err(|_| invalid())?))
             }
             ("unix", path) if !path.is_empty() => Ok(Self::Unix(path.into())),
-            _ => Err(wrong()),
+            _ => Err(invalid()),
         }
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_as_written() {
+    fn addresses_are_parsed_and_displayed() {
         let check = |text: &str, expected: Option<&str>| {
             assert_eq!(
                 text.parse::<ListenAddress>().ok().map(|listen| listen.to_string()).as_deref(),

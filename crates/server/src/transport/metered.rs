@@ -1,7 +1,7 @@
-//! Counts what a websocket has received of a message that is not complete yet.
+//! Counts the bytes of a websocket's incomplete message.
 //!
-//! The websocket library holds such bytes in buffers of its own (a frame, and fragments before it), so they are
-//! counted below it, as they are read, and taken off the count when a whole message comes out.
+//! The websocket library buffers a frame and the fragments before it, out of reach. So bytes are counted below the
+//! library, as they are read, and subtracted when it returns a whole message.
 
 use std::{
     io,
@@ -15,27 +15,27 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::inbound::{InboundMeter, MessageRefused};
 
-/// What a single read may bring of the messages behind the one that is being counted.
+/// Bytes of following messages that a single read may include.
 const READ_AHEAD_BYTES: usize = 128 << 10;
 
-/// What surrounds the content of a control frame: two bytes, and a mask.
+/// The header of a control frame: two bytes and a mask.
 const CONTROL_FRAME_BYTES: usize = 6;
 
-/// A connection whose reads are counted.
+/// A stream whose reads are counted.
 #[derive(Debug)]
 pub struct MeteredStream<S> {
     pub stream: S,
     pub meter: Arc<InboundMeter>,
 }
 
-/// Takes a whole message off the count. Fails, and closes the connection, if it is too long.
+/// Subtracts a whole message from the count. Fails, and closes the connection, if it is too long.
 pub fn count(meter: &InboundMeter, message: &Message) -> Result<(), MessageRefused> {
     match message {
         Message::Text(_) | Message::Binary(_) if message.len() > meter.max_message_bytes() => {
             Err(meter.refuse())
         }
         Message::Text(_) | Message::Binary(_) => meter.set_unfinished(0),
-        // These may come between the fragments of a message, which is then still unfinished.
+        // A control frame may arrive between the fragments of a message, which stays incomplete.
         _ => meter.set_unfinished(meter.unfinished().saturating_sub(message.len() + CONTROL_FRAME_BYTES)),
     }
 }

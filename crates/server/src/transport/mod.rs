@@ -1,8 +1,7 @@
-//! How messages come and go: lines over pipes and unix sockets, frames over websockets, or a pair of
-//! channels within the process.
+//! The transports: lines over pipes and unix sockets, frames over websockets, or channels within the process.
 //!
 //! A transport turns its bytes into a stream of whole messages for [`connection::serve`](crate::connection::serve)
-//! and writes what the client's outbox gives it. It knows nothing of what the messages say.
+//! and writes the messages of the client's outbox. It does not look into messages.
 
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ fn push_line(line: SplitLine, batch: &mut Vec<Bytes>) {
     }
 }
 
-/// Serves a client until its messages end, while `write` takes what is for it to the other side.
+/// Serves a client until its messages end, while `write` sends the messages of its outbox.
 async fn serve(
     server: &Server,
     client: Arc<ConnectedClient>,
@@ -43,10 +42,10 @@ async fn serve(
 ) {
     let writer = server.tasks.spawn(write);
     connection::serve(server.shared.clone(), client, messages).await;
-    // Ends by itself once the outbox is empty, unless the peer has stopped taking data.
-    let stuck = writer.abort_handle();
+    // The writer ends once the outbox is empty, unless the peer has stopped reading.
+    let writer_handle = writer.abort_handle();
     if tokio::time::timeout(FLUSH_TIME, writer).await.is_err() {
-        tracing::debug!("a client did not take its last messages in time");
-        stuck.abort();
+        tracing::debug!("a client did not read its last messages in time");
+        writer_handle.abort();
     }
 }

@@ -1,7 +1,7 @@
-//! The one client that started this process, over standard input and output.
+//! Standard input and output, for the client that started this process.
 //!
-//! Both ends have a thread of their own. Standard streams are shared with other processes, so they are
-//! not switched to non-blocking; and a write to a full pipe must not hold up anyone else.
+//! Each stream has a thread of its own. Other processes may share the streams, so they are not switched to
+//! non-blocking mode, and a write to a full pipe must not block the runtime.
 
 use std::{
     io::{Read, Write},
@@ -32,14 +32,14 @@ pub async fn run(server: &Server) -> std::io::Result<()> {
         () = connection => {}
         () = server.stopping.cancelled() => client.outbox.finish(),
     }
-    // The last answers; a client that does not read them must not keep the process.
+    // Sends the last messages. A client that does not read them must not keep the process alive.
     let _ = tokio::time::timeout(FLUSH_TIME, written).await;
     Ok(())
 }
 
-/// Lines of standard input. The thread ends with the input or with the process.
+/// Returns the lines of standard input. The thread ends with the input or with the process.
 fn read_all() -> std::io::Result<impl Stream<Item = Bytes>> {
-    // Small: a batch may hold one message of the largest size.
+    // Few batches, because each may hold a message of the maximum size.
     let (sender, receiver) = mpsc::channel::<Vec<Bytes>>(2);
     thread::Builder::new().name("stdin".into()).spawn(move || {
         let mut input = std::io::stdin().lock();
@@ -51,7 +51,7 @@ fn read_all() -> std::io::Result<impl Stream<Item = Bytes>> {
                 Ok(read) => read,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    tracing::warn!("standard input failed: {error}");
+                    tracing::warn!("cannot read standard input: {error}");
                     break;
                 }
             };
@@ -62,7 +62,7 @@ fn read_all() -> std::io::Result<impl Stream<Item = Bytes>> {
             }
         }
         if let Some(last) = lines.finish() {
-            // Nobody listens when the server is ending anyway.
+            // Fails if the server is stopping.
             let _ = sender.blocking_send(vec![last]);
         }
     })?;
@@ -80,7 +80,7 @@ fn flatten(receiver: mpsc::Receiver<Vec<Bytes>>) -> impl Stream<Item = Bytes> {
     })
 }
 
-/// Writes what waits for the client. The future is ready when everything has been written.
+/// Writes the client's outbox to standard output. The returned future resolves when everything is written.
 fn write_all(client: Arc<ConnectedClient>) -> std::io::Result<impl Future<Output = ()>> {
     let (done, finished) = tokio::sync::oneshot::channel::<()>();
     let runtime = tokio::runtime::Handle::current();
@@ -101,7 +101,7 @@ fn write_all(client: Arc<ConnectedClient>) -> std::io::Result<impl Future<Output
     })
 }
 
-/// Gathers lines into few large writes.
+/// Writes a batch of lines in few large writes.
 fn write_batch(output: &mut impl Write, batch: &[Bytes], buffer: &mut Vec<u8>) -> std::io::Result<()> {
     for message in batch {
         buffer.extend_from_slice(message);

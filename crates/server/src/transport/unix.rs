@@ -1,6 +1,6 @@
-//! A unix socket: lines as over stdio, or a websocket for clients that begin with an HTTP request.
+//! A unix socket: lines as over stdio, or a websocket for clients that start with an HTTP request.
 //!
-//! Whoever may open the socket file may connect; it is made for its owner only.
+//! The mode of the socket file is the only access control: the file belongs to its owner only.
 
 use std::{
     io,
@@ -34,7 +34,7 @@ use crate::{clients::ConnectedClient, inbound::InboundMeter, limits::BACKLOG, se
 pub async fn run(server: &Server, path: PathBuf) -> Result<(), ListenError> {
     let failed = |source| ListenError::Bind { listen: ListenAddress::Unix(path.clone()), source };
     let socket = bind(&path).await?;
-    // Where the file is, whatever becomes of the current directory or of links on the way to it.
+    // Resolved now, because the current directory or links on the way may change.
     let file = SocketFile(std::fs::canonicalize(&path).map_err(failed)?);
     server.shared.places.add_socket(file.0.clone());
     let listener = socket.listen(BACKLOG).map_err(failed)?;
@@ -53,7 +53,7 @@ pub async fn run(server: &Server, path: PathBuf) -> Result<(), ListenError> {
         };
         match accepted {
             Ok(_) if server.shared.clients.count() >= limits.clients => {
-                tracing::warn!("turned a connection away: there are {} already", limits.clients);
+                tracing::warn!("refused a connection: there are {} clients already", limits.clients);
             }
             Ok((stream, _)) => {
                 server.tasks.spawn(serve(endpoint.clone(), stream, handshakes.begin()));
@@ -63,17 +63,18 @@ pub async fn run(server: &Server, path: PathBuf) -> Result<(), ListenError> {
     }
 }
 
+/// Removes the socket file when dropped.
 struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody may have removed it already.
+        // Fails if another process has removed it.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Makes the socket file, in place of one that a dead server left. Nothing can connect yet: that takes a
-/// socket that listens.
+/// Creates the socket file and replaces one that a dead server left behind. Clients cannot connect until the socket
+/// listens.
 async fn bind(path: &Path) -> Result<UnixSocket, ListenError> {
     let failed = |source| ListenError::Bind { listen: ListenAddress::Unix(path.to_owned()), source };
     match bind_socket(path) {
@@ -82,7 +83,7 @@ async fn bind(path: &Path) -> Result<UnixSocket, ListenError> {
             if !std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
                 return Err(failed(error));
             }
-            // Only a refusal says that nothing listens; a server that is busy fails in other ways.
+            // Only a refused connection means that no server listens; a busy server fails in other ways.
             match UnixStream::connect(path).await {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 _ => return Err(ListenError::InUse(path.to_owned())),
@@ -94,12 +95,12 @@ async fn bind(path: &Path) -> Result<UnixSocket, ListenError> {
     }
 }
 
-/// Binds a socket whose file is for its owner only.
+/// Binds a socket whose file only its owner can open.
 fn bind_socket(path: &Path) -> io::Result<UnixSocket> {
     let mode = Mode::RUSR | Mode::WUSR;
     let socket = UnixSocket::new_stream()?;
-    // On Linux the file takes its mode from the socket, less the umask, so it is never open to others. Where
-    // a socket has no mode, the file is changed below.
+    // On Linux the file gets the mode of the socket, minus the umask, so others can never open it. Elsewhere a socket
+    // has no mode, and the file is changed below.
     let _ = fchmod(&socket, mode);
     socket.bind(path)?;
     if std::fs::symlink_metadata(path)?.permissions().mode() & 0o777 != mode.as_raw_mode() {
@@ -109,29 +110,30 @@ fn bind_socket(path: &Path) -> io::Result<UnixSocket> {
 }
 
 async fn serve(endpoint: Arc<HttpEndpoint>, stream: UnixStream, handshake: OpenHandshake) {
-    let mut first = [0];
-    let speaks_http = tokio::select! {
-        speaks_http = peek(&stream, &mut first) => speaks_http,
+    let is_http = tokio::select! {
+        is_http = begins_with_http(&stream) => is_http,
         () = handshake.must_close() => return,
         () = endpoint.server.stopping.cancelled() => return,
     };
-    match speaks_http {
+    match is_http {
         Ok(true) => http::serve(endpoint, stream, handshake).await,
         Ok(false) => {
             drop(handshake);
             serve_lines(&endpoint.server, stream).await;
         }
-        Err(error) => tracing::debug!("a connection ended: {error}"),
+        Err(error) => tracing::debug!("a connection failed: {error}"),
     }
 }
 
-/// Whether the client speaks HTTP: a message of the protocol cannot begin with a letter.
-async fn peek(stream: &UnixStream, first: &mut [u8]) -> io::Result<bool> {
+/// Peeks at the first byte and returns whether it begins an HTTP request. A message of the protocol cannot begin with a
+/// letter.
+async fn begins_with_http(stream: &UnixStream) -> io::Result<bool> {
+    let mut first = [0];
     loop {
         stream.readable().await?;
-        match rustix::net::recv(stream, &mut *first, rustix::net::RecvFlags::PEEK) {
-            Ok(_) => return Ok(first.first().is_some_and(u8::is_ascii_alphabetic)),
-            // Readiness was stale; the next wait must be for a new event.
+        match rustix::net::recv(stream, &mut first, rustix::net::RecvFlags::PEEK) {
+            Ok(_) => return Ok(first[0].is_ascii_alphabetic()),
+            // The readiness was stale; `try_io` clears it, so that the next wait is for a new event.
             Err(rustix::io::Errno::AGAIN) => {
                 let _ = stream
                     .try_io(tokio::io::Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
@@ -148,7 +150,8 @@ async fn serve_lines(server: &Server, stream: UnixStream) {
     super::serve(server, client.clone(), Box::pin(lines(reader, meter)), write(client, writer)).await;
 }
 
-/// The stream reads on only when the lines before have been served, so `initialize` counts for what follows it.
+/// Returns the lines of a connection. The stream reads on only when earlier lines have been served, so that the message
+/// limit after `initialize` applies to the lines behind it.
 fn lines(reader: OwnedReadHalf, meter: InboundMeter) -> impl Stream<Item = Bytes> {
     let reader = BufReader::with_capacity(64 << 10, reader);
     let splitter = LineSplitter::new(meter.max_message_bytes());

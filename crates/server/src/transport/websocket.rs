@@ -1,4 +1,4 @@
-//! Websockets: one message a text frame, many clients.
+//! Websockets: one message per frame, many clients.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -58,7 +58,7 @@ pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(
         };
         match accepted {
             Ok((stream, _)) => {
-                // Messages are small and people wait for them.
+                // Messages are small and latency matters.
                 let _ = stream.set_nodelay(true);
                 server.tasks.spawn(http::serve(endpoint.clone(), stream, handshakes.begin()));
             }
@@ -67,13 +67,13 @@ pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(
     }
 }
 
-/// Binds first and listens last: in between, confined commands are kept away from a port without authentication.
+/// Binds the socket, denies sandboxed commands the port if it needs no authentication, and only then listens.
 fn listen(server: &Server, address: SocketAddr, auth: &WsAuth) -> std::io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // Connections of an earlier server that are still closing must not hold up the next one.
+    // Connections of an earlier server that are still closing must not block the address.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     if matches!(auth, WsAuth::None) {
@@ -82,7 +82,7 @@ fn listen(server: &Server, address: SocketAddr, auth: &WsAuth) -> std::io::Resul
     socket.listen(BACKLOG)
 }
 
-/// Standard error is where whoever started the server finds the port that was chosen.
+/// Prints the address to standard error, where the parent process finds the port that was chosen.
 fn announce(address: SocketAddr, auth: &WsAuth) {
     eprintln!("codicil app-server (WebSockets)");
     eprintln!("  listening on: ws://{address}");
@@ -95,7 +95,7 @@ fn announce(address: SocketAddr, auth: &WsAuth) {
     }
 }
 
-/// Serves one client over an upgraded connection.
+/// Serves a client over an upgraded connection.
 pub async fn serve<S>(server: Server, stream: S)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -107,11 +107,11 @@ where
     let meter = Arc::new(InboundMeter::new(client.clone(), server.shared.inbound.clone()));
     let stream = MeteredStream { stream, meter: meter.clone() };
     let (sink, messages) = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await.split();
-    super::serve(&server, client.clone(), Box::pin(texts(messages, meter)), write(client, sink)).await;
+    super::serve(&server, client.clone(), Box::pin(payloads(messages, meter)), write(client, sink)).await;
 }
 
-/// Text and binary frames alike; tungstenite answers pings itself.
-fn texts<S>(messages: S, meter: Arc<InboundMeter>) -> impl Stream<Item = Bytes>
+/// Returns the messages of text and binary frames. Tungstenite answers pings itself.
+fn payloads<S>(messages: S, meter: Arc<InboundMeter>) -> impl Stream<Item = Bytes>
 where
     S: Stream<Item = Result<Message, Error>>,
 {
@@ -123,7 +123,7 @@ where
                 if matches!(error, Error::Capacity(_)) {
                     meter.refuse();
                 }
-                tracing::debug!("a websocket ended: {error}");
+                tracing::debug!("a websocket failed: {error}");
                 None
             }
         })
@@ -134,6 +134,7 @@ where
         })
 }
 
+/// `Iterator::map_while` for streams, which `futures_util` does not have.
 trait MapWhile: Stream + Sized {
     fn map_while<T>(self, keep: impl FnMut(Self::Item) -> Option<T>) -> impl Stream<Item = T>;
 }
@@ -150,7 +151,7 @@ where
 {
     while let Some(batch) = client.outbox.take().await {
         for message in batch {
-            // Frames are made by serde_json, which writes nothing but UTF-8.
+            // serde_json writes valid UTF-8.
             let text = Utf8Bytes::try_from(message).unwrap_or_default();
             if sink.feed(Message::Text(text)).await.is_err() {
                 client.outbox.finish();
@@ -162,7 +163,7 @@ where
             return;
         }
     }
-    let farewell = match client.outbox.closed() {
+    let close_frame = match client.outbox.closed() {
         Some(OutboxClosed::TooSlow) => {
             CloseFrame { code: CloseCode::Policy, reason: "too many unread messages".into() }
         }
@@ -174,8 +175,8 @@ where
         }
         Some(OutboxClosed::Finished) | None => CloseFrame { code: CloseCode::Normal, reason: "".into() },
     };
-    // The peer may be gone already; there is nobody to tell.
-    let _ = sink.send(Message::Close(Some(farewell))).await;
+    // Fails if the peer has disconnected.
+    let _ = sink.send(Message::Close(Some(close_frame))).await;
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Signing in and out, as clients see it: a key, a browser, a code, tokens of their own.
+//! Signing in and out: with an API key, a browser or a device code.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -11,7 +11,7 @@ use codicil_protocol::{
 use codicil_testkit::{App, Reply, Script, TestClient, TestIssuer, token, visit};
 use serde_json::{Value, json};
 
-/// A server whose provider wants an account of the issuer.
+/// Starts a server whose provider needs an account of the issuer.
 async fn start(issuer: &TestIssuer, keys: &str, script: Script) -> App {
     let config = format!("{keys}\n{}", issuer.config());
     let builder = App::builder().script(script).config(&config).experimental();
@@ -43,7 +43,7 @@ async fn account(client: &mut TestClient) -> Option<Account> {
     client.call::<AccountRead>(GetAccountParams { refresh_token: false }).await.account
 }
 
-/// How the sign-in with this id ended.
+/// Waits for the end of the login with this id.
 async fn ended(client: &mut TestClient, login: &str) -> Result<(), String> {
     let ended = client.until::<AccountLoginCompleted>().await;
     assert_eq!(ended.login_id.as_deref(), Some(login));
@@ -61,7 +61,7 @@ fn is_signed_in(account: Option<Account>) -> bool {
 }
 
 #[tokio::test]
-async fn a_person_signs_in_with_a_browser_and_turns_use_the_account() {
+async fn a_browser_login_signs_in_and_turns_use_the_account() {
     let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new().say("Hello")).await;
     let mut other = app.another_client().await;
@@ -96,7 +96,7 @@ async fn a_person_signs_in_with_a_browser_and_turns_use_the_account() {
 }
 
 #[tokio::test]
-async fn strangers_who_visit_do_not_end_a_sign_in() {
+async fn unrelated_requests_to_the_callback_do_not_end_a_login() {
     let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     let (login, auth_url) = begin(&mut app).await;
@@ -117,7 +117,7 @@ async fn strangers_who_visit_do_not_end_a_sign_in() {
 }
 
 #[tokio::test]
-async fn a_sign_in_that_fails_tells_its_person_and_the_clients_why() {
+async fn a_failed_login_shows_its_reason_to_the_user_and_the_clients() {
     let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
 
@@ -143,7 +143,7 @@ async fn a_sign_in_that_fails_tells_its_person_and_the_clients_why() {
 }
 
 #[tokio::test]
-async fn there_is_one_sign_in_at_a_time() {
+async fn a_new_login_replaces_the_one_in_progress() {
     let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     let (first, _) = begin(&mut app).await;
@@ -161,7 +161,7 @@ async fn there_is_one_sign_in_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_sign_in_is_cancelled_by_its_id_only() {
+async fn a_login_is_cancelled_by_its_id_only() {
     let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     let (login, auth_url) = begin(&mut app).await;
@@ -176,13 +176,13 @@ async fn a_sign_in_is_cancelled_by_its_id_only() {
     let error = ended(&mut app, &login).await;
     assert_eq!(error, Err("Login server error: Login was not completed".to_owned()));
     assert_eq!(cancel(&mut app, &login).await, Ok(CancelLoginAccountStatus::NotFound));
-    // Nobody listens any more.
+    // The callback is closed.
     let port = auth_url.split("localhost%3A").nth(1).unwrap().split('%').next().unwrap().to_owned();
     assert!(tokio::net::TcpStream::connect(format!("127.0.0.1:{port}")).await.is_err());
 }
 
 #[tokio::test]
-async fn a_person_signs_in_by_typing_a_code() {
+async fn a_device_code_login_signs_in() {
     let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     let (login, user_code) = begin_device(&mut app).await;
@@ -196,7 +196,7 @@ async fn a_person_signs_in_by_typing_a_code() {
 }
 
 #[tokio::test]
-async fn a_sign_in_in_progress_ends_with_the_server() {
+async fn a_login_in_progress_ends_with_the_server() {
     let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     let (_, auth_url) = begin(&mut app).await;
@@ -208,7 +208,7 @@ async fn a_sign_in_in_progress_ends_with_the_server() {
 }
 
 #[tokio::test]
-async fn what_is_sent_in_one_write_happens_in_order() {
+async fn account_requests_sent_in_one_write_run_in_order() {
     let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     for round in 0..20 {
@@ -225,7 +225,7 @@ async fn what_is_sent_in_one_write_happens_in_order() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_exchanged_and_the_request_repeated() {
+async fn a_rejected_token_is_refreshed_and_the_request_repeated() {
     let issuer = TestIssuer::start().await;
     let script = Script::new().reply(Reply::status(401)).then().say("Hello");
     let mut app = start(&issuer, "", script).await;
@@ -248,7 +248,7 @@ async fn a_token_that_is_refused_is_exchanged_and_the_request_repeated() {
 }
 
 #[tokio::test]
-async fn a_sign_in_that_is_over_fails_the_turn_with_a_reason() {
+async fn an_expired_login_fails_the_turn_with_a_reason() {
     let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new().reply(Reply::status(401))).await;
     fs::write(app.home().join("auth.json"), issuer.auth_json().to_string()).unwrap();
@@ -288,7 +288,7 @@ async fn rate_limits_are_read_with_a_fresh_token() {
 }
 
 #[tokio::test]
-async fn the_configuration_decides_how_people_sign_in() {
+async fn the_configuration_restricts_the_login_methods() {
     let issuer = TestIssuer::start().await;
     let given = |account: &str| LoginAccountParams::ChatgptAuthTokens {
         access_token: token(1, account).into(),
@@ -320,7 +320,7 @@ async fn the_configuration_decides_how_people_sign_in() {
 }
 
 #[tokio::test]
-async fn a_browser_brings_tokens_of_the_right_workspace_only() {
+async fn a_browser_login_needs_the_configured_workspace() {
     let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "forced_chatgpt_workspace_id = \"acc-2\"", Script::new()).await;
     let (login, auth_url) = begin(&mut app).await;

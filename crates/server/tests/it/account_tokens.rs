@@ -1,4 +1,4 @@
-//! Tokens that a client supplies: who is asked for new ones, and what happens when there are none.
+//! Tokens that a client supplies, and the requests for fresh ones.
 
 use codicil_protocol::{
     AccountLoginStart, AccountLogout, AccountRead, AccountUpdated, AuthMode, ChatgptAuthTokensRefresh,
@@ -37,7 +37,7 @@ fn bearers(app: &App) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_client_that_gave_tokens_is_asked_for_new_ones() {
+async fn the_client_that_supplied_tokens_is_asked_for_new_ones() {
     let script = Script::new().reply(Reply::status(401)).then().say("Hello").then().say("Again");
     let mut app = start(script).await;
     let mut giver = app.another_client().await;
@@ -49,12 +49,13 @@ async fn the_client_that_gave_tokens_is_asked_for_new_ones() {
     let asked = giver.expect_request::<ChatgptAuthTokensRefresh>().await;
     assert_eq!(asked.params.reason, ChatgptAuthTokensRefreshReason::Unauthorized);
     assert_eq!(asked.params.previous_account_id.as_deref(), Some("acc-1"));
-    // A client may look around before it answers.
+    // A client may send other requests before it answers.
     giver.call::<AccountRead>(GetAccountParams::default()).await;
     giver.reply(&asked, fresh(2)).await;
 
     app.until_where::<TurnCompleted>(|completed| completed.turn.id == turn.id).await;
-    let (old, new) = (format!("Bearer {}", token(1, "acc-1")), format!("Bearer {}", token(2, "acc-1")));
+    let old = format!("Bearer {}", token(1, "acc-1"));
+    let new = format!("Bearer {}", token(2, "acc-1"));
     assert_eq!(bearers(&app), [old, new.clone()]);
     app.run_turn(&thread, "Again").await;
     assert_eq!(bearers(&app).last(), Some(&new));
@@ -64,7 +65,7 @@ async fn the_client_that_gave_tokens_is_asked_for_new_ones() {
 }
 
 #[tokio::test]
-async fn anybody_is_asked_when_the_giver_has_gone() {
+async fn other_clients_are_asked_when_the_supplier_has_disconnected() {
     let mut app = start(Script::new().reply(Reply::status(401)).then().say("Hello")).await;
     let mut giver = app.another_client().await;
     give(&mut giver, 1).await;
@@ -82,7 +83,7 @@ async fn anybody_is_asked_when_the_giver_has_gone() {
 }
 
 #[tokio::test]
-async fn a_refusal_fails_the_turn_and_tells_no_secrets() {
+async fn a_refused_refresh_fails_the_turn_without_leaking_secrets() {
     let mut app = start(Script::new().reply(Reply::status(401)).then().reply(Reply::status(401))).await;
     give(&mut app, 1).await;
     let thread = app.start_thread().await;
@@ -106,7 +107,7 @@ async fn a_refusal_fails_the_turn_and_tells_no_secrets() {
 }
 
 #[tokio::test]
-async fn turns_that_are_refused_together_ask_once() {
+async fn concurrent_rejections_ask_once() {
     let script = Script::new().respond_with(|request| {
         let is_old = request.header("authorization") == Some(&format!("Bearer {}", token(1, "acc-1")));
         if is_old { Reply::status(401) } else { Reply::new().say("Hello") }
@@ -128,7 +129,7 @@ async fn turns_that_are_refused_together_ask_once() {
 }
 
 #[tokio::test]
-async fn clients_of_an_earlier_generation_name_no_account() {
+async fn earlier_clients_may_leave_out_the_account_id() {
     let mut app = start(Script::new().say("Hello")).await;
     let params = json!({ "type": "chatgptAuthTokens", "idToken": "x", "accessToken": token(1, "acc-7") });
     let answer = app.exchange(json!({ "id": "a", "method": "account/login/start", "params": params })).await;
@@ -141,7 +142,7 @@ async fn clients_of_an_earlier_generation_name_no_account() {
 }
 
 #[tokio::test]
-async fn a_key_is_refused_until_the_client_signs_out() {
+async fn other_logins_are_refused_while_external_tokens_are_active() {
     let mut app = start(Script::new()).await;
     give(&mut app, 1).await;
     let key = || LoginAccountParams::ApiKey { api_key: "sk-1".to_owned().into() };

@@ -1,4 +1,4 @@
-//! Ids, methods and the shape of answers.
+//! Ids, methods and the form of responses.
 
 use codicil_protocol::{CLIENT_REQUESTS, LATER_REQUESTS, rpc::RequestId};
 use codicil_testkit::App;
@@ -9,7 +9,7 @@ fn empty_list(id: Value) -> Value {
 }
 
 #[tokio::test]
-async fn ids_come_back_as_they_were_sent() {
+async fn responses_repeat_the_id_of_the_request() {
     let mut app = App::builder().start().await;
     for id in [
         json!("a string id"),
@@ -29,7 +29,7 @@ async fn ids_come_back_as_they_were_sent() {
 }
 
 #[tokio::test]
-async fn a_request_whose_id_cannot_be_used_is_not_answered() {
+async fn a_request_with_an_invalid_id_gets_no_response() {
     let mut app = App::builder().start().await;
     for id in ["null", "1.5", "true", "[]", "{}", "1e3", "9223372036854775808"] {
         app.send_raw(format!(r#"{{"id":{id},"method":"thread/loaded/list","params":{{}}}}"#)).await;
@@ -39,7 +39,7 @@ async fn a_request_whose_id_cannot_be_used_is_not_answered() {
 }
 
 #[tokio::test]
-async fn the_jsonrpc_member_is_tolerated_and_not_sent() {
+async fn the_jsonrpc_member_is_accepted_and_not_sent() {
     let mut app = App::builder().start().await;
     for version in [json!("2.0"), json!("1.0"), json!(2), Value::Null] {
         let request = json!({ "jsonrpc": version, "id": 1, "method": "thread/loaded/list", "trace": {} });
@@ -56,7 +56,7 @@ async fn members_may_come_in_any_order() {
 }
 
 #[tokio::test]
-async fn an_unknown_method_is_answered_with_the_list_of_all() {
+async fn the_error_of_an_unknown_method_lists_all_methods() {
     let mut app = App::builder().start().await;
     for method in ["bogus/method", "thread/start/now", "", "Thread/Start", "thread/started", "initialized"] {
         let answer = app.exchange(json!({ "id": 1, "method": method, "params": {} })).await;
@@ -71,7 +71,7 @@ async fn an_unknown_method_is_answered_with_the_list_of_all() {
 }
 
 #[tokio::test]
-async fn notifications_and_answers_to_nothing_are_ignored() {
+async fn notifications_and_unexpected_responses_are_ignored() {
     let mut app = App::builder().start().await;
     for message in [
         json!({ "method": "bogus/notification", "params": { "a": 1 } }),

@@ -1,4 +1,4 @@
-//! Whatever fails, a turn ends once, with an error that says what happened; and the next one works.
+//! Failures of models, providers and disks: the turn ends once, with an error, and the next turn works.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use codicil_protocol::{
 use codicil_testkit::{App, Reply, Script};
 use serde_json::json;
 
-/// A thread whose provider has another limit.
+/// Makes params of a thread whose provider has another limit.
 fn provider_with(key: &str, value: u32) -> ThreadStartParams {
     let config = [(format!("model_providers.mock.{key}"), json!(value))].into_iter().collect();
     ThreadStartParams { config: Some(config), ..ThreadStartParams::default() }
 }
 
-/// Runs a turn that fails and one that does not. Returns how the first ended.
+/// Runs a turn that fails and one that does not. Returns the first.
 async fn fails_then_works(reply: impl Into<Script>) -> (Option<CodexErrorInfo>, String) {
     let mut app = App::start(reply).await;
     app.model().push(Script::new().say("fine again"));
@@ -32,7 +32,7 @@ async fn fails_then_works(reply: impl Into<Script>) -> (Option<CodexErrorInfo>, 
 }
 
 #[tokio::test]
-async fn http_errors_are_told_by_their_kind() {
+async fn http_errors_have_an_error_code() {
     let check = async |status: u16, expected: CodexErrorInfo| {
         let reply = Reply::status(status).body(json!({ "error": { "message": "the reason" } }));
         let (info, message) = fails_then_works(reply).await;
@@ -48,7 +48,7 @@ async fn http_errors_are_told_by_their_kind() {
 }
 
 #[tokio::test]
-async fn a_cut_stream_keeps_what_was_said() {
+async fn a_broken_stream_keeps_the_partial_message() {
     let mut app = App::start(Script::new().say("half an ans").unfinished().cut()).await;
     let thread = app.start_thread().await;
     let turn = app.run_turn(&thread, "hi").await;
@@ -73,7 +73,7 @@ async fn a_stalled_stream_ends_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_not_there_fails_the_turn() {
+async fn an_unreachable_provider_fails_the_turn() {
     let dead = "model_provider = \"dead\"\n[model_providers.dead]\nname = \"dead\"\n\
                 base_url = \"http://127.0.0.1:9/v1\"\nrequest_max_retries = 0\nstream_max_retries = 0\n";
     let mut app = App::builder().config(dead).start().await;
@@ -86,7 +86,7 @@ async fn a_provider_that_is_not_there_fails_the_turn() {
 }
 
 #[tokio::test]
-async fn a_model_that_the_provider_does_not_have_is_named() {
+async fn the_error_names_a_model_that_the_provider_does_not_have() {
     let message = "The model `no-such-model` does not exist";
     let body = json!({ "error": { "message": message, "code": "model_not_found" } });
     let script = Script::from(Reply::status(404).body(body)).say("fine again");
@@ -98,7 +98,7 @@ async fn a_model_that_the_provider_does_not_have_is_named() {
     assert!(failed.message.contains(message), "{}", failed.message);
     assert_eq!(app.model().requests()[0].model(), Some("no-such-model"));
 
-    // The next turn may name another one.
+    // The next turn may name another model.
     let text = json!([{ "type": "text", "text": "again" }]);
     let params = json!({ "threadId": thread.id, "input": text, "model": "another" });
     app.call::<TurnStart>(serde_json::from_value(params).unwrap()).await;
@@ -108,7 +108,7 @@ async fn a_model_that_the_provider_does_not_have_is_named() {
 }
 
 #[tokio::test]
-async fn a_provider_that_asks_for_patience_is_given_it() {
+async fn a_retry_after_header_is_respected() {
     let later = || Reply::status(429).header("retry-after", "1");
     let mut app = App::start(Script::from(later()).say("fine")).await;
     let thread = app.start_thread_with(provider_with("stream_max_retries", 1)).await;
@@ -116,9 +116,9 @@ async fn a_provider_that_asks_for_patience_is_given_it() {
     app.start_turn(&thread, "hi").await;
     assert!(app.until::<ErrorReported>().await.will_retry);
     assert_eq!(app.until::<TurnCompleted>().await.turn.status, TurnStatus::Completed);
-    assert!(began.elapsed() >= Duration::from_secs(1), "it asked again after {:?}", began.elapsed());
+    assert!(began.elapsed() >= Duration::from_secs(1), "retried after {:?}", began.elapsed());
 
-    // But not for ever.
+    // The number of retries is limited.
     app.model().push(Script::from(later()).reply(later()));
     let error = app.run_turn(&thread, "again").await.error.unwrap();
     let expected = CodexErrorInfo::ResponseTooManyFailedAttempts { http_status_code: Some(429) };
@@ -128,7 +128,7 @@ async fn a_provider_that_asks_for_patience_is_given_it() {
 }
 
 #[tokio::test]
-async fn a_missing_key_says_what_to_set() {
+async fn the_error_of_a_missing_key_names_the_variable() {
     let locked = "model_provider = \"locked\"\n[model_providers.locked]\nname = \"locked\"\n\
                   base_url = \"http://127.0.0.1:9/v1\"\nenv_key = \"NO_SUCH_KEY_HERE\"\n";
     let mut app = App::builder().config(locked).start().await;
@@ -142,7 +142,7 @@ async fn a_missing_key_says_what_to_set() {
 }
 
 #[tokio::test]
-async fn a_broken_stream_is_asked_for_again_and_clients_are_told() {
+async fn a_broken_stream_is_retried_and_clients_are_notified() {
     let script = Script::new().cut().say("whole");
     let mut app = App::start(script).await;
     let thread = app.start_thread_with(provider_with("stream_max_retries", 2)).await;
@@ -155,7 +155,7 @@ async fn a_broken_stream_is_asked_for_again_and_clients_are_told() {
     app.rest().await;
 }
 
-/// Every write to the thread's file fails from now on.
+/// Makes every further write to the thread's file fail.
 fn break_disk_of(thread: &Thread) {
     let path = thread.path.as_deref().unwrap();
     std::fs::remove_file(path).unwrap();
@@ -163,9 +163,10 @@ fn break_disk_of(thread: &Thread) {
 }
 
 #[tokio::test]
-async fn a_disk_that_takes_nothing_refuses_a_turn_and_leaves_other_threads_alone() {
+async fn a_failed_write_refuses_a_turn_of_its_own_thread_only() {
     let mut app = App::start(Script::new().say("Hello")).await;
-    let (broken, other) = (app.start_thread().await, app.start_thread().await);
+    let broken = app.start_thread().await;
+    let other = app.start_thread().await;
     break_disk_of(&broken);
 
     let params = json!({ "threadId": broken.id, "input": [{ "type": "text", "text": "Hi" }] });
@@ -178,7 +179,7 @@ async fn a_disk_that_takes_nothing_refuses_a_turn_and_leaves_other_threads_alone
 }
 
 #[tokio::test]
-async fn a_disk_that_breaks_ends_the_turn_with_its_error() {
+async fn a_failed_write_fails_the_running_turn() {
     let mut app = App::start(Script::new().gate("broken").say("Hello")).await;
     let thread = app.start_thread().await;
     let turn = app.start_turn(&thread, "Hi").await;
@@ -193,9 +194,9 @@ async fn a_disk_that_breaks_ends_the_turn_with_its_error() {
     app.rest().await;
 }
 
-/// What a home looks like that cannot be written, also to root.
+/// Simulates a home that cannot be written, even by root.
 #[tokio::test]
-async fn a_home_that_cannot_be_written_refuses_threads_and_serves_the_rest() {
+async fn a_read_only_home_refuses_threads_and_serves_other_requests() {
     let mut app = App::start(Script::new()).await;
     let sessions = app.home().join("sessions");
     let _ = std::fs::remove_dir_all(&sessions);

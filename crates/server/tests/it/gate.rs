@@ -1,4 +1,4 @@
-//! What needs `capabilities.experimentalApi`: methods, fields and values.
+//! Methods, fields and values that need `capabilities.experimentalApi`.
 
 use codicil_protocol::{CLIENT_REQUESTS, Stability};
 use codicil_testkit::App;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::NO_THREAD;
 
-/// A request and, when it is gated, the descriptor that the refusal names.
+/// Returns requests, each with the descriptor of its error if it is gated.
 fn requests() -> Vec<(&'static str, Value, Option<&'static str>)> {
     let granular =
         json!({ "granular": { "sandbox_approval": true, "rules": true, "mcp_elicitations": true } });
@@ -61,7 +61,7 @@ fn requests() -> Vec<(&'static str, Value, Option<&'static str>)> {
     ]
 }
 
-/// The descriptor in a refusal by the gate.
+/// Returns the descriptor in an error of the gate.
 fn gated(answer: &Value) -> Option<&str> {
     let message = answer["error"]["message"].as_str()?;
     let descriptor = message.strip_suffix(" requires experimentalApi capability")?;
@@ -70,7 +70,7 @@ fn gated(answer: &Value) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn fields_and_values_are_refused_by_name() {
+async fn experimental_fields_and_values_are_refused_by_name() {
     let mut app = App::builder().start().await;
     for (method, params, expected) in requests() {
         let answer = app.exchange(json!({ "id": "g", "method": method, "params": params })).await;
@@ -80,7 +80,7 @@ async fn fields_and_values_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn fields_and_values_are_taken_from_who_asked_for_them() {
+async fn experimental_fields_and_values_are_accepted_after_opting_in() {
     let mut app = App::builder().experimental().start().await;
     for (method, params, _) in requests() {
         let answer = app.exchange(json!({ "id": "g", "method": method, "params": params })).await;
@@ -91,7 +91,7 @@ async fn fields_and_values_are_taken_from_who_asked_for_them() {
     app.ignore_rest();
 }
 
-/// Params that every experimental method can read.
+/// Params that every experimental method can decode.
 fn any_params() -> Value {
     json!({
         "threadId": NO_THREAD, "prompt": "x", "text": "x", "sessionId": "s", "roots": [], "query": "x",

@@ -1,4 +1,4 @@
-//! Goals, deletion, and histories that are left out or cut short.
+//! Goals, deletion, forks at a turn, and excluded or paged histories.
 
 use codicil_protocol::{
     Thread, ThreadDelete, ThreadDeleted, ThreadFork, ThreadGoalClear, ThreadGoalCleared, ThreadGoalGet,
@@ -16,19 +16,19 @@ fn of<T: serde::de::DeserializeOwned>(thread: &Thread, mut params: Value) -> T {
 }
 
 #[tokio::test]
-async fn a_goal_is_set_told_charged_and_there_after_a_restart() {
+async fn a_goal_is_set_announced_updated_and_survives_a_restart() {
     let script = Script::new().say("1").usage(100, 40, 10, 0).then().say("2").usage(100, 40, 10, 0);
     let mut app = App::start(script).await;
     let thread = app.start_thread().await;
     let goal = json!({ "objective": " reach it ", "tokenBudget": 120 });
     let set = app.call::<ThreadGoalSet>(of(&thread, goal)).await.goal;
     assert_eq!((set.objective.as_str(), set.status), ("reach it", ThreadGoalStatus::Active));
-    let told = app.until::<ThreadGoalUpdated>().await;
-    assert_eq!((told.goal, told.turn_id), (set, None));
+    let updated = app.until::<ThreadGoalUpdated>().await;
+    assert_eq!((updated.goal, updated.turn_id), (set, None));
 
     let turn = app.start_turn(&thread, "one").await;
-    let told = app.until::<ThreadGoalUpdated>().await;
-    assert_eq!((told.goal.tokens_used, told.turn_id), (70, Some(turn.id)));
+    let updated = app.until::<ThreadGoalUpdated>().await;
+    assert_eq!((updated.goal.tokens_used, updated.turn_id), (70, Some(turn.id)));
     app.until::<TurnCompleted>().await;
     app.start_turn(&thread, "two").await;
     let limited = app.until::<ThreadGoalUpdated>().await.goal;
@@ -49,7 +49,7 @@ async fn a_goal_is_set_told_charged_and_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_thread_that_is_not_loaded_has_its_goal_too_and_a_fork_has_none() {
+async fn goals_of_unloaded_threads_can_be_read_and_forks_have_none() {
     let mut app = App::start(Script::new().say("1")).await;
     let thread = app.start_thread().await;
     app.run_turn(&thread, "one").await;
@@ -70,7 +70,7 @@ async fn a_thread_that_is_not_loaded_has_its_goal_too_and_a_fork_has_none() {
 }
 
 #[tokio::test]
-async fn what_cannot_have_a_goal_says_so() {
+async fn invalid_goals_are_refused() {
     let mut app = App::start(Script::new()).await;
     let kept = app.start_thread().await;
     let unkept = thread(&mut app, json!({ "ephemeral": true })).await;
@@ -85,7 +85,7 @@ async fn what_cannot_have_a_goal_says_so() {
 }
 
 #[tokio::test]
-async fn a_deleted_thread_is_gone_for_good_and_its_turn_ends() {
+async fn deleting_a_thread_ends_its_turn_and_removes_its_file() {
     let mut app = App::start(Script::new().say("1").then().say("2").gate("never")).await;
     let thread = app.start_thread().await;
     app.run_turn(&thread, "one").await;
@@ -122,7 +122,7 @@ async fn a_fork_outlives_its_source_and_archived_threads_can_be_deleted() {
 }
 
 #[tokio::test]
-async fn a_thread_in_memory_cannot_be_deleted() {
+async fn an_ephemeral_thread_cannot_be_deleted() {
     let mut app = App::start(Script::new()).await;
     let unkept = thread(&mut app, json!({ "ephemeral": true })).await;
     app.rest().await;
@@ -131,7 +131,7 @@ async fn a_thread_in_memory_cannot_be_deleted() {
 }
 
 #[tokio::test]
-async fn turns_can_be_left_out_or_come_as_a_page() {
+async fn turns_can_be_excluded_or_paged() {
     let mut app = App::start(Script::new().say("1").then().say("2")).await;
     let thread = app.start_thread().await;
     app.run_turn(&thread, "one").await;
@@ -151,7 +151,7 @@ async fn turns_can_be_left_out_or_come_as_a_page() {
         assert_eq!((resumed.thread.turns.len(), page.data.len()), (0, 1));
         assert_eq!(page.data[0].items.len(), 2);
         assert!(page.next_cursor.is_some());
-        // The first time it is loaded, the second time it is not.
+        // The thread is loaded in the first round only.
         app.rest().await;
         app.restart().await;
     }

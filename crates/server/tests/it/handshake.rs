@@ -1,4 +1,4 @@
-//! `initialize`: once on each connection, and before anything else.
+//! `initialize`: once per connection, before all other requests.
 
 use codicil_protocol::{
     Initialize, Initialized, ThreadLoadedList, ThreadStart, ThreadStarted, rpc::RequestId,
@@ -19,7 +19,7 @@ fn refused(id: i64, message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn it_says_who_answers_and_where_things_are() {
+async fn initialize_returns_the_user_agent_and_the_home() {
     let mut app = App::builder().uninitialized().start().await;
     let hello = json!({ "clientInfo": { "name": "my-editor", "title": null, "version": "9.8" } });
     let answer = app.call::<Initialize>(serde_json::from_value(hello).unwrap()).await;
@@ -32,7 +32,7 @@ async fn it_says_who_answers_and_where_things_are() {
 }
 
 #[tokio::test]
-async fn nothing_works_before() {
+async fn requests_before_initialize_are_refused() {
     let mut app = App::builder().uninitialized().start().await;
     for method in ["thread/list", "thread/start", "mock/experimentalMethod", "account/logout"] {
         let answer = app.exchange(json!({ "id": 1, "method": method, "params": {} })).await;
@@ -43,7 +43,7 @@ async fn nothing_works_before() {
 }
 
 #[tokio::test]
-async fn parameters_are_read_before_that_is_checked() {
+async fn params_are_checked_before_initialization() {
     let mut app = App::builder().uninitialized().start().await;
     let answer = app.exchange(json!({ "id": 1, "method": "thread/start", "params": { "cwd": 5 } })).await;
     let reason = "Invalid request: invalid type: integer `5`, expected a string";
@@ -51,7 +51,7 @@ async fn parameters_are_read_before_that_is_checked() {
 }
 
 #[tokio::test]
-async fn messages_are_short_before() {
+async fn messages_before_initialize_are_limited() {
     let mut app = App::builder().uninitialized().start().await;
     let padding = " ".repeat(1 << 20);
     let long = |id: u32| format!(r#"{{"id":{id},{padding}"method":"thread/list","params":{{}}}}"#);
@@ -62,14 +62,14 @@ async fn messages_are_short_before() {
 }
 
 #[tokio::test]
-async fn it_works_once() {
+async fn a_second_initialize_is_refused() {
     let mut app = App::builder().start().await;
     assert_eq!(app.exchange(hello(50)).await, refused(50, "Already initialized"));
     app.call::<ThreadLoadedList>(Default::default()).await;
 }
 
 #[tokio::test]
-async fn a_failed_one_does_not_count() {
+async fn a_failed_initialize_can_be_repeated() {
     let mut app = App::builder().uninitialized().start().await;
     let name = json!({ "name": "x", "version": "1" });
     for (params, reason) in [
@@ -96,7 +96,7 @@ async fn a_failed_one_does_not_count() {
 }
 
 #[tokio::test]
-async fn the_initialized_notification_is_optional_and_changes_nothing() {
+async fn the_initialized_notification_is_optional() {
     let mut app = App::builder().uninitialized().start().await;
     app.notify::<Initialized>(Default::default()).await;
     assert_eq!(app.exchange(list(1)).await, refused(1, "Not initialized"));
@@ -108,7 +108,7 @@ async fn the_initialized_notification_is_optional_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn capabilities_may_be_null_and_hold_more_than_is_known() {
+async fn capabilities_may_be_null_or_have_unknown_members() {
     for capabilities in [Value::Null, json!({}), json!({ "optOutNotificationMethods": null, "later": [1] })] {
         let mut app = App::builder().uninitialized().start().await;
         let params = json!({ "clientInfo": { "name": "x", "version": "1" }, "capabilities": capabilities });
@@ -121,7 +121,7 @@ async fn capabilities_may_be_null_and_hold_more_than_is_known() {
 }
 
 #[tokio::test]
-async fn each_connection_has_its_own() {
+async fn each_connection_is_initialized_separately() {
     let mut app = App::builder().uninitialized().start().await;
     let mut other = app.another_client().await;
     app.exchange(hello(1)).await;
@@ -131,7 +131,7 @@ async fn each_connection_has_its_own() {
 }
 
 #[tokio::test]
-async fn what_a_client_opted_out_of_is_not_sent_and_all_else_is() {
+async fn only_the_notifications_a_client_opted_out_of_are_left_out() {
     let mut app = App::builder().opt_out(["thread/started", "turn/*", "THREAD/STATUS/CHANGED"]).start().await;
     let mut other = App::builder().start().await;
     for app in [&mut app, &mut other] {

@@ -1,4 +1,4 @@
-//! Hooks: programs of the user's that have a say in a turn.
+//! Hooks: programs of the user that can change a turn.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use codicil_protocol::{HookCompleted, HookRunStatus, HookStarted, TurnStatus};
 use codicil_testkit::{App, Script};
 use serde_json::{Value, json};
 
-/// A server whose hooks for these events run a script, with the event's JSON in `$IN`.
+/// Starts a server whose hooks for these events run a script, with the event's JSON in `$IN`.
 async fn app(script: Script, events: &[&str], hook: &str) -> App {
     let app = App::builder().config("[features]\ncodex_hooks = true\n").script(script).start().await;
     let program = app.home().join("hook.sh");
@@ -20,7 +20,7 @@ async fn app(script: Script, events: &[&str], hook: &str) -> App {
 }
 
 #[tokio::test]
-async fn every_point_of_a_turn_has_its_hook() {
+async fn hooks_run_at_every_point_of_a_turn() {
     let script = Script::new().call("exec_command", json!({ "cmd": "echo hi" })).then().say("Done");
     let events = ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"];
     let mut app = app(script, &events, "printf '%s\\n' \"$IN\" >> log").await;
@@ -58,9 +58,9 @@ async fn a_blocked_prompt_reaches_neither_the_model_nor_the_history() {
     assert!(!app.model().requests()[0].body().to_string().contains("\"go\""));
 }
 
-/// What was accepted survives a crash, whatever the hooks would have said.
+/// An accepted prompt survives a crash, whatever the hooks would have decided.
 #[tokio::test]
-async fn a_prompt_is_written_down_before_its_hooks_decide() {
+async fn a_prompt_is_stored_before_its_hooks_run() {
     let hook = "while ! [ -e go ]; do sleep 0.02; done";
     let mut app = app(Script::new().say("Ok"), &["UserPromptSubmit"], hook).await;
     let thread = app.start_thread().await;
@@ -75,7 +75,7 @@ async fn a_prompt_is_written_down_before_its_hooks_decide() {
 }
 
 #[tokio::test]
-async fn a_blocked_tool_does_not_run_and_the_model_learns_why() {
+async fn a_blocked_tool_does_not_run_and_the_model_gets_the_reason() {
     let script =
         Script::new().call("exec_command", json!({ "cmd": "touch made" })).call_id("c").then().say("Oh");
     let mut app = app(script, &["PreToolUse"], "echo 'no shell today' >&2; exit 2").await;
@@ -84,12 +84,12 @@ async fn a_blocked_tool_does_not_run_and_the_model_learns_why() {
     app.rest().await;
 
     assert!(!app.workspace().join("made").exists());
-    let told = app.model().requests()[1].tool_output("c").unwrap();
-    assert!(told.ends_with("no shell today"), "{told}");
+    let output = app.model().requests()[1].tool_output("c").unwrap();
+    assert!(output.ends_with("no shell today"), "{output}");
 }
 
 #[tokio::test]
-async fn a_hook_may_keep_the_model_at_work() {
+async fn a_stop_hook_can_continue_the_turn() {
     let script = Script::new().say("Done").then().say("Really done");
     let hook = "case \"$IN\" in *'\"stop_hook_active\":false'*) echo 'run the tests' >&2; exit 2;; esac";
     let mut app = app(script, &["Stop"], hook).await;
@@ -103,7 +103,7 @@ async fn a_hook_may_keep_the_model_at_work() {
 }
 
 #[tokio::test]
-async fn what_a_hook_adds_is_told_to_the_model() {
+async fn the_context_of_a_hook_reaches_the_model() {
     let mut app = app(Script::new().say("Ok"), &["UserPromptSubmit"], "echo 'Today is Monday.'").await;
     let thread = app.start_thread().await;
     app.run_turn(&thread, "go").await;
@@ -114,7 +114,7 @@ async fn what_a_hook_adds_is_told_to_the_model() {
 }
 
 #[tokio::test]
-async fn a_hook_that_breaks_changes_nothing() {
+async fn a_failing_hook_changes_nothing() {
     let mut app = app(Script::new().say("Ok"), &["UserPromptSubmit"], "exit 3").await;
     let thread = app.start_thread().await;
     app.start_turn(&thread, "go").await;

@@ -1,4 +1,4 @@
-//! What a client of the server can see, over a connection within the process.
+//! Tests of the server over a connection within the process.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -6,18 +6,18 @@ mod account;
 mod account_tokens;
 mod agents;
 mod command_exec;
-mod damage;
+mod damaged_files;
 mod envelope;
 mod failures;
-mod files;
-mod floods;
+mod fs;
+mod fuzzy_file_search;
 mod gate;
 mod goals;
 mod handshake;
 mod hooks;
-mod later;
-mod likeness;
-mod locked;
+mod later_methods;
+mod locked_files;
+mod long_replies;
 mod malformed;
 mod mutation;
 mod namespaces;
@@ -25,10 +25,11 @@ mod order;
 mod params;
 mod permissions;
 mod plugins;
+mod processes;
 mod profiles;
 mod realtime;
+mod reference_details;
 mod requirements;
-mod search;
 mod services;
 mod skills;
 mod threads;

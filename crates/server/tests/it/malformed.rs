@@ -1,4 +1,4 @@
-//! Input that is no message: logged, skipped, survived.
+//! Malformed messages, which are logged and skipped.
 
 use bytes::Bytes;
 use codicil_protocol::rpc::RequestId;
@@ -9,13 +9,13 @@ fn nested(depth: usize) -> String {
     format!("{}{}", "[".repeat(depth), "]".repeat(depth))
 }
 
-async fn still_answers(app: &mut App) {
+async fn assert_responds(app: &mut App) {
     let answer = app.exchange(json!({ "id": "alive", "method": "thread/loaded/list" })).await;
     assert_eq!(answer["result"]["data"], json!([]));
 }
 
 #[tokio::test]
-async fn lines_that_are_no_messages_are_skipped() {
+async fn malformed_lines_are_skipped() {
     let mut app = App::builder().start().await;
     let lines: [&[u8]; 22] = [
         b"this is not json",
@@ -44,11 +44,11 @@ async fn lines_that_are_no_messages_are_skipped() {
     for line in lines {
         app.send_raw(Bytes::from_static(line)).await;
     }
-    still_answers(&mut app).await;
+    assert_responds(&mut app).await;
 }
 
 #[tokio::test]
-async fn deep_nesting_is_an_error_wherever_it_stands() {
+async fn deep_nesting_is_an_error_everywhere() {
     let mut app = App::builder().start().await;
     let deep = nested(100_000);
     let objects = format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
@@ -66,7 +66,7 @@ async fn deep_nesting_is_an_error_wherever_it_stands() {
     for message in unanswered {
         app.send_raw(message).await;
     }
-    still_answers(&mut app).await;
+    assert_responds(&mut app).await;
 
     for (method, params) in [
         ("thread/loaded/list", deep.clone()),
@@ -84,15 +84,15 @@ async fn deep_nesting_is_an_error_wherever_it_stands() {
         let code = answer["error"]["code"].as_i64();
         assert!(answer.get("result").is_some() || matches!(code, Some(-32600 | -32603)), "{answer:.200}");
     }
-    still_answers(&mut app).await;
+    assert_responds(&mut app).await;
     app.ignore_rest();
 }
 
 #[tokio::test]
-async fn a_message_of_megabytes_is_read() {
+async fn a_message_of_several_megabytes_is_accepted() {
     let mut app = App::builder().experimental().start().await;
     let value = "ü".repeat(4 << 20);
     let request = json!({ "id": 1, "method": "mock/experimentalMethod", "params": { "value": value } });
     assert_eq!(app.exchange(request).await["result"]["echoed"], value);
-    still_answers(&mut app).await;
+    assert_responds(&mut app).await;
 }

@@ -1,4 +1,4 @@
-//! Tools of the client that are grouped in namespaces.
+//! Dynamic tools of the client in namespaces.
 
 use codicil_protocol::{
     DynamicToolCall, DynamicToolCallOutputContentItem, DynamicToolCallResponse, ItemCompleted, Thread,
@@ -20,7 +20,7 @@ fn app_tools() -> Value {
     json!({ "type": "namespace", "name": "app", "description": "The app", "tools": [tool("look"), hidden] })
 }
 
-/// What the model asks for in the namespace.
+/// Makes the model's call of a tool in the namespace.
 fn call(name: &str, id: &str) -> Value {
     json!({ "type": "function_call", "id": format!("fc_{id}"), "namespace": "app", "name": name,
         "arguments": "{}", "call_id": id })
@@ -31,7 +31,7 @@ fn answer() -> DynamicToolCallResponse {
     DynamicToolCallResponse { content_items: vec![text], success: true }
 }
 
-/// The namespaces that a request offered, with the names of their tools.
+/// Returns the namespaces of a request, with the names of their tools.
 fn namespaces(app: &App, request: usize) -> Vec<(String, Vec<String>)> {
     let requests = app.model().requests();
     let name = |tool: &Value| tool["name"].as_str().unwrap().to_owned();
@@ -55,7 +55,7 @@ async fn answered(app: &mut App, thread: &Thread) -> (Option<String>, String) {
 }
 
 #[tokio::test]
-async fn a_tool_in_a_namespace_is_offered_called_stored_and_there_after_a_restart() {
+async fn a_tool_in_a_namespace_is_offered_called_and_survives_a_restart() {
     let script = Script::new().item(call("look", "c")).then().say("Seen");
     let mut app = App::builder().experimental().script(script).start().await;
     let thread = thread(&mut app, json!({ "dynamicTools": [app_tools(), tool("plain")] })).await;
@@ -79,7 +79,7 @@ async fn a_tool_in_a_namespace_is_offered_called_stored_and_there_after_a_restar
 }
 
 #[tokio::test]
-async fn a_hidden_tool_is_found_with_its_namespace_and_joins_it() {
+async fn a_deferred_tool_is_found_with_its_namespace() {
     let script = Script::new()
         .call("tool_search", json!({ "query": "forecast" }))
         .call_id("s")
@@ -91,22 +91,22 @@ async fn a_hidden_tool_is_found_with_its_namespace_and_joins_it() {
     let thread = thread(&mut app, json!({ "dynamicTools": [app_tools()] })).await;
 
     assert_eq!(answered(&mut app, &thread).await.1, "forecast");
-    let told = app.model().requests()[1].tool_output("s").unwrap();
+    let output = app.model().requests()[1].tool_output("s").unwrap();
     let found = json!({ "name": "forecast", "description": "Does forecast", "namespace": "app" });
-    assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), json!({ "tools": [found] }));
+    assert_eq!(serde_json::from_str::<Value>(&output).unwrap(), json!({ "tools": [found] }));
     let both = vec!["look".to_owned(), "forecast".to_owned()];
     assert_eq!(namespaces(&app, 1), [("app".to_owned(), both)]);
     app.rest().await;
 }
 
 #[tokio::test]
-async fn a_tool_that_the_namespace_does_not_have_is_not_looked_for_elsewhere() {
+async fn a_tool_is_only_looked_up_in_its_namespace() {
     let script = Script::new().item(call("exec_command", "c")).then().say("No");
     let mut app = App::builder().experimental().script(script).start().await;
     let thread = thread(&mut app, json!({ "dynamicTools": [app_tools()] })).await;
     app.run_turn(&thread, "look").await;
-    let told = app.model().requests()[1].tool_output("c").unwrap();
-    assert_eq!(told, "unsupported call: exec_command");
+    let output = app.model().requests()[1].tool_output("c").unwrap();
+    assert_eq!(output, "unsupported call: exec_command");
     app.rest().await;
 }
 
@@ -122,7 +122,7 @@ async fn providers_without_namespaces_call_tools_by_joined_names() {
 }
 
 #[tokio::test]
-async fn namespaces_that_cannot_be_offered_are_refused() {
+async fn invalid_namespaces_are_refused() {
     let mut app = App::builder().experimental().start().await;
     let space = |name: &str, tools: Vec<Value>| json!({ "type": "namespace", "name": name, "description": "d", "tools": tools });
     for (entry, message) in [

@@ -1,4 +1,4 @@
-//! Requests are handled in the order in which they came.
+//! Requests of a connection are handled in order of arrival.
 
 use std::ops::ControlFlow;
 
@@ -33,7 +33,7 @@ async fn a_thousand_pairs_of_requests_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn a_turn_and_its_interrupt_sent_together_meet_in_that_order() {
+async fn a_turn_can_be_interrupted_right_after_its_request() {
     let mut app = App::start(Script::new().repeat(Reply::new().hang())).await;
     let thread = app.start_thread().await;
     for pair in 0..1000 {

@@ -1,4 +1,4 @@
-//! Params that are missing, null, wrong, or more than is known.
+//! Params that are missing, null, invalid or unknown.
 
 use codicil_testkit::App;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ async fn missing_null_and_empty_params_are_the_same() {
 }
 
 #[tokio::test]
-async fn methods_without_params_take_objects_and_nothing_else() {
+async fn methods_without_params_accept_only_objects() {
     let mut app = App::builder().start().await;
     for method in
         ["account/logout", "account/rateLimits/read", "configRequirements/read", "config/mcpServer/reload"]
@@ -45,7 +45,7 @@ async fn methods_without_params_take_objects_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn wrong_params_are_refused_with_the_reason() {
+async fn invalid_params_are_refused_with_the_reason() {
     let mut app = App::builder().experimental().start().await;
     let t = NO_THREAD;
     for (method, params, reason) in [
@@ -106,7 +106,7 @@ async fn wrong_params_are_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn params_of_another_kind_are_refused() {
+async fn params_that_are_not_objects_are_refused() {
     let mut app = App::builder().start().await;
     for params in [json!(5), json!("x"), json!([1, 2]), json!(true)] {
         let answer = app.exchange(json!({ "id": 1, "method": "thread/list", "params": params })).await;

@@ -1,4 +1,4 @@
-//! What a thread may do when it is opened again: what it could do last, and never more.
+//! The permissions of resumed and forked threads: the last ones, and never more.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ const READ_ONLY: &str = "readOnly";
 const WORKSPACE: &str = "workspaceWrite";
 const FULL: &str = "dangerFullAccess";
 
-/// A server whose workspace is a trusted project: without other words its threads may write there.
+/// Starts a server whose workspace is a trusted project, where threads may write by default.
 async fn trusted(script: Script) -> App {
     let app = App::builder().experimental().script(script).start().await;
     let file = app.home().join("config.toml");
@@ -31,7 +31,7 @@ async fn start(app: &mut App, mut params: Value) -> Thread {
     started.thread
 }
 
-/// The sandbox, the approval policy and the reviewer of an answer.
+/// Returns the sandbox, the approval policy and the reviewer of a response.
 fn permissions(answer: &impl serde::Serialize) -> (String, String, String) {
     let answer = serde_json::to_value(answer).unwrap();
     let sandbox = if answer["sandbox"].is_null() { &answer["sandboxPolicy"] } else { &answer["sandbox"] };
@@ -43,7 +43,7 @@ fn have(sandbox: &str, approvals: &str, reviewer: &str) -> (String, String, Stri
     (sandbox.to_owned(), approvals.to_owned(), reviewer.to_owned())
 }
 
-/// As the newest clients ask: every permission is there, and null.
+/// Params of the newest clients, which send every permission as null.
 fn nulls(thread: &ThreadId) -> Value {
     json!({ "threadId": thread, "sandbox": null, "approvalPolicy": null, "approvalsReviewer": null,
         "permissions": null, "config": { "sandbox_mode": null, "approval_policy": null } })
@@ -65,7 +65,7 @@ fn touch(call: &str) -> Script {
     Script::new().call("exec_command", json!({ "cmd": "touch made" })).call_id(call).then().say("Ok")
 }
 
-/// Has the thread's model run `touch`, and says whether the file was made.
+/// Runs `touch` in a turn and returns whether the file exists.
 async fn writes(app: &mut App, thread: &Thread) -> bool {
     app.model().push(touch("touch"));
     app.run_turn(thread, "make it").await;
@@ -104,7 +104,7 @@ async fn a_fork_of_a_read_only_thread_cannot_write() {
     assert_eq!(permissions, strict_permissions());
     assert!(!writes(&mut app, &ephemeral).await);
     let usual = start(&mut app, json!({})).await;
-    assert!(writes(&mut app, &usual).await, "a thread without other words may write here");
+    assert!(writes(&mut app, &usual).await, "threads may write here by default");
     let named = json!({ "threadId": again.id, "sandbox": "workspace-write" });
     let (named, permissions) = fork(&mut app, named).await;
     assert_eq!(permissions, have(WORKSPACE, "never", "guardian_subagent"));
@@ -112,7 +112,7 @@ async fn a_fork_of_a_read_only_thread_cannot_write() {
 }
 
 #[tokio::test]
-async fn a_resumed_thread_has_what_it_had_also_without_any_turn() {
+async fn a_resumed_thread_keeps_its_permissions_even_without_turns() {
     let mut app = trusted(Script::new()).await;
     let thread = strict(&mut app).await;
     assert_eq!(resume(&mut app, nulls(&thread.id)).await, strict_permissions(), "while it is loaded");
@@ -125,7 +125,7 @@ async fn a_resumed_thread_has_what_it_had_also_without_any_turn() {
 }
 
 #[tokio::test]
-async fn what_a_request_names_counts_and_is_kept_with_the_next_turn() {
+async fn permissions_of_a_request_apply_and_are_stored_with_the_next_turn() {
     let mut app = trusted(Script::new().say("done")).await;
     let thread = strict(&mut app).await;
     app.restart().await;
@@ -145,7 +145,7 @@ async fn what_a_request_names_counts_and_is_kept_with_the_next_turn() {
 }
 
 #[tokio::test]
-async fn a_thread_keeps_what_a_turn_or_an_update_set_last() {
+async fn a_thread_keeps_the_permissions_of_its_last_turn_or_update() {
     let mut app = trusted(Script::new().say("1").then().say("2")).await;
     let thread = start(&mut app, json!({})).await;
     let policy = json!({ "type": "workspaceWrite", "writableRoots": ["/srv/data"], "networkAccess": true,
@@ -172,7 +172,7 @@ async fn a_thread_keeps_what_a_turn_or_an_update_set_last() {
     assert_eq!(forked, have(READ_ONLY, "never", "user"));
     app.restart().await;
     assert_eq!(resume(&mut app, nulls(&thread.id)).await, have(READ_ONLY, "never", "user"));
-    // Rolling the turn back takes its words away, not what was decided since.
+    // Rolling the turn back removes its messages, but not the permissions.
     app.call::<ThreadRollback>(from_value(json!({ "threadId": thread.id, "numTurns": 1 })).unwrap()).await;
     app.rest().await;
     let (_, forked) = fork(&mut app, nulls(&thread.id)).await;
@@ -184,7 +184,7 @@ async fn a_thread_keeps_what_a_turn_or_an_update_set_last() {
 }
 
 #[tokio::test]
-async fn what_is_set_during_a_turn_holds_for_a_fork_of_it() {
+async fn permissions_set_during_a_turn_apply_to_its_fork() {
     let mut app = trusted(Script::new().gate("held").say("1")).await;
     let thread = start(&mut app, json!({ "sandbox": "danger-full-access" })).await;
     app.start_turn(&thread, "one").await;
@@ -202,7 +202,7 @@ async fn what_is_set_during_a_turn_holds_for_a_fork_of_it() {
 }
 
 #[tokio::test]
-async fn a_fork_up_to_a_turn_has_the_permissions_of_its_source() {
+async fn a_fork_at_a_turn_has_the_permissions_of_its_source() {
     let mut app = trusted(Script::new().say("1").then().say("2")).await;
     let thread = start(&mut app, json!({})).await;
     let first = app.run_turn(&thread, "one").await;
@@ -222,7 +222,7 @@ async fn a_fork_up_to_a_turn_has_the_permissions_of_its_source() {
 }
 
 #[tokio::test]
-async fn a_review_in_a_thread_of_its_own_cannot_write() {
+async fn a_detached_review_cannot_write() {
     let mut app = trusted(Script::new()).await;
     let thread = strict(&mut app).await;
     app.model().push(touch("touch"));
@@ -237,7 +237,7 @@ async fn a_review_in_a_thread_of_its_own_cannot_write() {
 }
 
 #[tokio::test]
-async fn an_administrator_counts_more_than_what_is_stored() {
+async fn requirements_override_stored_permissions() {
     let mut app = trusted(Script::new()).await;
     let full = start(&mut app, json!({ "sandbox": "danger-full-access", "approvalPolicy": "never" })).await;
     let profile = start(&mut app, json!({ "permissions": ":danger-full-access" })).await;
@@ -255,10 +255,10 @@ async fn an_administrator_counts_more_than_what_is_stored() {
     fs::write(app.home().join("requirements.toml"), "allowed_sandbox_modes = [\"danger-full-access\"]\n")
         .unwrap();
     let (_, forked) = fork(&mut app, nulls(&write.id)).await;
-    assert_eq!(forked.0, READ_ONLY, "not the wider one that would be allowed");
+    assert_eq!(forked.0, READ_ONLY, "not the wider policy that would be allowed");
 }
 
-/// The file of a thread, with the settings' records taken out or rewritten.
+/// Removes or rewrites the settings records in the file of a thread.
 fn rewrite(thread: &Thread, change: impl Fn(&mut Value) -> bool) {
     let path = thread.path.as_ref().unwrap();
     let text = fs::read_to_string(path).unwrap();
@@ -271,7 +271,7 @@ fn rewrite(thread: &Thread, change: impl Fn(&mut Value) -> bool) {
 }
 
 #[tokio::test]
-async fn a_thread_of_an_earlier_version_has_what_is_configured_or_less() {
+async fn a_thread_of_an_earlier_version_has_at_most_the_configured_permissions() {
     let mut app = trusted(Script::new()).await;
     let mut threads = Vec::new();
     for _ in 0..3 {
@@ -302,7 +302,7 @@ async fn a_thread_of_an_earlier_version_has_what_is_configured_or_less() {
 }
 
 #[tokio::test]
-async fn a_request_may_name_details_of_the_workspace_where_it_is_writable() {
+async fn a_request_may_change_details_of_a_writable_workspace() {
     let mut app = trusted(Script::new()).await;
     let write = start(&mut app, json!({ "sandbox": "workspace-write" })).await;
     let read = start(&mut app, json!({ "sandbox": "read-only" })).await;

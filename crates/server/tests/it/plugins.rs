@@ -1,4 +1,4 @@
-//! Plugins from a marketplace in the workspace, and apps of nobody.
+//! Plugins from a marketplace in the workspace, and apps without an account.
 
 use std::fs;
 
@@ -11,8 +11,8 @@ use serde_json::{Value, from_value, json};
 
 const MARKET: &str = ".agents/plugins/marketplace.json";
 
-/// A marketplace with one plugin.
-fn offer(app: &App) {
+/// Writes a marketplace with one plugin.
+fn write_marketplace(app: &App) {
     let write = |name: &str, text: String| {
         let path = app.workspace().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -30,7 +30,7 @@ fn offer(app: &App) {
     write("plugins/sample/.app.json", json!({ "apps": { "x": { "id": "connector-x" } } }).to_string());
 }
 
-/// The params that name the plugin, with more.
+/// Makes params that name the plugin, with more members.
 fn sample<T: serde::de::DeserializeOwned>(app: &App, more: Value) -> T {
     let mut params = json!({ "marketplacePath": app.workspace().join(MARKET), "pluginName": "sample" });
     params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -45,7 +45,7 @@ async fn mention(app: &mut App, thread: &Thread) {
     app.until_where::<TurnCompleted>(|completed| completed.turn.id == turn.id).await;
 }
 
-/// Every text of a request.
+/// Returns every text of a request.
 fn texts(app: &App, request: usize) -> Vec<String> {
     let requests = app.model().requests();
     let parts =
@@ -54,10 +54,10 @@ fn texts(app: &App, request: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_installed_plugin_is_told_to_the_model_until_it_is_turned_off() {
+async fn an_installed_plugin_is_part_of_the_context_until_it_is_disabled() {
     let script = Script::new().say("1").then().say("2").then().say("3");
     let mut app = App::start(script).await;
-    offer(&app);
+    write_marketplace(&app);
     let before = app.start_thread().await;
     mention(&mut app, &before).await;
 
@@ -86,9 +86,9 @@ async fn an_installed_plugin_is_told_to_the_model_until_it_is_turned_off() {
 }
 
 #[tokio::test]
-async fn a_remote_catalogue_is_refused_and_nothing_done() {
+async fn remote_synchronization_is_refused_without_changes() {
     let mut app = App::builder().start().await;
-    offer(&app);
+    write_marketplace(&app);
     let forced = json!({ "forceRemoteSync": true });
     let message = |error: ErrorObject| (error.code, error.message);
 
@@ -108,7 +108,7 @@ async fn a_remote_catalogue_is_refused_and_nothing_done() {
 #[tokio::test]
 async fn a_plugin_is_read_with_its_apps() {
     let mut app = App::builder().start().await;
-    offer(&app);
+    write_marketplace(&app);
     let plugin: PluginReadParams = sample(&app, json!({}));
     let read = app.call::<PluginRead>(plugin.clone()).await.plugin;
     assert_eq!(read.skills[0].name, "sample:greet");
@@ -119,7 +119,7 @@ async fn a_plugin_is_read_with_its_apps() {
 }
 
 #[tokio::test]
-async fn there_are_no_apps_when_nobody_is_signed_in() {
+async fn there_are_no_apps_without_an_account() {
     let mut app = App::builder().start().await;
     let thread = app.start_thread().await;
     for thread_id in [None, Some(thread.id)] {

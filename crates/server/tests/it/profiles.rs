@@ -1,4 +1,4 @@
-//! Permission profiles: chosen by name, kept, and refused where there are none.
+//! Permission profiles.
 
 use codicil_protocol::{
     PermissionProfileList, ThreadFork, ThreadResume, ThreadSettingsUpdate, ThreadSettingsUpdated,
@@ -24,7 +24,7 @@ fn profile(of: &impl serde::Serialize) -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn a_thread_starts_with_the_profile_it_is_given() {
+async fn a_thread_starts_with_the_requested_profile() {
     let mut app = app(Script::new()).await;
     for (id, policy) in [
         (":read-only", "readOnly"),
@@ -40,7 +40,7 @@ async fn a_thread_starts_with_the_profile_it_is_given() {
 }
 
 #[tokio::test]
-async fn the_sandbox_is_the_profiles_and_not_the_configured_one() {
+async fn the_profile_overrides_the_configured_sandbox() {
     let script =
         Script::new().call("exec_command", json!({ "cmd": "touch made" })).call_id("c").then().say("Ok");
     let config = "sandbox_mode = \"workspace-write\"\n";
@@ -65,7 +65,7 @@ async fn the_configuration_may_name_a_profile() {
 }
 
 #[tokio::test]
-async fn a_profile_that_is_not_there_or_not_alone_is_refused() {
+async fn unknown_or_conflicting_profiles_are_refused() {
     let mut app = app(Script::new()).await;
     let thread = started(&mut app, json!({})).await.thread;
     let nope = "no such permission profile: :nope";
@@ -97,7 +97,7 @@ async fn a_profile_that_is_not_there_or_not_alone_is_refused() {
 }
 
 #[tokio::test]
-async fn a_turn_or_an_update_changes_the_profile_and_it_survives() {
+async fn a_changed_profile_survives_a_restart() {
     let mut app = app(Script::new().say("1").then().say("2")).await;
     let thread = started(&mut app, json!({ "permissions": ":read-only" })).await.thread;
     let turn = json!({ "threadId": thread.id, "permissions": ":workspace",
@@ -112,8 +112,8 @@ async fn a_turn_or_an_update_changes_the_profile_and_it_survives() {
 
     let update = json!({ "threadId": thread.id, "permissions": ":danger-full-access" });
     app.call::<ThreadSettingsUpdate>(from_value(update).unwrap()).await;
-    let told = app.until::<ThreadSettingsUpdated>().await.thread_settings;
-    assert_eq!(profile(&told), (json!(":danger-full-access"), json!("dangerFullAccess")));
+    let settings = app.until::<ThreadSettingsUpdated>().await.thread_settings;
+    assert_eq!(profile(&settings), (json!(":danger-full-access"), json!("dangerFullAccess")));
 
     app.rest().await;
     app.restart().await;
@@ -145,7 +145,7 @@ async fn the_profiles_are_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_profile_holds_although_no_turn_ever_ran() {
+async fn a_profile_survives_without_a_turn() {
     let mut app = app(Script::new()).await;
     let thread = started(&mut app, json!({ "permissions": ":danger-full-access" })).await.thread;
     app.restart().await;

@@ -1,4 +1,4 @@
-//! Voice sessions, against a provider on loopback that does what the test says.
+//! Realtime sessions, with a scripted provider on loopback.
 
 use codicil_protocol::{
     ErrorReported, Thread, ThreadRealtimeAppendAudio, ThreadRealtimeAppendText, ThreadRealtimeClosed,
@@ -22,12 +22,12 @@ use tokio_tungstenite::{
     },
 };
 
-/// A provider that waits for voice sessions.
+/// A provider of realtime sessions.
 struct Provider {
     listener: TcpListener,
 }
 
-/// One session, as the provider sees it.
+/// The provider's end of a session.
 struct Line {
     socket: WebSocketStream<TcpStream>,
     uri: String,
@@ -43,10 +43,11 @@ impl Provider {
         format!("http://{}", self.listener.local_addr().unwrap())
     }
 
-    /// The next session. Its first message has not been read.
+    /// Accepts the next session without reading its first message.
     async fn accept(&self) -> Line {
         let (stream, _) = soon(self.listener.accept()).await.unwrap();
-        let (mut uri, mut headers) = (String::new(), Vec::new());
+        let mut uri = String::new();
+        let mut headers = Vec::new();
         #[expect(clippy::result_large_err, reason = "the library's own signature")]
         let look = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
             uri = request.uri().to_string();
@@ -90,14 +91,14 @@ impl Line {
 }
 
 async fn soon<T>(event: impl Future<Output = T>) -> T {
-    timeout(Duration::from_secs(20), event).await.expect("it happens soon")
+    timeout(Duration::from_secs(20), event).await.expect("the deadline has not passed")
 }
 
 fn params<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// A server whose threads speak with the provider, with more keys in its configuration.
+/// Starts a server whose threads use the provider, with more keys in its configuration.
 async fn start(provider: &Provider, keys: &str, script: Script) -> App {
     let config = format!("experimental_realtime_ws_base_url = \"{}\"\n{keys}", provider.url());
     let builder = App::builder().script(script).experimental().config(&config);
@@ -111,7 +112,7 @@ async fn begin(app: &mut App, thread: &Thread) {
     app.call::<ThreadRealtimeStart>(params(start)).await;
 }
 
-/// A session that has begun, and the first thing that the provider was told.
+/// Starts a session and returns it with its first message.
 async fn open(app: &mut App, provider: &Provider, thread: &Thread) -> (Line, Value) {
     begin(app, thread).await;
     let mut line = provider.accept().await;
@@ -130,7 +131,7 @@ async fn append_text(app: &mut App, thread: &Thread, text: &str) {
 }
 
 #[tokio::test]
-async fn sound_and_text_go_both_ways() {
+async fn audio_and_text_go_both_ways() {
     let provider = Provider::start().await;
     let mut app = start(&provider, ON, Script::new()).await;
     let thread = app.start_thread().await;
@@ -175,7 +176,7 @@ async fn sound_and_text_go_both_ways() {
 }
 
 #[tokio::test]
-async fn the_agent_takes_over_and_its_answer_is_spoken() {
+async fn a_handoff_runs_a_turn_and_its_message_is_spoken() {
     let provider = Provider::start().await;
     let script = Script::new().say("On it.").then().say("Unrelated.");
     let mut app = start(&provider, ON, script).await;
@@ -202,7 +203,7 @@ async fn the_agent_takes_over_and_its_answer_is_spoken() {
         json!({ "type": "conversation.handoff.append", "handoff_id": "h1", "output_text": "On it." });
     assert_eq!(line.hear().await, answer);
 
-    // A turn that nobody handed over is not spoken.
+    // A turn without a handoff is not spoken.
     app.run_turn(&thread, "And now?").await;
     append_text(&mut app, &thread, "last").await;
     assert_eq!(line.hear().await["type"], "conversation.item.create");
@@ -211,7 +212,7 @@ async fn the_agent_takes_over_and_its_answer_is_spoken() {
 }
 
 #[tokio::test]
-async fn the_public_dialect_calls_the_agent_as_a_function() {
+async fn the_public_api_hands_off_by_a_function_call() {
     let provider = Provider::start().await;
     let keys =
         format!("{ON}\nrealtime.version = \"v2\"\nexperimental_realtime_ws_startup_context = \"Be kind.\"");
@@ -241,7 +242,7 @@ async fn the_public_dialect_calls_the_agent_as_a_function() {
     assert_eq!(line.hear().await["item"], output("c1", "Done."));
     assert_eq!(line.hear().await["type"], "response.create");
 
-    // A turn that fails answers too.
+    // A failed turn also completes the function call.
     line.say(call("c2")).await;
     assert_eq!(app.until::<TurnCompleted>().await.turn.status, TurnStatus::Failed);
     assert_eq!(line.hear().await["item"], output("c2", "The agent ended without an answer."));
@@ -250,7 +251,7 @@ async fn the_public_dialect_calls_the_agent_as_a_function() {
 }
 
 #[tokio::test]
-async fn what_a_session_cannot_take_is_told_and_the_next_turn_is_fine() {
+async fn input_without_a_session_is_reported_and_turns_go_on() {
     let provider = Provider::start().await;
     let mut app = start(&provider, ON, Script::new().say("Hello")).await;
     let thread = app.start_thread().await;
@@ -268,7 +269,7 @@ async fn what_a_session_cannot_take_is_told_and_the_next_turn_is_fine() {
 }
 
 #[tokio::test]
-async fn a_provider_that_gives_up_ends_the_session() {
+async fn an_error_of_the_provider_ends_the_session() {
     let provider = Provider::start().await;
     let mut app = start(&provider, ON, Script::new()).await;
     let thread = app.start_thread().await;
@@ -287,7 +288,7 @@ async fn a_provider_that_gives_up_ends_the_session() {
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_begin_says_why_and_no_secrets() {
+async fn a_failed_start_is_reported_without_secrets() {
     let nobody = Provider::start().await.url();
     let keys = format!("experimental_realtime_ws_base_url = \"{nobody}\"\n{ON}");
     let builder = App::builder().script(Script::new()).experimental().config(&keys);
@@ -297,7 +298,7 @@ async fn a_session_that_cannot_begin_says_why_and_no_secrets() {
     let message = app.until::<ThreadRealtimeError>().await.message;
     assert!(message.starts_with(&format!("could not reach {nobody}/v1/realtime: ")), "{message}");
 
-    // The model's own server knows nothing of voices.
+    // The scripted model has no realtime endpoint.
     let builder = App::builder().script(Script::new()).experimental().config(ON);
     let mut app = builder.provider("experimental_bearer_token = \"sk-canary\"").start().await;
     let thread = app.start_thread().await;
@@ -308,7 +309,7 @@ async fn a_session_that_cannot_begin_says_why_and_no_secrets() {
 }
 
 #[tokio::test]
-async fn a_thread_has_one_session_and_takes_it_along() {
+async fn a_thread_has_one_session_that_ends_with_it() {
     let provider = Provider::start().await;
     let mut app = start(&provider, ON, Script::new()).await;
     let thread = app.start_thread().await;
@@ -331,7 +332,7 @@ async fn a_thread_has_one_session_and_takes_it_along() {
 }
 
 #[tokio::test]
-async fn what_is_sent_in_one_write_happens_in_order() {
+async fn realtime_requests_sent_in_one_write_run_in_order() {
     let provider = Provider::start().await;
     let mut app = start(&provider, ON, Script::new()).await;
     let thread = app.start_thread().await;
@@ -358,7 +359,7 @@ async fn what_is_sent_in_one_write_happens_in_order() {
 }
 
 #[tokio::test]
-async fn a_thread_without_the_feature_has_no_voice() {
+async fn a_thread_without_the_feature_has_no_realtime_session() {
     let mut app = App::builder().script(Script::new()).experimental().start().await;
     let thread = app.start_thread().await;
     let refused = |id: &str| format!("thread {id} does not support realtime conversation");

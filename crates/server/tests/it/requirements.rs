@@ -1,4 +1,4 @@
-//! What an administrator requires, and what the configuration says of providers, as threads feel it.
+//! Requirements of an administrator and settings of providers, and their effect on threads.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ async fn refused(app: &mut App, method: &str, params: Value) -> String {
 }
 
 #[tokio::test]
-async fn a_thread_cannot_start_with_what_is_forbidden() {
+async fn a_thread_cannot_start_with_forbidden_values() {
     let mut app = app().await;
     let never = refused(&mut app, "thread/start", json!({ "approvalPolicy": "never" })).await;
     assert!(never.contains("`approval_policy` may not be `never`"), "{never}");
@@ -55,7 +55,7 @@ async fn a_configured_value_that_is_forbidden_becomes_an_allowed_one() {
 }
 
 #[tokio::test]
-async fn a_turn_cannot_ask_for_what_is_forbidden() {
+async fn a_turn_cannot_use_forbidden_values() {
     let mut app = app().await;
     let thread = app.start_thread().await;
     let input = json!([{ "type": "text", "text": "Hi" }]);
@@ -68,14 +68,14 @@ async fn a_turn_cannot_ask_for_what_is_forbidden() {
         let message = refused(&mut app, "turn/start", params).await;
         assert!(message.contains("may not be"), "{message}");
     }
-    // The thread is none the worse.
+    // The thread goes on with its earlier settings.
     app.model().push(Script::new().say("Hello"));
     assert_eq!(app.run_turn(&thread, "Hi").await.status, TurnStatus::Completed);
     app.ignore_rest();
 }
 
 #[tokio::test]
-async fn what_goes_without_saying_depends_on_what_was_said_of_the_project() {
+async fn the_defaults_depend_on_the_trust_level_of_the_project() {
     let mut app = App::start(Script::new()).await;
     let workspace = app.workspace().display().to_string();
     let file = app.home().join("config.toml");
@@ -99,7 +99,7 @@ async fn what_goes_without_saying_depends_on_what_was_said_of_the_project() {
 }
 
 #[tokio::test]
-async fn a_loaded_thread_sees_a_change_when_it_is_told_to() {
+async fn a_loaded_thread_applies_a_change_after_a_reload() {
     let mut app = App::start(Script::new().say("One").say("Two")).await;
     let thread = app.start_thread().await;
     for (words, reload, expected) in [("Sing", None, false), ("Whistle", Some(true), true)] {
@@ -115,7 +115,7 @@ async fn a_loaded_thread_sees_a_change_when_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn a_policy_is_taken_where_a_mode_belongs() {
+async fn a_sandbox_policy_is_accepted_in_place_of_a_mode() {
     let mut app = App::start(Script::new()).await;
     let params =
         json!({ "id": 1, "method": "thread/start", "params": { "sandbox": { "type": "workspaceWrite" } } });
@@ -130,7 +130,7 @@ async fn a_policy_is_taken_where_a_mode_belongs() {
 }
 
 #[tokio::test]
-async fn the_vendors_provider_can_be_elsewhere() {
+async fn the_base_url_of_the_builtin_provider_can_be_changed() {
     let mut app = App::start(Script::new().say("Hello")).await;
     let key = LoginAccountParams::ApiKey { api_key: "sk-1".to_owned().into() };
     app.call::<AccountLoginStart>(key).await;

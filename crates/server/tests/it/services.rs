@@ -1,4 +1,4 @@
-//! Moving in, feedback and the Windows sandbox, as a client sees them.
+//! `externalAgentConfig/*`, `feedback/*` and `windowsSandbox/*`.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::NO_THREAD;
 
 #[tokio::test]
-async fn a_project_of_another_agent_is_found_taken_over_and_not_found_again() {
+async fn the_configuration_of_another_agent_is_detected_and_imported_once() {
     let mut app = App::builder().start().await;
     fs::write(app.workspace().join("CLAUDE.md"), "Rules for Claude\n").unwrap();
     let cwds = Some(vec![app.workspace().to_str().unwrap().to_owned()]);
@@ -38,7 +38,7 @@ fn report(thread_id: Option<&str>, include_logs: bool) -> FeedbackUploadParams {
 }
 
 #[tokio::test]
-async fn a_report_is_kept_in_the_home_with_the_thread_if_that_is_wanted() {
+async fn a_report_is_written_to_the_home_with_the_thread_on_request() {
     let mut app = App::start(codicil_testkit::Script::new().say("Hello")).await;
     let thread = app.start_thread().await;
     app.run_turn(&thread, "Hi").await;
@@ -63,7 +63,7 @@ async fn a_report_is_kept_in_the_home_with_the_thread_if_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_report_can_be_forbidden_and_must_name_a_thread_properly() {
+async fn feedback_can_be_disabled_and_needs_a_valid_thread_id() {
     let mut app = App::builder().config("[feedback]\nenabled = false").start().await;
     let error = app.try_call::<FeedbackUpload>(report(None, false)).await.unwrap_err();
     let expected = "sending feedback is disabled by configuration";
@@ -75,7 +75,7 @@ async fn a_report_can_be_forbidden_and_must_name_a_thread_properly() {
 }
 
 #[tokio::test]
-async fn the_windows_sandbox_says_that_this_is_not_windows() {
+async fn the_setup_of_the_windows_sandbox_fails_on_other_systems() {
     let mut app = App::builder().start().await;
     for (mode, kind) in
         [(WindowsSandboxSetupMode::Elevated, "elevated"), (WindowsSandboxSetupMode::Unelevated, "legacy")]

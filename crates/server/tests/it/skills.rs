@@ -1,4 +1,4 @@
-//! Skills as clients list and switch them, and as models get to see them.
+//! Skills: listed and switched by clients, and used by models.
 
 use std::{fs, path::PathBuf};
 
@@ -9,12 +9,13 @@ use codicil_protocol::{
 use codicil_testkit::{App, Script};
 use serde_json::{Value, from_value, json};
 
-/// Writes a skill of the person's own.
+/// Writes a skill of the user.
 fn write(app: &App, name: &str, description: &str) -> PathBuf {
     let folder = app.home().join("skills").join(name);
     fs::create_dir_all(&folder).unwrap();
     let text = format!("---\nname: {name}\ndescription: {description}\n---\nBODY OF {name}\n");
-    let (unfinished, path) = (folder.join(".unfinished"), folder.join("SKILL.md"));
+    let unfinished = folder.join(".unfinished");
+    let path = folder.join("SKILL.md");
     fs::write(&unfinished, text).unwrap();
     fs::rename(&unfinished, &path).unwrap();
     path
@@ -38,8 +39,8 @@ async fn run(app: &mut App, thread: &Thread, input: Value) {
     app.until_where::<TurnCompleted>(|completed| completed.turn.id == turn.id).await;
 }
 
-/// The texts of a request that a role said.
-fn said(app: &App, request: usize, role: &str) -> Vec<String> {
+/// Returns the texts of a role in a request.
+fn texts_of(app: &App, request: usize, role: &str) -> Vec<String> {
     let requests = app.model().requests();
     let items = requests[request].input().iter().filter(|item| item["role"] == role);
     let parts = items.flat_map(|item| item["content"].as_array().into_iter().flatten());
@@ -47,7 +48,7 @@ fn said(app: &App, request: usize, role: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_model_is_told_which_skills_there_are_once() {
+async fn the_list_of_skills_is_sent_to_the_model_once() {
     let mut app = App::start(Script::new().say("one").then().say("two")).await;
     write(&app, "mine", "Does a thing");
     write(&app, "off", "Is turned off");
@@ -63,8 +64,8 @@ async fn a_model_is_told_which_skills_there_are_once() {
     app.run_turn(&thread, "again").await;
 
     let lists = |request| -> Vec<_> {
-        let told = said(&app, request, "developer").into_iter();
-        told.filter(|text| text.starts_with("<skills_instructions>")).collect()
+        let texts = texts_of(&app, request, "developer").into_iter();
+        texts.filter(|text| text.starts_with("<skills_instructions>")).collect()
     };
     let first = lists(0);
     assert_eq!((first.len(), lists(1).len()), (1, 1));
@@ -75,7 +76,7 @@ async fn a_model_is_told_which_skills_there_are_once() {
 }
 
 #[tokio::test]
-async fn a_skill_that_is_called_for_follows_the_message() {
+async fn a_mentioned_skill_follows_the_message() {
     let script = Script::new().say("1").then().say("2").then().say("3").then().say("4");
     let mut app = App::start(script).await;
     let path = write(&app, "mine", "Does a thing");
@@ -92,22 +93,22 @@ async fn a_skill_that_is_called_for_follows_the_message() {
     run(&mut app, &thread, json!([text("$mine"), item("mine", path.clone())])).await;
 
     let skills = |request| -> Vec<_> {
-        let told = said(&app, request, "user").into_iter();
-        told.filter(|text| text.starts_with("<skill>")).collect()
+        let texts = texts_of(&app, request, "user").into_iter();
+        texts.filter(|text| text.starts_with("<skill>")).collect()
     };
     let block =
         format!("<skill>\n<name>mine</name>\n<path>{}</path>\nBODY OF mine\n</skill>", path.display());
     assert_eq!(skills(0), [block.as_str()]);
-    assert_eq!(said(&app, 0, "user").last(), Some(&block), "behind the message that calls for it");
+    assert_eq!(texts_of(&app, 0, "user").last(), Some(&block), "after the message that mentions it");
     let counts: Vec<_> = (1..4).map(|request| skills(request).len()).collect();
-    assert_eq!(counts, [2, 2, 2], "one that is not there or turned off adds nothing");
+    assert_eq!(counts, [2, 2, 2], "unknown and disabled skills add nothing");
     let stored = app.read(&thread).await;
-    assert_eq!(stored.turns[0].items.len(), 2, "the block is no message of the person");
+    assert_eq!(stored.turns[0].items.len(), 2, "the block is not a message of the user");
     app.rest().await;
 }
 
 #[tokio::test]
-async fn a_steered_message_can_call_for_a_skill() {
+async fn a_steered_message_can_mention_a_skill() {
     let script = Script::new().say("part").gate("go").say("rest").then().say("after");
     let mut app = App::start(script).await;
     write(&app, "mine", "Does a thing");
@@ -121,11 +122,11 @@ async fn a_steered_message_can_call_for_a_skill() {
     app.model().release("go");
     app.rest().await;
 
-    assert!(said(&app, 1, "user").last().unwrap().contains("BODY OF mine"));
+    assert!(texts_of(&app, 1, "user").last().unwrap().contains("BODY OF mine"));
 }
 
 #[tokio::test]
-async fn clients_hear_of_changes_while_a_thread_is_loaded() {
+async fn changed_skills_are_announced_while_a_thread_is_loaded() {
     let mut app = App::builder().start().await;
     write(&app, "mine", "Does a thing");
     assert_eq!(named(&mut app, "mine").await.description, "Does a thing");
@@ -142,7 +143,7 @@ async fn clients_hear_of_changes_while_a_thread_is_loaded() {
 }
 
 #[tokio::test]
-async fn a_skill_is_switched_off_and_on() {
+async fn a_skill_can_be_disabled_and_enabled() {
     let mut app = App::builder().start().await;
     let path = write(&app, "mine", "Does a thing");
     assert!(list(&mut app).await.iter().any(|skill| skill.scope == SkillScope::System));

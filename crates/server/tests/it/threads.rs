@@ -1,4 +1,4 @@
-//! Threads that survive: restarts, forks, rollbacks, damaged files, several clients.
+//! Threads over restarts, forks and rollbacks, with damaged files, and with several clients.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use codicil_protocol::{
 use codicil_testkit::{App, Script};
 use serde_json::{Value, from_value, json};
 
-/// The texts of a request that are a person's or a model's, without what the server tells besides.
+/// Returns the texts of the user and of the model in a request, without the context that the server adds.
 fn conversation(app: &App, request: usize) -> Vec<String> {
     let requests = app.model().requests();
     let parts =
@@ -41,7 +41,7 @@ async fn a_thread_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_fork_goes_its_own_way() {
+async fn a_fork_does_not_change_its_source() {
     let mut app =
         App::start(Script::new().say("one").then().say("of the fork").then().say("of the base")).await;
     let thread = app.start_thread().await;
@@ -117,7 +117,7 @@ async fn steered_input_reaches_the_model_in_the_same_turn() {
 }
 
 #[tokio::test]
-async fn a_summary_takes_the_place_of_the_history() {
+async fn a_compaction_replaces_the_history_by_a_summary() {
     let script = Script::new().say("a long answer").then().say("THE SUMMARY").then().say("next");
     let mut app = App::start(script).await;
     let thread = app.start_thread().await;
@@ -139,7 +139,7 @@ async fn a_summary_takes_the_place_of_the_history() {
 }
 
 #[tokio::test]
-async fn the_last_subscriber_takes_the_thread_with_it_and_its_turn_ends() {
+async fn the_last_unsubscribe_interrupts_the_turn_and_unloads_the_thread() {
     let mut app = App::start(Script::new().say("Let me").unfinished().gate("never").hang()).await;
     let mut other = app.another_client().await;
     let thread = app.start_thread().await;
@@ -158,9 +158,9 @@ async fn the_last_subscriber_takes_the_thread_with_it_and_its_turn_ends() {
     app.ignore_rest();
 }
 
-/// The other client's connection is gone without a word; the first one sees what becomes of the thread.
+/// The other client disconnects without unsubscribing. The first client sees the status of the thread.
 #[tokio::test]
-async fn a_thread_that_nobody_listens_to_is_unloaded_in_time_and_found_again() {
+async fn a_thread_without_subscribers_is_unloaded_and_can_be_resumed() {
     let script = Script::new().say("Hello").then().say("Here again");
     let config = "[codicil.deadlines]\nidle_thread = 300";
     let mut app = App::builder().script(script).config(config).start().await;
@@ -182,7 +182,7 @@ async fn a_thread_that_nobody_listens_to_is_unloaded_in_time_and_found_again() {
 }
 
 #[tokio::test]
-async fn a_name_is_found_and_survives() {
+async fn a_thread_is_found_by_its_name_after_a_restart() {
     let mut app = App::start(Script::new().say("ok")).await;
     let thread = app.start_thread().await;
     app.run_turn(&thread, "what shall we call it").await;
@@ -198,7 +198,7 @@ async fn a_name_is_found_and_survives() {
 }
 
 #[tokio::test]
-async fn a_persons_own_command_is_known_to_the_model() {
+async fn a_shell_command_of_the_user_is_part_of_the_history() {
     let mut app = App::start(Script::new().say("I saw it")).await;
     let thread = app.start_thread().await;
     let command = json!({ "threadId": thread.id, "command": "printf 'h\u{e4}llo\\n'; exit 3" });
@@ -218,7 +218,7 @@ async fn a_persons_own_command_is_known_to_the_model() {
     app.rest().await;
 }
 
-/// Otherwise each would have a thread of its own, and both would write to the same file.
+/// Otherwise each client would have its own copy, and both would write to the same file.
 #[tokio::test]
 async fn two_clients_that_load_a_thread_at_once_share_it() {
     let mut app = App::start(Script::new().say("one").then().say("two")).await;
@@ -240,7 +240,7 @@ async fn two_clients_that_load_a_thread_at_once_share_it() {
 }
 
 #[tokio::test]
-async fn a_client_that_joins_in_the_middle_of_a_turn_misses_nothing() {
+async fn a_client_that_resumes_during_a_turn_misses_nothing() {
     let mut app = App::start(Script::new().say("before").gate("middle").say("after")).await;
     let mut other = app.another_client().await;
     let thread = app.start_thread().await;
@@ -260,9 +260,9 @@ async fn a_client_that_joins_in_the_middle_of_a_turn_misses_nothing() {
     app.rest().await;
 }
 
-/// Clients of later generations keep kinds of items that this server has never heard of.
+/// Later clients store kinds of items that this server does not know.
 #[tokio::test]
-async fn history_is_taken_without_items_of_unknown_kinds() {
+async fn injected_history_is_accepted_without_items_of_unknown_kinds() {
     let mut app = App::builder().experimental().script(Script::new().say("ok")).start().await;
     let history = json!([
         { "type": "message", "role": "user", "content": [{ "type": "input_text", "text": "before" }] },

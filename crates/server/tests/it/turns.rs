@@ -1,4 +1,4 @@
-//! The driver and a whole turn: what every other test relies on.
+//! Whole turns: interrupts, several clients, steering and compaction.
 
 use codicil_protocol::{AgentMessageDelta, ItemCompleted, Thread, ThreadItem, TurnStatus, TurnSteer};
 use codicil_testkit::{App, Script};
@@ -36,9 +36,9 @@ async fn two_clients_see_the_same_turn() {
     assert!(seen.ends_with("← turn/completed completed"), "{seen}");
 }
 
-/// Clients of later generations cannot read the end of an item without it.
+/// Later clients cannot decode a completed item without it.
 #[tokio::test]
-async fn an_item_that_was_cut_off_has_a_time_of_completion_too() {
+async fn an_interrupted_item_has_a_completion_time() {
     let mut app = App::start(Script::new().say("Let me").unfinished().hang()).await;
     let thread = app.start_thread().await;
     let turn = app.start_turn(&thread, "Tidy the repo").await;
@@ -52,9 +52,9 @@ async fn an_item_that_was_cut_off_has_a_time_of_completion_too() {
     app.rest().await;
 }
 
-/// What a client was told is taken must survive, even if the model never gets to see it.
+/// Accepted input must survive, even if the model never sees it.
 #[tokio::test]
-async fn input_of_a_running_turn_is_stored_when_it_is_taken() {
+async fn steered_input_is_stored_when_it_is_accepted() {
     let mut app = App::start(Script::new().say("Let me look").hang()).await;
     let thread = app.start_thread().await;
     let turn = app.start_turn(&thread, "Tidy the repo").await;
@@ -79,7 +79,7 @@ async fn input_of_a_running_turn_is_stored_when_it_is_taken() {
 }
 
 #[tokio::test]
-async fn a_history_that_stays_too_long_is_summed_up_once() {
+async fn a_history_that_stays_too_long_is_compacted_once() {
     let script = Script::new().say("One").then().say("A summary").then().say("Two");
     let config = "model_auto_compact_token_limit = 1\n";
     let mut app = App::builder().config(config).script(script).start().await;
@@ -93,9 +93,9 @@ async fn a_history_that_stays_too_long_is_summed_up_once() {
     assert!(rest.contains("← item/completed agentMessage <Two>"), "{rest}");
 }
 
-/// Or a thread whose history outgrew its model could never go on.
+/// Otherwise a thread whose history outgrew its model could not go on.
 #[tokio::test]
-async fn a_history_that_is_too_long_to_be_summed_up_is_cut_first() {
+async fn a_history_that_is_too_long_to_compact_is_cut_first() {
     let script = Script::new().say("One").then().fail("context_length_exceeded", "too long");
     let script = script.then().say("A summary").then().say("Two");
     let config = "model_auto_compact_token_limit = 1\n";
@@ -114,7 +114,7 @@ async fn a_history_that_is_too_long_to_be_summed_up_is_cut_first() {
 }
 
 #[tokio::test]
-async fn a_model_that_nobody_knows_reasons_if_the_configuration_says_so() {
+async fn an_unknown_model_reasons_if_the_configuration_enables_it() {
     for (config, reasons) in [("", false), ("model_supports_reasoning_summaries = true\n", true)] {
         let mut app = App::builder().config(config).script(Script::new().say("Ok")).start().await;
         let thread = app.start_thread().await;

@@ -1,4 +1,4 @@
-//! The unix socket: lines or a websocket, for its owner only.
+//! The unix socket, with lines or a websocket.
 
 use std::{
     fs,
@@ -37,7 +37,8 @@ impl Listener {
     async fn start_at(folder: TempDir, path: PathBuf) -> Self {
         let server = server(folder.path());
         let serving = tokio::spawn({
-            let (server, listen) = (server.clone(), ListenAddress::Unix(path.clone()));
+            let server = server.clone();
+            let listen = ListenAddress::Unix(path.clone());
             async move { server.serve(listen, WsAuth::None).await }
         });
         let mut listener = Self { server, path, serving, folder };
@@ -45,7 +46,7 @@ impl Listener {
         listener
     }
 
-    /// Until somebody is served; ends with the server, should that fail.
+    /// Waits until a connection is served, or panics if the server ends.
     async fn until_ready(&mut self) {
         let connected = async {
             while UnixStream::connect(&self.path).await.is_err() {
@@ -85,7 +86,7 @@ async fn lines_are_served_to_several_clients() {
     for _ in 0..3 {
         let mut stream = BufReader::new(UnixStream::connect(&listener.path).await.unwrap());
         let request = "{\"id\":1,\"method\":\"thread/loaded/list\"}";
-        // The last line has no end, and is read all the same.
+        // The last line has no newline.
         stream.write_all(format!("{HELLO}\n\nnot json\n{request}").as_bytes()).await.unwrap();
         stream.shutdown().await.unwrap();
         let mut text = String::new();
@@ -99,7 +100,7 @@ async fn lines_are_served_to_several_clients() {
 }
 
 #[tokio::test]
-async fn lines_are_short_before_initialize_and_may_be_long_right_behind_it() {
+async fn long_lines_are_accepted_only_after_initialize() {
     let listener = Listener::start().await;
     let stream = UnixStream::connect(&listener.path).await.unwrap();
     let (reader, mut writer) = stream.into_split();
@@ -117,7 +118,7 @@ async fn lines_are_short_before_initialize_and_may_be_long_right_behind_it() {
 }
 
 #[tokio::test]
-async fn a_websocket_is_served_to_who_asks_for_one() {
+async fn an_upgrade_request_gets_a_websocket() {
     let listener = Listener::start().await;
     let stream = UnixStream::connect(&listener.path).await.unwrap();
     let (mut socket, _) = client_async("ws://localhost/", stream).await.unwrap();
@@ -139,7 +140,7 @@ async fn probes_are_answered() {
 }
 
 #[tokio::test]
-async fn the_file_is_its_owners_and_goes_with_the_server() {
+async fn the_socket_file_is_private_and_removed_with_the_server() {
     let listener = Listener::start().await;
     let metadata = fs::metadata(&listener.path).unwrap();
     assert!(metadata.file_type().is_socket());
@@ -150,12 +151,12 @@ async fn the_file_is_its_owners_and_goes_with_the_server() {
 }
 
 #[tokio::test]
-async fn the_server_knows_its_own_listeners_before_they_accept() {
+async fn listeners_are_registered_before_they_accept() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("real")).unwrap();
     std::os::unix::fs::symlink("real", folder.path().join("link")).unwrap();
     let path = folder.path().join("link/s");
-    // It is ready, so it has accepted.
+    // The listener has accepted a connection.
     let listener = Listener::start_at(folder, path).await;
     let canonical = fs::canonicalize(listener.folder.path()).unwrap().join("real/s");
     assert_eq!(listener.server.places().listeners().sockets, [canonical]);
@@ -163,13 +164,14 @@ async fn the_server_knows_its_own_listeners_before_they_accept() {
 }
 
 #[tokio::test]
-async fn a_port_that_the_system_chose_is_known() {
+async fn a_port_chosen_by_the_system_is_registered() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path());
     let places = server.places().clone();
     assert!(places.listeners().open_ports.is_empty());
     let serving = tokio::spawn({
-        let (server, listen) = (server.clone(), "ws://127.0.0.1:0".parse().unwrap());
+        let server = server.clone();
+        let listen = "ws://127.0.0.1:0".parse().unwrap();
         async move { server.serve(listen, WsAuth::None).await }
     });
     let port = loop {
@@ -185,13 +187,13 @@ async fn a_port_that_the_system_chose_is_known() {
     serving.await.unwrap().unwrap();
 }
 
-/// Elsewhere a full backlog refuses connections just as a dead server does.
+/// On other systems a full backlog refuses connections, like a dead server.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_server_that_takes_no_more_connections_is_not_taken_for_a_dead_one() {
+async fn a_server_with_a_full_backlog_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
-    // It listens and never accepts. With its backlog full, a connection attempt fails.
+    // This socket listens and never accepts. With a full backlog, a connection attempt fails.
     let socket = tokio::net::UnixSocket::new_stream().unwrap();
     socket.bind(&path).unwrap();
     let _busy = socket.listen(0).unwrap();
@@ -206,26 +208,26 @@ async fn a_server_that_takes_no_more_connections_is_not_taken_for_a_dead_one() {
 }
 
 #[tokio::test]
-async fn a_file_that_nobody_listens_on_any_more_is_taken_over() {
+async fn the_socket_file_of_a_dead_server_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-    assert!(path.exists(), "left behind by a server that was killed");
+    assert!(path.exists(), "the file of a killed server");
     Listener::start_at(folder, path).await.stop().await;
 }
 
 #[tokio::test]
-async fn a_server_that_listens_is_left_alone() {
+async fn a_listening_server_is_not_replaced() {
     let listener = Listener::start().await;
     let second = server(listener.folder.path());
     let error = second.serve(ListenAddress::Unix(listener.path.clone()), WsAuth::None).await.unwrap_err();
     assert_eq!(error.to_string(), format!("another server is listening on {}", listener.path.display()));
-    UnixStream::connect(&listener.path).await.expect("the first goes on");
+    UnixStream::connect(&listener.path).await.expect("the first server goes on");
     listener.stop().await;
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_socket_is_not_touched() {
+async fn a_file_that_is_not_a_socket_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.txt");
     fs::write(&path, "precious").unwrap();
@@ -236,7 +238,7 @@ async fn a_file_that_is_no_socket_is_not_touched() {
 }
 
 #[tokio::test]
-async fn tokens_are_for_websockets() {
+async fn authentication_needs_a_websocket_listener() {
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
     fs::write(&token, "s3cret").unwrap();

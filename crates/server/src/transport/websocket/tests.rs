@@ -11,19 +11,19 @@ use super::*;
 use crate::{
     fixture,
     inbound::InboundBudget,
-    limits::{MAX_EARLY_MESSAGE_BYTES, MAX_WAITING_BYTES},
+    limits::{MAX_EARLY_MESSAGE_BYTES, MAX_UNREAD_BYTES},
 };
 
 const HELLO: &str = r#"{"id":0,"method":"initialize","params":{"clientInfo":{"name":"test","version":"1"}}}"#;
 
-/// A websocket over a pipe that holds little, so that it is the server's own memory that fills up.
+/// Opens a websocket over a small pipe, so that unread messages stay in the server's memory.
 async fn open(server: &Server) -> (WebSocketStream<DuplexStream>, JoinHandle<()>) {
     let (near, far) = tokio::io::duplex(16 << 10);
     let serving = tokio::spawn(serve(server.clone(), far));
     (WebSocketStream::from_raw_socket(near, Role::Client, None).await, serving)
 }
 
-/// The same, and says hello.
+/// Opens a websocket and initializes it.
 async fn connect(server: &Server) -> (WebSocketStream<DuplexStream>, JoinHandle<()>) {
     let (mut socket, serving) = open(server).await;
     socket.send(Message::text(HELLO)).await.unwrap();
@@ -33,37 +33,37 @@ async fn connect(server: &Server) -> (WebSocketStream<DuplexStream>, JoinHandle<
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_is_disconnected_and_its_neighbour_hears_everything() {
+async fn a_slow_reader_is_disconnected_and_other_clients_get_everything() {
     let (server, _home) = fixture::server();
     let (slow, slow_serving) = connect(&server).await;
     let (mut fast, _) = connect(&server).await;
     let thread_id = ThreadId::from("x".repeat(1 << 20));
     let large = Frame::notification::<ThreadArchived>(&ThreadArchivedNotification { thread_id });
 
-    let enough = MAX_WAITING_BYTES / (1 << 20) + 2;
+    let enough = MAX_UNREAD_BYTES / (1 << 20) + 2;
     for _ in 0..enough {
         server.shared.clients.notify_all(&large);
         assert_eq!(fast.next().await.unwrap().unwrap().len(), large.bytes().len());
     }
 
     slow_serving.await.unwrap();
-    assert_eq!(server.shared.clients.count(), 1, "the slow one is forgotten");
-    // What had left before is still there to be read, and then the connection is over.
-    let heard: Vec<_> = slow.collect().await;
-    assert!(heard.len() < enough, "{} messages", heard.len());
+    assert_eq!(server.shared.clients.count(), 1, "the slow client is removed");
+    // Messages that were sent before can still be read, then the connection is over.
+    let received: Vec<_> = slow.collect().await;
+    assert!(received.len() < enough, "{} messages", received.len());
     fast.send(Message::text(r#"{"id":1,"method":"thread/loaded/list"}"#)).await.unwrap();
     assert!(fast.next().await.unwrap().unwrap().to_text().unwrap().contains(r#""id":1"#));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_server_is_said_to_its_clients() {
+async fn a_stopping_server_sends_close_frames() {
     let (server, _home) = fixture::server();
     let (mut socket, serving) = connect(&server).await;
     server.stop().await;
-    let Message::Close(Some(farewell)) = socket.next().await.unwrap().unwrap() else {
-        panic!("a goodbye is expected")
+    let Message::Close(Some(close_frame)) = socket.next().await.unwrap().unwrap() else {
+        panic!("expected a close frame")
     };
-    assert_eq!(farewell.code, CloseCode::Normal);
+    assert_eq!(close_frame.code, CloseCode::Normal);
     serving.await.unwrap();
 }
 
@@ -79,23 +79,23 @@ async fn pings_are_answered_and_binary_frames_read() {
     assert!(socket.next().await.unwrap().unwrap().to_text().unwrap().contains(r#""id":"b""#));
 }
 
-/// A part of a message that another one follows. The first has the type, the others go on.
+/// Makes a fragment that is not the last one of its message.
 fn fragment(data: Data, bytes: usize) -> Message {
     Message::Frame(WsFrame::message(vec![b' '; bytes], OpCode::Data(data), false))
 }
 
-/// The code with which the server ends the connection.
+/// Reads up to the close frame and returns its code.
 async fn close_code(socket: &mut SplitStream<WebSocketStream<DuplexStream>>) -> CloseCode {
     while let Some(Ok(message)) = socket.next().await {
-        if let Message::Close(Some(farewell)) = message {
-            return farewell.code;
+        if let Message::Close(Some(close_frame)) = message {
+            return close_frame.code;
         }
     }
-    panic!("a goodbye is expected")
+    panic!("expected a close frame")
 }
 
 #[tokio::test]
-async fn messages_are_short_before_initialize_and_longer_ones_end_the_connection() {
+async fn a_long_message_before_initialize_closes_the_connection() {
     let (server, _home) = fixture::server();
     let mut early = vec![Message::text(" ".repeat(MAX_EARLY_MESSAGE_BYTES + 1))];
     early.push(fragment(Data::Text, 2 * MAX_EARLY_MESSAGE_BYTES));
@@ -112,7 +112,7 @@ async fn messages_are_short_before_initialize_and_longer_ones_end_the_connection
 }
 
 #[tokio::test]
-async fn a_long_message_may_follow_initialize_at_once() {
+async fn a_long_message_may_directly_follow_initialize() {
     let (server, _home) = fixture::server();
     let (socket, _) = open(&server).await;
     let (mut sink, mut messages) = socket.split();
@@ -132,7 +132,7 @@ async fn a_long_message_may_follow_initialize_at_once() {
 }
 
 #[tokio::test]
-async fn beyond_the_budget_the_longest_unfinished_message_ends_its_connection() {
+async fn beyond_the_budget_the_client_with_the_longest_message_is_disconnected() {
     let (mut server, _home) = fixture::server();
     Arc::get_mut(&mut server.shared).unwrap().inbound = Arc::new(InboundBudget::new(5 << 20));
     let (large, _) = connect(&server).await;
@@ -140,7 +140,7 @@ async fn beyond_the_budget_the_longest_unfinished_message_ends_its_connection() 
     let (mut large_sink, mut large_messages) = large.split();
     large_sink.send(fragment(Data::Text, 2 << 20)).await.unwrap();
     large_sink.send(fragment(Data::Continue, 1 << 20)).await.unwrap();
-    // A ping between fragments takes nothing off the count.
+    // A ping between fragments does not reset the count.
     small.send(fragment(Data::Text, 1 << 20)).await.unwrap();
     small.send(Message::Ping("still there".into())).await.unwrap();
     assert!(small.next().await.unwrap().unwrap().is_pong());

@@ -1,4 +1,4 @@
-//! The life of an agent, call by call: started, waited for, told more, closed, opened again.
+//! The life of an agent, call by call: spawn, wait, send input, close, resume.
 
 use codicil_protocol::{
     CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, ItemCompleted, ItemStarted, Thread,
@@ -12,8 +12,8 @@ use super::{
     steps, texts,
 };
 
-/// A model whose main thread makes these calls one after the other, with the id of its agent as `AGENT`, and
-/// whose agents say how many messages they got.
+/// Scripts a model whose main thread makes these calls one after the other, with the id of its agent as `AGENT`, and
+/// whose agents reply with the number of messages they got.
 fn calls(calls: Vec<(&'static str, Value)>) -> Script {
     Script::new().respond_with(move |request: &RecordedRequest| {
         if is_agent(request) {
@@ -27,7 +27,7 @@ fn calls(calls: Vec<(&'static str, Value)>) -> Script {
     })
 }
 
-/// A server whose main thread has been told to manage agents.
+/// Starts a server and a turn of its main thread.
 async fn managing(script: Script) -> (App, Thread, Turn) {
     let mut app = App::start(script).await;
     let main = app.start_thread().await;
@@ -36,7 +36,7 @@ async fn managing(script: Script) -> (App, Thread, Turn) {
 }
 
 #[tokio::test]
-async fn an_agent_is_waited_for_told_more_closed_and_opened_again() {
+async fn an_agent_is_awaited_sent_input_closed_and_resumed() {
     let wait = || ("wait_agent", json!({ "targets": ["AGENT"] }));
     let script = calls(vec![
         wait(),
@@ -93,14 +93,14 @@ async fn an_agent_is_waited_for_told_more_closed_and_opened_again() {
     );
     assert_eq!(output(&last, "call-5"), json!({ "status": "pending_init" }));
     assert_eq!(output(&last, "call-7"), done("answer 3"));
-    assert_eq!(requests(&app, is_main).len(), 10, "what was waited for causes no further request");
+    assert_eq!(requests(&app, is_main).len(), 10, "an awaited result causes no further request");
     assert_eq!(notifications(&last).len(), 3, "one for each turn of the agent");
     let turns = app.read(&Thread { id: agent[0].clone(), ..main.clone() }).await.turns;
     assert_eq!(turns.len(), 3);
 }
 
 #[tokio::test]
-async fn a_closed_agent_is_not_loaded_and_its_status_says_so() {
+async fn a_closed_agent_has_the_status_not_loaded() {
     let script = calls(vec![
         ("wait_agent", json!({ "targets": ["AGENT"] })),
         ("close_agent", json!({ "target": "AGENT" })),
@@ -132,7 +132,7 @@ async fn a_closed_agent_is_not_loaded_and_its_status_says_so() {
 }
 
 #[tokio::test]
-async fn input_joins_what_an_agent_is_doing_or_stops_it_first() {
+async fn input_steers_or_interrupts_the_turn_of_an_agent() {
     let to =
         |message: &str, interrupt| json!({ "target": "AGENT", "message": message, "interrupt": interrupt });
     let script = Script::new()
@@ -162,13 +162,13 @@ async fn input_joins_what_an_agent_is_doing_or_stops_it_first() {
     let stored = app.read(&Thread { id: agent, ..main.clone() }).await;
     let last = stored.turns.last().and_then(|turn| turn.items.last());
     assert!(matches!(last, Some(ThreadItem::AgentMessage { text, .. }) if text == "instead"), "{stored:?}");
-    let told = notifications(&requests(&app, is_main).pop().unwrap());
-    assert_eq!(told.len(), 1, "an agent that was stopped is not done: {told:?}");
+    let notices = notifications(&requests(&app, is_main).pop().unwrap());
+    assert_eq!(notices.len(), 1, "an interrupted agent has not ended: {notices:?}");
     app.rest().await;
 }
 
 #[tokio::test]
-async fn steered_input_is_answered_in_the_agents_running_turn() {
+async fn steered_input_is_answered_in_the_running_turn_of_the_agent() {
     let script = Script::new()
         .reply(spawn("task one").when(is_main))
         .reply(Reply::new().say("part").gate("first").when(is_agent))
@@ -203,7 +203,7 @@ async fn steered_input_is_answered_in_the_agents_running_turn() {
 }
 
 #[tokio::test]
-async fn an_agent_whose_model_fails_is_reported_as_such() {
+async fn an_agent_whose_model_fails_is_reported_as_errored() {
     let script = Script::new()
         .reply(spawn("task one").when(is_main))
         .reply(Reply::status(400).when(is_agent))
@@ -225,7 +225,7 @@ async fn an_agent_whose_model_fails_is_reported_as_such() {
 }
 
 #[tokio::test]
-async fn an_interrupted_wait_fails_and_leaves_the_agent_at_work() {
+async fn an_interrupted_wait_fails_and_the_agent_goes_on() {
     let script = Script::new()
         .reply(spawn("task one").when(is_main))
         .reply(Reply::new().gate("agent").say("late").when(is_agent))

@@ -1,4 +1,4 @@
-//! Agents end with the thread that started them, and not before.
+//! Agents end with the thread that spawned them.
 
 use codicil_protocol::{
     Thread, ThreadArchive, ThreadArchived, ThreadClosed, ThreadLoadedList, ThreadRead, ThreadReadParams,
@@ -9,7 +9,7 @@ use serde_json::{from_value, json};
 
 use super::{is_agent, is_main, listed, main_done, next_call, spawn};
 
-/// A main thread whose turn is over and whose agent hangs in the middle of a message.
+/// Returns a main thread whose turn is over and its agent, which hangs in the middle of a message.
 async fn app_with_busy_agent() -> (App, Thread, Thread) {
     let script = Script::new()
         .reply(spawn("long task").when(is_main))
@@ -26,7 +26,7 @@ async fn app_with_busy_agent() -> (App, Thread, Thread) {
 }
 
 #[tokio::test]
-async fn whoever_leaves_a_thread_leaves_its_agents_and_they_end() {
+async fn unsubscribing_from_a_thread_ends_its_agents() {
     let (mut app, main, agent) = app_with_busy_agent().await;
     let mut other = app.another_client().await;
     app.call::<ThreadUnsubscribe>(from_value(json!({ "threadId": main.id })).unwrap()).await;
@@ -40,7 +40,7 @@ async fn whoever_leaves_a_thread_leaves_its_agents_and_they_end() {
 }
 
 #[tokio::test]
-async fn an_archived_thread_takes_its_agents_along() {
+async fn archiving_a_thread_ends_its_agents() {
     let (mut app, main, agent) = app_with_busy_agent().await;
     app.call::<ThreadArchive>(from_value(json!({ "threadId": main.id })).unwrap()).await;
     app.until::<ThreadArchived>().await;
@@ -51,7 +51,7 @@ async fn an_archived_thread_takes_its_agents_along() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_ends_agents_in_good_order() {
+async fn stopping_the_server_interrupts_agents() {
     let (mut app, main, agent) = app_with_busy_agent().await;
     app.restart().await;
 
@@ -62,7 +62,7 @@ async fn a_server_that_stops_ends_agents_in_good_order() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_takes_nothing_from_those_who_stay() {
+async fn agents_stay_while_another_client_is_subscribed() {
     let (mut app, main, agent) = app_with_busy_agent().await;
     let mut other = app.another_client().await;
     other.resume(&main).await;
@@ -75,7 +75,7 @@ async fn a_client_that_leaves_takes_nothing_from_those_who_stay() {
 }
 
 #[tokio::test]
-async fn the_agents_of_a_thread_that_is_not_kept_are_not_kept_either() {
+async fn agents_of_an_ephemeral_thread_are_ephemeral() {
     let script = Script::new()
         .reply(spawn("a task").when(is_main))
         .reply(Reply::new().say("answer").when(is_agent))

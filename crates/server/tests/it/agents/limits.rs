@@ -1,4 +1,4 @@
-//! What agents cannot do, and how the model is told.
+//! The limits of agents, and the errors that the model gets.
 
 use codicil_protocol::{CollabAgentToolCallStatus, ThreadSourceKind};
 use codicil_testkit::{App, RecordedRequest, Reply, Script};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{is_agent, is_main, listed, next_call, output, requests, spawn, spawned, steps};
 
 #[tokio::test]
-async fn an_agent_starts_no_agents_unless_the_configuration_says() {
+async fn agents_cannot_spawn_agents_by_default() {
     let script = Script::new()
         .reply(spawn("delegate further").when(is_main))
         .reply(Reply::new().say("delegated").when(is_main))
@@ -25,7 +25,7 @@ async fn an_agent_starts_no_agents_unless_the_configuration_says() {
 }
 
 #[tokio::test]
-async fn agents_may_have_agents_as_deep_as_the_configuration_says() {
+async fn agents_may_spawn_agents_up_to_the_configured_depth() {
     let depth = |request: &RecordedRequest| -> usize {
         let last = request.last_user_text().unwrap_or_default();
         last.matches("further").count()
@@ -56,7 +56,7 @@ async fn agents_may_have_agents_as_deep_as_the_configuration_says() {
 }
 
 #[tokio::test]
-async fn there_are_only_so_many_agents_at_once() {
+async fn the_number_of_concurrent_agents_is_limited() {
     let script = Script::new().respond_with(|request| {
         if is_agent(request) {
             return Reply::new().say("done");
@@ -83,13 +83,13 @@ async fn there_are_only_so_many_agents_at_once() {
     assert_eq!(refused.status, CollabAgentToolCallStatus::Failed);
     assert!(refused.receivers.is_empty());
     let last = requests(&app, is_main).pop().unwrap();
-    let Value::String(told) = output(&last, "refused") else { panic!() };
-    assert!(told.starts_with("all 1 places for agents are taken"), "{told}");
-    assert!(output(&last, "again")["agent_id"].is_string(), "a closed agent makes room");
+    let Value::String(text) = output(&last, "refused") else { panic!() };
+    assert!(text.starts_with("all 1 places for agents are taken"), "{text}");
+    assert!(output(&last, "again")["agent_id"].is_string(), "closing an agent frees its slot");
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_told_to_the_model() {
+async fn invalid_calls_are_explained_to_the_model() {
     const NOBODY: &str = "0199a213-81c0-7800-8aa1-bbab2a035a53";
     let wrong = [
         ("spawn_agent", json!({}), "give message or items"),
@@ -145,14 +145,14 @@ async fn what_makes_no_sense_is_told_to_the_model() {
 
     let last = requests(&app, is_main).pop().unwrap();
     for (at, (tool, _, expected)) in wrong.iter().enumerate() {
-        let told = last.tool_output(&format!("call-{at}")).unwrap();
-        assert!(told.starts_with(expected), "{tool}: {told}");
+        let text = last.tool_output(&format!("call-{at}")).unwrap();
+        assert!(text.starts_with(expected), "{tool}: {text}");
     }
     assert!(requests(&app, is_agent).is_empty());
 }
 
 #[tokio::test]
-async fn agents_can_be_switched_off() {
+async fn agents_can_be_disabled() {
     let mut app = App::builder()
         .script(Script::new().say("alone"))
         .config("[features]\nmulti_agent = false\n")

@@ -1,4 +1,4 @@
-//! Agents that the model starts, as clients and the model see them.
+//! Agents that the model spawns, from the view of clients and of the model.
 
 mod cycle;
 mod endings;
@@ -14,7 +14,7 @@ use codicil_protocol::{
 use codicil_testkit::{App, RecordedRequest, Reply, TestClient};
 use serde_json::{Value, from_str, json};
 
-/// Whether an agent asks, and not the thread that started it.
+/// Returns whether a request comes from an agent, not from the thread that spawned it.
 fn is_agent(request: &RecordedRequest) -> bool {
     request.header("x-openai-subagent") == Some("collab_spawn")
 }
@@ -23,29 +23,29 @@ fn is_main(request: &RecordedRequest) -> bool {
     !is_agent(request)
 }
 
-/// What a call of the main thread returned, as the request after it says.
+/// Returns the output of a call of the main thread, which is part of the following request.
 fn output(request: &RecordedRequest, call: &str) -> Value {
-    let text = request.tool_output(call).unwrap_or_else(|| panic!("nothing was returned for {call}"));
+    let text = request.tool_output(call).unwrap_or_else(|| panic!("no output for {call}"));
     from_str(&text).unwrap_or(Value::String(text))
 }
 
-/// The id of the agent that the call `spawn` started.
+/// Returns the id of the agent that the call `spawn` started.
 fn spawned(request: &RecordedRequest) -> String {
     output(request, "spawn")["agent_id"].as_str().expect("an agent was started").to_owned()
 }
 
-/// How many tool outputs a request holds: how far a scripted model has come.
+/// Returns the number of tool outputs in a request, which is the step of the script.
 fn steps(request: &RecordedRequest) -> usize {
     request.input().iter().filter(|item| item["type"] == "function_call_output").count()
 }
 
-/// Every text of the conversation, whoever said it.
+/// Returns every text of the history.
 fn texts(request: &RecordedRequest) -> Vec<String> {
     let parts = request.input().iter().flat_map(|item| item["content"].as_array().into_iter().flatten());
     parts.filter_map(|part| part["text"].as_str()).map(str::to_owned).collect()
 }
 
-/// What the main thread was told of its agents.
+/// Returns the notifications about agents in a request of the main thread.
 fn notifications(request: &RecordedRequest) -> Vec<Value> {
     let texts = texts(request).into_iter();
     let inner = texts.filter_map(|text| {
@@ -59,23 +59,23 @@ fn spawn(message: &str) -> Reply {
     Reply::new().call("spawn_agent", json!({ "message": message })).call_id("spawn")
 }
 
-/// The requests of the main thread, or of its agents, in order.
+/// Returns the requests of the main thread, or of its agents, in order.
 fn requests(app: &App, of: fn(&RecordedRequest) -> bool) -> Vec<RecordedRequest> {
     app.model().requests().into_iter().filter(of).collect()
 }
 
-/// Reads everything up to the end of a turn of another thread than this one.
+/// Reads messages up to the end of a turn of another thread.
 async fn agent_done(client: &mut TestClient, main: &Thread) -> (ThreadId, TurnStatus) {
     let done = client.until_where::<TurnCompleted>(|done| done.thread_id != main.id).await;
     (done.thread_id, done.turn.status)
 }
 
-/// Reads everything up to the end of this thread's turn.
+/// Reads messages up to the end of this thread's turn.
 async fn main_done(client: &mut TestClient, main: &Thread) -> TurnStatus {
     client.until_where::<TurnCompleted>(|done| done.thread_id == main.id).await.turn.status
 }
 
-/// A call about agents, as its completed item shows it.
+/// A call about agents, from its completed item.
 struct Seen {
     tool: CollabAgentTool,
     status: CollabAgentToolCallStatus,

@@ -8,7 +8,7 @@ use super::{is_agent, is_main, listed, next_call, notifications, output, request
 
 const BY_PATH: &str = "[features]\nmulti_agent_v2 = true\n";
 
-/// A model whose main thread makes these calls one after the other; its agents repeat what they heard last.
+/// Scripts a model whose main thread makes these calls one after the other and whose agents repeat their last input.
 fn calls(calls: Vec<(&'static str, Value)>) -> Script {
     Script::new().respond_with(move |request: &RecordedRequest| {
         if is_agent(request) {
@@ -24,7 +24,7 @@ fn calls(calls: Vec<(&'static str, Value)>) -> Script {
 }
 
 #[tokio::test]
-async fn an_agent_is_known_by_the_path_of_its_task() {
+async fn an_agent_is_addressed_by_the_path_of_its_task() {
     let script = calls(vec![
         ("spawn_agent", json!({ "task_name": "read_docs", "message": "read" })),
         ("wait_agent", json!({})),
@@ -47,20 +47,20 @@ async fn an_agent_is_known_by_the_path_of_its_task() {
     let ours = ["spawn_agent", "send_message", "assign_task", "wait_agent", "close_agent", "list_agents"];
     assert!(tools.ends_with(&ours), "{tools:?}");
     let last = asked.last().unwrap();
-    let told = |at: usize| output(last, &format!("call-{at}"));
-    assert_eq!(told(0)["task_name"], json!("/root/read_docs"));
-    let id = told(0)["agent_id"].as_str().unwrap().to_owned();
-    assert_eq!(told(1), json!({ "status": { id.as_str(): { "completed": "read" } }, "timed_out": false }));
-    assert_eq!(told(2), json!("there is an agent /root/read_docs already; choose another task_name"));
-    assert!(told(3).as_str().unwrap().starts_with("task_name must be made of"), "{}", told(3));
-    let agents = &told(4)["agents"];
+    let result = |at: usize| output(last, &format!("call-{at}"));
+    assert_eq!(result(0)["task_name"], json!("/root/read_docs"));
+    let id = result(0)["agent_id"].as_str().unwrap().to_owned();
+    assert_eq!(result(1), json!({ "status": { id.as_str(): { "completed": "read" } }, "timed_out": false }));
+    assert_eq!(result(2), json!("there is an agent /root/read_docs already; choose another task_name"));
+    assert!(result(3).as_str().unwrap().starts_with("task_name must be made of"), "{}", result(3));
+    let agents = &result(4)["agents"];
     assert_eq!(agents.as_array().map(Vec::len), Some(1));
     assert_eq!((&agents[0]["agent_name"], &agents[0]["agent_id"]), (&json!("/root/read_docs"), &json!(id)));
     assert_eq!(agents[0]["agent_status"], json!({ "completed": "read" }));
-    assert_eq!(told(5), json!({ "agents": [] }));
-    assert_eq!(told(7)["status"][&id], json!({ "completed": "write" }));
-    assert_eq!(told(8), json!({ "previous_status": { "completed": "write" } }));
-    assert_eq!(told(9), json!({ "agents": [] }));
+    assert_eq!(result(5), json!({ "agents": [] }));
+    assert_eq!(result(7)["status"][&id], json!({ "completed": "write" }));
+    assert_eq!(result(8), json!({ "previous_status": { "completed": "write" } }));
+    assert_eq!(result(9), json!({ "agents": [] }));
     assert_eq!(notifications(last).len(), 2);
     let stored = listed(&mut app, Some(vec![ThreadSourceKind::SubAgentThreadSpawn])).await;
     let source = serde_json::to_value(&stored[0].source).unwrap();
@@ -68,7 +68,7 @@ async fn an_agent_is_known_by_the_path_of_its_task() {
 }
 
 #[tokio::test]
-async fn a_message_starts_nothing_and_is_read_with_the_next_task() {
+async fn a_message_waits_for_the_next_task() {
     let script = calls(vec![
         ("spawn_agent", json!({ "task_name": "a", "message": "begin" })),
         ("wait_agent", json!({})),
@@ -88,7 +88,7 @@ async fn a_message_starts_nothing_and_is_read_with_the_next_task() {
     use CollabAgentTool::{SendInput, SpawnAgent, Wait};
     assert_eq!(seen, [SpawnAgent, Wait, SendInput, SendInput, Wait]);
     let its = requests(&app, is_agent);
-    assert_eq!(its.len(), 2, "the message alone is no work");
-    let said = texts(&its[1]);
-    assert_eq!(said[said.len() - 2..], ["by the way", "go on"]);
+    assert_eq!(its.len(), 2, "a message alone starts no turn");
+    let read = texts(&its[1]);
+    assert_eq!(read[read.len() - 2..], ["by the way", "go on"]);
 }

@@ -1,4 +1,4 @@
-//! An agent may do no more than the thread that started it, also when that thread may do less than before.
+//! An agent never has more permissions than the thread that spawned it, even if that thread loses some.
 
 use codicil_protocol::{
     ThreadResume, ThreadSettingsUpdate, ThreadSettingsUpdated, ThreadStartParams, TurnStatus,
@@ -8,15 +8,16 @@ use serde_json::{Value, from_value, json};
 
 use super::{agent_done, is_agent, main_done, output, spawn, steps, texts};
 
-/// The first turn starts an agent and waits for it; the second one has it go on. The agent runs `touch` whenever it
-/// is asked to.
+/// Scripts a model whose first turn spawns an agent and waits for it, and whose second turn sends it input. The agent
+/// runs `touch` for each input.
 fn model() -> Script {
     Script::new().respond_with(|request: &RecordedRequest| {
         if is_agent(request) {
             let tasks = texts(request).iter().filter(|text| text.starts_with("task")).count();
-            return match steps(request) < tasks {
-                true => Reply::new().call("exec_command", json!({ "cmd": format!("touch made-{tasks}") })),
-                false => Reply::new().say("ok"),
+            return if steps(request) < tasks {
+                Reply::new().call("exec_command", json!({ "cmd": format!("touch made-{tasks}") }))
+            } else {
+                Reply::new().say("ok")
             };
         }
         let is_second = texts(request).iter().any(|text| text == "again");
@@ -39,7 +40,7 @@ fn agent(request: &RecordedRequest) -> String {
 }
 
 #[tokio::test]
-async fn an_agent_loses_what_its_parent_loses() {
+async fn an_agent_loses_the_permissions_that_its_parent_loses() {
     let mut app = App::builder().experimental().script(model()).start().await;
     let params =
         json!({ "cwd": app.workspace(), "sandbox": "workspace-write", "approvalPolicy": "on-request" });
@@ -47,7 +48,7 @@ async fn an_agent_loses_what_its_parent_loses() {
     app.start_turn(&main, "begin").await;
     let (agent, _) = agent_done(&mut app, &main).await;
     assert_eq!(main_done(&mut app, &main).await, TurnStatus::Completed);
-    assert!(app.workspace().join("made-1").exists(), "it may do what its parent may");
+    assert!(app.workspace().join("made-1").exists(), "the agent has the permissions of its parent");
 
     let update = json!({ "threadId": main.id, "sandboxPolicy": { "type": "readOnly" },
         "approvalPolicy": "never" });
@@ -55,7 +56,7 @@ async fn an_agent_loses_what_its_parent_loses() {
     app.until::<ThreadSettingsUpdated>().await;
     app.start_turn(&main, "again").await;
     assert_eq!(main_done(&mut app, &main).await, TurnStatus::Completed);
-    assert!(!app.workspace().join("made-2").exists(), "its parent may not write any more");
+    assert!(!app.workspace().join("made-2").exists(), "the parent cannot write any more");
     app.rest().await;
 
     let same = || from_value(json!({ "threadId": agent, "sandbox": null })).unwrap();
@@ -69,7 +70,7 @@ async fn an_agent_loses_what_its_parent_loses() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_opened_by_a_client_has_what_its_parent_has_left() {
+async fn an_agent_resumed_by_a_client_is_limited_by_its_parent() {
     let mut app = App::builder().experimental().script(model()).start().await;
     let params =
         json!({ "cwd": app.workspace(), "sandbox": "danger-full-access", "approvalPolicy": "on-request" });

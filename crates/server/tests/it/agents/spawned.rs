@@ -1,4 +1,4 @@
-//! An agent begins: its thread, its model, its questions, and what its parent hears of it.
+//! A new agent: its thread, its model, its questions, and the notifications to its parent.
 
 use codicil_protocol::{
     CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, CommandExecutionApproval,
@@ -22,7 +22,7 @@ fn delegated() -> Script {
         .reply(Reply::new().gate("agent").say("sub answer").when(is_agent))
 }
 
-/// Plays that script to its end. The agent finishes while its parent is in the middle of a response.
+/// Runs that script. The agent ends while its parent is in the middle of a response.
 async fn delegate(app: &mut App) -> (Thread, ThreadId) {
     let main = app.start_thread().await;
     app.start_turn(&main, "delegate").await;
@@ -35,7 +35,7 @@ async fn delegate(app: &mut App) -> (Thread, ThreadId) {
 }
 
 #[tokio::test]
-async fn an_agent_has_a_thread_of_its_own_and_its_parent_is_told_of_its_end() {
+async fn an_agent_has_its_own_thread_and_its_parent_is_notified_of_its_end() {
     let mut app = App::start(delegated()).await;
     let main = app.start_thread().await;
     app.start_turn(&main, "delegate").await;
@@ -63,16 +63,16 @@ async fn an_agent_has_a_thread_of_its_own_and_its_parent_is_told_of_its_end() {
     assert_eq!(asked.len(), 3, "the notification causes one more request, and only one");
     assert_eq!(spawned(&asked[1]), agent.to_string());
     assert!(output(&asked[1], "spawn")["nickname"].is_string());
-    let told = notifications(&asked[2]);
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0]["agent_id"], json!(agent));
-    assert_eq!((&told[0]["status"], &told[0]["message"]), (&json!("completed"), &json!("sub answer")));
+    let notices = notifications(&asked[2]);
+    assert_eq!(notices.len(), 1);
+    assert_eq!(notices[0]["agent_id"], json!(agent));
+    assert_eq!((&notices[0]["status"], &notices[0]["message"]), (&json!("completed"), &json!("sub answer")));
     assert!(notifications(&asked[1]).is_empty());
     app.rest().await;
 }
 
 #[tokio::test]
-async fn agents_are_listed_when_they_are_asked_for() {
+async fn agents_are_listed_if_the_source_kind_is_requested() {
     let mut app = App::start(delegated()).await;
     let (main, agent) = delegate(&mut app).await;
 
@@ -102,22 +102,26 @@ async fn agents_are_listed_when_they_are_asked_for() {
 }
 
 #[tokio::test]
-async fn an_agent_has_fewer_tools_and_a_conversation_of_its_own() {
+async fn an_agent_has_fewer_tools_and_its_own_history() {
     let mut app = App::start(delegated()).await;
     let (_, agent) = delegate(&mut app).await;
 
-    let (first, its) = (requests(&app, is_main).remove(0), requests(&app, is_agent).remove(0));
-    let tools = first.tools();
+    let of_main = requests(&app, is_main).remove(0);
+    let of_agent = requests(&app, is_agent).remove(0);
+    let tools = of_main.tools();
     let ours = ["spawn_agent", "send_input", "resume_agent", "wait_agent", "close_agent"];
     assert!(tools.ends_with(&ours), "{tools:?}");
-    assert_eq!(its.tools(), ["exec_command", "write_stdin", "update_plan", "web_search", "view_image"]);
-    assert_eq!(its.body()["prompt_cache_key"], json!(agent));
-    assert_eq!((its.header("session_id"), its.header("originator")), (Some(&agent[..]), Some("testkit")));
-    assert!(!texts(&its).iter().any(|text| text == "delegate"), "{:?}", texts(&its));
+    assert_eq!(of_agent.tools(), ["exec_command", "write_stdin", "update_plan", "web_search", "view_image"]);
+    assert_eq!(of_agent.body()["prompt_cache_key"], json!(agent));
+    assert_eq!(
+        (of_agent.header("session_id"), of_agent.header("originator")),
+        (Some(&agent[..]), Some("testkit"))
+    );
+    assert!(!texts(&of_agent).iter().any(|text| text == "delegate"), "{:?}", texts(&of_agent));
 }
 
 #[tokio::test]
-async fn an_agent_that_is_done_while_nobody_works_is_remembered_for_the_next_turn() {
+async fn an_agent_that_ends_between_turns_is_reported_in_the_next_turn() {
     let script = Script::new()
         .reply(spawn("slowly").when(is_main))
         .reply(Reply::new().say("delegated").when(is_main))
@@ -135,15 +139,15 @@ async fn an_agent_that_is_done_while_nobody_works_is_remembered_for_the_next_tur
     app.run_turn(&main, "and?").await;
 
     let asked = requests(&app, is_main);
-    assert_eq!(asked.len(), 3, "nothing is asked while nobody works");
-    let told = notifications(&asked[2]);
-    assert_eq!((told.len(), &told[0]["message"]), (1, &json!("at last")));
+    assert_eq!(asked.len(), 3, "no request is sent between turns");
+    let notices = notifications(&asked[2]);
+    assert_eq!((notices.len(), &notices[0]["message"]), (1, &json!("at last")));
     assert_eq!(texts(&asked[2]).last().map(String::as_str), Some("and?"));
     app.rest().await;
 }
 
 #[tokio::test]
-async fn an_agents_questions_reach_whoever_listens_to_its_parent() {
+async fn questions_of_an_agent_reach_the_subscribers_of_its_parent() {
     let touch =
         json!({ "cmd": "touch it", "sandbox_permissions": "require_escalated", "justification": "May I?" });
     let script = Script::new()
@@ -173,7 +177,7 @@ async fn an_agents_questions_reach_whoever_listens_to_its_parent() {
 }
 
 #[tokio::test]
-async fn an_agent_may_begin_with_what_its_parent_knows() {
+async fn an_agent_may_start_with_the_history_of_its_parent() {
     let fork = json!({ "message": "go on from here", "fork_context": true });
     let script = Script::new()
         .say("the answer is 42")
@@ -207,7 +211,7 @@ async fn an_agent_may_begin_with_what_its_parent_knows() {
 }
 
 #[tokio::test]
-async fn an_agent_works_under_the_settings_it_was_given() {
+async fn an_agent_uses_the_settings_of_its_call() {
     let role = "[agents.scout]\ndescription = \"Looks ahead.\"\nconfig_file = \"scout.toml\"\n\
                 nickname_candidates = [\"Kim\"]\n";
     let wish =

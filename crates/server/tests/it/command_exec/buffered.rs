@@ -1,4 +1,4 @@
-//! Output in the answer, and what is refused.
+//! Commands with their output in the response, and invalid requests.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{app, exec, refusal, shell};
 use crate::command_exec::NO_SANDBOX;
 
 #[tokio::test]
-async fn the_answer_holds_both_streams_and_the_exit_code() {
+async fn the_response_holds_both_streams_and_the_exit_code() {
     let mut app = app().await;
     let check = async |app: &mut codicil_testkit::App, line: &str, code: i32, stdout: &str, stderr: &str| {
         let answer = exec(app, shell(line, json!({}))).await;
@@ -16,12 +16,12 @@ async fn the_answer_holds_both_streams_and_the_exit_code() {
     check(&mut app, "printf 'a\\377b\\303'", 0, "a\u{fffd}b\u{fffd}", "").await;
     check(&mut app, "kill -TERM $$", 143, "", "").await;
     check(&mut app, "cat", 0, "", "").await;
-    // What is left running in the background neither delays the answer for long nor stays.
+    // A background process neither delays the response for long nor stays.
     check(&mut app, "sleep 1000 & echo done", 0, "done\n", "").await;
 }
 
 #[tokio::test]
-async fn a_command_runs_where_it_is_told_to() {
+async fn a_command_runs_in_the_requested_directory() {
     let mut app = app().await;
     let workspace = app.workspace().to_owned();
     std::fs::create_dir(workspace.join("sub")).unwrap();
@@ -36,8 +36,8 @@ async fn a_command_runs_where_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn the_environment_is_the_servers_with_changes() {
-    // Set for this process by cargo, so the server has it too.
+async fn the_environment_of_the_server_can_be_changed() {
+    // Cargo sets this variable for the test process, which the server runs in.
     let line = "echo ${CARGO_PKG_NAME-unset} ${MINE-unset} ${PATH:+path}";
     let mut app = app().await;
     let check = async |app: &mut codicil_testkit::App, env, expected: &str| {
@@ -55,7 +55,7 @@ async fn the_environment_is_the_servers_with_changes() {
 }
 
 #[tokio::test]
-async fn caps_cut_each_stream() {
+async fn the_cap_applies_to_each_stream() {
     let mut app = app().await;
     let line = "printf 0123456789; printf abcdefghij >&2";
     let check = async |app: &mut codicil_testkit::App, more, stdout: &str, stderr: &str| {
@@ -74,7 +74,7 @@ async fn caps_cut_each_stream() {
 }
 
 #[tokio::test]
-async fn time_runs_out() {
+async fn a_command_times_out() {
     let mut app = app().await;
     let answer = exec(&mut app, shell("echo before; sleep 1000", json!({ "timeoutMs": 300 }))).await;
     assert_eq!((answer.exit_code, &*answer.stdout), (124, "before\n"));
@@ -87,10 +87,12 @@ async fn time_runs_out() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_refused_with_the_references_words() {
+async fn invalid_requests_get_the_errors_of_the_reference() {
     let mut app = app().await;
     let exec = "command/exec";
-    let (write, resize, terminate) = ("command/exec/write", "command/exec/resize", "command/exec/terminate");
+    let write = "command/exec/write";
+    let resize = "command/exec/resize";
+    let terminate = "command/exec/terminate";
     let size = |rows: u16, cols: u16| json!({ "rows": rows, "cols": cols });
     let no_id = "-32600 command/exec tty or streaming requires a client-supplied processId";
     let zero = "-32602 command/exec size rows and cols must be greater than 0";

@@ -1,35 +1,55 @@
-//! A command ends when it is told to, and with its connection and its server; with everything it started.
+//! The end of a command and its process tree: by request, by timeout, with its connection and with the server.
 
-use serde_json::json;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use codicil_protocol::CommandExecOutputDelta;
+use codicil_testkit::TestClient;
+use serde_json::{Value, json};
 
-use super::{app, shell, start, terminate, until_marked, until_none_is_marked};
+use super::{app, exec, shell, start, terminate};
+use crate::processes::{marked, until_none_is_marked};
 
-/// A tree: children, grandchildren, and in a process group of its own what `timeout` starts.
-const TREE: &str = "sleep 1000 & (sleep 1000 & sleep 1000) & timeout 1000 sleep 1000";
+/// A tree of children and grandchildren, one of them in a process group of its own. Each leaf prints a line.
+const TREE: &str = "leaf() { echo up; exec sleep 1000; }; leaf & (leaf & leaf) & timeout 1000 sh -c 'echo up; exec sleep 1000'";
 
-/// How many processes of the tree there are at least.
-const TREE_SIZE: usize = 5;
+/// The processes of the tree that print a line.
+const LEAVES: usize = 4;
+
+/// Params of the tree with a mark, as the process `p`.
+fn tree(mark: &str) -> Value {
+    let env = json!({ "COMMAND_MARK": mark });
+    let more = json!({ "processId": "p", "env": env, "disableTimeout": true, "streamStdoutStderr": true });
+    shell(TREE, more)
+}
+
+/// Waits until every leaf of the tree has started.
+async fn until_tree_started(client: &mut TestClient) {
+    let mut output = Vec::new();
+    while output.split(|byte| *byte == b'\n').count() <= LEAVES {
+        let delta = client.until::<CommandExecOutputDelta>().await;
+        output.extend(STANDARD.decode(&delta.delta_base64).unwrap());
+    }
+}
 
 fn mark(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
 
 #[tokio::test]
-async fn a_terminated_command_is_gone_with_its_whole_tree() {
+async fn terminating_a_command_kills_its_process_tree() {
     let mut app = app().await;
     let mark = mark("terminated");
-    let more = json!({ "processId": "p", "env": { "COMMAND_MARK": mark }, "disableTimeout": true });
-    let tree = start(&mut app, shell(TREE, more)).await;
-    until_marked(&mark, TREE_SIZE).await;
+    let command = start(&mut app, tree(&mark)).await;
+    until_tree_started(&mut app).await;
+    assert!(marked(&mark).len() > LEAVES, "the leaves and `timeout`");
     terminate(&mut app, "p").await.unwrap();
-    assert_eq!(app.answer(tree).await.unwrap().exit_code, 137);
+    assert_eq!(app.answer(command).await.unwrap().exit_code, 137);
     until_none_is_marked(&mark).await;
-    let gone = "-32600 no active command/exec for process id \"p\"";
-    assert_eq!(terminate(&mut app, "p").await.unwrap_err(), gone);
+    let not_running = "-32600 no active command/exec for process id \"p\"";
+    assert_eq!(terminate(&mut app, "p").await.unwrap_err(), not_running);
 }
 
 #[tokio::test]
-async fn a_command_and_its_end_sent_together_meet_in_that_order() {
+async fn a_command_can_be_terminated_right_after_its_request() {
     let mut app = app().await;
     for round in 0..100 {
         let sleep = start(&mut app, shell("sleep 1000", json!({ "processId": "p" }))).await;
@@ -39,53 +59,49 @@ async fn a_command_and_its_end_sent_together_meet_in_that_order() {
 }
 
 #[tokio::test]
-async fn a_command_that_times_out_takes_its_tree_along() {
+async fn a_timeout_kills_the_process_tree() {
     let mut app = app().await;
     let mark = mark("late");
     let more = json!({ "env": { "COMMAND_MARK": mark }, "timeoutMs": 500 });
-    assert_eq!(super::exec(&mut app, shell(TREE, more)).await.exit_code, 124);
+    assert_eq!(exec(&mut app, shell(TREE, more)).await.exit_code, 124);
     until_none_is_marked(&mark).await;
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_behind_goes_with_it() {
+async fn background_processes_end_with_their_command() {
     let mut app = app().await;
     let mark = mark("left");
     let more = json!({ "env": { "COMMAND_MARK": mark } });
     let line = "timeout 1000 sleep 1000 >/dev/null 2>&1 & echo done";
-    assert_eq!(super::exec(&mut app, shell(line, more)).await.stdout, "done\n");
+    assert_eq!(exec(&mut app, shell(line, more)).await.stdout, "done\n");
     until_none_is_marked(&mark).await;
 }
 
 #[tokio::test]
-async fn commands_end_with_their_connection_and_not_with_another() {
+async fn commands_end_with_their_own_connection() {
     let mut app = app().await;
     let mut other = app.another_client().await;
-    let (mine, theirs) = (mark("mine"), mark("theirs"));
-    let more = |mark: &str| {
-        json!({ "processId": "p", "env": { "COMMAND_MARK": mark }, "disableTimeout": true,
-            "streamStdoutStderr": true })
-    };
-    let my_tree = start(&mut app, shell(TREE, more(&mine))).await;
-    let _their_tree = start(&mut other, shell(TREE, more(&theirs))).await;
-    until_marked(&mine, TREE_SIZE).await;
-    until_marked(&theirs, TREE_SIZE).await;
+    let mark_of_app = mark("app");
+    let mark_of_other = mark("other");
+    let command = start(&mut app, tree(&mark_of_app)).await;
+    let _command_of_other = start(&mut other, tree(&mark_of_other)).await;
+    until_tree_started(&mut app).await;
+    until_tree_started(&mut other).await;
 
     other.disconnect();
-    until_none_is_marked(&theirs).await;
-    assert!(super::marked(&mine).len() >= TREE_SIZE, "the other connection's commands go on");
+    until_none_is_marked(&mark_of_other).await;
+    assert!(marked(&mark_of_app).len() > LEAVES, "commands of other connections go on");
     terminate(&mut app, "p").await.unwrap();
-    assert_eq!(app.answer(my_tree).await.unwrap().exit_code, 137);
-    until_none_is_marked(&mine).await;
+    assert_eq!(app.answer(command).await.unwrap().exit_code, 137);
+    until_none_is_marked(&mark_of_app).await;
 }
 
 #[tokio::test]
 async fn commands_end_with_the_server() {
     let mut app = app().await;
     let mark = mark("server");
-    let more = json!({ "env": { "COMMAND_MARK": mark }, "disableTimeout": true });
-    let _tree = start(&mut app, shell(TREE, more)).await;
-    until_marked(&mark, TREE_SIZE).await;
+    let _command = start(&mut app, tree(&mark)).await;
+    until_tree_started(&mut app).await;
     app.restart().await;
     until_none_is_marked(&mark).await;
 }

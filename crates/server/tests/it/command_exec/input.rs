@@ -1,4 +1,4 @@
-//! What a client writes to a command.
+//! `command/exec/write`.
 
 use codicil_protocol::CommandExecOutputDelta;
 use serde_json::{from_value, json};
@@ -6,7 +6,7 @@ use serde_json::{from_value, json};
 use super::{app, close, exec, refusal, shell, start, terminate, with, write};
 
 #[tokio::test]
-async fn a_command_reads_what_is_written_until_it_is_closed() {
+async fn a_command_reads_its_input_until_it_is_closed() {
     let mut app = app().await;
     let params = shell("cat; echo done", json!({ "processId": "p", "streamStdin": true }));
     let cat = start(&mut app, params).await;
@@ -21,7 +21,7 @@ async fn a_command_reads_what_is_written_until_it_is_closed() {
 }
 
 #[tokio::test]
-async fn what_is_written_right_behind_the_command_finds_it() {
+async fn a_write_can_directly_follow_the_command() {
     let mut app = app().await;
     for round in 0..100 {
         let params = shell("cat", json!({ "processId": "p", "streamStdin": true }));
@@ -39,7 +39,7 @@ async fn what_is_written_right_behind_the_command_finds_it() {
 }
 
 #[tokio::test]
-async fn input_that_is_closed_or_was_never_open_is_refused() {
+async fn writing_to_closed_or_missing_input_is_refused() {
     let mut app = app().await;
     let deaf = start(&mut app, shell("sleep 1000", json!({ "processId": "deaf" }))).await;
     let not_open = "-32600 stdin streaming is not enabled for this command/exec";
@@ -59,7 +59,7 @@ async fn input_that_is_closed_or_was_never_open_is_refused() {
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_read_keeps_nobody_waiting() {
+async fn a_command_that_does_not_read_does_not_block_requests() {
     let mut app = app().await;
     let params = shell(
         "echo up; sleep 1000",
@@ -68,7 +68,7 @@ async fn a_command_that_does_not_read_keeps_nobody_waiting() {
     );
     let sleep = start(&mut app, params).await;
     app.until::<CommandExecOutputDelta>().await;
-    // More than a pipe holds: taken, and told so.
+    // More than a pipe holds, which is queued.
     write(&mut app, "p", &"x".repeat(2 << 20)).await.unwrap();
     let params = json!({ "processId": "p", "deltaBase64": "eHg=" });
     let waits = app.send::<codicil_protocol::CommandExecWrite>(from_value(params).unwrap()).await;
@@ -79,7 +79,7 @@ async fn a_command_that_does_not_read_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn a_large_input_arrives_whole() {
+async fn large_input_arrives_completely() {
     let mut app = app().await;
     let params = shell("cksum; wc -c", json!({ "processId": "p", "streamStdin": true }));
     let text: String = (0..400_000).map(|number| format!("{number}\n")).collect();
@@ -96,7 +96,7 @@ async fn a_large_input_arrives_whole() {
 }
 
 #[tokio::test]
-async fn ids_belong_to_their_connection_and_are_free_again() {
+async fn process_ids_belong_to_a_connection_and_can_be_reused() {
     let mut app = app().await;
     let mut other = app.another_client().await;
     let params = shell("cat", json!({ "processId": "p", "streamStdin": true, "disableTimeout": true }));
@@ -107,13 +107,13 @@ async fn ids_belong_to_their_connection_and_are_free_again() {
     assert_eq!(terminate(&mut other, "p").await.unwrap_err(), gone);
 
     let theirs = start(&mut other, params.clone()).await;
-    write(&mut other, "p", "theirs").await.unwrap();
+    write(&mut other, "p", "the process of the other client").await.unwrap();
     close(&mut other, "p").await.unwrap();
-    assert_eq!(other.answer(theirs).await.unwrap().stdout, "theirs");
+    assert_eq!(other.answer(theirs).await.unwrap().stdout, "the process of the other client");
     close(&mut app, "p").await.unwrap();
     assert_eq!(app.answer(mine).await.unwrap().stdout, "");
 
-    // A command that could not be started has no id either.
+    // A command that could not be started frees its id.
     let missing = with(params.clone(), json!({ "command": ["/no/such/program"] }));
     assert!(refusal(&mut app, "command/exec", missing).await.starts_with("-32603 failed to spawn"));
     let again = start(&mut app, params).await;

@@ -1,4 +1,4 @@
-//! What confines a client's commands: the request's policy, else the configuration.
+//! The sandbox of a client's commands: the policy of the request, or else of the configuration.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{exec, refusal};
 
-/// Whether there is anything to confine commands with. If not, the test says that it is skipped.
+/// Returns whether this machine has a sandbox. If not, the test is skipped with a message.
 fn confines() -> bool {
     let kind = MachineProbe::cached().kind();
     if let Err(reason) = &kind {
@@ -17,7 +17,7 @@ fn confines() -> bool {
     kind.is_ok()
 }
 
-/// A directory that no policy makes writable: temporary ones are, under workspace-write.
+/// Makes a directory that no policy makes writable. Temporary directories are writable with workspace-write.
 fn outside() -> tempfile::TempDir {
     tempfile::tempdir_in("/var/tmp").unwrap()
 }
@@ -30,7 +30,7 @@ async fn touches(app: &mut App, file: &Path, more: Value) -> bool {
 }
 
 #[tokio::test]
-async fn the_policy_of_the_request_counts_and_else_the_configuration() {
+async fn the_policy_of_the_request_overrides_the_configuration() {
     if !confines() {
         return;
     }
@@ -38,7 +38,9 @@ async fn the_policy_of_the_request_counts_and_else_the_configuration() {
     let policy = |policy: &str| json!({ "sandboxPolicy": { "type": policy } });
     let mut app = App::builder().start().await;
     let inside = |name: &str| app.workspace().join(name);
-    let (one, two, three) = (inside("one"), inside("two"), inside("three"));
+    let one = inside("one");
+    let two = inside("two");
+    let three = inside("three");
     assert!(!touches(&mut app, &one, json!({})).await, "read-only is the default");
     assert!(!touches(&mut app, &one, policy("readOnly")).await);
     assert!(touches(&mut app, &one, policy("workspaceWrite")).await);
@@ -55,17 +57,17 @@ async fn the_policy_of_the_request_counts_and_else_the_configuration() {
 }
 
 #[tokio::test]
-async fn a_command_is_told_that_it_has_no_network() {
+async fn a_command_without_network_has_a_variable_for_it() {
     if !confines() {
         return;
     }
     let mut app = App::builder().start().await;
-    let told = json!({ "command": ["sh", "-c", "echo $CODEX_SANDBOX_NETWORK_DISABLED"] });
-    assert_eq!(exec(&mut app, told).await.stdout, "1\n");
+    let params = json!({ "command": ["sh", "-c", "echo $CODEX_SANDBOX_NETWORK_DISABLED"] });
+    assert_eq!(exec(&mut app, params).await.stdout, "1\n");
 }
 
 #[tokio::test]
-async fn a_policy_that_an_administrator_forbids_is_refused() {
+async fn a_policy_that_the_requirements_forbid_is_refused() {
     if !confines() {
         return;
     }
@@ -83,7 +85,7 @@ async fn a_policy_that_an_administrator_forbids_is_refused() {
 }
 
 #[tokio::test]
-async fn roots_that_would_undo_the_policy_are_refused() {
+async fn writable_roots_that_defeat_the_policy_are_refused() {
     let mut app = App::builder().start().await;
     let policy = json!({ "type": "workspaceWrite", "writableRoots": ["/proc"] });
     let params = json!({ "command": ["true"], "sandboxPolicy": policy });
@@ -92,7 +94,7 @@ async fn roots_that_would_undo_the_policy_are_refused() {
 }
 
 #[tokio::test]
-async fn configured_limits_hold_under_every_policy() {
+async fn configured_limits_apply_to_every_policy() {
     let limits = "[sandbox_limits]\ncpu_seconds = 77\nfile_size_bytes = 65536\nmemory_bytes = 8589934592\n";
     let mut app = App::builder().config(limits).start().await;
     let policies: &[&str] =
@@ -111,17 +113,17 @@ async fn configured_limits_hold_under_every_policy() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_cannot_be_read_runs_nothing() {
+async fn no_command_runs_with_an_unreadable_configuration() {
     let mut app = App::builder().start().await;
     fs::write(app.home().join("config.toml"), "sandbox_mode = 5\n").unwrap();
-    // What the client is warned of depends on when the file was read.
+    // The warnings depend on when the file was read.
     app.ignore_rest();
     let refused = refusal(&mut app, "command/exec", json!({ "command": ["true"] })).await;
     assert!(refused.starts_with("-32600 failed to load configuration: "), "{refused}");
     assert!(refused.contains("config.toml:1:16: "), "{refused}");
 }
 
-/// The reference server shows an empty `.git` to everybody while a command runs.
+/// The reference server leaves an empty `.git` visible while a command runs.
 #[tokio::test]
 async fn nothing_is_left_in_the_workspace() {
     if !confines() {

@@ -1,4 +1,4 @@
-//! Output as it comes.
+//! Commands with streamed output.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, from_value, json};
 use super::{Streamed, app, exec, shell, start, streamed, terminate};
 
 #[tokio::test]
-async fn every_byte_arrives_before_the_answer() {
+async fn all_output_arrives_before_the_response() {
     let mut app = app().await;
     let seen = streamed(&mut app, shell("echo one; echo two >&2; echo three; exit 2", json!({}))).await;
     assert_eq!((&*seen.stdout, &*seen.stderr), (&b"one\nthree\n"[..], &b"two\n"[..]));
@@ -30,13 +30,13 @@ async fn the_chunk_that_reaches_the_cap_is_the_last() {
     assert_eq!(seen.capped, ["stdout", "stderr"]);
     assert_eq!(seen.answer["result"]["exitCode"], 0);
 
-    // The default holds for streams too, and what is dropped does not hold the command up.
+    // The default cap applies to streams too, and dropped output does not slow the command down.
     let seen = streamed(&mut app, shell("head -c 3000000 /dev/zero", json!({}))).await;
     assert_eq!((seen.stdout.len(), seen.capped), (1 << 20, vec!["stdout".to_owned()]));
 }
 
 #[tokio::test]
-async fn a_long_stream_is_whole_and_comes_in_large_pieces() {
+async fn a_long_stream_arrives_completely_in_large_chunks() {
     let mut app = app().await;
     let more = json!({ "disableOutputCap": true, "disableTimeout": true });
     let line = "i=0; while [ $i -lt 64 ]; do head -c 131072 /dev/zero | tr '\\0' \"$(printf '\\%o' $i)\"; i=$((i+1)); done";
@@ -47,14 +47,14 @@ async fn a_long_stream_is_whole_and_comes_in_large_pieces() {
 }
 
 #[tokio::test]
-async fn time_runs_out_for_a_stream_too() {
+async fn a_streaming_command_times_out() {
     let mut app = app().await;
     let seen = streamed(&mut app, shell("echo before; sleep 1000", json!({ "timeoutMs": 300 }))).await;
     assert_eq!((&*seen.stdout, &seen.answer["result"]["exitCode"]), (&b"before\n"[..], &json!(124)));
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_want_deltas_gets_none() {
+async fn a_client_can_opt_out_of_output_deltas() {
     let mut app = App::builder().opt_out([CommandExecOutputDelta::NAME]).start().await;
     let params = shell("echo one", json!({ "processId": "p", "streamStdoutStderr": true }));
     let answer = exec(&mut app, params).await;
@@ -62,15 +62,15 @@ async fn a_client_that_does_not_want_deltas_gets_none() {
     assert_eq!(app.rest().await, "");
 }
 
-/// The command waits in its pipe, and the request that ends it is not refused.
+/// The pipe of the command is full, and the request that ends it is not refused.
 #[tokio::test]
-async fn a_flood_that_nobody_reads_is_ended_by_one_request() {
+async fn a_flood_of_unread_output_can_be_terminated() {
     let mut app = app().await;
     let more = json!({ "processId": "s", "streamStdoutStderr": true, "disableOutputCap": true,
         "disableTimeout": true });
     let flood = start(&mut app, shell("yes", more)).await;
     app.until::<CommandExecOutputDelta>().await;
-    // It floods as long as it can; other requests of this connection are answered all the same.
+    // Other requests of this connection are served meanwhile.
     for _ in 0..20 {
         assert_eq!(exec(&mut app, shell("true", json!({}))).await.exit_code, 0);
     }
@@ -80,7 +80,7 @@ async fn a_flood_that_nobody_reads_is_ended_by_one_request() {
 }
 
 #[tokio::test]
-async fn many_streams_at_once_keep_apart() {
+async fn concurrent_streams_do_not_mix() {
     let mut app = app().await;
     let messages = (0..20).map(|number| {
         let line = format!("for i in $(seq 200); do echo {number}-$i; echo {number}e$i >&2; done");
@@ -93,7 +93,7 @@ async fn many_streams_at_once_keep_apart() {
     app.flood(messages, |message: Value| {
         let of = message["params"]["processId"].as_str().and_then(|id| id.parse().ok());
         let number: usize = of.or(message["id"].as_u64().map(|id| id as usize)).unwrap();
-        assert!(seen[number].answer.is_null(), "nothing comes after the answer");
+        assert!(seen[number].answer.is_null(), "no message follows the response");
         ended += usize::from(seen[number].take(message).is_break());
         if ended == 20 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
@@ -106,7 +106,7 @@ async fn many_streams_at_once_keep_apart() {
 }
 
 #[tokio::test]
-async fn one_connection_runs_a_bounded_number_and_can_always_end_them() {
+async fn a_connection_runs_a_limited_number_of_commands() {
     let mut app = app().await;
     let mut running = Vec::new();
     for number in 0..96 {

@@ -7,7 +7,7 @@ use serde_json::{Value, from_value, json};
 
 use super::{app, close, refusal, shell, start, terminate, write};
 
-/// Reads deltas until the terminal has shown a text, and returns all it has shown.
+/// Reads deltas into `shown` until it contains a text.
 async fn until_shown(client: &mut TestClient, shown: &mut String, text: &str) {
     while !shown.contains(text) {
         let delta = client.until::<CommandExecOutputDelta>().await;
@@ -18,7 +18,7 @@ async fn until_shown(client: &mut TestClient, shown: &mut String, text: &str) {
 
 async fn resize(client: &mut TestClient, rows: u16, cols: u16) -> Result<(), String> {
     let params = json!({ "processId": "t", "size": { "rows": rows, "cols": cols } });
-    super::said(client.try_call::<CommandExecResize>(from_value(params).unwrap()).await)
+    super::error_text(client.try_call::<CommandExecResize>(from_value(params).unwrap()).await)
 }
 
 fn terminal(line: &str, more: Value) -> Value {
@@ -26,7 +26,7 @@ fn terminal(line: &str, more: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_terminal_has_a_size_that_can_be_changed() {
+async fn a_terminal_can_be_resized() {
     let mut app = app().await;
     let line = "stty size; read x; stty size; echo got $x >&2";
     let size = json!({ "size": { "rows": 31, "cols": 97 } });
@@ -45,7 +45,7 @@ async fn a_terminal_has_a_size_that_can_be_changed() {
 }
 
 #[tokio::test]
-async fn a_resize_right_behind_the_command_finds_it() {
+async fn a_resize_can_directly_follow_the_command() {
     let mut app = app().await;
     let command = start(&mut app, terminal("read x; stty size", json!({}))).await;
     let params = json!({ "processId": "t", "size": { "rows": 12, "cols": 34 } });
@@ -58,7 +58,7 @@ async fn a_resize_right_behind_the_command_finds_it() {
 }
 
 #[tokio::test]
-async fn closing_the_input_is_the_end_of_file_key() {
+async fn closing_the_input_sends_end_of_file() {
     let mut app = app().await;
     let command = start(&mut app, terminal("cat; echo over", json!({}))).await;
     let mut shown = String::new();
@@ -89,7 +89,7 @@ async fn a_terminal_is_terminated_and_interrupted() {
 }
 
 #[tokio::test]
-async fn what_has_no_terminal_has_no_size() {
+async fn only_a_terminal_can_be_resized() {
     let mut app = app().await;
     let command = start(&mut app, shell("sleep 1000", json!({ "processId": "t" }))).await;
     let params = json!({ "processId": "t", "size": { "rows": 5, "cols": 5 } });

@@ -1,4 +1,4 @@
-//! Who is asked about a command, and what their answers do.
+//! Approvals of commands.
 
 use codicil_protocol::{
     CommandExecutionApproval, CommandExecutionApprovalDecision as Decision,
@@ -7,7 +7,7 @@ use codicil_protocol::{
 use codicil_testkit::{App, Script};
 use serde_json::{Value, json};
 
-use super::{command_end, thread, told};
+use super::{call_output, command_end, thread};
 
 fn escalated(line: &str) -> Value {
     json!({ "cmd": line, "sandbox_permissions": "require_escalated", "justification": "May I?" })
@@ -17,7 +17,7 @@ fn response(decision: Decision) -> CommandExecutionRequestApprovalResponse {
     CommandExecutionRequestApprovalResponse { decision }
 }
 
-/// A turn that waits for an answer about a command; the model has nothing to add if it ends there.
+/// Starts a turn that waits for the approval of a command. The script ends there.
 async fn asked(line: &str) -> (App, codicil_protocol::Thread) {
     let (app, thread) = asked_then(line, |script| script.then().say("Done")).await;
     (app, thread)
@@ -32,7 +32,7 @@ async fn asked_then(line: &str, go_on: impl Fn(Script) -> Script) -> (App, codic
 }
 
 #[tokio::test]
-async fn an_accepted_command_runs_outside_the_sandbox_and_not_before() {
+async fn a_command_runs_outside_the_sandbox_only_after_approval() {
     let (mut app, _) = asked("touch made").await;
     let question = app.expect_request::<CommandExecutionApproval>().await;
     assert_eq!(question.params.reason.as_deref(), Some("May I?"));
@@ -58,7 +58,7 @@ async fn a_declined_command_does_not_run_and_the_turn_goes_on() {
     assert_eq!(command_end(&mut app).await.0, CommandExecutionStatus::Declined);
     assert!(app.rest().await.ends_with("← turn/completed completed"));
     assert!(!app.workspace().join("made").exists());
-    assert!(told(&app, "c").ends_with(": rejected by user"), "{}", told(&app, "c"));
+    assert!(call_output(&app, "c").ends_with(": rejected by user"), "{}", call_output(&app, "c"));
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn a_cancelled_command_ends_the_turn() {
 }
 
 #[tokio::test]
-async fn what_is_accepted_for_the_session_is_asked_once() {
+async fn a_command_accepted_for_the_session_is_asked_about_once() {
     let (mut app, thread) = asked("touch made").await;
     let question = app.expect_request::<CommandExecutionApproval>().await;
     app.reply(&question, response(Decision::AcceptForSession)).await;
@@ -106,7 +106,7 @@ async fn an_amendment_becomes_a_rule_for_every_thread() {
 }
 
 #[tokio::test]
-async fn a_command_that_the_sandbox_stopped_may_run_again_without() {
+async fn a_command_that_the_sandbox_stopped_may_run_again_without_it() {
     let script = Script::new().call("exec_command", json!({ "cmd": "touch made" })).then().say("Done");
     let mut app = App::builder().experimental().script(script).start().await;
     let thread = thread(&mut app, json!({ "approvalPolicy": "on-failure" })).await;
@@ -123,7 +123,7 @@ async fn a_command_that_the_sandbox_stopped_may_run_again_without() {
 }
 
 #[tokio::test]
-async fn a_question_is_shown_to_who_joins_and_the_first_answer_counts() {
+async fn a_later_subscriber_gets_the_question_and_the_first_answer_counts() {
     let (mut app, thread) = asked("touch made").await;
     let question = app.expect_request::<CommandExecutionApproval>().await;
     let mut other = app.another_client().await;
@@ -140,7 +140,7 @@ async fn a_question_is_shown_to_who_joins_and_the_first_answer_counts() {
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_the_question_too() {
+async fn an_interrupt_resolves_the_question() {
     let (mut app, thread) = asked_then("touch made", |script| script).await;
     let question = app.expect_request::<CommandExecutionApproval>().await;
     let params = json!({ "threadId": thread.id, "turnId": question.params.turn_id });
@@ -150,14 +150,14 @@ async fn an_interrupt_ends_the_question_too() {
     assert_eq!(ended.turn.status, TurnStatus::Interrupted);
     let resolved = app.until::<codicil_protocol::ServerRequestResolved>().await;
     assert_eq!(resolved.request_id, question.id);
-    // Late: nobody waits for it any more.
+    // The answer comes too late and is ignored.
     app.reply(&question, response(Decision::Accept)).await;
     app.rest().await;
     assert!(!app.workspace().join("made").exists());
 }
 
 #[tokio::test]
-async fn an_error_as_answer_fails_the_command_and_nothing_else() {
+async fn an_error_as_answer_fails_the_command_only() {
     let (mut app, _) = asked("touch made").await;
     let question = app.expect_request::<CommandExecutionApproval>().await;
     app.refuse(&question, -32000, "no dialog").await;
@@ -167,7 +167,7 @@ async fn an_error_as_answer_fails_the_command_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn where_nobody_may_be_asked_a_command_is_refused() {
+async fn without_approvals_an_escalated_command_is_refused() {
     let script = Script::new().call("exec_command", escalated("touch made")).call_id("c").then().say("Ok");
     let mut app = App::start(script).await;
     let thread = thread(&mut app, json!({ "approvalPolicy": "never" })).await;
@@ -175,5 +175,5 @@ async fn where_nobody_may_be_asked_a_command_is_refused() {
 
     assert_eq!(command_end(&mut app).await.0, CommandExecutionStatus::Declined);
     app.rest().await;
-    assert!(told(&app, "c").contains("the approval policy is `never`"), "{}", told(&app, "c"));
+    assert!(call_output(&app, "c").contains("the approval policy is `never`"), "{}", call_output(&app, "c"));
 }

@@ -1,4 +1,4 @@
-//! Commands: what they may do, what is shown of them, what the model is told.
+//! Commands: their sandbox, their items, and their output for the model.
 
 use codicil_protocol::{
     CommandExecutionOutputDelta, CommandExecutionStatus, ThreadDecrementElicitation,
@@ -8,7 +8,8 @@ use codicil_protocol::{
 use codicil_testkit::{App, Script};
 use serde_json::json;
 
-use super::{command_end, free_thread, gone, thread, told};
+use super::{call_output, command_end, free_thread, thread};
+use crate::processes::until_process_ends;
 
 #[tokio::test]
 async fn a_command_is_shown_from_its_start_to_its_end() {
@@ -31,12 +32,12 @@ async fn a_command_is_shown_from_its_start_to_its_end() {
     let shown = seen.find("← item/commandExecution/outputDelta <a\\nb\\n>").unwrap();
     let ended = seen.find("completed exit 0").unwrap();
     assert!(started < shown && shown < ended && ended < seen.find("agentMessage <Done>").unwrap(), "{seen}");
-    let told = told(&app, "c");
-    assert!(told.contains("Process exited with code 0") && told.ends_with("Output:\na\nb\n"), "{told}");
+    let text = call_output(&app, "c");
+    assert!(text.contains("Process exited with code 0") && text.ends_with("Output:\na\nb\n"), "{text}");
 }
 
 #[tokio::test]
-async fn the_sandbox_holds_and_the_model_is_told() {
+async fn the_sandbox_stops_a_write_and_the_model_gets_the_error() {
     let mut app = App::start(
         Script::new().call("exec_command", json!({ "cmd": "touch made" })).call_id("c").then().say("No"),
     )
@@ -48,11 +49,11 @@ async fn the_sandbox_holds_and_the_model_is_told() {
     assert_eq!((status, code), (CommandExecutionStatus::Failed, Some(1)));
     app.rest().await;
     assert!(!app.workspace().join("made").exists());
-    assert!(told(&app, "c").starts_with("exec_command failed for "), "{}", told(&app, "c"));
+    assert!(call_output(&app, "c").starts_with("exec_command failed for "), "{}", call_output(&app, "c"));
 }
 
 #[tokio::test]
-async fn in_the_workspace_files_can_be_written_but_not_elsewhere() {
+async fn only_files_in_the_workspace_can_be_written() {
     let config = "[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true\n";
     let outside = tempfile::tempdir().unwrap();
     let line = format!("echo in > inside; echo out > {}/outside", outside.path().display());
@@ -67,8 +68,8 @@ async fn in_the_workspace_files_can_be_written_but_not_elsewhere() {
 }
 
 #[tokio::test]
-async fn calls_of_one_response_run_beside_each_other() {
-    // Each waits for the file of the other, so one after the other would never end.
+async fn calls_of_one_response_run_in_parallel() {
+    // Each call waits for the file of the other, so they cannot run one after the other.
     let meet = |own: &str, other: &str| json!({ "cmd": format!("touch {own}; until [ -e {other} ]; do sleep 0.01; done; echo met") });
     let script = Script::new()
         .call("exec_command", meet("one", "two"))
@@ -81,12 +82,12 @@ async fn calls_of_one_response_run_beside_each_other() {
     let thread = free_thread(&mut app).await;
     app.run_turn(&thread, "run").await;
 
-    assert!(told(&app, "a").ends_with("met\n") && told(&app, "b").ends_with("met\n"));
+    assert!(call_output(&app, "a").ends_with("met\n") && call_output(&app, "b").ends_with("met\n"));
     app.rest().await;
 }
 
 #[tokio::test]
-async fn an_interrupted_command_ends_with_what_it_wrote_and_leaves_nothing_behind() {
+async fn an_interrupted_command_keeps_its_output_and_leaves_no_process() {
     let line = "sleep 1000 & echo $! > pid; echo started; wait";
     let mut app = App::start(Script::new().call("exec_command", json!({ "cmd": line })).call_id("c")).await;
     let thread = free_thread(&mut app).await;
@@ -100,11 +101,11 @@ async fn an_interrupted_command_ends_with_what_it_wrote_and_leaves_nothing_behin
     assert_eq!((status, code, output.as_deref()), (CommandExecutionStatus::Failed, None, Some("started\n")));
     let rest = app.rest().await;
     assert!(rest.ends_with("← turn/completed interrupted"), "{rest}");
-    gone(&pid).await;
-    // The history must be one that a model accepts: the call has an output.
+    until_process_ends(pid.trim().parse().unwrap()).await;
+    // A model accepts only a history in which every call has an output.
     app.model().push(Script::new().say("Back"));
     assert_eq!(app.run_turn(&thread, "go on").await.status, TurnStatus::Completed);
-    assert_eq!(told(&app, "c"), "aborted by user");
+    assert_eq!(call_output(&app, "c"), "aborted by user");
     app.rest().await;
 }
 
@@ -123,11 +124,11 @@ async fn a_shell_command_has_a_time_limit() {
     let (status, code, output) = command_end(&mut app).await;
     assert_eq!((status, code, output.as_deref()), (CommandExecutionStatus::Failed, Some(124), Some("on\n")));
     app.rest().await;
-    assert!(told(&app, "c").starts_with("Exit code: 124\n"), "{}", told(&app, "c"));
+    assert!(call_output(&app, "c").starts_with("Exit code: 124\n"), "{}", call_output(&app, "c"));
 }
 
 #[tokio::test]
-async fn time_in_which_a_client_asks_the_person_does_not_count() {
+async fn open_elicitations_pause_the_timeout_of_a_command() {
     let arguments = json!({ "cmd": "sleep 0.6; echo through", "yield_time_ms": 250 });
     let script = Script::new().call("exec_command", arguments).call_id("c").then().say("Done");
     let mut app = App::builder().experimental().script(script).start().await;
@@ -137,14 +138,14 @@ async fn time_in_which_a_client_asks_the_person_does_not_count() {
 
     app.run_turn(&thread, "run").await;
 
-    assert!(told(&app, "c").contains("Process exited with code 0"), "{}", told(&app, "c"));
+    assert!(call_output(&app, "c").contains("Process exited with code 0"), "{}", call_output(&app, "c"));
     let ended = ThreadDecrementElicitationParams { thread_id: thread.id.clone() };
     assert!(!app.call::<ThreadDecrementElicitation>(ended).await.paused);
     app.rest().await;
 }
 
 #[tokio::test]
-async fn what_the_model_cannot_mean_is_answered_with_words() {
+async fn invalid_arguments_are_explained_to_the_model() {
     let script = Script::new()
         .call_text("exec_command", "{oops")
         .call_id("a")
@@ -160,15 +161,19 @@ async fn what_the_model_cannot_mean_is_answered_with_words() {
     let thread = free_thread(&mut app).await;
     assert_eq!(app.run_turn(&thread, "run").await.status, TurnStatus::Completed);
 
-    assert!(told(&app, "a").starts_with("failed to parse function arguments: "), "{}", told(&app, "a"));
-    assert_eq!(told(&app, "b"), "unsupported call: no_such_tool");
-    assert_eq!(told(&app, "c"), "write_stdin failed: no session with id 4711");
-    assert_eq!(told(&app, "d"), "unsupported call: request_permissions", "its feature is off");
+    assert!(
+        call_output(&app, "a").starts_with("failed to parse function arguments: "),
+        "{}",
+        call_output(&app, "a")
+    );
+    assert_eq!(call_output(&app, "b"), "unsupported call: no_such_tool");
+    assert_eq!(call_output(&app, "c"), "write_stdin failed: no session with id 4711");
+    assert_eq!(call_output(&app, "d"), "unsupported call: request_permissions", "its feature is off");
     app.rest().await;
 }
 
 #[tokio::test]
-async fn long_output_is_cut_for_the_model_and_kept_for_people() {
+async fn long_output_is_truncated_for_the_model_only() {
     let line = "yes 0123456789 | head -c 200000";
     let script = Script::new().call("exec_command", json!({ "cmd": line })).call_id("c").then().say("Much");
     let mut app = App::start(script).await;
@@ -178,6 +183,6 @@ async fn long_output_is_cut_for_the_model_and_kept_for_people() {
     let (_, _, output) = command_end(&mut app).await;
     assert_eq!(output.unwrap().len(), 200_000);
     app.rest().await;
-    let told = told(&app, "c");
-    assert!(told.len() < 45_000 && told.contains("Original token count: 50000"), "{} bytes", told.len());
+    let text = call_output(&app, "c");
+    assert!(text.len() < 45_000 && text.contains("Original token count: 50000"), "{} bytes", text.len());
 }

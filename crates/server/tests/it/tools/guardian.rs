@@ -1,4 +1,4 @@
-//! The guardian, who answers in the person's place.
+//! The guardian, a model that answers approvals instead of the user.
 
 use codicil_protocol::{
     AutoApprovalReviewCompleted, CommandExecutionStatus, GuardianApprovalReviewStatus as Status,
@@ -6,9 +6,9 @@ use codicil_protocol::{
 use codicil_testkit::{App, Reply, Script};
 use serde_json::json;
 
-use super::{command_end, thread, told};
+use super::{call_output, command_end, thread};
 
-/// A turn that wants to leave the sandbox, and what the guardian says to it.
+/// Starts a turn with an escalated command, and scripts the reply of the guardian.
 async fn guarded(guardian: Reply) -> App {
     let call = json!({ "cmd": "touch made", "sandbox_permissions": "require_escalated" });
     let script = Script::new()
@@ -31,7 +31,7 @@ fn assessment(score: u8) -> Reply {
 }
 
 #[tokio::test]
-async fn what_is_harmless_runs_without_a_question() {
+async fn a_low_risk_command_runs_without_a_question() {
     let mut app = guarded(assessment(5)).await;
     let judged = app.until::<AutoApprovalReviewCompleted>().await;
     assert_eq!((judged.review.status, judged.review.risk_score), (Status::Approved, Some(5)));
@@ -45,18 +45,22 @@ async fn what_is_harmless_runs_without_a_question() {
 }
 
 #[tokio::test]
-async fn what_is_risky_does_not_run_and_the_model_learns_why() {
+async fn a_high_risk_command_does_not_run_and_the_model_gets_the_reason() {
     let mut app = guarded(assessment(80)).await;
     assert_eq!(app.until::<AutoApprovalReviewCompleted>().await.review.status, Status::Denied);
 
     assert_eq!(command_end(&mut app).await.0, CommandExecutionStatus::Declined);
     app.rest().await;
     assert!(!app.workspace().join("made").exists());
-    assert!(told(&app, "c").ends_with("refused as too risky: it is what it is"), "{}", told(&app, "c"));
+    assert!(
+        call_output(&app, "c").ends_with("refused as too risky: it is what it is"),
+        "{}",
+        call_output(&app, "c")
+    );
 }
 
 #[tokio::test]
-async fn a_guardian_without_an_answer_means_no() {
+async fn a_guardian_without_an_answer_declines() {
     for guardian in [Reply::new().say("I would rather not say"), Reply::status(500)] {
         let mut app = guarded(guardian).await;
         let review = app.until::<AutoApprovalReviewCompleted>().await.review;

@@ -1,4 +1,4 @@
-//! Patches: shown, asked about, applied as a whole, and summed up for the turn.
+//! Patches: their items, approvals, application, and the diff of the turn.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use codicil_protocol::{
 use codicil_testkit::{App, Script};
 use serde_json::json;
 
-use super::{free_thread, thread, told};
+use super::{call_output, free_thread, thread};
 
 const ADD: &str = "*** Begin Patch\n*** Add File: new.txt\n+one\n+two\n*** End Patch";
 
@@ -27,11 +27,11 @@ async fn a_patch_inside_the_workspace_is_applied_at_once() {
     assert!(diff.starts_with("diff --git a/new.txt b/new.txt\nnew file mode 100644\n"), "{diff}");
     assert_eq!(fs::read_to_string(app.workspace().join("new.txt")).unwrap(), "one\ntwo\n");
     app.rest().await;
-    assert!(told(&app, "p").starts_with("Exit code: 0\n"), "{}", told(&app, "p"));
+    assert!(call_output(&app, "p").starts_with("Exit code: 0\n"), "{}", call_output(&app, "p"));
 }
 
 #[tokio::test]
-async fn a_read_only_thread_asks_and_a_refusal_changes_nothing() {
+async fn a_read_only_thread_asks_and_a_declined_patch_changes_nothing() {
     let mut app = App::start(patching(ADD)).await;
     let thread = thread(&mut app, json!({})).await;
     app.start_turn(&thread, "write").await;
@@ -43,7 +43,7 @@ async fn a_read_only_thread_asks_and_a_refusal_changes_nothing() {
     let rest = app.rest().await;
     assert_eq!(rest.matches("← item/completed fileChange declined").count(), 1, "{rest}");
     assert!(!app.workspace().join("new.txt").exists());
-    assert_eq!(told(&app, "p"), "patch rejected by user");
+    assert_eq!(call_output(&app, "p"), "patch rejected by user");
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn files_accepted_for_the_session_are_asked_about_once() {
 }
 
 #[tokio::test]
-async fn a_repository_keeps_its_metadata() {
+async fn a_patch_cannot_change_repository_metadata() {
     let patch = "*** Begin Patch\n*** Add File: .git/hooks/pre-commit\n+#!/bin/sh\n*** End Patch";
     let mut app = App::start(patching(patch)).await;
     fs::create_dir(app.workspace().join(".git")).unwrap();
@@ -72,12 +72,12 @@ async fn a_repository_keeps_its_metadata() {
     app.run_turn(&thread, "write").await;
 
     assert!(!app.workspace().join(".git/hooks").exists());
-    assert!(told(&app, "p").starts_with("patch rejected: "), "{}", told(&app, "p"));
+    assert!(call_output(&app, "p").starts_with("patch rejected: "), "{}", call_output(&app, "p"));
     app.rest().await;
 }
 
 #[tokio::test]
-async fn a_patch_in_a_shell_command_is_a_patch() {
+async fn a_patch_in_a_shell_command_is_applied_as_a_patch() {
     let line = format!("apply_patch <<'EOF'\n{ADD}\nEOF\n");
     let script = Script::new().call("exec_command", json!({ "cmd": line })).call_id("p").then().say("Done");
     let mut app = App::start(script).await;
@@ -90,19 +90,19 @@ async fn a_patch_in_a_shell_command_is_a_patch() {
 }
 
 #[tokio::test]
-async fn a_patch_that_does_not_fit_is_explained_and_shows_no_item() {
+async fn a_patch_that_does_not_apply_is_explained_without_an_item() {
     let patch = "*** Begin Patch\n*** Update File: missing.txt\n@@\n-a\n+b\n*** End Patch";
     let mut app = App::start(patching(patch)).await;
     let thread = free_thread(&mut app).await;
     app.start_turn(&thread, "write").await;
 
     assert!(!app.rest().await.contains("fileChange"));
-    assert!(told(&app, "p").contains("`missing.txt` does not exist"), "{}", told(&app, "p"));
+    assert!(call_output(&app, "p").contains("`missing.txt` does not exist"), "{}", call_output(&app, "p"));
 }
 
-/// Changes that commands make to the same files belong to the turn too.
+/// Changes that commands make to the same files belong to the diff.
 #[tokio::test]
-async fn the_diff_of_a_turn_follows_what_is_on_the_disk() {
+async fn the_diff_of_a_turn_includes_changes_by_commands() {
     let script = Script::new()
         .custom_call("apply_patch", ADD)
         .then()

@@ -1,26 +1,26 @@
-//! What the configuration and the policy of a turn say about commands holds.
+//! The configuration and the policy of a turn, applied to commands.
 
 use codicil_protocol::{TurnDiffUpdated, TurnStart};
 use codicil_testkit::{App, Script};
 use serde_json::{Value, json};
 
-use super::{command_end, free_thread, thread, told};
+use super::{call_output, command_end, free_thread, thread};
 
 fn runs(line: &str) -> Script {
     Script::new().call("exec_command", json!({ "cmd": line })).call_id("c").then().say("Done")
 }
 
-/// The output of a command in a thread without a sandbox.
+/// Returns the output of a command in a thread without a sandbox.
 async fn output(config: &str, line: &str) -> String {
     let mut app = App::builder().config(config).script(runs(line)).start().await;
     let thread = free_thread(&mut app).await;
     app.run_turn(&thread, "go").await;
     app.rest().await;
-    told(&app, "c")
+    call_output(&app, "c")
 }
 
 #[tokio::test]
-async fn a_command_sees_the_variables_that_the_policy_leaves() {
+async fn the_environment_policy_filters_variables() {
     let policy = "[shell_environment_policy]\ninherit = \"none\"\n\
                   set = { KEPT = \"1\", DROPPED = \"2\", SET_KEY = \"3\" }\nexclude = [\"DROP*\"]\n\
                   include_only = [\"KEPT\", \"SET_*\", \"HOME\"]";
@@ -34,13 +34,13 @@ async fn a_command_sees_the_variables_that_the_policy_leaves() {
 
     let all = "shell_environment_policy.exclude = [\"cargo_manifest_*\"]";
     let env = output(all, "/usr/bin/env").await;
-    // Cargo sets both; whoever runs the tests without it has neither.
+    // Cargo sets both variables; without cargo neither is set.
     let has_name = std::env::var_os("CARGO_PKG_NAME").is_some();
     assert!(env.contains("\nCARGO_PKG_NAME=") == has_name && !env.contains("\nCARGO_MANIFEST_DIR="), "{env}");
 }
 
 #[tokio::test]
-async fn ceilings_hold_with_and_without_a_sandbox() {
+async fn resource_limits_apply_with_and_without_a_sandbox() {
     let config = "[sandbox_limits]\nfile_size_bytes = 1000";
     let line = "head -c 5000 /dev/zero > large; wc -c < large";
     assert!(output(config, line).await.contains("\n1000\n"));
@@ -48,7 +48,7 @@ async fn ceilings_hold_with_and_without_a_sandbox() {
     let thread = thread(&mut app, json!({ "approvalPolicy": "never", "sandbox": "workspace-write" })).await;
     app.run_turn(&thread, "go").await;
     app.rest().await;
-    assert!(told(&app, "c").contains("\n1000\n"), "{}", told(&app, "c"));
+    assert!(call_output(&app, "c").contains("\n1000\n"), "{}", call_output(&app, "c"));
 }
 
 async fn under(app: &mut App, policy: Value) -> String {
@@ -68,14 +68,14 @@ async fn temporary_directories_are_writable_unless_excluded() {
     let mut app = App::builder().script(runs(line)).start().await;
     assert_eq!(under(&mut app, json!({ "type": "workspaceWrite" })).await, "written\n");
     app.model().push(runs(line));
-    // Where the workspace itself is below it, the directory is one no more either.
+    // Even if the workspace is below the excluded directory.
     let excluded = json!({ "type": "workspaceWrite", "excludeSlashTmp": true, "excludeTmpdirEnvVar": true });
     let output = under(&mut app, excluded).await;
     assert!(!output.contains("written"), "{output}");
 }
 
 #[tokio::test]
-async fn metadata_of_repositories_is_read_only_however_it_is_kept() {
+async fn repository_metadata_is_read_only_in_all_its_forms() {
     let places = [".git/config", "sub/.git/config", "tree/.git", "elsewhere/config", ".codex/x", ".agents/x"];
     let tries: Vec<_> =
         places.iter().map(|place| format!("(echo y > {place}) 2>/dev/null || echo no")).collect();
@@ -86,7 +86,7 @@ async fn metadata_of_repositories_is_read_only_however_it_is_kept() {
     for place in places.iter().filter(|place| **place != "tree/.git") {
         std::fs::write(app.workspace().join(place), "x").unwrap();
     }
-    // A work tree has a file that says where its repository is.
+    // The `.git` of a work tree is a file with the path of its repository.
     std::fs::write(app.workspace().join("tree/.git"), "gitdir: ../elsewhere\n").unwrap();
     let output = under(&mut app, json!({ "type": "workspaceWrite" })).await;
     assert_eq!(output, "no\n".repeat(places.len()));
@@ -127,6 +127,6 @@ async fn granular_approval_asks_only_about_what_it_lists() {
     let thread = thread(&mut app, json!({ "approvalPolicy": granular })).await;
     app.run_turn(&thread, "go").await;
     app.rest().await;
-    assert!(told(&app, "c").contains("does not allow to ask about it"), "{}", told(&app, "c"));
+    assert!(call_output(&app, "c").contains("does not allow to ask about it"), "{}", call_output(&app, "c"));
     assert!(!app.workspace().join("made").exists());
 }

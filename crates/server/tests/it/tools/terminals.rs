@@ -1,4 +1,4 @@
-//! Commands that outlive their call, and their turn.
+//! Commands that outlive their call and their turn.
 
 use codicil_protocol::{
     CommandExecutionStatus, CommandExecutionTerminalInteraction, ThreadArchive, ThreadArchiveParams,
@@ -7,22 +7,23 @@ use codicil_protocol::{
 use codicil_testkit::{App, Script};
 use serde_json::json;
 
-use super::{command_end, free_thread, gone, told};
+use super::{call_output, command_end, free_thread};
+use crate::processes::until_process_ends;
 
-/// A command that waits to be typed to, in a terminal.
+/// Makes a call of a command that waits for input in a terminal.
 fn waiting() -> Script {
     let arguments = json!({ "cmd": "read line; echo got:$line", "tty": true, "yield_time_ms": 250 });
     Script::new().call("exec_command", arguments).call_id("open").then().say("It waits")
 }
 
 fn session(app: &App) -> u32 {
-    let told = told(app, "open");
-    let (_, rest) = told.split_once("Process running with session ID ").expect(&told);
+    let text = call_output(app, "open");
+    let (_, rest) = text.split_once("Process running with session ID ").expect(&text);
     rest.lines().next().unwrap().parse().unwrap()
 }
 
 #[tokio::test]
-async fn a_session_is_typed_into_by_a_later_turn() {
+async fn a_later_turn_can_write_to_a_terminal() {
     let mut app = App::start(waiting()).await;
     let thread = free_thread(&mut app).await;
     assert_eq!(app.run_turn(&thread, "open").await.status, TurnStatus::Completed);
@@ -37,12 +38,12 @@ async fn a_session_is_typed_into_by_a_later_turn() {
     assert_eq!((status, code), (CommandExecutionStatus::Completed, Some(0)));
     assert!(output.unwrap().contains("got:hello"));
     assert!(app.rest().await.ends_with("← turn/completed completed"));
-    let told = told(&app, "type");
-    assert!(told.contains("Process exited with code 0") && told.contains("got:hello"), "{told}");
+    let text = call_output(&app, "type");
+    assert!(text.contains("Process exited with code 0") && text.contains("got:hello"), "{text}");
 }
 
 #[tokio::test]
-async fn background_terminals_can_be_cleaned_away() {
+async fn background_terminals_can_be_cleaned() {
     let mut app = App::builder().experimental().script(waiting()).start().await;
     let thread = free_thread(&mut app).await;
     app.run_turn(&thread, "open").await;
@@ -60,7 +61,7 @@ async fn background_terminals_can_be_cleaned_away() {
 }
 
 #[tokio::test]
-async fn a_thread_takes_its_terminals_with_it() {
+async fn terminals_end_with_their_thread() {
     let line = json!({ "cmd": "echo $$ > pid; sleep 1000", "yield_time_ms": 250 });
     let script = Script::new().call("exec_command", line).call_id("open").then().say("On its way");
     let mut app = App::start(script).await;
@@ -72,5 +73,5 @@ async fn a_thread_takes_its_terminals_with_it() {
 
     let seen = app.rest().await;
     assert!(seen.contains("failed exit -1"), "{seen}");
-    gone(&pid).await;
+    until_process_ends(pid.trim().parse().unwrap()).await;
 }

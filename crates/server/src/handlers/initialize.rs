@@ -1,0 +1,33 @@
+//! `initialize`.
+
+use codicil_protocol::{AbsolutePathBuf, ConfigWarning, Frame, InitializeParams, InitializeResponse};
+
+use crate::{clients::ClientSession, cx::Cx, error::RpcError, user_agent::user_agent};
+
+/// Sets the name, version and capabilities of the client, once per connection.
+pub async fn initialize(cx: Cx, params: InitializeParams) -> Result<InitializeResponse, RpcError> {
+    let session = ClientSession::new(params);
+    let user_agent = user_agent(&session, cx.announced_version());
+    if !cx.client.initialize(session) {
+        return Err(RpcError::already_initialized());
+    }
+    let warning_cx = cx.clone();
+    cx.after_response(move || send_config_warnings(warning_cx));
+    Ok(InitializeResponse {
+        user_agent,
+        codex_home: AbsolutePathBuf::new(cx.home()).expect("the home directory is absolute"),
+        platform_family: std::env::consts::FAMILY.to_owned(),
+        platform_os: std::env::consts::OS.to_owned(),
+    })
+}
+
+/// Notifies the client of mistakes in the configuration. Called after the response: the handshake should not wait
+/// for files.
+fn send_config_warnings(cx: Cx) {
+    // Detached: it ends by itself once the files are read.
+    tokio::task::spawn_blocking(move || {
+        for warning in cx.config().warnings(cx.cwd()) {
+            cx.client.notify(&Frame::notification::<ConfigWarning>(&warning));
+        }
+    });
+}

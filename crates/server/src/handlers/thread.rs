@@ -1,0 +1,422 @@
+//! `thread/*`.
+//!
+//! A handler finds the thread and posts to its mailbox before its first `.await`, so that requests reach a thread
+//! in the order in which the client sent them.
+
+use codicil_engine::{
+    BuiltinProfile, ElicitationChange, IncludeTurns, InputAccepted, OpenedThread, ThreadClients, ThreadError,
+    TurnSettings,
+};
+use codicil_protocol::{
+    DeprecationNotice, SortDirection, Thread, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
+    ThreadArchivedNotification, ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse,
+    ThreadBackgroundTerminalsListParams, ThreadBackgroundTerminalsListResponse,
+    ThreadBackgroundTerminalsTerminateParams, ThreadBackgroundTerminalsTerminateResponse,
+    ThreadCompactStartParams, ThreadCompactStartResponse, ThreadDecrementElicitationParams,
+    ThreadDecrementElicitationResponse, ThreadDeleteParams, ThreadDeleteResponse, ThreadDeleted,
+    ThreadDeletedNotification, ThreadForkParams, ThreadGoalClearResponse, ThreadGoalCleared,
+    ThreadGoalClearedNotification, ThreadGoalGetResponse, ThreadGoalParams, ThreadGoalSetParams,
+    ThreadGoalSetResponse, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadId,
+    ThreadIncrementElicitationParams, ThreadIncrementElicitationResponse, ThreadItemsListParams,
+    ThreadItemsListResponse, ThreadListParams, ThreadListResponse, ThreadLoadedListParams,
+    ThreadLoadedListResponse, ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse, ThreadNameUpdated,
+    ThreadNameUpdatedNotification, ThreadReadParams, ThreadRealtimeAppendAudioParams,
+    ThreadRealtimeAppendAudioResponse, ThreadRealtimeAppendTextParams, ThreadRealtimeAppendTextResponse,
+    ThreadRealtimeStartParams, ThreadRealtimeStartResponse, ThreadRealtimeStopParams,
+    ThreadRealtimeStopResponse, ThreadResumeParams, ThreadRollbackParams, ThreadRollbackResponse,
+    ThreadSetNameParams, ThreadSetNameResponse, ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse,
+    ThreadSettingsUpdated, ThreadSettingsUpdatedNotification, ThreadShellCommandParams,
+    ThreadShellCommandResponse, ThreadStartParams, ThreadStartResponse, ThreadStarted,
+    ThreadStartedNotification, ThreadTurnsListParams, ThreadTurnsListResponse, ThreadUnarchiveParams,
+    ThreadUnarchiveResponse, ThreadUnarchived, ThreadUnarchivedNotification, ThreadUnsubscribeParams,
+    ThreadUnsubscribeResponse, ThreadUnsubscribeStatus, TurnItemsView, TurnStartParams,
+};
+use codicil_store::StoredTurn;
+
+use crate::{
+    cx::Cx,
+    encoded::{OpenedJson, ReadJson},
+    ephemeral,
+    error::RpcError,
+    paging::{self, HistoryPage},
+};
+
+pub async fn start(cx: Cx, params: ThreadStartParams) -> Result<ThreadStartResponse, RpcError> {
+    let mut opened = open_new(&cx, params.ephemeral, cx.threads().start(params)).await?;
+    announce_started(&cx, &opened);
+    for notice in std::mem::take(&mut opened.deprecations) {
+        cx.notify_after_response::<DeprecationNotice>(notice);
+    }
+    Ok(start_response(opened))
+}
+
+/// Subscribes the client to a thread and its subagents, and loads the thread if necessary. The items of the
+/// response are the stored JSON.
+pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, RpcError> {
+    let exclude_turns = params.exclude_turns;
+    let page_params = params.initial_turns_page.clone();
+    let mut opened = cx.threads().resume(params).await?;
+    cx.clients().subscribe(&cx.client, &opened.thread.id);
+    let announce = opened.announce.take();
+    cx.after_response(move || drop(announce));
+    let initial_turns_page = page_params.map(|params| paging::initial_turns_page(&opened.turns, params));
+    // Subagents have questions for the same user.
+    for agent in cx.threads().agents_of(&opened.thread.id) {
+        cx.clients().subscribe(&cx.client, &agent);
+    }
+    if let Some(goal) = opened.goal.take() {
+        cx.notify_after_response::<ThreadGoalUpdated>(ThreadGoalUpdatedNotification {
+            thread_id: goal.thread_id.clone(),
+            turn_id: None,
+            goal,
+        });
+    }
+    if exclude_turns {
+        opened.turns.clear();
+    }
+    Ok(OpenedJson { opened, initial_turns_page })
+}
+
+pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OpenedJson, RpcError> {
+    let exclude_turns = params.exclude_turns;
+    let mut opened = open_new(&cx, params.ephemeral, cx.threads().fork(params)).await?;
+    if exclude_turns {
+        opened.turns.clear();
+    }
+    announce_started(&cx, &opened);
+    Ok(OpenedJson { opened, initial_turns_page: None })
+}
+
+pub async fn list(cx: Cx, params: ThreadListParams) -> Result<ThreadListResponse, RpcError> {
+    Ok(cx.threads().list(params).await?)
+}
+
+pub async fn loaded_list(
+    cx: Cx,
+    params: ThreadLoadedListParams,
+) -> Result<ThreadLoadedListResponse, RpcError> {
+    let mut data = cx.threads().loaded(params.cursor.as_deref())?;
+    let limit = params.limit.map_or(usize::MAX, |limit| limit.max(1) as usize);
+    let next_cursor = (data.len() > limit).then(|| data.get(limit - 1).map(ThreadId::to_string)).flatten();
+    data.truncate(limit);
+    Ok(ThreadLoadedListResponse { data, next_cursor })
+}
+
+pub async fn read(cx: Cx, params: ThreadReadParams) -> Result<ReadJson, RpcError> {
+    let turns = if params.include_turns { IncludeTurns::Included } else { IncludeTurns::LeftOut };
+    Ok(ReadJson(cx.threads().read(&params.thread_id, turns).await?))
+}
+
+pub async fn turns_list(cx: Cx, params: ThreadTurnsListParams) -> Result<ThreadTurnsListResponse, RpcError> {
+    let direction = params.sort_direction.unwrap_or(SortDirection::Desc);
+    let read = cx.threads().read(&params.thread_id, IncludeTurns::Included).await?;
+    let page = HistoryPage::new(read.turns.len(), params.cursor.as_deref(), params.limit, direction)?;
+    Ok(page.turns(&read.turns, params.items_view.unwrap_or(TurnItemsView::Full)))
+}
+
+pub async fn items_list(cx: Cx, params: ThreadItemsListParams) -> Result<ThreadItemsListResponse, RpcError> {
+    let direction = params.sort_direction.unwrap_or(SortDirection::Asc);
+    let read = cx.threads().read(&params.thread_id, IncludeTurns::Included).await?;
+    let wanted = read.turns.iter().filter(|turn| params.turn_id.as_ref().is_none_or(|id| turn.id == *id));
+    let items: Vec<_> =
+        wanted.flat_map(|turn| (0..turn.items.len()).map(move |index| (turn, index))).collect();
+    let page = HistoryPage::new(items.len(), params.cursor.as_deref(), params.limit, direction)?;
+    Ok(page.items(&items))
+}
+
+/// Unsubscribes the client. The last subscriber unloads the thread and still receives the end of a running turn.
+pub async fn unsubscribe(
+    cx: Cx,
+    params: ThreadUnsubscribeParams,
+) -> Result<ThreadUnsubscribeResponse, RpcError> {
+    let status = match cx.threads().get(&params.thread_id) {
+        Err(error @ ThreadError::MalformedId(_)) => return Err(error.into()),
+        Err(_) => ThreadUnsubscribeStatus::NotLoaded,
+        Ok(thread) if cx.clients().is_last_subscriber(cx.client.id, thread.id()) => {
+            unload_after_response(&cx, thread.id().clone());
+            ThreadUnsubscribeStatus::Unsubscribed
+        }
+        Ok(thread) if !cx.clients().unsubscribe(cx.client.id, thread.id()) => {
+            ThreadUnsubscribeStatus::NotSubscribed
+        }
+        Ok(thread) => {
+            for agent in cx.threads().agents_of(thread.id()) {
+                cx.clients().unsubscribe(cx.client.id, &agent);
+            }
+            ThreadUnsubscribeStatus::Unsubscribed
+        }
+    };
+    Ok(ThreadUnsubscribeResponse { status })
+}
+
+pub async fn archive(cx: Cx, params: ThreadArchiveParams) -> Result<ThreadArchiveResponse, RpcError> {
+    cx.threads().archive(&params.thread_id).await?;
+    let thread_id = params.thread_id;
+    cx.broadcast_after_response::<ThreadArchived>(ThreadArchivedNotification { thread_id });
+    Ok(ThreadArchiveResponse {})
+}
+
+pub async fn unarchive(cx: Cx, params: ThreadUnarchiveParams) -> Result<ThreadUnarchiveResponse, RpcError> {
+    let thread = cx.threads().unarchive(&params.thread_id).await?;
+    let thread_id = params.thread_id;
+    cx.broadcast_after_response::<ThreadUnarchived>(ThreadUnarchivedNotification { thread_id });
+    Ok(ThreadUnarchiveResponse { thread })
+}
+
+/// Deletes a thread, archived or not, and its subagents. Each deleted thread is announced.
+pub async fn delete(cx: Cx, params: ThreadDeleteParams) -> Result<ThreadDeleteResponse, RpcError> {
+    for thread_id in cx.threads().delete(&params.thread_id).await? {
+        cx.broadcast_after_response::<ThreadDeleted>(ThreadDeletedNotification { thread_id });
+    }
+    Ok(ThreadDeleteResponse {})
+}
+
+pub async fn name_set(cx: Cx, params: ThreadSetNameParams) -> Result<ThreadSetNameResponse, RpcError> {
+    let name = cx.threads().set_name(&params.thread_id, &params.name).await?;
+    cx.broadcast_after_response::<ThreadNameUpdated>(ThreadNameUpdatedNotification {
+        thread_id: params.thread_id,
+        thread_name: Some(name),
+    });
+    Ok(ThreadSetNameResponse {})
+}
+
+pub async fn metadata_update(
+    cx: Cx,
+    params: ThreadMetadataUpdateParams,
+) -> Result<ThreadMetadataUpdateResponse, RpcError> {
+    Ok(ThreadMetadataUpdateResponse { thread: cx.threads().update_metadata(params).await? })
+}
+
+/// Changes the settings that `turn/start` can change, without a turn.
+pub async fn settings_update(
+    cx: Cx,
+    params: ThreadSettingsUpdateParams,
+) -> Result<ThreadSettingsUpdateResponse, RpcError> {
+    let thread = cx.threads().get(&params.thread_id)?;
+    let change = TurnStartParams {
+        thread_id: params.thread_id.clone(),
+        input: Vec::new(),
+        cwd: params.cwd,
+        approval_policy: params.approval_policy,
+        approvals_reviewer: params.approvals_reviewer,
+        sandbox_policy: params.sandbox_policy,
+        permissions: params.permissions,
+        model: params.model,
+        service_tier: params.service_tier,
+        effort: params.effort,
+        summary: params.summary,
+        personality: params.personality,
+        output_schema: None,
+        collaboration_mode: params.collaboration_mode,
+    };
+    let settings = thread.update_settings(change).await?;
+    let updated = ThreadSettingsUpdatedNotification {
+        thread_id: params.thread_id,
+        thread_settings: settings.into_wire(),
+    };
+    let clients = cx.clients().clone();
+    cx.after_response(move || {
+        let clients: &dyn ThreadClients = &clients;
+        clients.notify::<ThreadSettingsUpdated>(&updated.thread_id, &updated);
+    });
+    Ok(ThreadSettingsUpdateResponse {})
+}
+
+pub async fn compact_start(
+    cx: Cx,
+    params: ThreadCompactStartParams,
+) -> Result<ThreadCompactStartResponse, RpcError> {
+    let announced = cx.threads().get(&params.thread_id)?.compact(cx.origin()).await?;
+    cx.announce(announced);
+    Ok(ThreadCompactStartResponse {})
+}
+
+pub async fn rollback(cx: Cx, params: ThreadRollbackParams) -> Result<ThreadRollbackResponse, RpcError> {
+    let announced = cx.threads().get(&params.thread_id)?.rollback(params.num_turns).await?;
+    Ok(ThreadRollbackResponse { thread: cx.announce(announced) })
+}
+
+pub async fn shell_command(
+    cx: Cx,
+    params: ThreadShellCommandParams,
+) -> Result<ThreadShellCommandResponse, RpcError> {
+    let announced = cx.threads().get(&params.thread_id)?.shell_command(params.command).await?;
+    cx.announce(announced);
+    Ok(ThreadShellCommandResponse {})
+}
+
+pub async fn background_terminals_list(
+    cx: Cx,
+    params: ThreadBackgroundTerminalsListParams,
+) -> Result<ThreadBackgroundTerminalsListResponse, RpcError> {
+    let data = cx.threads().get(&params.thread_id)?.terminals().await?;
+    Ok(ThreadBackgroundTerminalsListResponse { data, next_cursor: None })
+}
+
+pub async fn background_terminals_terminate(
+    cx: Cx,
+    params: ThreadBackgroundTerminalsTerminateParams,
+) -> Result<ThreadBackgroundTerminalsTerminateResponse, RpcError> {
+    let terminated = cx.threads().get(&params.thread_id)?.end_terminal(params.process_id).await?;
+    Ok(ThreadBackgroundTerminalsTerminateResponse { terminated })
+}
+
+pub async fn background_terminals_clean(
+    cx: Cx,
+    params: ThreadBackgroundTerminalsCleanParams,
+) -> Result<ThreadBackgroundTerminalsCleanResponse, RpcError> {
+    cx.threads().get(&params.thread_id)?.clean_terminals().await?;
+    Ok(ThreadBackgroundTerminalsCleanResponse {})
+}
+
+pub async fn increment_elicitation(
+    cx: Cx,
+    params: ThreadIncrementElicitationParams,
+) -> Result<ThreadIncrementElicitationResponse, RpcError> {
+    let thread = cx.threads().get(&params.thread_id)?;
+    let count = thread.count_elicitation(ElicitationChange::Begun).await?;
+    Ok(ThreadIncrementElicitationResponse { count, paused: count > 0 })
+}
+
+pub async fn decrement_elicitation(
+    cx: Cx,
+    params: ThreadDecrementElicitationParams,
+) -> Result<ThreadDecrementElicitationResponse, RpcError> {
+    let thread = cx.threads().get(&params.thread_id)?;
+    let count = thread.count_elicitation(ElicitationChange::Ended).await?;
+    Ok(ThreadDecrementElicitationResponse { count, paused: count > 0 })
+}
+
+/// Sets the goal and notifies every client: a goal, like a name, is shown in lists of threads.
+pub async fn goal_set(cx: Cx, params: ThreadGoalSetParams) -> Result<ThreadGoalSetResponse, RpcError> {
+    let goal = cx.threads().set_goal(params).await?;
+    cx.broadcast_after_response::<ThreadGoalUpdated>(ThreadGoalUpdatedNotification {
+        thread_id: goal.thread_id.clone(),
+        turn_id: None,
+        goal: goal.clone(),
+    });
+    Ok(ThreadGoalSetResponse { goal })
+}
+
+pub async fn goal_get(cx: Cx, params: ThreadGoalParams) -> Result<ThreadGoalGetResponse, RpcError> {
+    Ok(ThreadGoalGetResponse { goal: cx.threads().goal(&params.thread_id).await? })
+}
+
+pub async fn goal_clear(cx: Cx, params: ThreadGoalParams) -> Result<ThreadGoalClearResponse, RpcError> {
+    let cleared = cx.threads().clear_goal(&params.thread_id).await?;
+    if cleared {
+        let thread_id = params.thread_id;
+        cx.broadcast_after_response::<ThreadGoalCleared>(ThreadGoalClearedNotification { thread_id });
+    }
+    Ok(ThreadGoalClearResponse { cleared })
+}
+
+/// Opens a realtime session after the response. Its outcome, failure included, arrives as notifications.
+pub async fn realtime_start(
+    cx: Cx,
+    params: ThreadRealtimeStartParams,
+) -> Result<ThreadRealtimeStartResponse, RpcError> {
+    let voice = cx.threads().voice(&params.thread_id).await?;
+    let origin = cx.origin();
+    cx.after_response(move || voice.start(params, origin));
+    Ok(ThreadRealtimeStartResponse {})
+}
+
+pub async fn realtime_append_audio(
+    cx: Cx,
+    params: ThreadRealtimeAppendAudioParams,
+) -> Result<ThreadRealtimeAppendAudioResponse, RpcError> {
+    let voice = cx.threads().voice(&params.thread_id).await?;
+    if voice.append_audio(params.audio)? == InputAccepted::NotRunning {
+        cx.after_response(move || voice.complain());
+    }
+    Ok(ThreadRealtimeAppendAudioResponse {})
+}
+
+pub async fn realtime_append_text(
+    cx: Cx,
+    params: ThreadRealtimeAppendTextParams,
+) -> Result<ThreadRealtimeAppendTextResponse, RpcError> {
+    let voice = cx.threads().voice(&params.thread_id).await?;
+    if voice.append_text(params.text)? == InputAccepted::NotRunning {
+        cx.after_response(move || voice.complain());
+    }
+    Ok(ThreadRealtimeAppendTextResponse {})
+}
+
+pub async fn realtime_stop(
+    cx: Cx,
+    params: ThreadRealtimeStopParams,
+) -> Result<ThreadRealtimeStopResponse, RpcError> {
+    let voice = cx.threads().voice(&params.thread_id).await?;
+    cx.after_response(move || voice.stop());
+    Ok(ThreadRealtimeStopResponse {})
+}
+
+/// Opens a new thread and subscribes the client to it. An ephemeral thread needs a slot.
+async fn open_new(
+    cx: &Cx,
+    ephemeral: Option<bool>,
+    open: impl Future<Output = Result<OpenedThread, ThreadError>>,
+) -> Result<OpenedThread, RpcError> {
+    let slot = match ephemeral {
+        Some(true) => Some(ephemeral::reserve(cx).await?),
+        _ => None,
+    };
+    let opened = open.await?;
+    cx.clients().subscribe(&cx.client, &opened.thread.id);
+    // After the subscription: a thread with a slot and without subscribers counts as abandoned.
+    if let Some(slot) = slot {
+        slot.keep(opened.thread.id.clone());
+    }
+    Ok(opened)
+}
+
+/// Unloads a thread with its subagents. The client stays subscribed until they have ended.
+fn unload_after_response(cx: &Cx, thread_id: ThreadId) {
+    let threads = cx.threads().clone();
+    let clients = cx.clients().clone();
+    let client_id = cx.client.id;
+    let unload = async move {
+        let agents = threads.agents_of(&thread_id);
+        threads.close(&thread_id).await;
+        for thread in agents.iter().chain([&thread_id]) {
+            clients.unsubscribe(client_id, thread);
+        }
+    };
+    // Detached: it only waits for threads, and stopping the server ends those.
+    cx.after_response(move || drop(tokio::spawn(unload)));
+}
+
+fn announce_started(cx: &Cx, opened: &OpenedThread) {
+    let turns = opened.turns.iter().map(StoredTurn::decode).collect();
+    let thread = Thread { turns, ..opened.thread.clone() };
+    cx.broadcast_after_response::<ThreadStarted>(ThreadStartedNotification { thread });
+}
+
+fn start_response(opened: OpenedThread) -> ThreadStartResponse {
+    let TurnSettings {
+        model,
+        provider,
+        effort,
+        service_tier,
+        cwd,
+        approval_policy,
+        approvals_reviewer,
+        sandbox,
+        profile,
+        ..
+    } = opened.settings;
+    ThreadStartResponse {
+        thread: opened.thread,
+        model,
+        model_provider: provider,
+        service_tier,
+        cwd: cwd.to_string_lossy().into_owned(),
+        approval_policy,
+        approvals_reviewer,
+        sandbox,
+        active_permission_profile: profile.map(BuiltinProfile::active),
+        reasoning_effort: effort,
+    }
+}

@@ -1,0 +1,28 @@
+//! `turn/*`.
+
+use codicil_protocol::{
+    TurnInterruptParams, TurnInterruptResponse, TurnStartParams, TurnStartResponse, TurnSteerParams,
+    TurnSteerResponse,
+};
+
+use crate::{cx::Cx, error::RpcError};
+
+/// Starts a turn. Responds as soon as the turn is accepted; its progress arrives as notifications.
+pub async fn start(cx: Cx, params: TurnStartParams) -> Result<TurnStartResponse, RpcError> {
+    let thread = cx.threads().get(&params.thread_id)?;
+    let announced = thread.start_turn(params, cx.origin()).await?;
+    Ok(TurnStartResponse { turn: cx.announce(announced) })
+}
+
+pub async fn steer(cx: Cx, params: TurnSteerParams) -> Result<TurnSteerResponse, RpcError> {
+    let thread = cx.threads().get(&params.thread_id)?;
+    Ok(TurnSteerResponse { turn_id: thread.steer(params.input, params.expected_turn_id).await? })
+}
+
+/// Interrupts the running turn of the thread. The turn id of the request is ignored: clients of the reference
+/// server rely on that.
+pub async fn interrupt(cx: Cx, params: TurnInterruptParams) -> Result<TurnInterruptResponse, RpcError> {
+    let announced = cx.threads().get(&params.thread_id)?.interrupt().await?;
+    cx.announce(announced);
+    Ok(TurnInterruptResponse {})
+}

@@ -1,0 +1,260 @@
+//! Pages of lists.
+//!
+//! Most lists have cursors that count from the start. The history of a thread can be read in both directions: its
+//! cursors are positions between two entries, counted from the oldest, so that they stay valid while the thread
+//! grows.
+
+use std::ops::Range;
+
+use codicil_protocol::{
+    SortDirection, ThreadItem, ThreadItemEntry, ThreadItemsListResponse, ThreadResumeInitialTurnsPageParams,
+    ThreadTurnsListResponse, Turn, TurnItemsView,
+};
+use codicil_store::StoredTurn;
+
+use crate::limits::MAX_PAGE_ENTRIES;
+
+/// Entries of a page of history without a limit of its own.
+const DEFAULT_PAGE_ENTRIES: u32 = 25;
+
+/// Why a page cannot be returned.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PageError {
+    #[error("invalid cursor: {0}")]
+    InvalidCursor(String),
+    #[error("cursor {start} exceeds total {entries} {total}")]
+    BeyondEnd { start: usize, entries: &'static str, total: usize },
+}
+
+/// A page of a list whose cursors count from the start.
+#[derive(Debug)]
+pub struct ListPage<T> {
+    pub data: Vec<T>,
+    pub next_cursor: Option<String>,
+}
+
+impl<T> ListPage<T> {
+    /// Cuts a page out of a list. `entries` is the plural noun for error messages.
+    pub fn new(
+        all: Vec<T>,
+        cursor: Option<&str>,
+        limit: Option<u32>,
+        entries: &'static str,
+    ) -> Result<Self, PageError> {
+        let total = all.len();
+        let start = parse_cursor(cursor)?.unwrap_or(0);
+        if start > total {
+            return Err(PageError::BeyondEnd { start, entries, total });
+        }
+        Ok(Self::starting_at(start, all, limit))
+    }
+
+    /// Cuts a page out of a list. A start beyond the end gives an empty page.
+    pub fn starting_at(start: usize, all: Vec<T>, limit: Option<u32>) -> Self {
+        let total = all.len();
+        let limit = limit.map_or(total, |limit| limit.max(1) as usize);
+        let data: Vec<_> = all.into_iter().skip(start).take(limit).collect();
+        let end = start.saturating_add(data.len());
+        Self { data, next_cursor: (end < total).then(|| end.to_string()) }
+    }
+}
+
+pub fn parse_cursor(cursor: Option<&str>) -> Result<Option<usize>, PageError> {
+    let parse = |cursor: &str| cursor.parse().map_err(|_| PageError::InvalidCursor(cursor.to_owned()));
+    cursor.map(parse).transpose()
+}
+
+/// Returns the page of turns that `thread/resume` includes. Its cursors are those of `thread/turns/list`.
+pub fn initial_turns_page(
+    turns: &[StoredTurn],
+    params: ThreadResumeInitialTurnsPageParams,
+) -> ThreadTurnsListResponse {
+    let direction = params.sort_direction.unwrap_or(SortDirection::Desc);
+    let page = HistoryPage::starting_at(None, turns.len(), params.limit, direction);
+    page.turns(turns, params.items_view.unwrap_or(TurnItemsView::Summary))
+}
+
+/// A range of a thread's history, in one of two directions.
+#[derive(Debug)]
+pub struct HistoryPage {
+    range: Range<usize>,
+    total: usize,
+    direction: SortDirection,
+}
+
+impl HistoryPage {
+    pub fn new(
+        total: usize,
+        cursor: Option<&str>,
+        limit: Option<u32>,
+        direction: SortDirection,
+    ) -> Result<Self, PageError> {
+        Ok(Self::starting_at(parse_cursor(cursor)?, total, limit, direction))
+    }
+
+    fn starting_at(
+        cursor: Option<usize>,
+        total: usize,
+        limit: Option<u32>,
+        direction: SortDirection,
+    ) -> Self {
+        let limit = limit.unwrap_or(DEFAULT_PAGE_ENTRIES).clamp(1, MAX_PAGE_ENTRIES) as usize;
+        let range = match direction {
+            SortDirection::Desc => {
+                let end = cursor.unwrap_or(total).min(total);
+                end.saturating_sub(limit)..end
+            }
+            _ => {
+                let start = cursor.unwrap_or(0).min(total);
+                start..start.saturating_add(limit).min(total)
+            }
+        };
+        Self { range, total, direction }
+    }
+
+    /// Returns the turns of this page.
+    pub fn turns(&self, turns: &[StoredTurn], view: TurnItemsView) -> ThreadTurnsListResponse {
+        let turns = turns.get(self.range.clone()).unwrap_or_default();
+        let data = self.sorted(turns.iter().map(|turn| with_items(turn, view)).collect());
+        ThreadTurnsListResponse {
+            data,
+            next_cursor: self.next_cursor(),
+            backwards_cursor: self.backwards_cursor(),
+        }
+    }
+
+    /// Returns the items of this page. Each entry is a turn and the index of one of its items.
+    pub fn items(&self, items: &[(&StoredTurn, usize)]) -> ThreadItemsListResponse {
+        let items = items.get(self.range.clone()).unwrap_or_default();
+        let data = self.sorted(items.iter().filter_map(|(turn, index)| item_entry(turn, *index)).collect());
+        ThreadItemsListResponse {
+            data,
+            next_cursor: self.next_cursor(),
+            backwards_cursor: self.backwards_cursor(),
+        }
+    }
+
+    fn sorted<T>(&self, mut entries: Vec<T>) -> Vec<T> {
+        if self.direction == SortDirection::Desc {
+            entries.reverse();
+        }
+        entries
+    }
+
+    fn next_cursor(&self) -> Option<String> {
+        match self.direction {
+            SortDirection::Desc => (self.range.start > 0).then(|| self.range.start.to_string()),
+            _ => (self.range.end < self.total).then(|| self.range.end.to_string()),
+        }
+    }
+
+    /// Returns the cursor for the other direction. It includes the first entry of this page again, which may
+    /// have changed meanwhile.
+    fn backwards_cursor(&self) -> Option<String> {
+        let position = match self.direction {
+            SortDirection::Desc => self.range.end.checked_sub(1)?,
+            _ => self.range.start.saturating_add(1),
+        };
+        (!self.range.is_empty()).then(|| position.to_string())
+    }
+}
+
+/// Decodes a turn with the items that a view includes. A summary has the user's messages and the last message of
+/// the agent.
+fn with_items(turn: &StoredTurn, view: TurnItemsView) -> Turn {
+    let mut turn = turn.decode();
+    match view {
+        TurnItemsView::NotLoaded => turn.items.clear(),
+        TurnItemsView::Summary => {
+            let is_agent_message = |item: &ThreadItem| matches!(item, ThreadItem::AgentMessage { .. });
+            let last_message = turn.items.iter().rposition(is_agent_message);
+            let mut index = 0;
+            turn.items.retain(|item| {
+                let is_kept = matches!(item, ThreadItem::UserMessage { .. }) || last_message == Some(index);
+                index += 1;
+                is_kept
+            });
+        }
+        _ => {}
+    }
+    turn
+}
+
+fn item_entry(turn: &StoredTurn, index: usize) -> Option<ThreadItemEntry> {
+    let item = serde_json::from_str(turn.items.get(index)?.get()).ok()?;
+    Some(ThreadItemEntry { turn_id: turn.id.clone(), item, started_at_ms: None, completed_at_ms: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_cut_into_pages() {
+        let check = |cursor: Option<&str>, limit: Option<u32>, data: &[u8], next: Option<&str>| {
+            let page = ListPage::new(vec![0, 1, 2, 3, 4], cursor, limit, "numbers").unwrap();
+            assert_eq!(page.data, data, "{cursor:?} {limit:?}");
+            assert_eq!(page.next_cursor.as_deref(), next, "{cursor:?} {limit:?}");
+        };
+        check(None, None, &[0, 1, 2, 3, 4], None);
+        check(None, Some(2), &[0, 1], Some("2"));
+        check(Some("2"), Some(2), &[2, 3], Some("4"));
+        check(Some("4"), Some(2), &[4], None);
+        check(Some("5"), Some(2), &[], None);
+        check(None, Some(0), &[0], Some("1"));
+    }
+
+    #[test]
+    fn a_list_rejects_cursors_that_it_did_not_return() {
+        let check = |cursor: &str, expected: &str| {
+            let error = ListPage::new(vec![0], Some(cursor), None, "numbers").unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        };
+        check("x", "invalid cursor: x");
+        check("-1", "invalid cursor: -1");
+        check("2", "cursor 2 exceeds total numbers 1");
+    }
+
+    /// Returns the pages of a history of five, two at a time, and the backwards cursor of the first page.
+    fn pages(direction: SortDirection) -> (Vec<Vec<usize>>, Option<String>) {
+        let mut pages = Vec::new();
+        let mut cursor = None;
+        let mut backwards_cursor = None;
+        loop {
+            let page = HistoryPage::new(5, cursor.as_deref(), Some(2), direction).unwrap();
+            pages.push(page.sorted(page.range.clone().collect()));
+            backwards_cursor = backwards_cursor.or_else(|| page.backwards_cursor());
+            cursor = page.next_cursor();
+            if cursor.is_none() {
+                return (pages, backwards_cursor);
+            }
+        }
+    }
+
+    #[test]
+    fn pages_of_history_hold_every_entry_once_in_both_directions() {
+        let (ascending, backwards_cursor) = pages(SortDirection::Asc);
+        assert_eq!(ascending, [vec![0, 1], vec![2, 3], vec![4]]);
+        assert_eq!(backwards_cursor.as_deref(), Some("1"));
+        let (descending, backwards_cursor) = pages(SortDirection::Desc);
+        assert_eq!(descending, [vec![4, 3], vec![2, 1], vec![0]]);
+        assert_eq!(backwards_cursor.as_deref(), Some("4"));
+    }
+
+    #[test]
+    fn the_backwards_cursor_includes_the_first_entry_again() {
+        let page = HistoryPage::new(5, Some("4"), None, SortDirection::Asc).unwrap();
+        assert_eq!(page.range, 4..5);
+        let page = HistoryPage::new(5, Some("1"), None, SortDirection::Desc).unwrap();
+        assert_eq!(page.range, 0..1);
+    }
+
+    #[test]
+    fn history_accepts_cursors_and_limits_out_of_range() {
+        assert!(HistoryPage::new(5, Some("x"), None, SortDirection::Asc).is_err());
+        let page = HistoryPage::new(5, Some("99"), Some(0), SortDirection::Asc).unwrap();
+        assert_eq!(page.range, 5..5);
+        let page = HistoryPage::new(0, None, Some(u32::MAX), SortDirection::Desc).unwrap();
+        assert_eq!(page.backwards_cursor(), None);
+    }
+}
