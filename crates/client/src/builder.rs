@@ -26,15 +26,15 @@ use crate::{
 /// ```no_run
 /// use std::time::Duration;
 ///
-/// use codicil_client::{Approve, Client, Launch};
+/// use codicil_client::{ApproveAll, Client, ServerLaunch};
 ///
 /// # async fn example() -> Result<(), codicil_client::ClientError> {
 /// let builder = Client::builder()
 ///     .name("my-app", "1.0")
-///     .handler(Approve::once())
+///     .handler(ApproveAll::once())
 ///     .turn_timeout(Some(Duration::from_secs(60)))
 ///     .opt_out(["item/reasoning/textDelta"]);
-/// let client = builder.connect(Launch::new("codicil")).await?;
+/// let client = builder.connect(ServerLaunch::new("codicil")).await?;
 /// # Ok(())
 /// # }
 /// ```

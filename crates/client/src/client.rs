@@ -34,10 +34,10 @@ use crate::{
 /// [`ClientTimeouts::close`](crate::ClientTimeouts) to end by itself, and is killed with all that it started.
 ///
 /// ```no_run
-/// use codicil_client::{Client, Launch, turn};
+/// use codicil_client::{Client, ServerLaunch, turn};
 ///
 /// # async fn example() -> Result<(), codicil_client::ClientError> {
-/// let client = Client::builder().name("my-app", "1.0").connect(Launch::new("codicil")).await?;
+/// let client = Client::builder().name("my-app", "1.0").connect(ServerLaunch::new("codicil")).await?;
 /// let thread = client.start_thread(Default::default()).await?;
 /// let done = client.run_turn(turn(&thread.id, "What is in this directory?")).await?;
 /// println!("{}", done.agent_message);

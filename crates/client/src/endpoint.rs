@@ -108,10 +108,10 @@ impl UnixSocket {
 /// what it started.
 ///
 /// ```
-/// use codicil_client::Launch;
+/// use codicil_client::ServerLaunch;
 ///
-/// let server = Launch::new("codicil").config("model", "gpt-5.1").env("RUST_LOG", "warn").cwd("/srv/project");
-/// let another = Launch::command(["ssh", "host", "codicil", "app-server"]);
+/// let server = ServerLaunch::new("codicil").config("model", "gpt-5.1").env("RUST_LOG", "warn").cwd("/srv/project");
+/// let another = ServerLaunch::command(["ssh", "host", "codicil", "app-server"]);
 /// ```
 #[derive(Clone)]
 pub struct ServerLaunch {

@@ -31,14 +31,14 @@ pub enum ClientEvent {
 /// A stream of notifications from the moment it was made. It ends with the connection (or the turn).
 ///
 /// ```no_run
-/// use codicil_client::{Client, Event};
+/// use codicil_client::{Client, ClientEvent};
 ///
 /// # async fn example(client: Client) {
 /// let mut events = client.events();
 /// while let Some(event) = events.next().await {
 ///     match event {
-///         Event::Notification(notification) => println!("{}", notification.method()),
-///         Event::Missed(count) => println!("({count} were not read in time)"),
+///         ClientEvent::Notification(notification) => println!("{}", notification.method()),
+///         ClientEvent::Missed(count) => println!("({count} were not read in time)"),
 ///     }
 /// }
 /// # }

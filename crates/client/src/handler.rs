@@ -52,15 +52,15 @@ impl NoAnswer {
 /// methods, without a turn id, and answered in their own dialect.
 ///
 /// ```
-/// use codicil_client::{Answer, Handler, protocol::*};
+/// use codicil_client::{HandlerAnswer, RequestHandler, protocol::*};
 ///
 /// struct OnlyGit;
 ///
-/// impl Handler for OnlyGit {
+/// impl RequestHandler for OnlyGit {
 ///     async fn approve_command(
 ///         &self,
 ///         asked: CommandExecutionRequestApprovalParams,
-///     ) -> Answer<CommandExecutionApprovalDecision> {
+///     ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
 ///         let is_git = asked.command.is_some_and(|command| command.starts_with("git "));
 ///         Ok(if is_git {
 ///             CommandExecutionApprovalDecision::Accept

@@ -161,12 +161,12 @@ pub enum ApprovalDecision {
 /// Puts approvals to a closure and declines everything else.
 ///
 /// ```
-/// use codicil_client::{Approval, Client, Decision, ask};
+/// use codicil_client::{ApprovalRequest, Client, ApprovalDecision, ask};
 ///
 /// let builder = Client::builder().handler(ask(|approval| async move {
 ///     match approval {
-///         Approval::Command(asked) if asked.command.as_deref() == Some("make test") => Decision::Accept,
-///         _ => Decision::Decline,
+///         ApprovalRequest::Command(asked) if asked.command.as_deref() == Some("make test") => ApprovalDecision::Accept,
+///         _ => ApprovalDecision::Decline,
 ///     }
 /// }));
 /// ```

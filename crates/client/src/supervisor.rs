@@ -53,11 +53,11 @@ impl Default for RestartLimits {
 /// A client that is replaced when its server dies. Dropping it ends the server.
 ///
 /// ```no_run
-/// use codicil_client::{Client, Launch, Supervision, Supervisor, turn};
+/// use codicil_client::{Client, ServerLaunch, RestartLimits, Supervisor, turn};
 ///
 /// # async fn example() -> Result<(), codicil_client::ClientError> {
 /// let supervisor =
-///     Supervisor::start(Client::builder(), Launch::new("codicil"), Supervision::default()).await?;
+///     Supervisor::start(Client::builder(), ServerLaunch::new("codicil"), RestartLimits::default()).await?;
 /// let thread = supervisor.start_thread(Default::default()).await?;
 /// let done = supervisor.run_turn(turn(&thread.id, "Go on")).await?;
 /// # Ok(())

@@ -10,11 +10,11 @@ use serde_json::Value;
 /// The client's tools, by name.
 ///
 /// ```
-/// use codicil_client::{Client, Tools};
+/// use codicil_client::{Client, ClientTools};
 /// use serde_json::json;
 ///
 /// let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
-/// let tools = Tools::new().add("weather", "Tells the weather in a city.", schema, |arguments| async move {
+/// let tools = ClientTools::new().add("weather", "Tells the weather in a city.", schema, |arguments| async move {
 ///     match arguments["city"].as_str() {
 ///         Some(city) => Ok(format!("It rains in {city}.")),
 ///         None => Err("which city?".to_owned()),

@@ -54,11 +54,11 @@ impl Client {
     /// Starts a turn to be followed while it runs.
     ///
     /// ```no_run
-    /// # use codicil_client::{Client, Event, protocol::ServerNotification, turn};
+    /// # use codicil_client::{Client, ClientEvent, protocol::ServerNotification, turn};
     /// # async fn example(client: Client, thread: codicil_client::protocol::Thread) -> Result<(), codicil_client::ClientError> {
     /// let mut running = client.turn(turn(&thread.id, "Tidy up")).await?;
     /// while let Some(event) = running.next().await {
-    ///     if let Event::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
+    ///     if let ClientEvent::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
     ///         print!("{}", delta.delta);
     ///     }
     /// }

@@ -108,14 +108,14 @@ fn account_in(token: &Secret) -> Option<String> {
 /// Tokens that this program renews when the server asks for it.
 ///
 /// ```
-/// use codicil_agents::evaluate::{Auth, ExternalTokens, Tokens};
+/// use codicil_agents::evaluate::{LoginMethod, ExternalTokens, AccountTokens};
 ///
 /// # async fn fetch() -> Result<(String, String), String> { Err("offline".into()) }
-/// let tokens = ExternalTokens::new(Tokens::new("id token", "access token")).refresh_with(|_account| async {
+/// let tokens = ExternalTokens::new(AccountTokens::new("id token", "access token")).refresh_with(|_account| async {
 ///     let (id_token, access_token) = fetch().await?;
-///     Ok(Tokens::new(id_token, access_token))
+///     Ok(AccountTokens::new(id_token, access_token))
 /// });
-/// let auth = Auth::ExternalTokens(tokens);
+/// let auth = LoginMethod::ExternalTokens(tokens);
 /// assert!(!format!("{auth:?}").contains("access token"));
 /// ```
 #[derive(Clone)]

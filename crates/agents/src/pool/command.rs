@@ -9,12 +9,12 @@ use crate::workspace::hex;
 /// A server's command line: `PROGRAM app-server -c KEY=VALUE …`, and its environment.
 ///
 /// ```
-/// use codicil_agents::pool::{McpServer, McpToken, ServerCommand, Tool};
+/// use codicil_agents::pool::{McpServer, McpToken, ServerCommand, BuiltinTool};
 ///
 /// let token = McpToken::generate("DESK_MCP_TOKEN")?;
 /// let server = |name: &str| McpServer::new(name, format!("http://127.0.0.1:8000/mcp/{name}")).token(&token);
 /// let command = ServerCommand {
-///     disabled: vec![Tool::Shell, Tool::WebSearch],
+///     disabled: vec![BuiltinTool::Shell, BuiltinTool::WebSearch],
 ///     mcp_servers: ["system", "window", "storage", "apps"].map(server).into(),
 ///     ..ServerCommand::new("codicil")
 /// };

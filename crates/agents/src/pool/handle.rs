@@ -24,11 +24,11 @@ use super::{
 /// Agents on shared or own servers. Clones are the same pool; when the last is dropped, everything ends.
 ///
 /// ```no_run
-/// use codicil_agents::pool::{Pool, ServerCommand, Settings, StreamMessage};
+/// use codicil_agents::pool::{Pool, ServerCommand, PoolSettings, StreamMessage};
 ///
 /// # async fn example() -> Result<(), codicil_agents::pool::PoolError> {
 /// let server = ServerCommand::new("codicil").launch();
-/// let settings = Settings { instructions: "You are a desktop.".into(), ..Settings::new(server) };
+/// let settings = PoolSettings { instructions: "You are a desktop.".into(), ..PoolSettings::new(server) };
 /// let pool = Pool::start(settings).await?;
 /// let desktop = pool.agent().await?;
 /// let mut reply = desktop.ask("What can you do?");
