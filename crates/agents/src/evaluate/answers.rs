@@ -76,7 +76,7 @@ impl RequestHandler for PolicyResponder {
     ) -> HandlerAnswer<ChatgptAuthTokensRefreshResponse> {
         match &self.auth {
             Some(auth) => auth.refresh(asked).await,
-            None => Err(NoAnswer::because("this client does not manage tokens")),
+            None => Err(NoAnswer::error("this client does not manage tokens")),
         }
     }
 }

@@ -53,12 +53,12 @@ impl LoginMethod {
         asked: ChatgptAuthTokensRefreshParams,
     ) -> HandlerAnswer<ChatgptAuthTokensRefreshResponse> {
         let Self::ExternalTokens(ExternalTokens { refresh: Some(refresh), .. }) = self else {
-            return Err(NoAnswer::because("this client has no fresh tokens"));
+            return Err(NoAnswer::error("this client has no fresh tokens"));
         };
-        let tokens = refresh(asked.previous_account_id.clone()).await.map_err(NoAnswer::because)?;
+        let tokens = refresh(asked.previous_account_id.clone()).await.map_err(NoAnswer::error)?;
         let account = tokens.account().or(asked.previous_account_id);
         Ok(ChatgptAuthTokensRefreshResponse {
-            chatgpt_account_id: account.ok_or_else(|| NoAnswer::because("the tokens name no account"))?,
+            chatgpt_account_id: account.ok_or_else(|| NoAnswer::error("the tokens name no account"))?,
             access_token: tokens.access_token,
             chatgpt_plan_type: tokens.plan_type,
         })

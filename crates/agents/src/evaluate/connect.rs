@@ -32,12 +32,12 @@ impl EvaluationRun<'_> {
             .tools(bridge.client_tools())
             .timeouts(timeouts)
             .limits(ClientLimits { stderr_tail: STDERR_TAIL, ..ClientLimits::default() });
-        let opening = async { builder.dial(self.endpoint().await?).await };
+        let opening = async { builder.open(self.endpoint().await?).await };
         let client = match self.by_startup(opening).await {
             Ok(client) => client,
             Err(cause) => return Err(FailedEvaluation::new(self.explain(cause).await)),
         };
-        match self.by_startup(client.greet()).await {
+        match self.by_startup(client.initialize()).await {
             Ok(()) => Ok(client),
             Err(cause) => {
                 let stderr_tail = client.close().await.stderr_tail.clone();
@@ -57,7 +57,7 @@ impl EvaluationRun<'_> {
         let config = &self.setup.client;
         let launch = config.args.iter().fold(ServerLaunch::new(&config.codex_bin), ServerLaunch::arg);
         let launch = config.env.iter().fold(launch, |launch, (name, value)| launch.env(name, value));
-        let launch = if config.suppress_stderr { launch } else { launch.show_stderr() };
+        let launch = if config.suppress_stderr { launch } else { launch.forward_stderr() };
         Ok(launch.cwd(&self.cwd).into())
     }
 

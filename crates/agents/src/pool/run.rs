@@ -193,7 +193,7 @@ impl TurnRun {
 impl TurnAttempt {
     fn of_start(error: ClientError) -> Self {
         match &error {
-            ClientError::PortExit(_) => Self::CutOff(error),
+            ClientError::Disconnected(_) => Self::CutOff(error),
             ClientError::ResponseError { error: said, .. } if is_about_thread(&said.message) => {
                 Self::Invalid(error)
             }
@@ -203,7 +203,7 @@ impl TurnAttempt {
 
     fn of_end(thread: &ThreadId, result: Result<CompletedTurn, ClientError>, has_begun: bool) -> Self {
         match result {
-            Err(error @ ClientError::PortExit(_)) if !has_begun => Self::CutOff(error),
+            Err(error @ ClientError::Disconnected(_)) if !has_begun => Self::CutOff(error),
             result => Self::Done(StreamMessage::ending(thread, result)),
         }
     }

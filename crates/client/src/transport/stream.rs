@@ -1,14 +1,14 @@
-//! Lines over anything that carries bytes.
+//! Messages as lines over byte streams.
 
 use std::{collections::VecDeque, io};
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::{MessageSink, MessageSource, TransportLink, gather, lines::LineSplitter};
+use super::{MessageSink, MessageSource, TransportLink, join_lines, lines::LineSplitter};
 use crate::{error::DisconnectCause, options::ClientLimits};
 
-const READ: usize = 64 << 10;
+const READ_BYTES: usize = 64 << 10;
 
 pub fn link(
     reader: Box<dyn AsyncRead + Send + Unpin>,
@@ -17,7 +17,7 @@ pub fn link(
 ) -> TransportLink {
     let lines = LineSplitter::new(limits.message_bytes);
     let reader =
-        LineReader { reader, buffer: BytesMut::new(), lines, ready: VecDeque::new(), is_over: false };
+        LineReader { reader, buffer: BytesMut::new(), lines, ready: VecDeque::new(), is_finished: false };
     TransportLink {
         source: MessageSource::Lines(reader),
         sink: MessageSink::Lines(LineWriter { writer, buffer: Vec::new() }),
@@ -29,19 +29,19 @@ pub struct LineReader {
     buffer: BytesMut,
     lines: LineSplitter,
     ready: VecDeque<Bytes>,
-    is_over: bool,
+    is_finished: bool,
 }
 
 impl LineReader {
     pub async fn fill(&mut self) -> Result<(), DisconnectCause> {
         while self.ready.is_empty() {
-            if self.is_over {
-                return Err(DisconnectCause::Disconnected(String::new()));
+            if self.is_finished {
+                return Err(DisconnectCause::ClosedByServer(String::new()));
             }
-            self.buffer.reserve(READ);
+            self.buffer.reserve(READ_BYTES);
             let count = self.reader.read_buf(&mut self.buffer).await;
             if count.map_err(|error| DisconnectCause::Failed(error.to_string()))? == 0 {
-                self.is_over = true;
+                self.is_finished = true;
                 self.lines.finish(&mut self.ready);
             }
             self.lines.feed(self.buffer.split().freeze(), &mut self.ready);
@@ -61,7 +61,7 @@ pub struct LineWriter {
 
 impl LineWriter {
     pub async fn send(&mut self, batch: &mut Vec<Bytes>) -> io::Result<()> {
-        gather(batch, &mut self.buffer);
+        join_lines(batch, &mut self.buffer);
         self.writer.write_all(&self.buffer).await?;
         self.writer.flush().await
     }

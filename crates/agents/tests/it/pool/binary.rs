@@ -125,7 +125,7 @@ async fn each_approval_policy_asks_as_it_says() {
 async fn restarting(script: Script) -> Option<(ModelServer, TempDir, Pool)> {
     let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
     let mut settings = PoolSettings::new(command(&model, home.path())?.launch());
-    settings.supervision.pause = std::time::Duration::from_millis(10);
+    settings.supervision.delay = std::time::Duration::from_millis(10);
     let pool = soon(Pool::start(settings)).await.unwrap();
     Some((model, home, pool))
 }

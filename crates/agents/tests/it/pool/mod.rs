@@ -59,7 +59,7 @@ async fn started(settings: PoolSettings, fake: &mut fake::Fake) -> (Pool, fake::
 
 /// Does not wait before a restart.
 fn quick(fake: &fake::Fake) -> PoolSettings {
-    let supervision = RestartLimits { pause: Duration::from_millis(1), ..RestartLimits::default() };
+    let supervision = RestartLimits { delay: Duration::from_millis(1), ..RestartLimits::default() };
     PoolSettings { supervision, ..PoolSettings::new(fake.address.clone()) }
 }
 

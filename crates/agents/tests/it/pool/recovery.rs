@@ -15,7 +15,7 @@ use super::{
 #[test]
 fn a_server_is_restarted_three_times_one_second_apart() {
     let supervision = PoolSettings::new(codicil_client::UnixSocket::new("/nowhere")).supervision;
-    assert_eq!((supervision.max_restarts, supervision.pause), (3, Duration::from_secs(1)));
+    assert_eq!((supervision.max_restarts, supervision.delay), (3, Duration::from_secs(1)));
 }
 
 #[tokio::test]
