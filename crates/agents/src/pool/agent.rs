@@ -190,14 +190,14 @@ impl AgentInner {
     /// A place in the line of this agent, and when it has come up in that of the server. Both are taken in the
     /// order of the calls; an agent with many messages waits in the server's line with one.
     fn line_up(&self) -> RunPermit {
-        match self.line.try_enter() {
+        match self.line.try_join() {
             Some(mine) => {
-                let servers = self.server.line.enter();
+                let servers = self.server.line.join();
                 Box::pin(async move { Some((mine, servers.await?)) })
             }
             None => {
-                let (mine, line) = (self.line.enter(), self.server.line.clone());
-                Box::pin(async move { Some((mine.await?, line.enter().await?)) })
+                let (mine, line) = (self.line.join(), self.server.line.clone());
+                Box::pin(async move { Some((mine.await?, line.join().await?)) })
             }
         }
     }
@@ -247,7 +247,7 @@ impl AgentInner {
 
     /// Nothing new is taken; waits until the turn that runs has ended.
     async fn retire(&self) {
-        let last = self.line.enter();
+        let last = self.line.join();
         self.disposed.cancel();
         drop(last.await);
     }

@@ -1,183 +1,191 @@
-//! Whose turn it is: a queue in order of arrival, with a limit that may change.
+//! Admission of turns: a FIFO queue with a limit that may change.
+//!
+//! The order and the wake-ups come from [`tokio::sync::Semaphore`], which is fair. Two things are added to it. A caller
+//! joins the queue when it calls [`TurnQueue::join`], not when it first polls the future. And the limit may drop below
+//! the number of permits in use, which a semaphore cannot express: the surplus permits are destroyed as they are
+//! returned.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::oneshot;
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError},
+    task::unconstrained,
+};
 
-/// Where turns wait to run.
+/// The queue of turns that wait to run.
 #[derive(Clone, Debug)]
-pub(super) struct TurnQueue(Arc<Mutex<TurnQueueState>>);
-
-#[derive(Debug)]
-struct TurnQueueState {
-    limit: usize,
-    running: usize,
-    waiting: VecDeque<oneshot::Sender<TurnPermit>>,
-    is_closed: bool,
+pub(super) struct TurnQueue {
+    permits: Arc<Semaphore>,
+    limit: Arc<Mutex<TurnLimit>>,
 }
 
-/// The right to run. The next in line gets it when it is dropped.
 #[derive(Debug)]
-pub(super) struct TurnPermit(Option<TurnQueue>);
+struct TurnLimit {
+    max: usize,
+    /// Permits in use beyond the limit, to be destroyed when they are returned.
+    surplus: usize,
+}
+
+/// The right to run a turn. Dropping it admits the next one in the queue.
+#[derive(Debug)]
+pub(super) struct TurnPermit {
+    permit: Option<OwnedSemaphorePermit>,
+    limit: Arc<Mutex<TurnLimit>>,
+}
 
 impl TurnQueue {
-    pub fn new(limit: usize) -> Self {
-        let waiting = VecDeque::new();
-        Self(Arc::new(Mutex::new(TurnQueueState {
-            limit: limit.max(1),
-            running: 0,
-            waiting,
-            is_closed: false,
-        })))
-    }
-
-    /// Takes a place at the end, before this returns. `None` when the line is closed.
-    pub fn enter(&self) -> impl Future<Output = Option<TurnPermit>> + Send + use<> {
-        let (sender, receiver) = oneshot::channel();
-        let mut state = self.lock();
-        if !state.is_closed {
-            // Those who gave up would otherwise stay until it is their turn.
-            state.waiting.retain(|waiter| !waiter.is_closed());
-            state.waiting.push_back(sender);
-        }
-        drop(state);
-        self.admit();
-        async move { receiver.await.ok() }
-    }
-
-    /// Goes at once, if nobody has to be waited for.
-    pub fn try_enter(&self) -> Option<TurnPermit> {
-        let mut state = self.lock();
-        let is_free = !state.is_closed && state.waiting.is_empty() && state.running < state.limit;
-        is_free.then(|| {
-            state.running += 1;
-            TurnPermit(Some(self.clone()))
-        })
-    }
-
-    /// More of those who wait may go, or fewer from now on.
-    pub fn set_limit(&self, limit: usize) {
-        let mut state = self.lock();
-        if state.limit != limit.max(1) {
-            state.limit = limit.max(1);
-            drop(state);
-            self.admit();
+    pub fn new(max: usize) -> Self {
+        let max = max.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            permits: Arc::new(Semaphore::new(max)),
+            limit: Arc::new(Mutex::new(TurnLimit { max, surplus: 0 })),
         }
     }
 
-    /// Sends away all who wait, and who will come.
+    /// Joins the end of the queue before this function returns. The future waits for the permit and yields `None` when
+    /// the queue is closed. Dropping the future leaves the queue.
+    pub fn join(&self) -> impl Future<Output = Option<TurnPermit>> + Send + use<> {
+        // The first poll takes the place in the semaphore's queue. It must not be postponed by tokio's cooperative
+        // scheduling, which may refuse to poll in a busy task.
+        let mut acquiring = Box::pin(unconstrained(self.permits.clone().acquire_owned()));
+        let first = acquiring.as_mut().now_or_never();
+        let limit = self.limit.clone();
+        async move {
+            let acquired = match first {
+                Some(acquired) => acquired,
+                None => acquiring.await,
+            };
+            acquired.ok().map(|permit| TurnPermit { permit: Some(permit), limit })
+        }
+    }
+
+    /// Returns a permit if one is free and no turn waits.
+    pub fn try_join(&self) -> Option<TurnPermit> {
+        match self.permits.clone().try_acquire_owned() {
+            Ok(permit) => Some(TurnPermit { permit: Some(permit), limit: self.limit.clone() }),
+            Err(TryAcquireError::NoPermits | TryAcquireError::Closed) => None,
+        }
+    }
+
+    /// Changes the number of turns that may run at the same time. Running turns are not affected.
+    pub fn set_limit(&self, max: usize) {
+        let max = max.clamp(1, Semaphore::MAX_PERMITS);
+        let mut limit = self.limit.lock();
+        if max > limit.max {
+            let added = max - limit.max;
+            let kept = added.min(limit.surplus);
+            limit.surplus -= kept;
+            self.permits.add_permits(added - kept);
+        } else if max < limit.max {
+            let removed = limit.max - max;
+            limit.surplus += removed - self.permits.forget_permits(removed);
+        }
+        limit.max = max;
+    }
+
+    /// Fails all waiting and future calls. Running turns keep their permits.
     pub fn close(&self) {
-        let mut state = self.lock();
-        state.is_closed = true;
-        let waiting = std::mem::take(&mut state.waiting);
-        drop(state);
-        drop(waiting);
-    }
-
-    fn admit(&self) {
-        loop {
-            let mut state = self.lock();
-            if state.running >= state.limit {
-                return;
-            }
-            let Some(waiter) = state.waiting.pop_front() else { return };
-            state.running += 1;
-            drop(state);
-            if let Err(mut slot) = waiter.send(TurnPermit(Some(self.clone()))) {
-                // Nobody waits any more; its drop would come back here.
-                slot.0 = None;
-                self.lock().running -= 1;
-            }
-        }
-    }
-
-    /// Counts and a list, changed together.
-    fn lock(&self) -> MutexGuard<'_, TurnQueueState> {
-        self.0.lock()
+        self.permits.close();
     }
 }
 
 impl Drop for TurnPermit {
     fn drop(&mut self) {
-        if let Some(line) = self.0.take() {
-            line.lock().running -= 1;
-            line.admit();
+        let mut limit = self.limit.lock();
+        let Some(permit) = self.permit.take() else { return };
+        if limit.surplus > 0 {
+            limit.surplus -= 1;
+            permit.forget();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::task::{Context, Poll, Waker};
-
     use super::*;
 
-    type Waiting = std::pin::Pin<Box<dyn Future<Output = Option<TurnPermit>>>>;
+    type Joining = std::pin::Pin<Box<dyn Future<Output = Option<TurnPermit>>>>;
 
-    fn enter(line: &TurnQueue) -> Waiting {
-        Box::pin(line.enter())
+    fn join(queue: &TurnQueue) -> Joining {
+        Box::pin(queue.join())
     }
 
-    fn poll(waiting: &mut Waiting) -> Option<Option<TurnPermit>> {
-        match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(slot) => Some(slot),
-            Poll::Pending => None,
-        }
+    fn poll(joining: &mut Joining) -> Option<Option<TurnPermit>> {
+        joining.now_or_never()
     }
 
     #[test]
-    fn one_after_the_other_in_order_of_arrival() {
-        let line = TurnQueue::new(1);
-        let (mut a, mut b, mut c) = (enter(&line), enter(&line), enter(&line));
-        // Asked in another order.
-        assert!(poll(&mut c).is_none() && poll(&mut b).is_none());
-        let first = poll(&mut a).unwrap().unwrap();
-        drop(first);
-        assert!(poll(&mut c).is_none());
-        drop(poll(&mut b).unwrap().unwrap());
-        assert!(poll(&mut c).unwrap().is_some());
+    fn turns_run_in_the_order_of_their_calls() {
+        let queue = TurnQueue::new(1);
+        let mut first = join(&queue);
+        let mut second = join(&queue);
+        let mut third = join(&queue);
+        // Polled in another order.
+        assert!(poll(&mut third).is_none() && poll(&mut second).is_none());
+        let permit = poll(&mut first).unwrap().unwrap();
+        assert!(queue.try_join().is_none());
+        drop(permit);
+        assert!(poll(&mut third).is_none());
+        drop(poll(&mut second).unwrap().unwrap());
+        assert!(poll(&mut third).unwrap().is_some());
     }
 
     #[test]
-    fn those_who_give_up_hold_up_nobody() {
-        let line = TurnQueue::new(1);
-        let (mut a, b, mut c) = (enter(&line), enter(&line), enter(&line));
-        let first = poll(&mut a).unwrap();
-        drop(b);
-        drop(first);
-        // Granted, and given up before it was looked at.
-        let d = enter(&line);
-        drop(poll(&mut c).unwrap());
-        drop(d);
-        assert!(poll(&mut enter(&line)).unwrap().is_some());
-        let head = poll(&mut enter(&line)).unwrap();
-        (0..1000).for_each(|_| drop(enter(&line)));
-        assert!(line.lock().waiting.len() <= 1, "they do not pile up");
-        drop(head);
+    fn a_dropped_caller_leaves_the_queue() {
+        let queue = TurnQueue::new(1);
+        let mut first = join(&queue);
+        let second = join(&queue);
+        let mut third = join(&queue);
+        let permit = poll(&mut first).unwrap();
+        drop(second);
+        drop(permit);
+        // This one gets its permit, and is dropped before it is polled again.
+        let fourth = join(&queue);
+        drop(poll(&mut third).unwrap());
+        drop(fourth);
+        let permit = poll(&mut join(&queue)).unwrap();
+        assert!(permit.is_some());
+        (0..1000).for_each(|_| drop(join(&queue)));
+        drop(permit);
+        assert!(queue.try_join().is_some());
     }
 
     #[test]
     fn the_limit_may_grow_and_shrink() {
-        let line = TurnQueue::new(1);
-        let mut all: Vec<_> = (0..5).map(|_| enter(&line)).collect();
-        line.set_limit(3);
-        let slots: Vec<_> = all.iter_mut().filter_map(poll).collect();
-        assert_eq!(slots.len(), 3);
-        line.set_limit(1);
-        drop(slots);
-        let slots: Vec<_> = all.iter_mut().skip(3).filter_map(poll).collect();
-        assert_eq!(slots.len(), 1);
+        let queue = TurnQueue::new(1);
+        let mut joining: Vec<_> = (0..5).map(|_| join(&queue)).collect();
+        queue.set_limit(3);
+        let permits: Vec<_> = joining.iter_mut().filter_map(poll).collect();
+        assert_eq!(permits.len(), 3);
+        queue.set_limit(1);
+        drop(permits);
+        let permits: Vec<_> = joining.iter_mut().skip(3).filter_map(poll).collect();
+        assert_eq!(permits.len(), 1);
     }
 
     #[test]
-    fn a_closed_line_sends_everybody_away() {
-        let line = TurnQueue::new(1);
-        let (mut a, mut b) = (enter(&line), enter(&line));
-        let slot = poll(&mut a).unwrap();
-        line.close();
-        assert!(poll(&mut b).unwrap().is_none());
-        drop(slot);
-        assert!(poll(&mut enter(&line)).unwrap().is_none());
+    fn growing_again_keeps_permits_in_use() {
+        let queue = TurnQueue::new(3);
+        let permits: Vec<_> = (0..3).map(|_| queue.try_join().unwrap()).collect();
+        queue.set_limit(1);
+        queue.set_limit(2);
+        drop(permits);
+        let permits: Vec<_> = (0..3).filter_map(|_| queue.try_join()).collect();
+        assert_eq!(permits.len(), 2);
+    }
+
+    #[test]
+    fn a_closed_queue_admits_no_turn() {
+        let queue = TurnQueue::new(1);
+        let mut first = join(&queue);
+        let mut second = join(&queue);
+        let permit = poll(&mut first).unwrap();
+        queue.close();
+        assert!(poll(&mut second).unwrap().is_none());
+        drop(permit);
+        assert!(poll(&mut join(&queue)).unwrap().is_none());
+        assert!(queue.try_join().is_none());
     }
 }
