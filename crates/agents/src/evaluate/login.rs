@@ -1,4 +1,4 @@
-//! Credentials for the server: an API key, or tokens that the program manages itself.
+//! Signing in: with an API key, or with account tokens that the program manages itself.
 
 use std::{fmt, pin::Pin, sync::Arc};
 
@@ -7,56 +7,51 @@ use codicil_client::{
     HandlerAnswer, NoAnswer,
     protocol::{ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse, Secret},
 };
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
-/// How the server signs in, right after the handshake.
+/// How the server signs in after the handshake.
 #[derive(Clone, Debug)]
 pub enum LoginMethod {
-    /// A key of the provider.
+    /// An API key of the provider.
     ApiKey(Secret),
     /// Tokens of an account that this program obtained.
     ExternalTokens(ExternalTokens),
 }
 
 impl LoginMethod {
-    /// A key of the provider.
+    /// Returns a login with an API key of the provider.
     pub fn api_key(key: impl Into<String>) -> Self {
         Self::ApiKey(key.into().into())
     }
 
-    /// The params of `account/login/start`.
-    pub(super) fn login(&self) -> Value {
+    /// Returns a login with tokens of an account. [`AccountTokens`] alone cannot be renewed; see [`ExternalTokens`].
+    pub fn external_tokens(tokens: impl Into<ExternalTokens>) -> Self {
+        Self::ExternalTokens(tokens.into())
+    }
+
+    /// Returns the params of `account/login/start`.
+    pub(super) fn params(&self) -> LoginParams<'_> {
         match self {
-            Self::ApiKey(key) => json!({ "type": "apiKey", "apiKey": key }),
-            Self::ExternalTokens(auth) => {
-                let tokens = &auth.tokens;
-                // Servers of the first generation want the id token, later ones the account.
-                let mut params = json!({ "type": "chatgptAuthTokens", "accessToken": tokens.access_token });
-                if let Some(params) = params.as_object_mut() {
-                    let account = tokens.account().map(Value::from);
-                    let optional = [
-                        ("idToken", tokens.id_token.as_ref().map(|token| json!(token))),
-                        ("chatgptAccountId", account),
-                        ("chatgptPlanType", tokens.plan_type.clone().map(Value::from)),
-                    ];
-                    params.extend(
-                        optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))),
-                    );
-                }
-                params
-            }
+            Self::ApiKey(api_key) => LoginParams::ApiKey { api_key },
+            Self::ExternalTokens(ExternalTokens { tokens, .. }) => LoginParams::ChatgptAuthTokens {
+                access_token: &tokens.access_token,
+                id_token: tokens.id_token.as_ref(),
+                chatgpt_account_id: tokens.account(),
+                chatgpt_plan_type: tokens.plan_type.as_deref(),
+            },
         }
     }
 
     pub(super) async fn refresh(
         &self,
-        asked: ChatgptAuthTokensRefreshParams,
+        params: ChatgptAuthTokensRefreshParams,
     ) -> HandlerAnswer<ChatgptAuthTokensRefreshResponse> {
         let Self::ExternalTokens(ExternalTokens { refresh: Some(refresh), .. }) = self else {
             return Err(NoAnswer::error("this client has no fresh tokens"));
         };
-        let tokens = refresh(asked.previous_account_id.clone()).await.map_err(NoAnswer::error)?;
-        let account = tokens.account().or(asked.previous_account_id);
+        let tokens = refresh(params.previous_account_id.clone()).await.map_err(NoAnswer::error)?;
+        let account = tokens.account().or(params.previous_account_id);
         Ok(ChatgptAuthTokensRefreshResponse {
             chatgpt_account_id: account.ok_or_else(|| NoAnswer::error("the tokens name no account"))?,
             access_token: tokens.access_token,
@@ -65,21 +60,40 @@ impl LoginMethod {
     }
 }
 
-/// Tokens of an account. `Debug` does not show them.
+/// The params of `account/login/start` for servers of all versions: early ones require the id token, which the protocol's
+/// own type no longer has; later ones require the account.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(super) enum LoginParams<'a> {
+    ApiKey {
+        api_key: &'a Secret,
+    },
+    ChatgptAuthTokens {
+        access_token: &'a Secret,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id_token: Option<&'a Secret>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        chatgpt_account_id: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        chatgpt_plan_type: Option<&'a str>,
+    },
+}
+
+/// Tokens of an account. Their `Debug` output shows no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountTokens {
-    /// Who it is; older servers ask for it.
+    /// The id token, which early servers require.
     pub id_token: Option<Secret>,
-    /// What requests carry.
+    /// The access token that requests carry.
     pub access_token: Secret,
-    /// The account; when left out it is read from the tokens.
+    /// The account id; read from the tokens if it is `None`.
     pub account_id: Option<String>,
-    /// The plan, where it counts before the one in the tokens.
+    /// The plan; overrides the one in the tokens.
     pub plan_type: Option<String>,
 }
 
 impl AccountTokens {
-    /// Both tokens, with account and plan as they say.
+    /// Creates tokens whose account and plan are read from the tokens themselves.
     pub fn new(id_token: impl Into<String>, access_token: impl Into<String>) -> Self {
         Self {
             id_token: Some(id_token.into().into()),
@@ -96,7 +110,7 @@ impl AccountTokens {
     }
 }
 
-/// The account that a token is for. The signature is the provider's business.
+/// Returns the account id in a token's claims. The signature is not checked; that is up to the provider.
 fn account_in(token: &Secret) -> Option<String> {
     let payload = token.reveal().split('.').nth(1)?;
     let payload = URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?;
@@ -105,18 +119,18 @@ fn account_in(token: &Secret) -> Option<String> {
     account.as_str().map(str::to_owned)
 }
 
-/// Tokens that this program renews when the server asks for it.
+/// Account tokens that this program renews on request of the server.
 ///
 /// ```
-/// use codicil_agents::evaluate::{LoginMethod, ExternalTokens, AccountTokens};
+/// use codicil_agents::evaluate::{AccountTokens, ExternalTokens, LoginMethod};
 ///
 /// # async fn fetch() -> Result<(String, String), String> { Err("offline".into()) }
 /// let tokens = ExternalTokens::new(AccountTokens::new("id token", "access token")).refresh_with(|_account| async {
 ///     let (id_token, access_token) = fetch().await?;
 ///     Ok(AccountTokens::new(id_token, access_token))
 /// });
-/// let auth = LoginMethod::ExternalTokens(tokens);
-/// assert!(!format!("{auth:?}").contains("access token"));
+/// let login = LoginMethod::external_tokens(tokens);
+/// assert!(!format!("{login:?}").contains("access token"));
 /// ```
 #[derive(Clone)]
 pub struct ExternalTokens {
@@ -131,13 +145,13 @@ type RefreshTokens = Arc<
 >;
 
 impl ExternalTokens {
-    /// Tokens that cannot be renewed: once they are refused, the evaluation fails.
+    /// Creates tokens that cannot be renewed. The evaluation fails when the provider refuses them.
     pub fn new(tokens: AccountTokens) -> Self {
         Self { tokens, refresh: None }
     }
 
-    /// Asks this function for fresh tokens when the server says that they were refused. It is told the account,
-    /// and may fail with a reason.
+    /// Calls this function for fresh tokens when the provider has refused the current ones. It receives the account
+    /// id, and may fail with a reason.
     pub fn refresh_with<F, R>(mut self, refresh: F) -> Self
     where
         F: Fn(Option<String>) -> R + Send + Sync + 'static,
@@ -145,6 +159,12 @@ impl ExternalTokens {
     {
         self.refresh = Some(Arc::new(move |account| Box::pin(refresh(account))));
         self
+    }
+}
+
+impl From<AccountTokens> for ExternalTokens {
+    fn from(tokens: AccountTokens) -> Self {
+        Self::new(tokens)
     }
 }
 
@@ -160,6 +180,8 @@ impl fmt::Debug for ExternalTokens {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn token(account: &str) -> String {
@@ -167,19 +189,21 @@ mod tests {
         format!("e30.{}.sig", URL_SAFE_NO_PAD.encode(claims.to_string()))
     }
 
+    fn check(login: &LoginMethod, expected: Value) {
+        assert_eq!(serde_json::to_value(login.params()).unwrap(), expected);
+    }
+
     #[test]
-    fn a_login_says_what_servers_of_all_generations_want() {
-        assert_eq!(LoginMethod::api_key("sk-1").login(), json!({ "type": "apiKey", "apiKey": "sk-1" }));
+    fn login_params_suit_servers_of_all_versions() {
+        check(&LoginMethod::api_key("sk-1"), json!({ "type": "apiKey", "apiKey": "sk-1" }));
         let access = token("acc-1");
-        let auth =
-            LoginMethod::ExternalTokens(ExternalTokens::new(AccountTokens::new("id", access.as_str())));
+        let login = LoginMethod::external_tokens(AccountTokens::new("id", access.as_str()));
         let expected = json!({
             "type": "chatgptAuthTokens", "idToken": "id", "accessToken": access, "chatgptAccountId": "acc-1",
         });
-        assert_eq!(auth.login(), expected);
-        let unreadable = LoginMethod::ExternalTokens(ExternalTokens::new(AccountTokens::new("id", "a.b.c")));
-        let expected = json!({ "type": "chatgptAuthTokens", "idToken": "id", "accessToken": "a.b.c" });
-        assert_eq!(unreadable.login(), expected);
+        check(&login, expected);
+        let unreadable = LoginMethod::external_tokens(AccountTokens::new("id", "a.b.c"));
+        check(&unreadable, json!({ "type": "chatgptAuthTokens", "idToken": "id", "accessToken": "a.b.c" }));
         assert!(!format!("{unreadable:?}").contains("a.b.c"));
     }
 }
