@@ -182,11 +182,11 @@ impl EventReaders {
     pub fn has_reader(&self, thread: Option<&str>) -> bool {
         let readers = &mut self.0.lock().readers;
         readers.retain(|reader| reader.queue.strong_count() > 0);
-        readers.iter().any(|reader| reader.wants(thread))
+        readers.iter().any(|reader| reader.accepts(thread))
     }
 
     pub fn push(&self, thread: Option<&str>, event: &Arc<ServerNotification>, size: usize) {
-        for reader in self.0.lock().readers.iter().filter(|reader| reader.wants(thread)) {
+        for reader in self.0.lock().readers.iter().filter(|reader| reader.accepts(thread)) {
             if let Some(queue) = reader.queue.upgrade() {
                 queue.push(event, size);
             }
@@ -205,8 +205,8 @@ impl EventReaders {
 }
 
 impl EventReader {
-    fn wants(&self, thread: Option<&str>) -> bool {
-        self.thread.as_ref().is_none_or(|wanted| Some(&**wanted) == thread)
+    fn accepts(&self, thread: Option<&str>) -> bool {
+        self.thread.as_ref().is_none_or(|own| Some(&**own) == thread)
     }
 }
 

@@ -119,8 +119,10 @@ impl TurnRoute {
     /// Returns the result once the turn is over. The collected events are moved out, so this can be called only once.
     pub fn result(&self, thread: ThreadId, started: Turn) -> Result<CompletedTurn, ClientError> {
         let mut state = self.state.lock();
-        let outcome =
-            state.outcome.take().unwrap_or_else(|| TurnOutcome::TimedOut("it was given up".to_owned()));
+        let outcome = state
+            .outcome
+            .take()
+            .unwrap_or_else(|| TurnOutcome::TimedOut("the turn was abandoned".to_owned()));
         let collected = std::mem::replace(&mut state.collected, CollectedTurn::new(0));
         drop(state);
         collected.finish(thread, started, outcome)

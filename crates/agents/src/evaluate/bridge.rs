@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     budget::Budget,
-    events::{EvaluationEvent, MAX_OUTPUT, ToolInvoked, ToolKind, shortened},
+    events::{EvaluationEvent, MAX_OUTPUT, ToolInvoked, ToolKind, truncate},
     expansion::SectionExpansion,
     run::EvaluationRun,
     session::Session,
@@ -209,7 +209,7 @@ impl<'b> ToolAttempt<'b> {
             call_id: self.call_id.clone(),
             params: self.params.clone(),
             success: status == CallStatus::Succeeded,
-            output: shortened(output, MAX_OUTPUT),
+            output: truncate(output, MAX_OUTPUT),
             duration: Some(self.began.elapsed()),
         }));
     }

@@ -107,13 +107,13 @@ impl Budget {
         *self.spent.lock()
     }
 
-    pub(super) fn must_end(&self) -> Option<Instant> {
+    pub(super) fn deadline_instant(&self) -> Option<Instant> {
         self.deadline
     }
 
     /// Returns an error if a limit has been reached, so that nothing can be started.
     pub(super) fn check_left(&self) -> Result<(), BudgetExceeded> {
-        self.over(|used, limit| used >= limit)
+        self.check_limits(|used, limit| used >= limit)
     }
 
     /// Adds used tokens. Returns an error if a limit is exceeded.
@@ -122,10 +122,10 @@ impl Budget {
             let mut spent = self.spent.lock();
             *spent = spent.combine(usage, u64::saturating_add);
         }
-        self.over(|used, limit| used > limit)
+        self.check_limits(|used, limit| used > limit)
     }
 
-    fn over(&self, is_over: impl Fn(u64, u64) -> bool) -> Result<(), BudgetExceeded> {
+    fn check_limits(&self, is_over: impl Fn(u64, u64) -> bool) -> Result<(), BudgetExceeded> {
         let spent = self.spent();
         let limits = self.limits;
         let all = [

@@ -211,7 +211,7 @@ impl<'e> Evaluation<'e> {
         &'r self,
         output: Option<&'r OutputSchema>,
     ) -> Result<EvaluationRun<'r>, EvaluateError> {
-        let budget_deadline = self.budget.as_ref().and_then(Budget::must_end);
+        let budget_deadline = self.budget.as_ref().and_then(Budget::deadline_instant);
         Ok(EvaluationRun {
             setup: self.setup,
             prompt: self.prompt,

@@ -109,7 +109,7 @@ pub struct PromptExecuted {
 }
 
 /// Truncates a text to at most `max` bytes at a character boundary.
-pub(super) fn shortened(text: &str, max: usize) -> String {
+pub(super) fn truncate(text: &str, max: usize) -> String {
     let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
     text.get(..end).unwrap_or_default().to_owned()
 }
@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn texts_are_truncated_at_character_boundaries() {
-        assert_eq!(shortened("añb", 2), "a");
-        assert_eq!(shortened("añb", 3), "añ");
-        assert_eq!(shortened("añb", 99), "añb");
+        assert_eq!(truncate("añb", 2), "a");
+        assert_eq!(truncate("añb", 3), "añ");
+        assert_eq!(truncate("añb", 99), "añb");
     }
 }

@@ -8,7 +8,7 @@ use codicil_client::protocol::{
 };
 use serde_json::{Value, json};
 
-use super::events::{MAX_OUTPUT, ToolInvoked, ToolKind, shortened};
+use super::events::{MAX_OUTPUT, ToolInvoked, ToolKind, truncate};
 
 /// Returns the event of a completed item; `None` for items that are not tool calls, and for the prompt's own tools,
 /// whose events are emitted when the calls are answered.
@@ -22,7 +22,7 @@ pub(super) fn tool_invoked(adapter: &str, prompt: &str, item: &ThreadItem) -> Op
         call_id: item.id().map(ToString::to_string).unwrap_or_default(),
         params: used.params,
         success: used.success,
-        output: shortened(&used.output, MAX_OUTPUT),
+        output: truncate(&used.output, MAX_OUTPUT),
         duration: used.millis.and_then(|millis| u64::try_from(millis).ok()).map(Duration::from_millis),
     })
 }

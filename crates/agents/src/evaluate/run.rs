@@ -162,7 +162,7 @@ impl EvaluationRun<'_> {
         let config = &self.setup.client;
         let tools = bridge.specs();
         let wanted = ThreadState::new("".into(), self.cwd.clone(), self.workspace, &tools);
-        let known = self.session.get::<ThreadState>().filter(|known| known.fits(&wanted));
+        let known = self.session.get::<ThreadState>().filter(|known| known.is_compatible_with(&wanted));
         if let Some(known) = known.filter(|_| config.reuse_thread && !config.ephemeral)
             && let Some(thread) = self.resume(client, &known.thread_id).await?
         {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::{
-    events::shortened,
+    events::truncate,
     strict_schema::{WRAPPER_PROPERTY, is_object, is_object_type, make_strict, wrap},
 };
 
@@ -58,7 +58,7 @@ impl OutputSchema {
         }
         let invalid = |reason: serde_json::Error| OutputError::Invalid {
             reason: reason.to_string(),
-            text: shortened(text, EXCERPT_BYTES),
+            text: truncate(text, EXCERPT_BYTES),
         };
         let mut value: Value = serde_json::from_str(plain).map_err(invalid)?;
         if self.is_wrapped

@@ -48,7 +48,7 @@ impl ThreadState {
     }
 
     /// Returns whether a thread with this state can be continued for `other`.
-    pub(super) fn fits(&self, other: &Self) -> bool {
+    pub(super) fn is_compatible_with(&self, other: &Self) -> bool {
         self.cwd == other.cwd
             && self.workspace_fingerprint == other.workspace_fingerprint
             && self.tools_fingerprint == other.tools_fingerprint
@@ -75,11 +75,11 @@ mod tests {
             ThreadState::new("t".into(), cwd.into(), workspace.map(fingerprint).as_ref(), &tools)
         };
         let state = of("/a", Some("x"), &["one"]);
-        assert!(state.fits(&ThreadState { thread_id: "other".into(), ..state.clone() }));
-        assert!(!state.fits(&of("/b", Some("x"), &["one"])));
-        assert!(!state.fits(&of("/a", Some("y"), &["one"])));
-        assert!(!state.fits(&of("/a", None, &["one"])));
-        assert!(!state.fits(&of("/a", Some("x"), &["one", "two"])));
+        assert!(state.is_compatible_with(&ThreadState { thread_id: "other".into(), ..state.clone() }));
+        assert!(!state.is_compatible_with(&of("/b", Some("x"), &["one"])));
+        assert!(!state.is_compatible_with(&of("/a", Some("y"), &["one"])));
+        assert!(!state.is_compatible_with(&of("/a", None, &["one"])));
+        assert!(!state.is_compatible_with(&of("/a", Some("x"), &["one", "two"])));
         let stored = serde_json::to_string(&state).unwrap();
         assert_eq!(serde_json::from_str::<ThreadState>(&stored).unwrap(), state);
     }

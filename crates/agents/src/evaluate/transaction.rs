@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_changed_meanwhile_is_not_overwritten() {
+    fn concurrent_changes_are_not_overwritten() {
         let session = Session::new();
         session.set(1_u32);
         let one = session.begin();

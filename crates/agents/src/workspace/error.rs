@@ -38,7 +38,7 @@ pub enum WorkspaceError {
         cause: io::Error,
     },
     /// The future was dropped before the workspace was complete. Nothing remains.
-    #[error("the workspace was given up while it was being made")]
+    #[error("creating the workspace was cancelled")]
     Abandoned,
 }
 

@@ -117,7 +117,7 @@ impl<'m> CheckedMount<'m> {
     }
 
     /// Returns whether a file is copied, given its path below the mount.
-    pub fn wants(&self, relative: &Path) -> bool {
+    pub fn includes(&self, relative: &Path) -> bool {
         self.include.as_ref().is_none_or(|include| include.is_match(relative)) && !self.excludes(relative)
     }
 
@@ -174,8 +174,8 @@ mod tests {
         let roots = [PathBuf::from("/")];
         let checked = CheckedMount::new(mount, &roots).map_err(|error| error.to_string())?;
         let paths = ["a.rs", "src/b.rs", "target/c.rs", "notes.md"];
-        let wants = paths.iter().map(|path| checked.wants(Path::new(path))).collect();
-        Ok((checked.target, wants))
+        let included = paths.iter().map(|path| checked.includes(Path::new(path))).collect();
+        Ok((checked.target, included))
     }
 
     #[test]
@@ -194,14 +194,17 @@ mod tests {
 
     #[test]
     fn globs_select_files() {
-        let wants = |mount: HostMount| checked(&mount.at("x")).unwrap().1;
-        assert_eq!(wants(HostMount::new("/")), [true, true, true, true]);
-        assert_eq!(wants(HostMount::new("/").include("*.rs")), [true, true, true, false]);
+        let included = |mount: HostMount| checked(&mount.at("x")).unwrap().1;
+        assert_eq!(included(HostMount::new("/")), [true, true, true, true]);
+        assert_eq!(included(HostMount::new("/").include("*.rs")), [true, true, true, false]);
         assert_eq!(
-            wants(HostMount::new("/").include("*.rs").exclude("target/**")),
+            included(HostMount::new("/").include("*.rs").exclude("target/**")),
             [true, true, false, false]
         );
-        assert_eq!(wants(HostMount::new("/").include("src/*").include("*.md")), [false, true, false, true]);
+        assert_eq!(
+            included(HostMount::new("/").include("src/*").include("*.md")),
+            [false, true, false, true]
+        );
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl MountWalk<'_, '_> {
         let is_root = self.mount.target.as_os_str().is_empty();
         let target = if is_root { name.clone() } else { self.mount.target.clone() };
         self.meter.add_entry()?;
-        if !self.mount.wants(&name) {
+        if !self.mount.includes(&name) {
             return Ok(());
         }
         self.sink.file(&target, file, self.meter)
@@ -140,7 +140,7 @@ impl MountWalk<'_, '_> {
             return Ok(());
         };
         match kind {
-            FileKind::File if !self.mount.wants(relative) => Ok(()),
+            FileKind::File if !self.mount.includes(relative) => Ok(()),
             FileKind::File | FileKind::Directory => match open_entry(directory, name, real) {
                 Err(WorkspaceError::Io { cause, .. }) if cause.kind() == ErrorKind::NotFound => Ok(()),
                 opened => self.opened(opened?, relative, real),
@@ -156,7 +156,7 @@ impl MountWalk<'_, '_> {
     fn opened(&mut self, opened: OpenedFile, relative: &Path, real: &Path) -> Result<(), WorkspaceError> {
         match opened {
             OpenedFile::Directory(directory) => self.directory(directory, relative, real),
-            OpenedFile::File(file) if self.mount.wants(relative) => {
+            OpenedFile::File(file) if self.mount.includes(relative) => {
                 self.sink.file(&self.mount.target.join(relative), file, self.meter)
             }
             OpenedFile::File(_) => Ok(()),

@@ -122,7 +122,7 @@ impl MessageSink {
             Self::WebSocket(writer) => writer.send(batch).await,
             Self::Channel(sender) => {
                 for message in batch.drain(..) {
-                    sender.send(message).await.map_err(|_| "the server is gone".to_owned())?;
+                    sender.send(message).await.map_err(|_| "the server closed the channel".to_owned())?;
                 }
                 Ok(())
             }
