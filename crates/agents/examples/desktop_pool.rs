@@ -1,4 +1,4 @@
-//! A desktop with windows on one server. Runs offline with the scripted model:
+//! Runs a desktop with windows on one server. Runs offline with the scripted model:
 //!
 //! ```sh
 //! cargo build && cargo run -p codicil-agents --example desktop_pool -- target/debug/codicil
@@ -6,16 +6,16 @@
 
 use codicil_agents::{
     client::ApprovalDecision,
-    pool::{Pool, PoolError, PoolSettings, ReplyStream, ServerCommand, StreamMessage},
+    pool::{BuiltinTool, Pool, PoolError, PoolSettings, ReplyStream, ServerCommand, StreamMessage},
 };
 
-/// Shows a reply as a product would, one line a message.
+/// Prints a reply as a product would show it.
 async fn show(name: &str, pool: &Pool, mut reply: ReplyStream) -> Result<(), PoolError> {
     let mut line = String::new();
     while let Some(message) = reply.next().await {
         match message {
             StreamMessage::Text { text } => line.push_str(&text),
-            // A dialog in the product; here nobody is there to say yes.
+            // A product would open a dialog here.
             StreamMessage::ApprovalRequest { id, .. } => pool.decide(id, ApprovalDecision::Decline)?,
             StreamMessage::ToolUse { name: tool, .. } => println!("{name} uses {tool}"),
             StreamMessage::Error { message, .. } => println!("{name} failed: {message}"),
@@ -30,21 +30,26 @@ async fn show(name: &str, pool: &Pool, mut reply: ReplyStream) -> Result<(), Poo
 async fn main() -> Result<(), PoolError> {
     let program = std::env::args().nth(1).unwrap_or_else(|| "codicil".to_owned());
     let command = ServerCommand {
+        disabled: vec![BuiltinTool::Shell],
         settings: vec![("model_provider".to_owned(), "scripted".to_owned())],
         ..ServerCommand::new(program)
     };
     let instructions = "You are a desktop: brief, and fond of windows.".to_owned();
     let pool =
-        Pool::start(PoolSettings { instructions, warm: 2, ..PoolSettings::new(command.launch()) }).await?;
-    println!("{} threads stand ready", pool.warm());
+        Pool::start(PoolSettings { instructions, warm_threads: 2, ..PoolSettings::new(command.launch()) })
+            .await?;
+    println!("{} warm threads", pool.warm_threads());
 
     let desktop = pool.agent().await?;
     show("desktop", &pool, desktop.ask("Hello!")).await?;
 
-    // Windows know what was said before, and go their own ways, side by side.
-    let (notes, mail) = (desktop.window().await?, desktop.window().await?);
-    let (first, second) = (notes.ask("Hi from the notes"), mail.ask("Hi from the mail"));
-    tokio::try_join!(show("notes", &pool, first), show("mail", &pool, second))?;
+    // Windows know the conversation so far, and continue it independently of each other.
+    let notes = desktop.window().await?;
+    let mail = desktop.window().await?;
+    tokio::try_join!(
+        show("notes", &pool, notes.ask("Hi from the notes")),
+        show("mail", &pool, mail.ask("Hi from the mail")),
+    )?;
 
     let counts = pool.counts();
     println!(

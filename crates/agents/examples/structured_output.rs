@@ -1,4 +1,4 @@
-//! A prompt with a tool and a workspace, answered as a Rust value. Runs offline: the model follows the script beside
+//! Evaluates a prompt with a tool and a workspace to a Rust value. Runs offline: the model follows the script beside
 //! this file.
 //!
 //! ```sh
@@ -16,7 +16,7 @@ use codicil_agents::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What the model has to answer.
+/// The answer of the model.
 #[derive(Deserialize, JsonSchema)]
 struct Summary {
     /// One line.
@@ -26,7 +26,7 @@ struct Summary {
     line_count: u32,
 }
 
-/// What the tool takes.
+/// The parameters of the tool.
 #[derive(Deserialize, JsonSchema)]
 struct CountLines {
     /// Relative to the working directory.
@@ -44,8 +44,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let root = workspace.path().to_owned();
     let count =
-        Tool::new("count_lines", "Counts the lines of a file.", move |asked: CountLines, _: ToolContext| {
-            let file = root.join(asked.path);
+        Tool::new("count_lines", "Counts the lines of a file.", move |params: CountLines, _: ToolContext| {
+            let file = root.join(params.path);
             async move {
                 let text = tokio::task::spawn_blocking(move || std::fs::read_to_string(file)).await??;
                 Ok::<_, ToolError>(text.lines().count().to_string())
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .tool(count);
 
     let mut config = ClientConfig { ephemeral: true, ..ClientConfig::default() };
-    config.codex_bin = if program.contains('/') { absolute(program)? } else { program.into() };
+    config.program = if program.contains('/') { absolute(program)? } else { program.into() };
     for setting in [
         "model_provider=offline".to_owned(),
         "model_providers.offline.name=offline".to_owned(),

@@ -1,11 +1,11 @@
-//! What a streamed delta costs the client, beside what it costs the server.
+//! Measures the CPU time of a streamed delta in the client, next to that of the server.
 //!
 //! ```sh
 //! cargo build --release -p codicil-cli && cargo bench -p codicil-client --bench delta -- target/release/codicil
 //! ```
 //!
-//! Three processes: a model that says many words, the server, and this one. The time that each of them had a
-//! processor is read from `/proc`, so this needs Linux. Nothing is judged here; the numbers are for people.
+//! Three processes take part: a model that streams many words, the server, and this one. Their CPU time is read from
+//! `/proc`, so this needs Linux. The benchmark prints numbers and judges nothing.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -32,7 +32,7 @@ fn main() {
     }
 }
 
-/// The model's process: says where it is, and stays until its input ends.
+/// Runs the model's process: prints its address and stays until standard input ends.
 async fn model() {
     let deltas = (0..DELTAS).map(|number| format!("word{number} "));
     let model = ModelServer::start(Script::new().repeat(Reply::new().say_deltas(deltas))).await;
@@ -57,12 +57,15 @@ async fn measure(program: &str) {
         .env("CODICIL_HOME", home.path());
     let client = Client::builder().connect(server).await.unwrap();
     let server = server_process(home.path().to_str().unwrap());
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut client_times = Vec::new();
+    let mut server_times = Vec::new();
     for _ in 0..ROUNDS {
         let thread = client.start_thread(Default::default()).await.unwrap();
-        let before = (on_processor(std::process::id()), on_processor(server));
+        let client_before = cpu_time(std::process::id());
+        let server_before = cpu_time(server);
         let mut running = client.turn(turn(&thread.id, "Go")).await.unwrap();
-        let (mut seen, mut missed) = (0, 0);
+        let mut seen = 0;
+        let mut missed = 0;
         while let Some(event) = running.next().await {
             match event {
                 ClientEvent::Notification(ServerNotification::AgentMessageDelta(_)) => seen += 1,
@@ -72,20 +75,23 @@ async fn measure(program: &str) {
         }
         running.finish().await.unwrap();
         assert!(seen + missed as usize >= DELTAS, "the answer was cut short");
-        ours.push((on_processor(std::process::id()) - before.0) / DELTAS as u32);
-        theirs.push((on_processor(server) - before.1) / DELTAS as u32);
+        client_times.push((cpu_time(std::process::id()) - client_before) / DELTAS as u32);
+        server_times.push((cpu_time(server) - server_before) / DELTAS as u32);
     }
-    ours.sort();
-    theirs.sort();
-    let (ours, theirs) = (ours[ROUNDS / 2], theirs[ROUNDS / 2]);
-    println!("client {ours:?}, server {theirs:?} a delta (median of {ROUNDS} turns of {DELTAS} deltas)");
-    println!("ratio {:.2}", ours.as_secs_f64() / theirs.as_secs_f64());
+    client_times.sort();
+    server_times.sort();
+    let client_time = client_times[ROUNDS / 2];
+    let server_time = server_times[ROUNDS / 2];
+    println!(
+        "client {client_time:?}, server {server_time:?} per delta (median of {ROUNDS} turns of {DELTAS} deltas)"
+    );
+    println!("ratio {:.2}", client_time.as_secs_f64() / server_time.as_secs_f64());
     client.close().await;
     drop(model.stdin.take());
     model.wait().unwrap();
 }
 
-/// The server's process: the one with this home that has used a processor most.
+/// Returns the server's process: the one with this home that has used the most CPU time.
 fn server_process(home: &str) -> u32 {
     let wanted = format!("CODICIL_HOME={home}");
     let has_home = |pid: &u32| {
@@ -94,11 +100,11 @@ fn server_process(home: &str) -> u32 {
     };
     let pids = fs::read_dir("/proc").unwrap().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(has_home).max_by_key(|pid| on_processor(*pid)).expect("the server runs")
+    pids.filter(has_home).max_by_key(|pid| cpu_time(*pid)).expect("the server runs")
 }
 
-/// The time that all threads of a process had a processor.
-fn on_processor(pid: u32) -> Duration {
+/// Returns the CPU time of all threads of a process.
+fn cpu_time(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let nanos = threads.filter_map(|thread| {
         let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;

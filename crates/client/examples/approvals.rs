@@ -1,4 +1,4 @@
-//! A person, or a rule, decides what the agent may do. Runs offline with the scripted model:
+//! Decides with a rule which commands and edits the agent may carry out. Runs offline with the scripted model:
 //!
 //! ```sh
 //! cargo build && cargo run -p codicil-client --example approvals -- target/debug/codicil
@@ -10,24 +10,22 @@ use codicil_client::{
     turn,
 };
 
-/// Reading is fine, writing only notes is too; everything else is declined.
+/// Approves listing the directory and all edits; declines everything else.
 async fn decide(approval: ApprovalRequest) -> ApprovalDecision {
-    let (what, decision) = match &approval {
-        ApprovalRequest::Command(asked) => {
-            let command = asked.command.as_deref().unwrap_or("something on the network");
-            let is_look = command.contains("ls -A");
-            (
-                format!("run {command}"),
-                if is_look { ApprovalDecision::Accept } else { ApprovalDecision::Decline },
-            )
+    let (action, decision) = match &approval {
+        ApprovalRequest::Command(params) => {
+            let command = params.command.as_deref().unwrap_or("something on the network");
+            let is_listing = command.contains("ls -A");
+            let decision = if is_listing { ApprovalDecision::Accept } else { ApprovalDecision::Decline };
+            (format!("run {command}"), decision)
         }
-        // The edits themselves came before, as an item of the turn.
-        ApprovalRequest::FileChange(asked) => {
-            (format!("make the edits of {}", asked.item_id), ApprovalDecision::Accept)
+        // The edits arrived earlier, as an item of the turn.
+        ApprovalRequest::FileChange(params) => {
+            (format!("make the edits of {}", params.item_id), ApprovalDecision::Accept)
         }
         ApprovalRequest::Permissions(_) => ("have more permissions".to_owned(), ApprovalDecision::Decline),
     };
-    println!("The agent wants to {what}: {decision:?}");
+    println!("The agent wants to {action}: {decision:?}");
     decision
 }
 

@@ -1,4 +1,4 @@
-//! A tool that lives in the client. Runs offline with a model that follows a script:
+//! Offers a tool that runs in the client. Runs offline with a model that follows a script:
 //!
 //! ```sh
 //! cargo build && cargo run -p codicil-client --example dynamic_tool -- target/debug/codicil
@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 use codicil_client::{Client, ClientTools, ServerLaunch, turn};
 use serde_json::{Value, json};
 
-/// What the model does: it calls the tool, and says what came of it.
+/// The model's script: it calls the tool and reports the output.
 const SCRIPT: &str = r#"
 [[reply]]
 when = { step = 0 }
@@ -39,8 +39,8 @@ fn server(program: String, script: &Path) -> ServerLaunch {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let program = std::env::args().nth(1).unwrap_or_else(|| "codicil".to_owned());
-    let folder = tempfile::tempdir()?;
-    let script = folder.path().join("script.toml");
+    let directory = tempfile::tempdir()?;
+    let script = directory.path().join("script.toml");
     fs::write(&script, SCRIPT)?;
 
     let schema =

@@ -1,4 +1,4 @@
-//! Many threads on one server that comes back if it dies. Runs offline with the scripted model:
+//! Runs many threads on one supervised server. Runs offline with the scripted model:
 //!
 //! ```sh
 //! cargo build && cargo run -p codicil-client --example orchestrator -- target/debug/codicil

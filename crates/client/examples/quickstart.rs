@@ -1,4 +1,4 @@
-//! One thread, one turn, streamed. Runs offline with the scripted model:
+//! Runs one streamed turn. Runs offline with the scripted model:
 //!
 //! ```sh
 //! cargo build && cargo run -p codicil-client --example quickstart -- target/debug/codicil
@@ -19,7 +19,7 @@ async fn main() -> Result<(), ClientError> {
     while let Some(event) = running.next().await {
         if let ClientEvent::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
             print!("{}", delta.delta);
-            // Nobody minds if the terminal is gone.
+            // Ignored: the terminal may be closed.
             let _ = std::io::stdout().flush();
         }
     }

@@ -1,4 +1,4 @@
-//! How a client is set up and connected.
+//! The builder: options of a client, and the ways to connect it.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,27 +14,27 @@ use crate::{
     handler::{AnyHandler, RequestHandler},
     options::{ClientLimits, ClientTimeouts, RetryOptions, ThreadDefaults},
     policies::DeclineAll,
-    question::RequestResponder,
-    receive::MessageReceiver,
+    receiver::MessageReceiver,
+    responder::RequestResponder,
     shared::ClientShared,
     tools::ClientTools,
     transport,
 };
 
-/// Choices to be made before a [`Client`] connects. All have defaults.
+/// Options of a [`Client`], set before it connects. All have defaults.
 ///
 /// ```no_run
 /// use std::time::Duration;
 ///
-/// use codicil_client::{Approve, Client, Launch};
+/// use codicil_client::{ApproveAll, Client, ServerLaunch};
 ///
 /// # async fn example() -> Result<(), codicil_client::ClientError> {
 /// let builder = Client::builder()
 ///     .name("my-app", "1.0")
-///     .handler(Approve::once())
+///     .handler(ApproveAll::once())
 ///     .turn_timeout(Some(Duration::from_secs(60)))
 ///     .opt_out(["item/reasoning/textDelta"]);
-/// let client = builder.connect(Launch::new("codicil")).await?;
+/// let client = builder.connect(ServerLaunch::new("codicil")).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -48,7 +48,7 @@ pub struct ClientBuilder {
     pub(crate) limits: ClientLimits,
     pub(crate) retry: RetryOptions,
     pub(crate) thread_defaults: ThreadDefaults,
-    /// Whether paths mean the same to the server.
+    /// Whether the server runs on this machine, so that paths mean the same to both sides.
     pub(crate) is_local: bool,
 }
 
@@ -73,135 +73,137 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// How this client presents itself to the server, and through it to model providers.
+    /// Sets the name and version in `clientInfo`. The server passes them on to model providers.
     pub fn name(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.info.name = name.into();
         self.info.version = version.into();
         self
     }
 
-    /// A name for people.
+    /// Sets the display name in `clientInfo`.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.info.title = Some(title.into());
         self
     }
 
-    /// Keeps to the stable protocol. Without this, experimental methods and fields are asked for.
+    /// Restricts the connection to the stable protocol. By default the client opts in to experimental methods and
+    /// fields.
     pub fn stable_only(mut self) -> Self {
         self.capabilities.experimental_api = false;
         self
     }
 
-    /// Notifications that the server need not send, by their exact names.
+    /// Asks the server not to send these notifications, given by their exact method names.
     pub fn opt_out<'m>(mut self, methods: impl IntoIterator<Item = &'m str>) -> Self {
         let names = self.capabilities.opt_out_notification_methods.get_or_insert_default();
         names.extend(methods.into_iter().map(str::to_owned));
         self
     }
 
-    /// Who answers the server's questions. [`DeclineAll`] unless said otherwise.
+    /// Sets the handler that answers server requests; [`DeclineAll`] by default.
     pub fn handler(mut self, handler: impl RequestHandler) -> Self {
         self.handler = Arc::new(handler);
         self
     }
 
-    /// Tools that this client runs for the model.
+    /// Sets the tools that this client runs for the model.
     pub fn tools(mut self, tools: ClientTools) -> Self {
         self.tools = Arc::new(tools);
         self
     }
 
-    /// How long things may take.
+    /// Sets all timeouts.
     pub fn timeouts(mut self, timeouts: ClientTimeouts) -> Self {
         self.timeouts = timeouts;
         self
     }
 
-    /// How long requests may take, from the call to the answer.
+    /// Sets how long a request may take, from the call to the response.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.request = timeout;
         self
     }
 
-    /// How long a whole turn may take; `None` for as long as it wants.
+    /// Sets how long a whole turn may take; `None` for no limit.
     pub fn turn_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeouts.turn = timeout;
         self
     }
 
-    /// How much is kept at most.
+    /// Sets the sizes of buffers and queues.
     pub fn limits(mut self, limits: ClientLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// How requests are repeated that an overloaded server refused.
+    /// Sets how requests are repeated that an overloaded server refused.
     pub fn retry(mut self, retry: RetryOptions) -> Self {
         self.retry = retry;
         self
     }
 
-    /// What threads are started with where their params say nothing.
+    /// Sets what [`Client::start_thread`] fills in where its params leave something out.
     pub fn thread_defaults(mut self, defaults: ThreadDefaults) -> Self {
         self.thread_defaults = defaults;
         self
     }
 
-    /// Connects and shakes hands. Must be called within a tokio runtime, on which the connection then lives.
+    /// Opens the connection and performs the handshake. Must be called within a tokio runtime, on which the connection
+    /// then runs.
     pub async fn connect(self, endpoint: impl Into<Endpoint>) -> Result<Client, ClientError> {
-        let client = self.dial(endpoint).await?;
-        client.greet().await?;
+        let client = self.open(endpoint).await?;
+        client.initialize().await?;
         Ok(client)
     }
 
-    /// Opens the connection and leaves the handshake to [`Client::greet`], before which nothing else is answered.
-    /// For those who want to see to the end of a server that does not shake hands: the client is theirs to
-    /// [close](Client::close), which tells what the server said last.
-    pub async fn dial(self, endpoint: impl Into<Endpoint>) -> Result<Client, ClientError> {
-        self.open(endpoint.into()).await
-    }
-
-    /// The same, with every notification from the first on: some come right after the handshake.
-    pub async fn connect_and_listen(
+    /// Connects like [`connect`](Self::connect), with a stream of all notifications. Some servers send notifications
+    /// right after the handshake; this stream includes them.
+    pub async fn connect_with_events(
         self,
         endpoint: impl Into<Endpoint>,
     ) -> Result<(Client, EventStream), ClientError> {
-        let client = self.open(endpoint.into()).await?;
+        let client = self.open(endpoint).await?;
         let events = client.events();
-        client.greet().await?;
+        client.initialize().await?;
         Ok((client, events))
     }
 
-    async fn open(mut self, endpoint: Endpoint) -> Result<Client, ClientError> {
+    /// Opens the connection without the handshake. Before [`Client::initialize`], the server answers no other
+    /// request.
+    ///
+    /// A caller that opens the connection itself can [close](Client::close) it when the handshake fails, and learns
+    /// what the server wrote to standard error.
+    pub async fn open(mut self, endpoint: impl Into<Endpoint>) -> Result<Client, ClientError> {
+        let endpoint = endpoint.into();
         self.is_local = !matches!(endpoint.0, EndpointKind::Address(ServerAddress::WebSocket(_)));
         let within = self.timeouts.connect;
         let opening = timeout(within, transport::open(endpoint, &self.limits)).await;
-        let late = || ClientError::ResponseTimeout { method: "connect".to_owned(), within };
-        let link = opening.map_err(|_| late())??;
+        let timed_out = || ClientError::ResponseTimeout { method: "connect".to_owned(), within };
+        let link = opening.map_err(|_| timed_out())??;
         let (outgoing, posted) = mpsc::channel(self.limits.outgoing.max(1));
         let shared = Arc::new(ClientShared::new(self.limits.clone()));
-        let desk = RequestResponder {
+        let responder = RequestResponder {
             handler: self.handler.clone(),
             tools: self.tools.clone(),
             shared: shared.clone(),
             outgoing: outgoing.downgrade(),
         };
-        let receiver = MessageReceiver::new(shared.clone(), desk);
-        // Ends by itself, within the time for closing, when the last handle of the client is dropped.
+        let receiver = MessageReceiver::new(shared.clone(), responder);
+        // Not joined: the task ends within `timeouts.close` after the last handle of the client is dropped.
         tokio::spawn(connection::run(link, posted, receiver, self.timeouts.close));
         Ok(Client::new(shared, outgoing, self))
     }
 
-    pub(crate) fn hello(&self) -> InitializeParams {
+    fn initialize_params(&self) -> InitializeParams {
         InitializeParams { client_info: self.info.clone(), capabilities: Some(self.capabilities.clone()) }
     }
 }
 
 impl Client {
-    /// Shakes hands, after [`Builder::dial`]. All other ways to connect have done it already.
-    pub async fn greet(&self) -> Result<(), ClientError> {
+    /// Performs the handshake of a connection made with [`ClientBuilder::open`]. The other ways to connect include it.
+    pub async fn initialize(&self) -> Result<(), ClientError> {
         let within = self.options().timeouts.connect;
-        let server = self.call_within::<Initialize>(self.options().hello(), within).await?;
+        let server = self.call_within::<Initialize>(self.options().initialize_params(), within).await?;
         self.set_server(server);
         self.notify::<Initialized>(Default::default()).await
     }
@@ -209,7 +211,7 @@ impl Client {
 
 impl fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
+        f.debug_struct("ClientBuilder")
             .field("info", &self.info)
             .field("tools", &self.tools)
             .field("timeouts", &self.timeouts)

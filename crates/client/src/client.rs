@@ -1,4 +1,4 @@
-//! The client itself: calls, notifications, events, and the end.
+//! The client handle: calls, notifications, event streams and closing.
 
 use std::{
     fmt,
@@ -22,22 +22,23 @@ use crate::{
     builder::ClientBuilder,
     error::{ClientError, Disconnected},
     events::EventStream,
+    missing_fields,
     pending::{CallAnswer, CallFailure, WaitingCall},
-    receive::fire,
-    repair,
+    receiver::send_and_forget,
     shared::ClientShared,
 };
 
-/// A connection to a server. Clones are the same connection.
+/// A connection to a server. Clones share the connection.
 ///
-/// It ends when [`close`](Self::close) is called or the last clone is dropped. A spawned server is then given
-/// [`ClientTimeouts::close`](crate::ClientTimeouts) to end by itself, and is killed with all that it started.
+/// The connection ends when [`close`](Self::close) is called or the last clone is dropped. A spawned server then has
+/// [`ClientTimeouts::close`](crate::ClientTimeouts::close) to exit. After that it is killed, with every process that
+/// it started.
 ///
 /// ```no_run
-/// use codicil_client::{Client, Launch, turn};
+/// use codicil_client::{Client, ServerLaunch, turn};
 ///
 /// # async fn example() -> Result<(), codicil_client::ClientError> {
-/// let client = Client::builder().name("my-app", "1.0").connect(Launch::new("codicil")).await?;
+/// let client = Client::builder().name("my-app", "1.0").connect(ServerLaunch::new("codicil")).await?;
 /// let thread = client.start_thread(Default::default()).await?;
 /// let done = client.run_turn(turn(&thread.id, "What is in this directory?")).await?;
 /// println!("{}", done.agent_message);
@@ -64,7 +65,7 @@ impl Drop for ClientInner {
 }
 
 impl Client {
-    /// For everything that has a default; ends with [`ClientBuilder::connect`].
+    /// Returns a builder with the default options; [`ClientBuilder::connect`] connects it.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
@@ -77,10 +78,10 @@ impl Client {
         Self { inner: Arc::new(ClientInner { shared, outgoing, options, server: OnceLock::new() }) }
     }
 
-    /// Calls a method of the protocol. The request is posted before this returns, so calls reach the server in
-    /// the order in which they were made; the future waits for the answer.
+    /// Calls a method of the protocol. The request is queued before this function returns, so requests reach the
+    /// server in the order of the calls. The returned future waits for the response.
     ///
-    /// A server that is overloaded is asked again; see [`RetryOptions`](crate::RetryOptions).
+    /// A request that the server refuses as overload is repeated; see [`RetryOptions`](crate::RetryOptions).
     ///
     /// ```no_run
     /// use codicil_client::{Client, ClientError, protocol::*};
@@ -98,7 +99,7 @@ impl Client {
         self.call_within::<M>(params, self.inner.options.timeouts.request)
     }
 
-    /// The same with a time of its own for the answer.
+    /// Calls a method with its own timeout in place of [`ClientTimeouts::request`](crate::ClientTimeouts::request).
     pub fn call_within<M: Method>(
         &self,
         params: M::Params,
@@ -109,7 +110,7 @@ impl Client {
         async move { decode(M::NAME, &answer.await?) }
     }
 
-    /// Calls a method that the protocol's table does not have.
+    /// Calls a method that is not in the protocol's method table.
     pub fn call_raw(
         &self,
         method: &str,
@@ -130,51 +131,51 @@ impl Client {
         async move { decode(&method, &answer.await?) }
     }
 
-    /// Sends a notification, waiting while the server does not read.
+    /// Sends a notification. Waits while the outgoing queue is full.
     pub async fn notify<N: NotificationMethod>(&self, params: N::Params) -> Result<(), ClientError> {
         let message = Frame::notification::<N>(&params).bytes().clone();
         match self.inner.outgoing.send(message).await {
             Ok(()) => Ok(()),
-            Err(_) => Err(ClientError::PortExit(self.ended().await)),
+            Err(_) => Err(ClientError::Disconnected(self.disconnected().await)),
         }
     }
 
-    /// Every notification from now on. What happens when it is read too slowly is written at [`EventStream`].
+    /// Returns a stream of all notifications from now on. [`EventStream`] describes what happens to a slow reader.
     pub fn events(&self) -> EventStream {
         self.inner.shared.readers.add(None, &self.inner.shared.limits)
     }
 
-    /// The notifications of one thread from now on.
+    /// Returns a stream of one thread's notifications from now on.
     pub fn thread_events(&self, thread: &ThreadId) -> EventStream {
         self.inner.shared.readers.add(Some(thread.clone()), &self.inner.shared.limits)
     }
 
-    /// What the server said of itself. Empty members are those that it left out.
+    /// Returns the response to `initialize`; `None` before the handshake. Fields that the server left out are empty.
     pub fn server(&self) -> Option<&InitializeResponse> {
         self.inner.server.get()
     }
 
-    /// Whether the notifications of turns name their threads; `None` before the first has come. Where they do
-    /// not, only one turn at a time can be followed.
+    /// Returns whether turn and item notifications name their threads; `None` before the first one arrives. If they do
+    /// not, only one turn can be followed at a time.
     pub fn names_threads(&self) -> Option<bool> {
         self.inner.shared.naming.get()
     }
 
-    /// Whether the connection is still there.
+    /// Returns whether the connection is open.
     pub fn is_connected(&self) -> bool {
-        self.inner.shared.ended.get().is_none()
+        self.inner.shared.disconnected.get().is_none()
     }
 
-    /// Waits for the connection to end, and tells how it did.
-    pub async fn ended(&self) -> Arc<Disconnected> {
-        self.inner.shared.ended.wait().await.clone()
+    /// Waits for the connection to end and returns how it ended.
+    pub async fn disconnected(&self) -> Arc<Disconnected> {
+        self.inner.shared.disconnected.wait().await.clone()
     }
 
-    /// Ends the connection for all clones, and waits until it has ended. Calls that wait get
-    /// [`PortExit`](ClientError::PortExit).
+    /// Closes the connection for all clones and waits until it has ended. Pending calls fail with
+    /// [`ClientError::Disconnected`].
     pub async fn close(self) -> Arc<Disconnected> {
         self.inner.shared.closing.cancel();
-        self.ended().await
+        self.disconnected().await
     }
 
     pub(crate) fn options(&self) -> &ClientBuilder {
@@ -186,15 +187,16 @@ impl Client {
     }
 
     pub(crate) fn set_server(&self, server: InitializeResponse) {
-        // Only the handshake sets it.
+        // The server refuses a second handshake, so the first response stays.
         let _ = self.inner.server.set(server);
     }
 
-    /// Sends a request whose answer does not matter, if the server reads.
-    pub(crate) fn fire<M: Method>(&self, params: &M::Params) {
-        fire::<M>(&self.inner.shared, &self.inner.outgoing, params);
+    /// Sends a request and ignores its response. The request is dropped if the outgoing queue is full.
+    pub(crate) fn send_and_forget<M: Method>(&self, params: &M::Params) {
+        send_and_forget::<M>(&self.inner.shared, &self.inner.outgoing, params);
     }
 
+    /// Sends a request and returns its raw result, repeating the request while the server is overloaded.
     fn exchange<E>(
         &self,
         method: String,
@@ -208,7 +210,7 @@ impl Client {
         let began = Instant::now();
         let mut posted = self.post(&encode);
         async move {
-            let deadline = began.checked_add(within).unwrap_or_else(|| began + FAR);
+            let deadline = began.checked_add(within).unwrap_or_else(|| began + FOREVER);
             let mut retries = 0;
             loop {
                 let answer = timeout_at(deadline, posted.answer(&client)).await;
@@ -218,14 +220,13 @@ impl Client {
                     Err(_) => return Err(ClientError::ResponseTimeout { method, within }),
                 };
                 let error = match failure {
-                    CallFailure::Ended(ended) => return Err(ClientError::PortExit(ended)),
+                    CallFailure::Disconnected(reason) => return Err(ClientError::Disconnected(reason)),
                     CallFailure::Error(error) => error,
                 };
-                let pause = client.inner.options.retry.pause(retries);
-                match pause
-                    .filter(|pause| error.code == codes::OVERLOADED && Instant::now() + *pause < deadline)
-                {
-                    Some(pause) => sleep(pause).await,
+                let delay = client.inner.options.retry.delay(retries);
+                let is_in_time = |delay: &Duration| Instant::now() + *delay < deadline;
+                match delay.filter(|delay| error.code == codes::OVERLOADED && is_in_time(delay)) {
+                    Some(delay) => sleep(delay).await,
                     None => return Err(ClientError::ResponseError { method, error }),
                 }
                 retries += 1;
@@ -237,7 +238,7 @@ impl Client {
     fn post(&self, encode: &impl Fn(&RequestId) -> Bytes) -> PostedRequest {
         let waiting = self.inner.shared.pending.open();
         let unsent = match self.inner.outgoing.try_send(encode(&waiting.id())) {
-            // Closed: the connection is about to end, and the answer will say how.
+            // A closed queue means that the connection is ending; the pending call then fails with the reason.
             Ok(()) | Err(TrySendError::Closed(_)) => None,
             Err(TrySendError::Full(message)) => Some(message),
         };
@@ -245,36 +246,37 @@ impl Client {
     }
 }
 
-/// A year: longer than any connection, and not too long for a clock.
-const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// One year: longer than any connection, and small enough to be added to an `Instant`.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// A request that was sent, or waits for room to be.
+/// A request whose response is pending.
 struct PostedRequest {
     waiting: WaitingCall,
+    /// The message, if the outgoing queue was full.
     unsent: Option<Bytes>,
 }
 
 impl PostedRequest {
     async fn answer(&mut self, client: &Client) -> CallAnswer {
         if let Some(message) = self.unsent.take() {
-            // Fails when the connection is about to end; the answer says how.
+            // Fails when the connection is ending; the pending call then fails with the reason.
             let _ = client.inner.outgoing.send(message).await;
         }
         self.waiting.answer().await
     }
 }
 
-/// Reads an answer; what a server left out of it is filled in where that is harmless.
+/// Decodes a response. If that fails, fills in fields that some servers leave out and tries again.
 fn decode<T: DeserializeOwned>(method: &str, raw: &Bytes) -> Result<T, ClientError> {
-    let strict = serde_json::from_slice(raw);
-    let error = match strict {
+    let error = match serde_json::from_slice(raw) {
         Ok(response) => return Ok(response),
         Err(error) => error,
     };
     let text = std::str::from_utf8(raw).unwrap_or_default();
-    let repaired = repair::response(method, text).and_then(|value| serde_json::from_value(value).ok());
+    let completed =
+        missing_fields::response(method, text).and_then(|value| serde_json::from_value(value).ok());
     let invalid = || ClientError::ResponseInvalid { method: method.to_owned(), reason: error.to_string() };
-    repaired.ok_or_else(invalid)
+    completed.ok_or_else(invalid)
 }
 
 impl fmt::Debug for Client {

@@ -1,4 +1,4 @@
-//! A turn, put together from its notifications.
+//! Assembles a turn's result from its notifications, and decides how the turn ended.
 
 use std::sync::Arc;
 
@@ -10,29 +10,30 @@ use serde_json::Value;
 
 use crate::error::{ClientError, Disconnected, UnfinishedTurn};
 
-/// All that happened in a turn.
+/// Everything that happened in a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompletedTurn {
-    /// Where it ran.
+    /// The thread of the turn.
     pub thread_id: ThreadId,
-    /// As the server reported its end.
+    /// The turn as reported at its end.
     pub turn: Turn,
-    /// Every item in its final state, in the order of completion.
+    /// Every item in its final state, in order of completion.
     pub items: Vec<ThreadItem>,
-    /// The agent's answer: its last message, or what there is of it. Empty if it said nothing.
+    /// The agent's answer: its final message, or the deltas received so far. Empty if there is none.
     pub agent_message: String,
     /// All file changes of the turn as one unified diff.
     pub diff: Option<String>,
-    /// The agent's list of steps as it was last.
+    /// The latest version of the agent's plan.
     pub plan: Vec<TurnPlanStep>,
-    /// What the thread had used at the end.
+    /// The thread's token usage at the end.
     pub token_usage: Option<ThreadTokenUsage>,
-    /// Items that were not kept, because the turn was larger than [`ClientLimits::turn_bytes`](crate::ClientLimits).
+    /// The number of items dropped because the turn exceeded
+    /// [`ClientLimits::turn_bytes`](crate::ClientLimits::turn_bytes).
     pub omitted_items: u64,
 }
 
 impl CompletedTurn {
-    /// `<thread>-<turn>`, a name for this piece of work in logs.
+    /// Returns `<thread>-<turn>`, an identifier of this turn for logs.
     pub fn session_id(&self) -> String {
         session_id(&self.thread_id, &self.turn)
     }
@@ -42,35 +43,35 @@ pub(crate) fn session_id(thread: &ThreadId, turn: &Turn) -> String {
     format!("{thread}-{}", turn.id)
 }
 
-/// How a turn ended, as far as its client is concerned.
+/// How a turn ended, from the client's point of view.
 #[derive(Debug)]
 pub(crate) enum TurnOutcome {
-    /// With `turn/completed`, whatever its status.
+    /// `turn/completed`, with any status.
     Completed(Turn),
-    /// With `turn/failed`.
+    /// `turn/failed`.
     Failed(Value),
-    /// With `turn/cancelled`.
+    /// `turn/cancelled`.
     Cancelled(Value),
-    /// With a question that nobody answers.
+    /// A request that the handler did not answer.
     InputRequired(Value),
     ApprovalRequired(Value),
-    /// With the connection.
-    Ended(Arc<Disconnected>),
+    /// The connection ended.
+    Disconnected(Arc<Disconnected>),
     TimedOut(String),
 }
 
-/// What has been seen of a turn so far.
+/// The events of a turn so far.
 #[derive(Debug)]
 pub(crate) struct CollectedTurn {
     items: Vec<ThreadItem>,
-    /// An agent message that is being written.
+    /// The agent message whose deltas are arriving.
     open_message: Option<(ItemId, String)>,
     diff: Option<String>,
     plan: Vec<TurnPlanStep>,
     token_usage: Option<ThreadTokenUsage>,
     last_error: Option<TurnError>,
     omitted_items: u64,
-    /// Whether the agent has begun to do anything.
+    /// Whether the agent has started any work.
     has_begun: bool,
     bytes: usize,
     max_bytes: usize,
@@ -92,33 +93,33 @@ impl CollectedTurn {
         }
     }
 
-    /// Notes a notification that took `size` bytes, and says how the turn ended if this was its end.
-    pub fn take(&mut self, event: &ServerNotification, size: usize) -> Option<TurnOutcome> {
+    /// Adds a notification that took `size` bytes. Returns the outcome if it ends the turn.
+    pub fn add(&mut self, event: &ServerNotification, size: usize) -> Option<TurnOutcome> {
         use ServerNotification as N;
         match event {
             N::ItemStarted(started) => self.has_begun |= is_work(&started.item),
-            N::ItemCompleted(completed) => self.item(&completed.item, size),
-            N::AgentMessageDelta(delta) => self.delta(&delta.item_id, &delta.delta),
+            N::ItemCompleted(completed) => self.add_item(&completed.item, size),
+            N::AgentMessageDelta(delta) => self.add_delta(&delta.item_id, &delta.delta),
             N::TurnDiffUpdated(update) => self.diff = Some(update.diff.clone()),
             N::TurnPlanUpdated(update) => self.plan.clone_from(&update.plan),
             N::ThreadTokenUsageUpdated(update) => self.token_usage = Some(update.token_usage.clone()),
             N::ErrorReported(report) => self.last_error = Some(report.error.clone()),
             N::TurnCompleted(completed) => return Some(TurnOutcome::Completed(completed.turn.clone())),
             N::Unknown(unknown) => {
-                self.has_begun |= is_foreign_work(unknown);
-                return other_end(unknown);
+                self.has_begun |= is_unlisted_work(unknown);
+                return unlisted_end(unknown);
             }
             _ => {}
         }
         None
     }
 
-    /// Whether the agent has done anything that another try would do twice.
+    /// Returns whether the agent has done anything that a repetition would do twice.
     pub fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    fn item(&mut self, item: &ThreadItem, size: usize) {
+    fn add_item(&mut self, item: &ThreadItem, size: usize) {
         self.has_begun |= is_work(item);
         if self.open_message.as_ref().is_some_and(|(id, _)| Some(id) == item.id()) {
             self.open_message = None;
@@ -131,8 +132,8 @@ impl CollectedTurn {
         }
     }
 
-    /// Deltas are only for the message that never completes; those that do carry their text.
-    fn delta(&mut self, id: &ItemId, delta: &str) {
+    /// Keeps deltas for a message that never completes. A completed item carries its whole text.
+    fn add_delta(&mut self, id: &ItemId, delta: &str) {
         self.has_begun = true;
         match &mut self.open_message {
             Some((open, text)) if open == id => {
@@ -144,29 +145,30 @@ impl CollectedTurn {
         }
     }
 
-    fn answer(&self) -> String {
+    fn agent_message(&self) -> String {
         if let Some((_, text)) = &self.open_message {
             return text.clone();
         }
-        let said = |wanted: fn(&Option<MessagePhase>) -> bool| {
+        let last_message = |is_wanted: fn(&Option<MessagePhase>) -> bool| {
             self.items.iter().rev().find_map(|item| match item {
-                ThreadItem::AgentMessage { text, phase, .. } if wanted(phase) => Some(text.clone()),
+                ThreadItem::AgentMessage { text, phase, .. } if is_wanted(phase) => Some(text.clone()),
                 _ => None,
             })
         };
-        said(|phase| *phase == Some(MessagePhase::FinalAnswer)).or_else(|| said(|_| true)).unwrap_or_default()
+        let final_answer = last_message(|phase| *phase == Some(MessagePhase::FinalAnswer));
+        final_answer.or_else(|| last_message(|_| true)).unwrap_or_default()
     }
 
-    /// The turn as it is, and how it came out.
+    /// Returns the result, or the error that corresponds to the outcome.
     pub fn finish(
         self,
         thread_id: ThreadId,
         started: Turn,
         outcome: TurnOutcome,
     ) -> Result<CompletedTurn, ClientError> {
-        let agent_message = self.answer();
+        let agent_message = self.agent_message();
         let turn = match &outcome {
-            // A server that names no turn means the one that it started.
+            // A server that names no turn means the one that was started.
             TurnOutcome::Completed(turn) if turn.id.is_empty() => Turn { id: started.id, ..turn.clone() },
             TurnOutcome::Completed(turn) => turn.clone(),
             _ => started,
@@ -182,12 +184,12 @@ impl CollectedTurn {
             token_usage: self.token_usage,
             omitted_items: self.omitted_items,
         };
-        judge(so_far, last_error, outcome)
+        into_result(so_far, last_error, outcome)
     }
 }
 
-/// A turn that completed well is a result; every other end is an error that holds what there was.
-fn judge(
+/// Converts the outcome: a completed turn is a result, every other end an error with the partial result.
+fn into_result(
     so_far: CompletedTurn,
     last_error: Option<TurnError>,
     outcome: TurnOutcome,
@@ -212,39 +214,39 @@ fn judge(
         },
         TurnOutcome::Failed(payload) => {
             let error = error_in(&payload).or(last_error);
-            let message = words(&payload, error.as_ref());
+            let message = reason_in(&payload, error.as_ref());
             ClientError::TurnFailed(unfinished(message, error, payload, so_far))
         }
         TurnOutcome::Cancelled(payload) => {
-            ClientError::TurnCancelled(unfinished(words(&payload, None), None, payload, so_far))
+            ClientError::TurnCancelled(unfinished(reason_in(&payload, None), None, payload, so_far))
         }
         TurnOutcome::InputRequired(payload) => {
-            ClientError::TurnInputRequired(unfinished(question(&payload), None, payload, so_far))
+            ClientError::TurnInputRequired(unfinished(describe_request(&payload), None, payload, so_far))
         }
         TurnOutcome::ApprovalRequired(payload) => {
-            ClientError::ApprovalRequired(unfinished(question(&payload), None, payload, so_far))
+            ClientError::ApprovalRequired(unfinished(describe_request(&payload), None, payload, so_far))
         }
         TurnOutcome::TimedOut(message) => {
             ClientError::TurnTimeout(unfinished(message, last_error, Value::Null, so_far))
         }
-        TurnOutcome::Ended(ended) => ClientError::PortExit(ended),
+        TurnOutcome::Disconnected(reason) => ClientError::Disconnected(reason),
     })
 }
 
-/// Input is there before any work begins.
+/// Returns whether an item is work of the agent, as opposed to input.
 fn is_work(item: &ThreadItem) -> bool {
     !matches!(item, ThreadItem::UserMessage { .. } | ThreadItem::HookPrompt { .. })
 }
 
-/// The same for items in words that are not the protocol's: `item/mcpToolCall/started`, or an item that is
-/// told by its type alone.
-fn is_foreign_work(unknown: &rpc::Notification) -> bool {
+/// Returns whether a notification outside the protocol's table reports work: `item/mcpToolCall/started`, or an item
+/// identified only by its type.
+fn is_unlisted_work(unknown: &rpc::Notification) -> bool {
     let kind = unknown.params.as_ref().and_then(|params| params.get("itemType")).and_then(Value::as_str);
     let is_input = kind.is_some_and(|kind| matches!(kind, "user_message" | "userMessage"));
     unknown.method.starts_with("item/") && !is_input
 }
 
-/// Names under which servers say that a turn waits for a person; nothing follows.
+/// Notifications by which servers report that a turn waits for user input. No other end of the turn follows.
 const INPUT_REQUIRED: [&str; 7] = [
     "turn/input_required",
     "turn/inputRequired",
@@ -255,7 +257,7 @@ const INPUT_REQUIRED: [&str; 7] = [
     "turn/provide_input",
 ];
 
-/// Whether a notification of this name ends a turn.
+/// Returns whether a notification of this method ends a turn.
 pub(crate) fn ends_turn(method: &str) -> bool {
     matches!(
         method,
@@ -263,8 +265,8 @@ pub(crate) fn ends_turn(method: &str) -> bool {
     ) || INPUT_REQUIRED.contains(&method)
 }
 
-/// The ends that are not in the protocol's table.
-fn other_end(unknown: &rpc::Notification) -> Option<TurnOutcome> {
+/// Returns the outcome of a notification that ends a turn but is not in the protocol's table.
+fn unlisted_end(unknown: &rpc::Notification) -> Option<TurnOutcome> {
     let payload = || unknown.params.clone().unwrap_or_default();
     match unknown.method.as_str() {
         "turn/failed" => Some(TurnOutcome::Failed(payload())),
@@ -280,7 +282,7 @@ fn error_in(payload: &Value) -> Option<TurnError> {
     serde_json::from_value(error.clone()).ok()
 }
 
-fn words(payload: &Value, error: Option<&TurnError>) -> String {
+fn reason_in(payload: &Value, error: Option<&TurnError>) -> String {
     let text = ["/message", "/reason", "/error/message", "/error"]
         .iter()
         .find_map(|pointer| payload.pointer(pointer).and_then(Value::as_str));
@@ -288,8 +290,8 @@ fn words(payload: &Value, error: Option<&TurnError>) -> String {
     text.unwrap_or("no reason given").to_owned()
 }
 
-/// What was asked, in a few words.
-fn question(payload: &Value) -> String {
+/// Describes an unanswered request.
+fn describe_request(payload: &Value) -> String {
     let params = payload.get("params").unwrap_or(payload);
     let text = ["/command", "/reason", "/questions/0/question", "/message"]
         .iter()
@@ -298,6 +300,6 @@ fn question(payload: &Value) -> String {
     match (method, text) {
         (Some(method), Some(text)) => format!("{method} ({text})"),
         (Some(text), None) | (None, Some(text)) => text.to_owned(),
-        (None, None) => "nobody is there to answer".to_owned(),
+        (None, None) => "no answer is available".to_owned(),
     }
 }

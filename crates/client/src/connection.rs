@@ -1,4 +1,4 @@
-//! The task of a connection: reads, writes, and sees to its end.
+//! The task of a connection: reads, writes and closes it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,15 +11,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     error::DisconnectCause,
-    receive::MessageReceiver,
+    receiver::MessageReceiver,
     shared::ClientShared,
     transport::{MessageSink, MessageSource, TransportLink},
 };
 
-/// Messages that are written at a time, and that are read before others on this runtime have their turn.
+/// Messages written in one batch, and messages read before the task yields.
 const BATCH: usize = 64;
 
-/// Runs a connection until it is over. Dropped before that, it ends at once, and a spawned server with it.
+/// Runs a connection until it ends. If the future is dropped, the connection ends at once, and a spawned server with
+/// it.
 pub async fn run(
     link: TransportLink,
     outgoing: mpsc::Receiver<Bytes>,
@@ -28,18 +29,18 @@ pub async fn run(
 ) {
     let TransportLink { mut source, sink } = link;
     let shared = receiver.shared().clone();
-    let _last_resort = LastResort(shared.clone());
+    let _guard = EndOnDrop(shared.clone());
     let writing = write(sink, outgoing, shared.closing.clone());
-    let cause = converse(&mut source, writing, receiver, grace).await;
+    let cause = read_and_write(&mut source, writing, receiver, grace).await;
     let stderr_tail = source.stderr_tail();
-    // Before anyone is told: a spawned server that has not ended by itself ends here.
+    // Kills a spawned server that has not exited, before the callers learn of the end.
     drop(source);
-    let cause = if shared.closing.is_cancelled() { DisconnectCause::Closed } else { cause };
+    let cause = if shared.closing.is_cancelled() { DisconnectCause::ClosedByClient } else { cause };
     shared.end(cause, stderr_tail);
 }
 
-/// Reads until there is nothing more. Once there is nothing more to write, the server has a while to end.
-async fn converse(
+/// Reads until the source ends. Once writing has finished, the server has `grace` to close its side.
+async fn read_and_write(
     source: &mut MessageSource,
     writing: impl Future<Output = Result<(), String>>,
     mut receiver: MessageReceiver,
@@ -49,17 +50,17 @@ async fn converse(
     let closing = receiver.shared().closing.clone();
     let mut deadline: Option<Instant> = None;
     let mut is_written = false;
-    let mut last_word = DisconnectCause::Closed;
-    let mut read = 0;
+    let mut cause = DisconnectCause::ClosedByClient;
+    let mut read_count = 0;
     loop {
         let limit = deadline.unwrap_or_else(Instant::now);
         tokio::select! {
             filled = source.fill() => {
                 while let Some(message) = source.take() {
                     receiver.receive(&message);
-                    read += 1;
-                    // A flood must not keep timers, and whoever wants it to end, from running.
-                    if read % BATCH == 0 {
+                    read_count += 1;
+                    // During a flood of messages, timers and the closing client must still be served.
+                    if read_count % BATCH == 0 {
                         tokio::task::yield_now().await;
                     }
                 }
@@ -71,17 +72,17 @@ async fn converse(
                 is_written = true;
                 deadline.get_or_insert_with(|| Instant::now() + grace);
                 if let Err(reason) = written {
-                    last_word = DisconnectCause::Failed(reason);
+                    cause = DisconnectCause::Failed(reason);
                 }
             }
-            // A server that does not read must not hold up the end.
+            // A server that does not read must not delay closing.
             () = closing.cancelled(), if deadline.is_none() => deadline = Some(Instant::now() + grace),
-            () = sleep_until(limit), if deadline.is_some() => return last_word,
+            () = sleep_until(limit), if deadline.is_some() => return cause,
         }
     }
 }
 
-/// Writes what is posted until this client closes. What was posted before that still goes out.
+/// Writes queued messages until this client closes. Messages queued before that are still written.
 async fn write(
     mut sink: MessageSink,
     mut outgoing: mpsc::Receiver<Bytes>,
@@ -104,16 +105,15 @@ async fn write(
     Ok(())
 }
 
-/// Tells those who wait when the task is dropped with its runtime, or panics.
-struct LastResort(Arc<ClientShared>);
+/// Ends the connection if its task is dropped with the runtime or panics.
+struct EndOnDrop(Arc<ClientShared>);
 
-impl Drop for LastResort {
+impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        let reason = "its runtime has ended".to_owned();
         let cause = if self.0.closing.is_cancelled() {
-            DisconnectCause::Closed
+            DisconnectCause::ClosedByClient
         } else {
-            DisconnectCause::Failed(reason)
+            DisconnectCause::Failed("its runtime has ended".to_owned())
         };
         self.0.end(cause, String::new());
     }

@@ -1,4 +1,4 @@
-//! Where a server is: a program to start, an address, or two ends that the caller holds already.
+//! Endpoints: a program to start, an address to connect to, or streams that the caller has already opened.
 
 use std::{
     env,
@@ -14,7 +14,8 @@ use tokio::{
     sync::mpsc,
 };
 
-/// What [`ClientBuilder::connect`](crate::ClientBuilder::connect) connects to: an [`Address`], or ends that are open already.
+/// The target of [`ClientBuilder::connect`](crate::ClientBuilder::connect): a [`ServerAddress`], or a connection that
+/// is already open.
 #[derive(Debug)]
 pub struct Endpoint(pub(crate) EndpointKind);
 
@@ -24,14 +25,14 @@ pub(crate) enum EndpointKind {
     Open(OpenEnds),
 }
 
-/// Ends that the caller opened.
+/// Both directions of a connection that the caller opened.
 pub(crate) enum OpenEnds {
     Lines { reader: Box<dyn AsyncRead + Send + Unpin>, writer: Box<dyn AsyncWrite + Send + Unpin> },
     Channels { to_server: mpsc::Sender<Bytes>, from_server: mpsc::Receiver<Bytes> },
 }
 
 impl Endpoint {
-    /// Anything that carries bytes, one message a line.
+    /// Creates an endpoint from byte streams that carry one message per line.
     pub fn lines(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -39,8 +40,8 @@ impl Endpoint {
         Self(EndpointKind::Open(OpenEnds::Lines { reader: Box::new(reader), writer: Box::new(writer) }))
     }
 
-    /// Channels of whole messages, for a server in the same process: the two ends that
-    /// `codicil_server::connect(&server).split()` gives.
+    /// Creates an endpoint from channels of whole messages, for a server in the same process.
+    /// `codicil_server::connect(&server).split()` returns the two ends.
     pub fn channels(to_server: mpsc::Sender<Bytes>, from_server: mpsc::Receiver<Bytes>) -> Self {
         Self(EndpointKind::Open(OpenEnds::Channels { to_server, from_server }))
     }
@@ -61,14 +62,14 @@ impl fmt::Debug for OpenEnds {
     }
 }
 
-/// A place that can be connected to more than once.
+/// An address that can be connected to repeatedly.
 #[derive(Clone, Debug)]
 pub enum ServerAddress {
-    /// A server of one's own, started for this client.
+    /// A server process started for this client.
     Launch(ServerLaunch),
-    /// A server that listens at `ws://` or `wss://`.
+    /// A server that listens at a `ws://` or `wss://` address.
     WebSocket(WebSocket),
-    /// A server that listens at a socket file.
+    /// A server that listens at a unix socket.
     Unix(UnixSocket),
 }
 
@@ -90,47 +91,47 @@ impl From<UnixSocket> for ServerAddress {
     }
 }
 
-/// The file of a unix socket; one message a line.
+/// The path of a unix socket that carries one message per line.
 #[derive(Clone, Debug)]
 pub struct UnixSocket(pub(crate) PathBuf);
 
 impl UnixSocket {
-    /// The path of the file.
+    /// Creates the address of the socket at `path`.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 }
 
-/// How to start a server that speaks over its standard input and output.
+/// The command that starts a server which speaks over its standard input and output.
 ///
-/// It gets this process's environment and directory unless told otherwise, and leads a session of its own. It
-/// ends with its client: dropping the client, ending this process and killing it all end the server and
-/// what it started.
+/// The server inherits the environment and the working directory of this process unless configured otherwise, and runs
+/// in its own session. It ends with its client: when the client is dropped, or this process exits or is killed, the
+/// server and every process that it started are ended.
 ///
 /// ```
-/// use codicil_client::Launch;
+/// use codicil_client::ServerLaunch;
 ///
-/// let server = Launch::new("codicil").config("model", "gpt-5.1").env("RUST_LOG", "warn").cwd("/srv/project");
-/// let another = Launch::command(["ssh", "host", "codicil", "app-server"]);
+/// let server = ServerLaunch::new("codicil").config("model", "gpt-5.1").env("RUST_LOG", "warn").cwd("/srv/project");
+/// let another = ServerLaunch::command(["ssh", "host", "codicil", "app-server"]);
 /// ```
 #[derive(Clone)]
 pub struct ServerLaunch {
     pub(crate) argv: Vec<OsString>,
     pub(crate) env: Vec<(OsString, Option<OsString>)>,
     pub(crate) cwd: Option<PathBuf>,
-    pub(crate) shows_stderr: bool,
+    pub(crate) forwards_stderr: bool,
 }
 
 impl ServerLaunch {
-    /// `PROGRAM app-server`; a program without a slash is looked up in `PATH`.
+    /// Creates the command `PROGRAM app-server`. A program name without a slash is looked up in `PATH`.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self::command([program.as_ref(), OsStr::new("app-server")])
     }
 
-    /// Any other command.
+    /// Creates a command with these arguments, the first being the program.
     pub fn command<A: AsRef<OsStr>>(argv: impl IntoIterator<Item = A>) -> Self {
         let argv = argv.into_iter().map(|word| word.as_ref().to_owned()).collect();
-        Self { argv, env: Vec::new(), cwd: None, shows_stderr: false }
+        Self { argv, env: Vec::new(), cwd: None, forwards_stderr: false }
     }
 
     /// Adds an argument.
@@ -139,33 +140,33 @@ impl ServerLaunch {
         self
     }
 
-    /// Adds a configuration value for this server: `-c KEY=VALUE`.
+    /// Adds the configuration override `-c KEY=VALUE`.
     pub fn config(self, key: &str, value: impl fmt::Display) -> Self {
         self.arg("-c").arg(format!("{key}={value}"))
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
         self
     }
 
-    /// Takes a variable away.
+    /// Removes an environment variable.
     pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), None));
         self
     }
 
-    /// The server's own directory, where threads work that name none.
+    /// Sets the server's working directory, which is the default of threads without a `cwd`.
     pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.cwd = Some(cwd.into());
         self
     }
 
-    /// Shows what the server writes to standard error on this process's own, besides keeping the last of it. The
-    /// server waits while nobody reads that.
-    pub fn show_stderr(mut self) -> Self {
-        self.shows_stderr = true;
+    /// Forwards the server's standard error to that of this process, in addition to keeping its tail. The server
+    /// blocks while this process's standard error is not read.
+    pub fn forward_stderr(mut self) -> Self {
+        self.forwards_stderr = true;
         self
     }
 
@@ -189,10 +190,10 @@ impl ServerLaunch {
     }
 }
 
-/// Arguments and values may be secret: shown are the program and the names of the variables.
+/// Prints the program and the names of the variables only: arguments and values may be secret.
 impl fmt::Debug for ServerLaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Launch")
+        f.debug_struct("ServerLaunch")
             .field("program", &self.argv.first())
             .field("arguments", &self.argv.len().saturating_sub(1))
             .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
@@ -201,7 +202,7 @@ impl fmt::Debug for ServerLaunch {
     }
 }
 
-/// The address of a server that listens for websockets, and how to get in.
+/// The address of a websocket server, and the headers of the handshake.
 ///
 /// ```
 /// use codicil_client::WebSocket;
@@ -215,12 +216,12 @@ pub struct WebSocket {
 }
 
 impl WebSocket {
-    /// `ws://HOST:PORT` or, with what the operating system trusts, `wss://HOST:PORT`.
+    /// Creates the address `ws://HOST:PORT` or `wss://HOST:PORT`. TLS uses the operating system's certificate store.
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), headers: Vec::new() }
     }
 
-    /// Sends `Authorization: Bearer TOKEN` with the handshake.
+    /// Adds `Authorization: Bearer TOKEN` to the handshake.
     pub fn bearer(self, token: impl AsRef<str>) -> Self {
         let value = format!("Bearer {}", token.as_ref().trim());
         self.header("Authorization", value)
@@ -233,18 +234,18 @@ impl WebSocket {
     }
 }
 
-/// Shows no values: headers carry credentials.
+/// Prints the names of the headers only: their values are credentials.
 impl fmt::Debug for WebSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WebSocket")
-            .field("url", &shown(&self.url))
+            .field("url", &redact_url(&self.url))
             .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .finish()
     }
 }
 
-/// An address without what may be a password before an `@` or a token behind a `?`.
-pub(crate) fn shown(url: &str) -> String {
+/// Removes credentials from a URL: user info before an `@`, and everything from `?` or `#` on.
+pub fn redact_url(url: &str) -> String {
     let plain = url.split(['?', '#']).next().unwrap_or_default();
     match (plain.split_once("://"), plain.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}"),
@@ -260,8 +261,8 @@ mod tests {
     fn debug_shows_no_secret() {
         let socket = WebSocket::new("ws://me:s3cret@host:1/path?token=s3cret").bearer("s3cret");
         let launch = ServerLaunch::new("codicil").config("key", "s3cret").env("API_KEY", "s3cret");
-        let all = format!("{launch:?} {:?}", Endpoint::from(socket));
-        assert!(!all.contains("s3cret"), "{all}");
-        assert!(all.contains("ws://host:1/path") && all.contains("API_KEY"), "{all}");
+        let printed = format!("{launch:?} {:?}", Endpoint::from(socket));
+        assert!(!printed.contains("s3cret"), "{printed}");
+        assert!(printed.contains("ws://host:1/path") && printed.contains("API_KEY"), "{printed}");
     }
 }

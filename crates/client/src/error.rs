@@ -1,4 +1,4 @@
-//! What can go wrong, under the names that orchestrators know from the protocol's other clients.
+//! Errors of calls and turns. [`ClientError::name`] returns the names that other clients of the protocol use for them.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -9,68 +9,69 @@ use thiserror::Error;
 
 use crate::collect::CompletedTurn;
 
-/// Why a call or a turn brought no result.
+/// The error of a call or a turn.
 #[derive(Clone, Debug, Error)]
 pub enum ClientError {
-    /// There is no connection: no such program, nobody listens, the handshake was refused.
+    /// The connection could not be opened: the program does not exist, no server listens at the address, or it refused
+    /// the handshake.
     #[error("cannot connect to {to}: {reason}")]
     Connect {
-        /// The program or address, without what may be secret in it.
+        /// The program or address, without credentials.
         to: String,
-        /// For people.
+        /// Human-readable explanation.
         reason: String,
     },
-    /// The server did not answer in time. It may still do what it was asked.
+    /// The server did not respond in time. It may still carry out the request.
     #[error("{method} was not answered within {within:?}")]
     ResponseTimeout {
-        /// What was asked; `connect` for the connection itself.
+        /// The method that was called; `connect` while the connection was being opened.
         method: String,
-        /// The time that it had.
+        /// The timeout.
         within: Duration,
     },
-    /// The connection ended before the answer, or had ended before the call.
+    /// The connection ended before the response arrived, or before the call.
     #[error("{0}")]
-    PortExit(Arc<Disconnected>),
-    /// The server answered with an error.
+    Disconnected(Arc<Disconnected>),
+    /// The server responded with an error.
     #[error("{method} failed: {} (code {})", error.message, error.code)]
     ResponseError {
-        /// What was asked.
+        /// The method that was called.
         method: String,
-        /// Code, message and data as they came.
+        /// The code, message and data of the response.
         error: ErrorObject,
     },
-    /// The server answered with something that is not the method's response.
+    /// The server's response does not have the form that the method prescribes.
     #[error("the answer to {method} cannot be read: {reason}")]
     ResponseInvalid {
-        /// What was asked.
+        /// The method that was called.
         method: String,
-        /// What is wrong with the answer.
+        /// The decoding error.
         reason: String,
     },
-    /// The turn did not end in time, and was asked to stop.
+    /// The turn did not end in time. The client has requested its interruption.
     #[error("the turn did not end in time: {}", .0.message)]
     TurnTimeout(Box<UnfinishedTurn>),
-    /// The turn ended in an error.
+    /// The turn failed.
     #[error("the turn failed: {}", .0.message)]
     TurnFailed(Box<UnfinishedTurn>),
-    /// Somebody interrupted the turn.
+    /// The turn was interrupted.
     #[error("the turn was interrupted: {}", .0.message)]
     TurnCancelled(Box<UnfinishedTurn>),
-    /// The turn wants an answer that this client does not give ([`NoAnswer::EndTurn`](crate::NoAnswer)).
+    /// The turn needs user input, and the handler ended it with [`NoAnswer::EndTurn`](crate::NoAnswer::EndTurn).
     #[error("the turn needs input: {}", .0.message)]
     TurnInputRequired(Box<UnfinishedTurn>),
-    /// The turn wants an approval that this client does not give ([`NoAnswer::EndTurn`](crate::NoAnswer)).
+    /// The turn needs an approval, and the handler ended it with [`NoAnswer::EndTurn`](crate::NoAnswer::EndTurn).
     #[error("the turn needs an approval: {}", .0.message)]
     ApprovalRequired(Box<UnfinishedTurn>),
 }
 
 impl ClientError {
-    /// The name in logs and metrics: `response_timeout`, `port_exit`, `turn_failed` and so on.
+    /// Returns a stable name for logs and metrics, such as `response_timeout`, `port_exit` or `turn_failed`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Connect { .. } => "connect",
             Self::ResponseTimeout { .. } => "response_timeout",
-            Self::PortExit(_) => "port_exit",
+            Self::Disconnected(_) => "port_exit",
             Self::ResponseError { .. } => "response_error",
             Self::ResponseInvalid { .. } => "response_invalid",
             Self::TurnTimeout(_) => "turn_timeout",
@@ -81,7 +82,7 @@ impl ClientError {
         }
     }
 
-    /// The JSON-RPC error, if the server answered with one.
+    /// Returns the JSON-RPC error, if the server responded with one.
     pub fn response_error(&self) -> Option<&ErrorObject> {
         match self {
             Self::ResponseError { error, .. } => Some(error),
@@ -89,7 +90,7 @@ impl ClientError {
         }
     }
 
-    /// The turn as far as it came, if there was one.
+    /// Returns the partial turn, if a turn had started.
     pub fn unfinished(&self) -> Option<&UnfinishedTurn> {
         match self {
             Self::TurnTimeout(turn)
@@ -102,47 +103,47 @@ impl ClientError {
     }
 }
 
-/// A turn that did not complete: why, and what there is of it.
+/// A turn that did not complete, with the reason and its partial result.
 #[derive(Clone, Debug)]
 pub struct UnfinishedTurn {
-    /// For people.
+    /// Human-readable explanation.
     pub message: String,
-    /// What the server said of the failure, if it said it in the protocol's form.
+    /// The turn's error as the server reported it.
     pub error: Option<TurnError>,
-    /// The message that ended the turn as it came: the request that was not answered, the params of
-    /// `turn/failed`. Null when the turn ended with an ordinary `turn/completed`, or not at all.
+    /// The message that ended the turn: the unanswered request, or the params of `turn/failed`. Null when the turn
+    /// ended with `turn/completed`, or has not ended.
     pub payload: Value,
-    /// Everything up to then.
+    /// The partial result.
     pub so_far: CompletedTurn,
 }
 
-/// How a connection ended. Every call that waited gets to know.
+/// How a connection ended. Every pending call receives it.
 #[derive(Clone, Debug)]
 pub struct Disconnected {
-    /// Who or what ended it.
+    /// The reason.
     pub cause: DisconnectCause,
-    /// The last that a spawned server wrote to standard error, at most
-    /// [`ClientLimits::stderr_tail`](crate::ClientLimits) bytes. Empty for other connections.
+    /// The end of a spawned server's standard error, at most
+    /// [`ClientLimits::stderr_tail`](crate::ClientLimits::stderr_tail) bytes. Empty for other connections.
     pub stderr_tail: String,
 }
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DisconnectCause {
-    /// This client closed it, or was dropped.
-    Closed,
-    /// The spawned server's process ended.
+    /// This client closed the connection or was dropped.
+    ClosedByClient,
+    /// The spawned server's process exited.
     Exited(ProcessExit),
-    /// The other side hung up; the text is what it said, if it said anything.
-    Disconnected(String),
-    /// The connection broke.
+    /// The server closed the connection, with this explanation if it gave one.
+    ClosedByServer(String),
+    /// Reading or writing failed.
     Failed(String),
 }
 
 impl fmt::Display for Disconnected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
-            DisconnectCause::Closed => f.write_str("the connection was closed by this client")?,
+            DisconnectCause::ClosedByClient => f.write_str("the connection was closed by this client")?,
             DisconnectCause::Exited(ProcessExit::Code(code)) => {
                 write!(f, "the server exited with code {code}")?
             }
@@ -150,13 +151,15 @@ impl fmt::Display for Disconnected {
                 write!(f, "the server was killed by signal {signal}")?
             }
             DisconnectCause::Exited(_) => f.write_str("the server exited")?,
-            DisconnectCause::Disconnected(said) if said.is_empty() => {
+            DisconnectCause::ClosedByServer(reason) if reason.is_empty() => {
                 f.write_str("the server closed the connection")?
             }
-            DisconnectCause::Disconnected(said) => write!(f, "the server closed the connection: {said}")?,
+            DisconnectCause::ClosedByServer(reason) => {
+                write!(f, "the server closed the connection: {reason}")?
+            }
             DisconnectCause::Failed(reason) => write!(f, "the connection failed: {reason}")?,
         }
-        // One line says most of it; the rest is in the field.
+        // The last line is usually the most useful one; `stderr_tail` has the rest.
         match self.stderr_tail.trim_end().lines().last() {
             Some(line) if !line.trim().is_empty() => write!(f, "; its last words: {}", line.trim()),
             _ => Ok(()),
@@ -169,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_says_how_and_the_last_words() {
+    fn display_includes_the_cause_and_the_last_line_of_stderr() {
         let check = |cause: DisconnectCause, stderr: &str, expected: &str| {
             assert_eq!(Disconnected { cause, stderr_tail: stderr.to_owned() }.to_string(), expected);
         };
@@ -179,7 +182,7 @@ mod tests {
             "one\ntwo\n\n",
             "the server was killed by signal 9; its last words: two",
         );
-        check(DisconnectCause::Disconnected(String::new()), "", "the server closed the connection");
-        check(DisconnectCause::Closed, "", "the connection was closed by this client");
+        check(DisconnectCause::ClosedByServer(String::new()), "", "the server closed the connection");
+        check(DisconnectCause::ClosedByClient, "", "the connection was closed by this client");
     }
 }

@@ -1,9 +1,9 @@
-//! Notifications for whoever wants to follow along, in a queue that cannot grow without end.
+//! Streams of notifications, each with a bounded queue.
 //!
-//! The rule for a reader that is too slow: its queue keeps the newest notifications, up to
-//! [`ClientLimits::events`] and [`ClientLimits::event_bytes`], and counts those it had to drop. The next thing that it reads is
-//! [`Event::Missed`] with that number. Nobody else waits for it: neither answers, nor turns that are being
-//! collected, nor other readers. What was missed can be read back with `thread/read`.
+//! A queue keeps the newest notifications, up to [`ClientLimits::events`] and [`ClientLimits::event_bytes`], and
+//! counts those that it drops. The next event that a slow reader receives is [`ClientEvent::Missed`] with that count.
+//! A slow reader delays neither responses nor collected turns nor other readers. Missed items can be read with
+//! `thread/read`.
 
 use std::{
     collections::VecDeque,
@@ -14,31 +14,31 @@ use std::{
 
 use codicil_protocol::{ServerNotification, ThreadId};
 use futures_util::Stream;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::task::coop::poll_proceed;
 
 use crate::options::ClientLimits;
 
-/// What a reader of events gets to see.
+/// An event of an [`EventStream`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClientEvent {
-    /// A notification; those that this version does not know are `ServerNotification::Unknown`.
+    /// A notification. Notifications that this version does not know are `ServerNotification::Unknown`.
     Notification(ServerNotification),
-    /// So many notifications came before this and were dropped, because they were not read in time.
+    /// The number of notifications that were dropped before this point because they were not read in time.
     Missed(u64),
 }
 
-/// A stream of notifications from the moment it was made. It ends with the connection (or the turn).
+/// A stream of notifications from the moment of its creation. It ends with the connection, or with the turn.
 ///
 /// ```no_run
-/// use codicil_client::{Client, Event};
+/// use codicil_client::{Client, ClientEvent};
 ///
 /// # async fn example(client: Client) {
 /// let mut events = client.events();
 /// while let Some(event) = events.next().await {
 ///     match event {
-///         Event::Notification(notification) => println!("{}", notification.method()),
-///         Event::Missed(count) => println!("({count} were not read in time)"),
+///         ClientEvent::Notification(notification) => println!("{}", notification.method()),
+///         ClientEvent::Missed(count) => println!("({count} were not read in time)"),
 ///     }
 /// }
 /// # }
@@ -49,7 +49,7 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// Waits for the next event; `None` when there will be none. Safe to drop while waiting.
+    /// Returns the next event, or `None` at the end of the stream. This method is cancel safe.
     pub async fn next(&mut self) -> Option<ClientEvent> {
         std::future::poll_fn(|cx| self.queue.poll(cx)).await
     }
@@ -63,7 +63,7 @@ impl Stream for EventStream {
     }
 }
 
-/// What waits to be read by one reader.
+/// The unread notifications of one reader.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     state: Mutex<QueueState>,
@@ -76,7 +76,7 @@ struct QueueState {
     waiting: VecDeque<(Arc<ServerNotification>, usize)>,
     bytes: usize,
     missed: u64,
-    is_over: bool,
+    is_finished: bool,
     reader: Option<Waker>,
 }
 
@@ -88,10 +88,10 @@ impl EventQueue {
         (queue.clone(), EventStream { queue })
     }
 
-    /// Adds a notification that took `size` bytes on the wire.
+    /// Appends a notification that took `size` bytes on the wire, dropping the oldest ones if necessary.
     pub fn push(&self, event: &Arc<ServerNotification>, size: usize) {
-        let mut state = self.lock();
-        if state.is_over {
+        let mut state = self.state.lock();
+        if state.is_finished {
             return;
         }
         while state.waiting.len() >= self.max
@@ -106,26 +106,26 @@ impl EventQueue {
         state.wake();
     }
 
-    /// Nothing more comes; what waits may still be read.
+    /// Ends the stream after the notifications that are already queued.
     pub fn finish(&self) {
-        let mut state = self.lock();
-        state.is_over = true;
+        let mut state = self.state.lock();
+        state.is_finished = true;
         state.wake();
     }
 
-    /// Takes part in the runtime's fairness: a reader in a loop gives way now and then, so that its deadline is
-    /// heard in a flood.
+    /// Polls for the next event, cooperating with tokio's scheduler: a reader in a loop yields now and then, so that
+    /// its timers fire even during a flood of events.
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<ClientEvent>> {
-        let turn = ready!(poll_proceed(cx));
+        let budget = ready!(poll_proceed(cx));
         let event = self.poll_next(cx);
         if event.is_ready() {
-            turn.made_progress();
+            budget.made_progress();
         }
         event
     }
 
     fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<ClientEvent>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.missed > 0 {
             return Poll::Ready(Some(ClientEvent::Missed(std::mem::take(&mut state.missed))));
         }
@@ -133,16 +133,11 @@ impl EventQueue {
             state.bytes -= size;
             return Poll::Ready(Some(ClientEvent::Notification(Arc::unwrap_or_clone(event))));
         }
-        if state.is_over {
+        if state.is_finished {
             return Poll::Ready(None);
         }
         state.reader = Some(cx.waker().clone());
         Poll::Pending
-    }
-
-    /// The queue is a list of whole notifications at any time, so a panic elsewhere cannot have broken it.
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock()
     }
 }
 
@@ -154,19 +149,19 @@ impl QueueState {
     }
 }
 
-/// Everybody who reads events of a connection.
+/// The event readers of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct EventReaders(Mutex<ReaderTable>);
 
 #[derive(Debug, Default)]
 struct ReaderTable {
     readers: Vec<EventReader>,
-    is_over: bool,
+    is_finished: bool,
 }
 
 #[derive(Debug)]
 struct EventReader {
-    /// Only this thread's notifications.
+    /// Restricts the reader to this thread's notifications.
     thread: Option<ThreadId>,
     queue: Weak<EventQueue>,
 }
@@ -174,8 +169,8 @@ struct EventReader {
 impl EventReaders {
     pub fn add(&self, thread: Option<ThreadId>, limits: &ClientLimits) -> EventStream {
         let (queue, events) = EventQueue::new(limits);
-        let mut table = self.lock();
-        if table.is_over {
+        let mut table = self.0.lock();
+        if table.is_finished {
             queue.finish();
         } else {
             table.readers.push(EventReader { thread, queue: Arc::downgrade(&queue) });
@@ -183,15 +178,15 @@ impl EventReaders {
         events
     }
 
-    /// Whether anybody would get a notification of this thread; forgets readers that are gone.
-    pub fn want(&self, thread: Option<&str>) -> bool {
-        let readers = &mut self.lock().readers;
+    /// Returns whether any reader would receive a notification of this thread. Removes readers that were dropped.
+    pub fn has_reader(&self, thread: Option<&str>) -> bool {
+        let readers = &mut self.0.lock().readers;
         readers.retain(|reader| reader.queue.strong_count() > 0);
-        readers.iter().any(|reader| reader.wants(thread))
+        readers.iter().any(|reader| reader.accepts(thread))
     }
 
     pub fn push(&self, thread: Option<&str>, event: &Arc<ServerNotification>, size: usize) {
-        for reader in self.lock().readers.iter().filter(|reader| reader.wants(thread)) {
+        for reader in self.0.lock().readers.iter().filter(|reader| reader.accepts(thread)) {
             if let Some(queue) = reader.queue.upgrade() {
                 queue.push(event, size);
             }
@@ -199,23 +194,19 @@ impl EventReaders {
     }
 
     pub fn finish(&self) {
-        let mut table = self.lock();
-        table.is_over = true;
+        let mut table = self.0.lock();
+        table.is_finished = true;
         for reader in table.readers.drain(..) {
             if let Some(queue) = reader.queue.upgrade() {
                 queue.finish();
             }
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, ReaderTable> {
-        self.0.lock()
-    }
 }
 
 impl EventReader {
-    fn wants(&self, thread: Option<&str>) -> bool {
-        self.thread.as_ref().is_none_or(|wanted| Some(&**wanted) == thread)
+    fn accepts(&self, thread: Option<&str>) -> bool {
+        self.thread.as_ref().is_none_or(|own| Some(&**own) == thread)
     }
 }
 
@@ -243,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_keeps_the_newest_and_is_told_what_it_missed() {
+    fn a_full_queue_keeps_the_newest_and_counts_the_dropped() {
         let (queue, mut events) = EventQueue::new(&ClientLimits { events: 3, ..ClientLimits::default() });
         (0..10).for_each(|number| queue.push(&notification(number), 1));
         assert_eq!(read(&mut events), ["missed 7", "7", "8", "9"]);
@@ -252,18 +243,18 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_too_but_one_large_notification_passes() {
+    fn the_byte_limit_drops_the_oldest_but_never_the_newest() {
         let (queue, mut events) =
             EventQueue::new(&ClientLimits { event_bytes: 100, ..ClientLimits::default() });
         queue.push(&notification(0), 60);
         queue.push(&notification(1), 60);
         queue.push(&notification(2), 1000);
         assert_eq!(read(&mut events), ["missed 2", "2"]);
-        assert_eq!(queue.lock().bytes, 0);
+        assert_eq!(queue.state.lock().bytes, 0);
     }
 
     #[test]
-    fn what_waits_can_be_read_after_the_end() {
+    fn queued_events_can_be_read_after_the_end() {
         let (queue, mut events) = EventQueue::new(&ClientLimits::default());
         queue.push(&notification(0), 1);
         queue.finish();
@@ -274,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_of_a_thread_get_that_thread_only_and_leave_when_dropped() {
+    fn thread_readers_receive_only_their_thread_and_are_removed_when_dropped() {
         let readers = EventReaders::default();
         let mut all = readers.add(None, &ClientLimits::default());
         let mut one = readers.add(Some("a".into()), &ClientLimits::default());
@@ -284,8 +275,8 @@ mod tests {
         assert_eq!(read(&mut all), ["1", "2", "3"]);
         assert_eq!(read(&mut one), ["1"]);
         drop(all);
-        assert!(readers.want(Some("a")) && !readers.want(Some("b")));
+        assert!(readers.has_reader(Some("a")) && !readers.has_reader(Some("b")));
         drop(one);
-        assert!(!readers.want(Some("a")) && readers.lock().readers.is_empty());
+        assert!(!readers.has_reader(Some("a")) && readers.0.lock().readers.is_empty());
     }
 }

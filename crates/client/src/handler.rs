@@ -1,7 +1,7 @@
-//! What the server asks of its client, and who answers.
+//! The trait that answers server requests, and the mapping from the wire to its methods.
 //!
-//! Implement [`RequestHandler`] for what you want to decide; everything else keeps its safe default: nothing is
-//! approved. Ready-made ones are in [`Decline`](crate::Decline), [`ApproveAll`](crate::ApproveAll),
+//! Implement [`RequestHandler`] for the requests that you want to decide. Every other method has a safe default:
+//! nothing is approved. Ready-made handlers are [`DeclineAll`](crate::DeclineAll), [`ApproveAll`](crate::ApproveAll),
 //! [`FailTurn`](crate::FailTurn) and [`ask`](crate::ask).
 
 use std::{future::ready, pin::Pin};
@@ -21,47 +21,47 @@ use serde_json::Value;
 
 use crate::{legacy, policies, tools};
 
-/// An answer, or why there is none.
+/// The answer to a server request, or the reason why there is none.
 pub type HandlerAnswer<T> = Result<T, NoAnswer>;
 
-/// Why a question of the server gets no ordinary answer.
+/// The reason why a server request gets no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NoAnswer {
-    /// The server is told this error. What it does then depends on the question; a turn usually goes on.
+    /// Responds with this error. Its effect depends on the request; a turn usually continues.
     Error(ErrorObject),
-    /// The turn that asks is stopped. Whoever runs it with [`Client::run_turn`](crate::Client::run_turn)
-    /// gets [`ApprovalRequired`](crate::ClientError::ApprovalRequired) or
+    /// Stops the turn that sent the request. [`Client::run_turn`](crate::Client::run_turn) then returns
+    /// [`ApprovalRequired`](crate::ClientError::ApprovalRequired) or
     /// [`TurnInputRequired`](crate::ClientError::TurnInputRequired).
     EndTurn,
 }
 
 impl NoAnswer {
-    /// An error in words.
-    pub fn because(message: impl Into<String>) -> Self {
+    /// Returns an error response with this message.
+    pub fn error(message: impl Into<String>) -> Self {
         Self::Error(ErrorObject { code: codes::INVALID_REQUEST, message: message.into(), data: None })
     }
 }
 
-/// Answers what the server asks.
+/// Answers server requests.
 ///
-/// Each question runs in a task of its own, so an answer may take its time: messages go on being read meanwhile.
-/// When the server settles a question otherwise (another client answered, the turn ended), the future
-/// that works on it is dropped. A panic is an error for the server and nothing more.
+/// Each request runs in its own task, so an answer may take time while other messages are read. If the server resolves
+/// the request otherwise (another client answered, or the turn ended), the future is dropped. A panic becomes an error
+/// response.
 ///
-/// Older servers ask with `execCommandApproval` and `applyPatchApproval`. They are put to the same
-/// methods, without a turn id, and answered in their own dialect.
+/// Older servers send `execCommandApproval` and `applyPatchApproval`. These requests call the same methods, without a
+/// turn id, and are answered in the older format.
 ///
 /// ```
-/// use codicil_client::{Answer, Handler, protocol::*};
+/// use codicil_client::{HandlerAnswer, RequestHandler, protocol::*};
 ///
 /// struct OnlyGit;
 ///
-/// impl Handler for OnlyGit {
+/// impl RequestHandler for OnlyGit {
 ///     async fn approve_command(
 ///         &self,
-///         asked: CommandExecutionRequestApprovalParams,
-///     ) -> Answer<CommandExecutionApprovalDecision> {
-///         let is_git = asked.command.is_some_and(|command| command.starts_with("git "));
+///         params: CommandExecutionRequestApprovalParams,
+///     ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
+///         let is_git = params.command.is_some_and(|command| command.starts_with("git "));
 ///         Ok(if is_git {
 ///             CommandExecutionApprovalDecision::Accept
 ///         } else {
@@ -71,84 +71,84 @@ impl NoAnswer {
 /// }
 /// ```
 pub trait RequestHandler: Send + Sync + 'static {
-    /// May this command run, or reach this host? Declined by default.
+    /// Decides whether a command may run or reach a host. Declines by default.
     fn approve_command(
         &self,
-        asked: CommandExecutionRequestApprovalParams,
+        params: CommandExecutionRequestApprovalParams,
     ) -> impl Future<Output = HandlerAnswer<CommandExecutionApprovalDecision>> + Send {
-        let _ = asked;
+        let _ = params;
         ready(Ok(CommandExecutionApprovalDecision::Decline))
     }
 
-    /// May these edits be made? Declined by default.
+    /// Decides whether edits may be applied. Declines by default.
     fn approve_file_change(
         &self,
-        asked: FileChangeRequestApprovalParams,
+        params: FileChangeRequestApprovalParams,
     ) -> impl Future<Output = HandlerAnswer<FileChangeApprovalDecision>> + Send {
-        let _ = asked;
+        let _ = params;
         ready(Ok(FileChangeApprovalDecision::Decline))
     }
 
-    /// Which of these permissions may the agent have? None by default.
+    /// Selects the permissions to grant. Grants none by default.
     fn approve_permissions(
         &self,
-        asked: PermissionsRequestApprovalParams,
+        params: PermissionsRequestApprovalParams,
     ) -> impl Future<Output = HandlerAnswer<PermissionsRequestApprovalResponse>> + Send {
-        let _ = asked;
+        let _ = params;
         ready(Ok(PermissionsRequestApprovalResponse {
             permissions: GrantedPermissionProfile::default(),
             scope: PermissionGrantScope::Turn,
         }))
     }
 
-    /// Questions of the agent to the person. By default the option that says no, or else a sentence that
-    /// nobody is there.
+    /// Answers the agent's questions to the user. By default picks an option that declines, or answers that no
+    /// operator is available ([`NON_INTERACTIVE`](crate::NON_INTERACTIVE)).
     fn user_input(
         &self,
-        asked: ToolRequestUserInputParams,
+        params: ToolRequestUserInputParams,
     ) -> impl Future<Output = HandlerAnswer<ToolRequestUserInputResponse>> + Send {
-        ready(Ok(policies::decline_input(&asked)))
+        ready(Ok(policies::decline_input(&params)))
     }
 
-    /// Input that an MCP server wants, or the approval of an MCP tool call. Declined by default.
+    /// Answers an MCP server's request for input or for the approval of a tool call. Declines by default.
     fn elicitation(
         &self,
-        asked: McpServerElicitationRequestParams,
+        params: McpServerElicitationRequestParams,
     ) -> impl Future<Output = HandlerAnswer<McpServerElicitationRequestResponse>> + Send {
-        let _ = asked;
+        let _ = params;
         let action = McpServerElicitationAction::Decline;
         ready(Ok(McpServerElicitationRequestResponse { action, content: None, meta: None }))
     }
 
-    /// A call of a client-side tool that is not among the builder's [`ClientTools`](crate::ClientTools). By default the
-    /// model is told that there is no such tool.
+    /// Runs a client-side tool that is not among the builder's [`ClientTools`](crate::ClientTools). By default the
+    /// call fails as unsupported.
     fn call_tool(
         &self,
-        asked: DynamicToolCallParams,
+        params: DynamicToolCallParams,
     ) -> impl Future<Output = HandlerAnswer<DynamicToolCallResponse>> + Send {
-        ready(Ok(tools::unsupported(&asked.tool)))
+        ready(Ok(tools::unsupported(&params.tool)))
     }
 
-    /// Fresh tokens for the account. By default an error: this client has none.
+    /// Returns fresh account tokens. By default responds with an error.
     fn refresh_tokens(
         &self,
-        asked: ChatgptAuthTokensRefreshParams,
+        params: ChatgptAuthTokensRefreshParams,
     ) -> impl Future<Output = HandlerAnswer<ChatgptAuthTokensRefreshResponse>> + Send {
-        let _ = asked;
-        ready(Err(NoAnswer::because("this client does not manage tokens")))
+        let _ = params;
+        ready(Err(NoAnswer::error("this client does not manage tokens")))
     }
 
-    /// A request that this version of the protocol does not know. By default an error.
-    fn other(&self, asked: rpc::Notification) -> impl Future<Output = HandlerAnswer<Value>> + Send {
-        let message = format!("{} is not supported by this client", asked.method);
+    /// Answers a request that this version of the protocol does not know. By default responds with an error.
+    fn other(&self, params: rpc::Notification) -> impl Future<Output = HandlerAnswer<Value>> + Send {
+        let message = format!("{} is not supported by this client", params.method);
         ready(Err(NoAnswer::Error(ErrorObject { code: METHOD_NOT_FOUND, message, data: None })))
     }
 }
 
-/// JSON-RPC's own code.
+/// The JSON-RPC error code for unknown methods.
 const METHOD_NOT_FOUND: i64 = -32601;
 
-/// A handler as the connection holds it.
+/// The object-safe form of [`RequestHandler`].
 pub(crate) trait AnyHandler: Send + Sync {
     fn answer(
         &self,
@@ -164,33 +164,33 @@ impl<H: RequestHandler> AnyHandler for H {
         use ServerRequest as R;
         Box::pin(async move {
             match request {
-                R::CommandExecutionApproval(asked) => {
-                    let decision = self.approve_command(asked).await?;
+                R::CommandExecutionApproval(params) => {
+                    let decision = self.approve_command(params).await?;
                     encode(&CommandExecutionRequestApprovalResponse { decision })
                 }
-                R::FileChangeApproval(asked) => {
-                    let decision = self.approve_file_change(asked).await?;
+                R::FileChangeApproval(params) => {
+                    let decision = self.approve_file_change(params).await?;
                     encode(&FileChangeRequestApprovalResponse { decision })
                 }
-                R::PermissionsApproval(asked) => encode(&self.approve_permissions(asked).await?),
-                R::ToolUserInput(asked) => encode(&self.user_input(asked).await?),
-                R::McpServerElicitation(asked) => encode(&self.elicitation(asked).await?),
-                R::DynamicToolCall(asked) => encode(&self.call_tool(asked).await?),
-                R::ChatgptAuthTokensRefresh(asked) => encode(&self.refresh_tokens(asked).await?),
-                R::LegacyExecApproval(asked) => {
-                    let decision = self.approve_command(legacy::command(asked)).await?;
+                R::PermissionsApproval(params) => encode(&self.approve_permissions(params).await?),
+                R::ToolUserInput(params) => encode(&self.user_input(params).await?),
+                R::McpServerElicitation(params) => encode(&self.elicitation(params).await?),
+                R::DynamicToolCall(params) => encode(&self.call_tool(params).await?),
+                R::ChatgptAuthTokensRefresh(params) => encode(&self.refresh_tokens(params).await?),
+                R::LegacyExecApproval(params) => {
+                    let decision = self.approve_command(legacy::command(params)).await?;
                     encode(&legacy::command_answer(decision))
                 }
-                R::LegacyPatchApproval(asked) => {
-                    let decision = self.approve_file_change(legacy::file_change(asked)).await?;
+                R::LegacyPatchApproval(params) => {
+                    let decision = self.approve_file_change(legacy::file_change(params)).await?;
                     encode(&legacy::file_change_answer(decision))
                 }
-                R::Unknown(asked) => self.other(asked).await,
+                R::Unknown(params) => self.other(params).await,
             }
         })
     }
 }
 
 fn encode(answer: &impl Serialize) -> HandlerAnswer<Value> {
-    serde_json::to_value(answer).map_err(|error| NoAnswer::because(error.to_string()))
+    serde_json::to_value(answer).map_err(|error| NoAnswer::error(error.to_string()))
 }

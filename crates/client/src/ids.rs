@@ -1,11 +1,11 @@
-//! Which thread and turn a message belongs to, read without knowing its type.
+//! The thread and turn ids of a message, read without knowing its type.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The ids that a message names. Older servers name neither.
+/// The ids that a message names. Messages of older servers name neither.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct MessageIds<'a> {
     pub thread: Option<Cow<'a, str>>,
@@ -13,7 +13,7 @@ pub struct MessageIds<'a> {
 }
 
 impl<'a> MessageIds<'a> {
-    /// Nothing when the params are no object, or name ids that are not texts.
+    /// Reads the ids. Returns none if the params are not an object, or if the ids are not strings.
     pub fn of(params: Option<&'a RawValue>) -> Self {
         let read = params.and_then(|params| serde_json::from_str::<IdMembers<'a>>(params.get()).ok());
         let Some(members) = read else { return Self::default() };
@@ -48,7 +48,7 @@ struct NestedObject<'a> {
     id: Option<IdText<'a>>,
 }
 
-/// Borrowed as long as nothing in it is escaped.
+/// An id, borrowed from the message unless it contains escapes.
 #[derive(Deserialize)]
 struct IdText<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_found_wherever_the_protocol_puts_them() {
+    fn ids_are_found_in_every_place_that_the_protocol_uses() {
         let check = |json: &str, thread: Option<&str>, turn: Option<&str>| {
             let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
             let ids = MessageIds::of(Some(&raw));

@@ -1,4 +1,4 @@
-//! Approvals of the older dialect, in the words of the newer one and back.
+//! Translates approvals between the older protocol (`execCommandApproval`, `applyPatchApproval`) and the current one.
 
 use codicil_protocol::{
     ApplyPatchApprovalParams, ApplyPatchApprovalResponse, CommandExecutionApprovalDecision,
@@ -6,23 +6,23 @@ use codicil_protocol::{
     FileChangeApprovalDecision, FileChangeRequestApprovalParams, ReviewDecision,
 };
 
-/// The older dialect does not name the turn.
+/// The older protocol does not name the turn.
 const NO_TURN: &str = "";
 
-pub fn command(asked: ExecCommandApprovalParams) -> CommandExecutionRequestApprovalParams {
-    let words = asked.command.iter().map(String::as_str);
-    // Only a NUL cannot be quoted, and no command has one.
-    let command = shlex::try_join(words).unwrap_or_else(|_| asked.command.join(" "));
+pub fn command(params: ExecCommandApprovalParams) -> CommandExecutionRequestApprovalParams {
+    let words = params.command.iter().map(String::as_str);
+    // Quoting fails only for a NUL byte, which no command contains.
+    let command = shlex::try_join(words).unwrap_or_else(|_| params.command.join(" "));
     CommandExecutionRequestApprovalParams {
-        thread_id: asked.conversation_id,
+        thread_id: params.conversation_id,
         turn_id: NO_TURN.into(),
-        item_id: asked.call_id.into(),
+        item_id: params.call_id.into(),
         started_at_ms: None,
-        approval_id: asked.approval_id,
-        reason: asked.reason,
+        approval_id: params.approval_id,
+        reason: params.reason,
         network_approval_context: None,
         command: Some(command),
-        cwd: Some(asked.cwd),
+        cwd: Some(params.cwd),
         command_actions: None,
         additional_permissions: None,
         proposed_execpolicy_amendment: None,
@@ -50,15 +50,15 @@ pub fn command_answer(decision: CommandExecutionApprovalDecision) -> ExecCommand
     ExecCommandApprovalResponse { decision }
 }
 
-/// The edits themselves have no place in the newer question; there the item carries them.
-pub fn file_change(asked: ApplyPatchApprovalParams) -> FileChangeRequestApprovalParams {
+/// Drops the edits: in the current protocol they are part of the item, not of the request.
+pub fn file_change(params: ApplyPatchApprovalParams) -> FileChangeRequestApprovalParams {
     FileChangeRequestApprovalParams {
-        thread_id: asked.conversation_id,
+        thread_id: params.conversation_id,
         turn_id: NO_TURN.into(),
-        item_id: asked.call_id.into(),
+        item_id: params.call_id.into(),
         started_at_ms: None,
-        reason: asked.reason,
-        grant_root: asked.grant_root,
+        reason: params.reason,
+        grant_root: params.grant_root,
     }
 }
 

@@ -1,20 +1,21 @@
 //! The client SDK of the app-server protocol.
 //!
-//! A [`Client`] drives a server, `codicil` or any other of that protocol, over a process that it starts
-//! ([`ServerLaunch`]), a websocket ([`WebSocket`]), a unix socket ([`UnixSocket`]), a stream of lines, or channels within the process
-//! ([`Endpoint`]). It mirrors the wire and hides the plumbing:
+//! A [`Client`] is a connection to a server: `codicil`, or any other program that speaks the protocol. It runs over a
+//! child process ([`ServerLaunch`]), a websocket ([`WebSocket`]), a unix socket ([`UnixSocket`]), a stream of lines or
+//! in-process channels ([`Endpoint`]).
 //!
-//! | what | how |
+//! | task | API |
 //! |---|---|
-//! | every method of the protocol | [`Client::call`], typed by the protocol's one table |
-//! | the usual ones, by name | [`Client::start_thread`], [`Client::start_turn`], [`Client::exec_command`] … |
-//! | a turn or review from start to end | [`Client::run_turn`], [`Client::run_review`]; [`Client::turn`], [`Client::review`] to follow along |
-//! | notifications | [`Client::events`], [`Client::thread_events`] |
-//! | approvals and other questions | [`RequestHandler`], with [`DeclineAll`], [`ApproveAll`], [`FailTurn`] and [`ask`] ready-made |
-//! | tools that live in the client | [`ClientTools`] |
-//! | a server that comes back after a crash | [`Supervisor`] |
+//! | call any method of the protocol | [`Client::call`], typed by the protocol's method table |
+//! | call a common method by name | [`Client::start_thread`], [`Client::start_turn`], [`Client::exec_command`], … |
+//! | run a turn or review and collect its result | [`Client::run_turn`], [`Client::run_review`] |
+//! | follow a turn or review while it runs | [`Client::turn`], [`Client::review`] |
+//! | read notifications | [`Client::events`], [`Client::thread_events`] |
+//! | answer approvals and other server requests | [`RequestHandler`]; ready-made: [`DeclineAll`], [`ApproveAll`], [`FailTurn`], [`ask`] |
+//! | offer tools that run in the client | [`ClientTools`] |
+//! | restart a crashed server | [`Supervisor`] |
 //!
-//! Nothing in it grows without a bound ([`ClientLimits`]), waits without one ([`ClientTimeouts`]) or outlives the client.
+//! Every buffer is bounded by [`ClientLimits`] and every wait by [`ClientTimeouts`]. No task outlives its client.
 
 #![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -37,14 +38,14 @@ mod turn;
 mod handler;
 mod legacy;
 mod policies;
-mod question;
+mod responder;
 mod tools;
 
 mod connection;
 mod ids;
+mod missing_fields;
 mod pending;
-mod receive;
-mod repair;
+mod receiver;
 mod shared;
 mod transport;
 
@@ -55,7 +56,7 @@ pub use {
     client::Client,
     codicil_exec::ProcessExit,
     collect::CompletedTurn,
-    endpoint::{Endpoint, ServerAddress, ServerLaunch, UnixSocket, WebSocket},
+    endpoint::{Endpoint, ServerAddress, ServerLaunch, UnixSocket, WebSocket, redact_url},
     error::{ClientError, DisconnectCause, Disconnected, UnfinishedTurn},
     events::{ClientEvent, EventStream},
     handler::{HandlerAnswer, NoAnswer, RequestHandler},
@@ -68,7 +69,7 @@ pub use {
     turn::{CompletedReview, RunningTurn},
 };
 
-/// The examples of the user documentation compile.
+/// Compiles the examples of the user documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/client.md")]
 struct Documentation;

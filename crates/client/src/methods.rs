@@ -1,4 +1,4 @@
-//! The methods that most programs need, by name. All others go through [`Client::call`].
+//! Named calls for the common methods. All other methods go through [`Client::call`].
 
 use std::{env, time::Duration};
 
@@ -16,33 +16,33 @@ use crate::{
     params::{self, IntoInput},
 };
 
-/// How long a server lets `command/exec` run that names no time.
-const EXEC_DEFAULT: Duration = Duration::from_secs(10);
+/// The server's timeout for a `command/exec` without one of its own.
+const DEFAULT_EXEC_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether a thread is read with all that happened in it.
+/// Whether [`Client::read_thread`] returns the thread's turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncludeTurns {
-    /// With every turn and its items.
-    Included,
-    /// Only what lists show of it.
-    LeftOut,
+    /// Every turn with its items.
+    Yes,
+    /// Only the metadata that `thread/list` returns.
+    No,
 }
 
 /// Threads.
 impl Client {
-    /// Opens a thread. What the params leave out comes from
-    /// [`ThreadDefaults`](crate::ThreadDefaults), and the builder's tools are offered to it.
+    /// Starts a thread. Params that are left out come from [`ThreadDefaults`](crate::ThreadDefaults), and the
+    /// builder's tools are offered to the thread.
     pub async fn start_thread(&self, mut params: ThreadStartParams) -> Result<Thread, ClientError> {
-        self.fill_in(&mut params);
+        self.apply_thread_defaults(&mut params);
         Ok(self.call::<ThreadStart>(params).await?.thread)
     }
 
-    pub(crate) fn fill_in(&self, params: &mut ThreadStartParams) {
+    pub(crate) fn apply_thread_defaults(&self, params: &mut ThreadStartParams) {
         let options = self.options();
         let defaults = &options.thread_defaults;
         params.model = params.model.take().or_else(|| defaults.model.clone());
-        let own = || options.is_local.then(current_dir).flatten();
-        params.cwd = params.cwd.take().or_else(|| defaults.cwd.clone()).or_else(own);
+        let process_cwd = || options.is_local.then(current_dir).flatten();
+        params.cwd = params.cwd.take().or_else(|| defaults.cwd.clone()).or_else(process_cwd);
         params.approval_policy = params.approval_policy.take().or_else(|| defaults.approval_policy.clone());
         params.sandbox = params.sandbox.take().or_else(|| defaults.sandbox.clone());
         if params.dynamic_tools.is_none()
@@ -53,8 +53,8 @@ impl Client {
         }
     }
 
-    /// Loads a stored thread with its turns. For changed settings, [`call`](Self::call) with
-    /// [`resume`](crate::resume).
+    /// Loads a stored thread with its turns. To change settings, pass [`resume`](crate::resume) to
+    /// [`call`](Self::call).
     pub async fn resume_thread(&self, thread: &ThreadId) -> Result<Thread, ClientError> {
         Ok(self.call::<ThreadResume>(params::resume(thread)).await?.thread)
     }
@@ -64,25 +64,25 @@ impl Client {
         Ok(self.call::<ThreadFork>(params::fork(thread)).await?.thread)
     }
 
-    /// Looks at a thread without loading it.
+    /// Reads a stored thread without loading it.
     pub async fn read_thread(&self, thread: &ThreadId, turns: IncludeTurns) -> Result<Thread, ClientError> {
-        let include_turns = turns == IncludeTurns::Included;
+        let include_turns = turns == IncludeTurns::Yes;
         let params = ThreadReadParams { thread_id: thread.clone(), include_turns };
         Ok(self.call::<ThreadRead>(params).await?.thread)
     }
 
-    /// A page of the stored threads.
+    /// Returns a page of stored threads.
     pub async fn list_threads(&self, params: ThreadListParams) -> Result<ThreadListResponse, ClientError> {
         self.call::<ThreadList>(params).await
     }
 
-    /// Puts a thread away.
+    /// Moves a thread to the archive, which `thread/list` leaves out by default.
     pub async fn archive_thread(&self, thread: &ThreadId) -> Result<(), ClientError> {
         let params = ThreadArchiveParams { thread_id: thread.clone() };
         self.call::<ThreadArchive>(params).await.map(|_| ())
     }
 
-    /// Has the history shortened that the model sees; the work itself is a turn of its own.
+    /// Starts compaction of the history that the model sees. The compaction runs as a turn.
     pub async fn compact_thread(&self, thread: &ThreadId) -> Result<(), ClientError> {
         let params = ThreadCompactStartParams { thread_id: thread.clone() };
         self.call::<ThreadCompactStart>(params).await.map(|_| ())
@@ -91,13 +91,13 @@ impl Client {
 
 /// Turns, reviews, models, commands.
 impl Client {
-    /// Starts a turn and returns when the server has taken it. What follows arrives as
-    /// [`events`](Self::events); [`run_turn`](Self::run_turn) collects it.
+    /// Starts a turn and returns once the server has accepted it. Its progress arrives as [`events`](Self::events);
+    /// [`run_turn`](Self::run_turn) collects them.
     pub async fn start_turn(&self, params: TurnStartParams) -> Result<Turn, ClientError> {
         Ok(self.call::<TurnStart>(params).await?.turn)
     }
 
-    /// Adds input to the turn that is running, and returns its id. Refused when `turn` is not that one.
+    /// Adds input to the running turn and returns its id. The server refuses this if `turn` is not the running turn.
     pub async fn steer_turn(
         &self,
         thread: &ThreadId,
@@ -112,29 +112,32 @@ impl Client {
         Ok(self.call::<TurnSteer>(params).await?.turn_id)
     }
 
-    /// Stops a turn.
+    /// Interrupts a turn.
     pub async fn interrupt_turn(&self, thread: &ThreadId, turn: &TurnId) -> Result<(), ClientError> {
         let params = TurnInterruptParams { thread_id: thread.clone(), turn_id: turn.clone() };
         self.call::<TurnInterrupt>(params).await.map(|_| ())
     }
 
-    /// Starts a review and returns when the server has taken it; [`run_review`](Self::run_review) collects it.
+    /// Starts a review and returns once the server has accepted it; [`run_review`](Self::run_review) collects its
+    /// events.
     pub async fn start_review(&self, params: ReviewStartParams) -> Result<ReviewStartResponse, ClientError> {
         self.call::<ReviewStart>(params).await
     }
 
-    /// A page of the models on offer.
+    /// Returns a page of the available models.
     pub async fn list_models(&self, params: ModelListParams) -> Result<ModelListResponse, ClientError> {
         self.call::<ModelList>(params).await
     }
 
-    /// Runs a command in the server's sandbox, without a thread. Waits as long as the command may take,
-    /// and for a request's time beyond that.
+    /// Runs a command in the server's sandbox, without a thread. The call times out after the command's own timeout
+    /// plus [`ClientTimeouts::request`](crate::ClientTimeouts::request).
     pub async fn exec_command(&self, params: CommandExecParams) -> Result<CommandExecResponse, ClientError> {
-        let own = params.timeout_ms.and_then(|millis| u64::try_from(millis).ok()).map(Duration::from_millis);
-        let within = match params.disable_timeout {
-            Some(true) => Duration::MAX,
-            _ => own.unwrap_or(EXEC_DEFAULT).saturating_add(self.options().timeouts.request),
+        let requested = params.timeout_ms.and_then(|millis| u64::try_from(millis).ok());
+        let command_timeout = requested.map_or(DEFAULT_EXEC_TIMEOUT, Duration::from_millis);
+        let within = if params.disable_timeout == Some(true) {
+            Duration::MAX
+        } else {
+            command_timeout.saturating_add(self.options().timeouts.request)
         };
         self.call_within::<CommandExec>(params, within).await
     }

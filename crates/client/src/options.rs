@@ -1,21 +1,21 @@
-//! What a client is told before it connects, with defaults that suit most.
+//! Options of a client and their defaults.
 
 use std::time::Duration;
 
 use codicil_protocol::{AskForApproval, SandboxMode};
 
-/// How long things may take.
+/// Timeouts of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientTimeouts {
-    /// To open a connection and shake hands: 30 s.
+    /// Time to open a connection and complete the handshake: 30 s.
     pub connect: Duration,
-    /// From a request to its answer, retries included: 30 s.
+    /// Time from a request to its response, retries included: 30 s.
     pub request: Duration,
-    /// From the start of a turn or review to its end: 5 min. A turn that takes longer is interrupted.
+    /// Time from the start of a turn or review to its end: 5 min. A turn that takes longer is interrupted.
     pub turn: Option<Duration>,
-    /// Between two messages of a turn; nothing by default.
+    /// Longest time between two messages of a turn; no limit by default.
     pub turn_silence: Option<Duration>,
-    /// For a server to end by itself once its client closes: 3 s. Then a spawned one is killed.
+    /// Time for a server to exit after its client closes: 3 s. After that a spawned server is killed.
     pub close: Duration,
 }
 
@@ -31,22 +31,22 @@ impl Default for ClientTimeouts {
     }
 }
 
-/// How much is kept at most, whatever the server does.
+/// Upper bounds for everything that a server can make the client keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientLimits {
-    /// The longest message: 256 MiB. A longer line is skipped and logged, a longer frame ends the connection.
+    /// Size of a message: 256 MiB. A longer line is skipped and logged; a longer websocket frame ends the connection.
     pub message_bytes: usize,
-    /// Notifications that wait in one [`EventStream`](crate::EventStream): 10,000.
+    /// Unread notifications in one [`EventStream`](crate::EventStream): 10,000.
     pub events: usize,
-    /// Bytes of such notifications: 32 MiB.
+    /// Bytes of unread notifications in one [`EventStream`](crate::EventStream): 32 MiB.
     pub event_bytes: usize,
-    /// What is collected of one turn: 256 MiB. Items beyond it are counted and not kept.
+    /// Bytes of items collected for one turn: 256 MiB. Further items are counted and dropped.
     pub turn_bytes: usize,
-    /// Messages on their way to the server: 256. Callers beyond it wait.
+    /// Messages queued for the server: 256. Further callers wait.
     pub outgoing: usize,
-    /// Requests of the server that are being answered at a time: 1,024. More are refused.
-    pub questions: usize,
-    /// The last of a spawned server's standard error: 16 KiB.
+    /// Server requests answered at the same time: 1,024. Further requests are refused.
+    pub server_requests: usize,
+    /// Bytes kept of the end of a spawned server's standard error: 16 KiB.
     pub stderr_tail: usize,
 }
 
@@ -58,49 +58,49 @@ impl Default for ClientLimits {
             event_bytes: 32 << 20,
             turn_bytes: 256 << 20,
             outgoing: 256,
-            questions: 1024,
+            server_requests: 1024,
             stderr_tail: 16 << 10,
         }
     }
 }
 
-/// How requests are repeated that the server refused as overload (`-32001`).
+/// Repetition of requests that the server refused as overload (`-32001`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryOptions {
-    /// How often, after the first time: 10. The request's own timeout may end it earlier.
+    /// Repetitions after the first attempt: 10. The request's timeout may end them earlier.
     pub max_retries: u32,
-    /// The wait before the first repetition: 100 ms. Each wait doubles, and is shortened by up to half at
-    /// random so that clients do not come back all at once.
-    pub first: Duration,
-    /// The longest wait: 5 s.
-    pub max: Duration,
+    /// Delay before the first repetition: 100 ms. Each delay doubles, and is shortened by up to half at random so that
+    /// clients do not retry all at once.
+    pub first_delay: Duration,
+    /// Longest delay: 5 s.
+    pub max_delay: Duration,
 }
 
 impl Default for RetryOptions {
     fn default() -> Self {
-        Self { max_retries: 10, first: Duration::from_millis(100), max: Duration::from_secs(5) }
+        Self { max_retries: 10, first_delay: Duration::from_millis(100), max_delay: Duration::from_secs(5) }
     }
 }
 
 impl RetryOptions {
-    /// The wait before the repetition with this number, the first being 0. `None` when there is none.
-    pub(crate) fn pause(&self, number: u32) -> Option<Duration> {
+    /// Returns the delay before repetition `number`, counted from 0; `None` when the request is not repeated again.
+    pub(crate) fn delay(&self, number: u32) -> Option<Duration> {
         if number >= self.max_retries {
             return None;
         }
-        let doubled = self.first.saturating_mul(1_u32.checked_shl(number).unwrap_or(u32::MAX));
-        Some(doubled.min(self.max).mul_f64(0.5 + fastrand::f64() / 2.0))
+        let doubled = self.first_delay.saturating_mul(1_u32.checked_shl(number).unwrap_or(u32::MAX));
+        Some(doubled.min(self.max_delay).mul_f64(0.5 + fastrand::f64() / 2.0))
     }
 }
 
-/// What [`Client::start_thread`](crate::Client::start_thread) fills in where its params say nothing.
+/// Values that [`Client::start_thread`](crate::Client::start_thread) fills in where its params leave them out.
 ///
-/// A client without a person in front of it: it works in its own directory and asks nobody.
+/// The defaults suit a client without a user: it works in its own directory and the server asks for no approvals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadDefaults {
-    /// None: the server's configuration knows which models there are.
+    /// `None` by default: the server chooses the model.
     pub model: Option<String>,
-    /// When left out, this process's directory; over a websocket the server's own, since that may be
+    /// `None` by default: the directory of this process. Over a websocket it is left to the server, which may run on
     /// another machine.
     pub cwd: Option<String>,
     /// `never`.
@@ -125,15 +125,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_a_ceiling_and_vary() {
+    fn delays_double_up_to_the_maximum_and_vary() {
         let retry = RetryOptions { max_retries: 40, ..RetryOptions::default() };
         for number in 0..40 {
             let full = (100_u64 << number.min(20)).min(5000);
-            let pause = retry.pause(number).unwrap().as_millis() as u64;
-            assert!((full / 2..=full).contains(&pause), "{number}: {pause} of {full}");
+            let delay = retry.delay(number).unwrap().as_millis() as u64;
+            assert!((full / 2..=full).contains(&delay), "{number}: {delay} of {full}");
         }
-        assert_eq!(retry.pause(40), None);
-        let pauses: Vec<_> = (0..20).map(|_| retry.pause(10)).collect();
-        assert!(pauses.iter().any(|pause| *pause != pauses[0]), "all the same: {pauses:?}");
+        assert_eq!(retry.delay(40), None);
+        let delays: Vec<_> = (0..20).map(|_| retry.delay(10)).collect();
+        assert!(delays.iter().any(|delay| *delay != delays[0]), "all the same: {delays:?}");
     }
 }

@@ -1,13 +1,13 @@
-//! Params with everything but the essential left out, to be completed with `..turn(&id, "text")`.
+//! Params with only the required fields set, for use with struct update syntax: `..turn(&id, "text")`.
 
 use codicil_protocol::{
     CommandExecParams, ReviewStartParams, ReviewTarget, ThreadForkParams, ThreadId, ThreadResumeParams,
     TurnStartParams, UserInput,
 };
 
-/// Input of a turn: a text, or parts.
+/// Input of a turn: text, or a list of input items.
 pub trait IntoInput {
-    /// The parts, in order.
+    /// Returns the input items, in order.
     fn into_input(self) -> Vec<UserInput>;
 }
 
@@ -29,7 +29,7 @@ impl IntoInput for Vec<UserInput> {
     }
 }
 
-/// A turn with the thread's settings.
+/// Returns the params of a turn that uses the thread's settings.
 ///
 /// ```
 /// use codicil_client::{protocol::TurnStartParams, turn};
@@ -41,22 +41,22 @@ pub fn turn(thread: &ThreadId, input: impl IntoInput) -> TurnStartParams {
     TurnStartParams::new(thread.clone(), input.into_input())
 }
 
-/// A stored thread with the settings it had.
+/// Returns the params that resume a stored thread with its stored settings.
 pub fn resume(thread: &ThreadId) -> ThreadResumeParams {
     ThreadResumeParams::new(thread.clone())
 }
 
-/// A copy of a thread with the configured settings.
+/// Returns the params that fork a thread with the configured settings.
 pub fn fork(thread: &ThreadId) -> ThreadForkParams {
     ThreadForkParams::new(thread.clone())
 }
 
-/// A review on the thread itself.
+/// Returns the params of a review that runs on the thread itself.
 pub fn review(thread: &ThreadId, target: ReviewTarget) -> ReviewStartParams {
     ReviewStartParams { thread_id: thread.clone(), target, delivery: None }
 }
 
-/// A command with its output in the answer.
+/// Returns the params of a command whose output is part of the response.
 pub fn command<A: Into<String>>(argv: impl IntoIterator<Item = A>) -> CommandExecParams {
     CommandExecParams {
         command: argv.into_iter().map(Into::into).collect(),

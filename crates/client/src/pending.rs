@@ -1,4 +1,4 @@
-//! Calls that wait for their answers.
+//! Pending calls, by request id.
 
 use std::{
     collections::HashMap,
@@ -10,21 +10,21 @@ use std::{
 
 use bytes::Bytes;
 use codicil_protocol::rpc::{ErrorObject, RequestId};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::error::Disconnected;
 
-/// The JSON of a result, an error of the server, or the end of the connection.
+/// The raw JSON of a result, or the reason why there is none.
 pub type CallAnswer = Result<Bytes, CallFailure>;
 
 #[derive(Debug)]
 pub enum CallFailure {
     Error(ErrorObject),
-    Ended(Arc<Disconnected>),
+    Disconnected(Arc<Disconnected>),
 }
 
-/// All calls of a connection that wait.
+/// The pending calls of a connection.
 #[derive(Debug, Default)]
 pub struct PendingCalls {
     next_id: AtomicI64,
@@ -34,10 +34,10 @@ pub struct PendingCalls {
 #[derive(Debug, Default)]
 struct CallTable {
     waiting: HashMap<i64, oneshot::Sender<CallAnswer>>,
-    ended: Option<Arc<Disconnected>>,
+    disconnected: Option<Arc<Disconnected>>,
 }
 
-/// One call that waits. It is forgotten when dropped.
+/// A pending call. It is removed when dropped.
 #[derive(Debug)]
 pub struct WaitingCall {
     id: i64,
@@ -46,49 +46,45 @@ pub struct WaitingCall {
 }
 
 impl PendingCalls {
-    /// Takes the next id, the first being 0, and waits for its answer.
+    /// Registers a call under the next id. Ids start at 0.
     pub fn open(self: &Arc<Self>) -> WaitingCall {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
-        let mut calls = self.lock();
-        match calls.ended.clone() {
-            // The receiver is at hand, so this cannot fail.
-            Some(ended) => drop(sender.send(Err(CallFailure::Ended(ended)))),
+        let mut calls = self.calls.lock();
+        match calls.disconnected.clone() {
+            // The receiver is in scope, so this cannot fail.
+            Some(reason) => drop(sender.send(Err(CallFailure::Disconnected(reason)))),
             None => drop(calls.waiting.insert(id, sender)),
         }
         WaitingCall { id, pending: self.clone(), answer }
     }
 
-    /// Hands an answer to its call. False when nobody waits for it: it came too late, or was never asked for.
+    /// Resolves a call. Returns `false` if no call with this id is pending: it timed out, or was never made.
     pub fn resolve(&self, id: &RequestId, answer: CallAnswer) -> bool {
         let id = match id {
             RequestId::Integer(id) => Some(*id),
-            // Some servers give numbers back as text.
+            // Some servers return numeric ids as strings.
             RequestId::String(text) => text.parse().ok(),
         };
-        let caller = id.and_then(|id| self.lock().waiting.remove(&id));
+        let caller = id.and_then(|id| self.calls.lock().waiting.remove(&id));
         caller.is_some_and(|caller| caller.send(answer).is_ok())
     }
 
-    /// Ends every call, and those to come.
-    pub fn end(&self, ended: &Arc<Disconnected>) {
+    /// Fails every pending call, and all later ones.
+    pub fn end_all(&self, reason: &Arc<Disconnected>) {
         let waiting = {
-            let mut calls = self.lock();
-            calls.ended = Some(ended.clone());
+            let mut calls = self.calls.lock();
+            calls.disconnected = Some(reason.clone());
             std::mem::take(&mut calls.waiting)
         };
         for caller in waiting.into_values() {
-            // A caller that is gone needs no answer.
-            let _ = caller.send(Err(CallFailure::Ended(ended.clone())));
+            // The caller may have been dropped.
+            let _ = caller.send(Err(CallFailure::Disconnected(reason.clone())));
         }
     }
 
     pub fn count(&self) -> usize {
-        self.lock().waiting.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CallTable> {
-        self.calls.lock()
+        self.calls.lock().waiting.len()
     }
 }
 
@@ -98,13 +94,13 @@ impl WaitingCall {
     }
 
     pub async fn answer(&mut self) -> CallAnswer {
-        let lost = || ErrorObject { code: 0, message: "the answer was lost".to_owned(), data: None };
+        let lost = || ErrorObject { code: 0, message: "the response was lost".to_owned(), data: None };
         (&mut self.answer).await.unwrap_or_else(|_| Err(CallFailure::Error(lost())))
     }
 }
 
 impl Drop for WaitingCall {
     fn drop(&mut self) {
-        self.pending.lock().waiting.remove(&self.id);
+        self.pending.calls.lock().waiting.remove(&self.id);
     }
 }

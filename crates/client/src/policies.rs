@@ -1,4 +1,4 @@
-//! Ready-made answers: decline, approve, end the turn, or ask a closure.
+//! Ready-made handlers: decline, approve, fail the turn, or ask a closure.
 
 use codicil_protocol::{
     CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams, FileChangeApprovalDecision,
@@ -12,35 +12,35 @@ use serde_json::json;
 
 use crate::handler::{HandlerAnswer, NoAnswer, RequestHandler};
 
-/// What the agent reads where a person would have answered.
+/// The answer to a question that only a user could answer.
 pub const NON_INTERACTIVE: &str = "This is a non-interactive session. Operator input is unavailable.";
 
-/// Declines everything. This is what a client does that was not told otherwise.
+/// Declines every request. This is the default handler.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeclineAll;
 
 impl RequestHandler for DeclineAll {}
 
-/// Approves every command, edit and permission, and answers the agent's questions without a person.
+/// Approves every command, edit and permission, and answers the agent's questions without a user.
 ///
-/// Only for servers that are confined in another way: nothing is looked at.
+/// Nothing is inspected before it is approved. Use this only for servers that are confined in another way.
 #[derive(Clone, Copy, Debug)]
 pub struct ApproveAll {
     scope: PermissionGrantScope,
 }
 
 impl ApproveAll {
-    /// Each time anew.
+    /// Approves each request once.
     pub fn once() -> Self {
         Self { scope: PermissionGrantScope::Turn }
     }
 
-    /// For the rest of the thread: `acceptForSession`, in the older dialect `approved_for_session`.
+    /// Approves for the rest of the session: `acceptForSession`, in the older format `approved_for_session`.
     pub fn for_session() -> Self {
         Self { scope: PermissionGrantScope::Session }
     }
 
-    fn is_lasting(self) -> bool {
+    fn is_for_session(self) -> bool {
         self.scope == PermissionGrantScope::Session
     }
 }
@@ -51,7 +51,7 @@ impl RequestHandler for ApproveAll {
         _: CommandExecutionRequestApprovalParams,
     ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
         use CommandExecutionApprovalDecision::{Accept, AcceptForSession};
-        Ok(if self.is_lasting() { AcceptForSession } else { Accept })
+        Ok(if self.is_for_session() { AcceptForSession } else { Accept })
     }
 
     async fn approve_file_change(
@@ -59,44 +59,44 @@ impl RequestHandler for ApproveAll {
         _: FileChangeRequestApprovalParams,
     ) -> HandlerAnswer<FileChangeApprovalDecision> {
         use FileChangeApprovalDecision::{Accept, AcceptForSession};
-        Ok(if self.is_lasting() { AcceptForSession } else { Accept })
+        Ok(if self.is_for_session() { AcceptForSession } else { Accept })
     }
 
     async fn approve_permissions(
         &self,
-        asked: PermissionsRequestApprovalParams,
+        params: PermissionsRequestApprovalParams,
     ) -> HandlerAnswer<PermissionsRequestApprovalResponse> {
-        Ok(granted(asked, self.scope))
+        Ok(grant_all(params, self.scope))
     }
 
     async fn user_input(
         &self,
-        asked: ToolRequestUserInputParams,
+        params: ToolRequestUserInputParams,
     ) -> HandlerAnswer<ToolRequestUserInputResponse> {
-        Ok(approve_input(&asked))
+        Ok(approve_input(&params))
     }
 
     async fn elicitation(
         &self,
-        asked: McpServerElicitationRequestParams,
+        params: McpServerElicitationRequestParams,
     ) -> HandlerAnswer<McpServerElicitationRequestResponse> {
-        // A form that nobody has to fill is a question for a yes. Others need a person, as pages do.
-        let is_approval = matches!(
-            &asked.request,
+        // A form without required fields asks for confirmation only. Other forms, and URLs, need a user.
+        let is_confirmation = matches!(
+            &params.request,
             McpServerElicitationRequest::Form { requested_schema, .. }
                 if requested_schema.required.as_ref().is_none_or(Vec::is_empty)
         );
-        let action = match is_approval {
-            true => McpServerElicitationAction::Accept,
-            false => McpServerElicitationAction::Decline,
-        };
-        let content = is_approval.then(|| json!({}));
-        let meta = (is_approval && self.is_lasting()).then(|| json!({ "persist": "session" }));
-        Ok(McpServerElicitationRequestResponse { action, content, meta })
+        if !is_confirmation {
+            return DeclineAll.elicitation(params).await;
+        }
+        let action = McpServerElicitationAction::Accept;
+        let meta = self.is_for_session().then(|| json!({ "persist": "session" }));
+        Ok(McpServerElicitationRequestResponse { action, content: Some(json!({})), meta })
     }
 }
 
-/// Ends a turn that asks for anything, so that whoever runs it can decide what to do.
+/// Ends a turn that sends any request. Its caller receives [`ApprovalRequired`](crate::ClientError::ApprovalRequired)
+/// or [`TurnInputRequired`](crate::ClientError::TurnInputRequired).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FailTurn;
 
@@ -134,39 +134,39 @@ impl RequestHandler for FailTurn {
     }
 }
 
-/// Something to be approved.
+/// A request for approval, as [`ask`] passes it on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ApprovalRequest {
-    /// A command that wants to run, or to reach a host.
+    /// A command to run, or a host to reach.
     Command(CommandExecutionRequestApprovalParams),
-    /// Edits; the item that came before has them.
+    /// Edits. The preceding `fileChange` item holds the changes.
     FileChange(FileChangeRequestApprovalParams),
-    /// Permissions for commands to come.
+    /// Additional permissions for later commands.
     Permissions(PermissionsRequestApprovalParams),
 }
 
-/// What [`ask`]'s closure decides.
+/// The decision of [`ask`]'s closure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApprovalDecision {
-    /// This once.
+    /// Approve this request.
     Accept,
-    /// This and its like, for the rest of the thread.
+    /// Approve this and similar requests for the rest of the session.
     AcceptForSession,
-    /// The agent is told, and goes on without.
+    /// Decline. The agent continues without it.
     Decline,
-    /// The turn ends.
+    /// Decline and end the turn.
     Cancel,
 }
 
-/// Puts approvals to a closure and declines everything else.
+/// Creates a handler that passes approvals to a closure and declines every other request.
 ///
 /// ```
-/// use codicil_client::{Approval, Client, Decision, ask};
+/// use codicil_client::{ApprovalRequest, Client, ApprovalDecision, ask};
 ///
 /// let builder = Client::builder().handler(ask(|approval| async move {
 ///     match approval {
-///         Approval::Command(asked) if asked.command.as_deref() == Some("make test") => Decision::Accept,
-///         _ => Decision::Decline,
+///         ApprovalRequest::Command(params) if params.command.as_deref() == Some("make test") => ApprovalDecision::Accept,
+///         _ => ApprovalDecision::Decline,
 ///     }
 /// }));
 /// ```
@@ -187,9 +187,9 @@ where
 {
     async fn approve_command(
         &self,
-        asked: CommandExecutionRequestApprovalParams,
+        params: CommandExecutionRequestApprovalParams,
     ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
-        Ok(match (self.0)(ApprovalRequest::Command(asked)).await {
+        Ok(match (self.0)(ApprovalRequest::Command(params)).await {
             ApprovalDecision::Accept => CommandExecutionApprovalDecision::Accept,
             ApprovalDecision::AcceptForSession => CommandExecutionApprovalDecision::AcceptForSession,
             ApprovalDecision::Decline => CommandExecutionApprovalDecision::Decline,
@@ -199,9 +199,9 @@ where
 
     async fn approve_file_change(
         &self,
-        asked: FileChangeRequestApprovalParams,
+        params: FileChangeRequestApprovalParams,
     ) -> HandlerAnswer<FileChangeApprovalDecision> {
-        Ok(match (self.0)(ApprovalRequest::FileChange(asked)).await {
+        Ok(match (self.0)(ApprovalRequest::FileChange(params)).await {
             ApprovalDecision::Accept => FileChangeApprovalDecision::Accept,
             ApprovalDecision::AcceptForSession => FileChangeApprovalDecision::AcceptForSession,
             ApprovalDecision::Decline => FileChangeApprovalDecision::Decline,
@@ -211,45 +211,46 @@ where
 
     async fn approve_permissions(
         &self,
-        asked: PermissionsRequestApprovalParams,
+        params: PermissionsRequestApprovalParams,
     ) -> HandlerAnswer<PermissionsRequestApprovalResponse> {
-        match (self.0)(ApprovalRequest::Permissions(asked.clone())).await {
-            ApprovalDecision::Accept => Ok(granted(asked, PermissionGrantScope::Turn)),
-            ApprovalDecision::AcceptForSession => Ok(granted(asked, PermissionGrantScope::Session)),
-            ApprovalDecision::Decline => DeclineAll.approve_permissions(asked).await,
+        match (self.0)(ApprovalRequest::Permissions(params.clone())).await {
+            ApprovalDecision::Accept => Ok(grant_all(params, PermissionGrantScope::Turn)),
+            ApprovalDecision::AcceptForSession => Ok(grant_all(params, PermissionGrantScope::Session)),
+            ApprovalDecision::Decline => DeclineAll.approve_permissions(params).await,
             ApprovalDecision::Cancel => Err(NoAnswer::EndTurn),
         }
     }
 }
 
-fn granted(
-    asked: PermissionsRequestApprovalParams,
+fn grant_all(
+    params: PermissionsRequestApprovalParams,
     scope: PermissionGrantScope,
 ) -> PermissionsRequestApprovalResponse {
-    let wanted = asked.permissions;
-    let permissions = GrantedPermissionProfile { network: wanted.network, file_system: wanted.file_system };
+    let requested = params.permissions;
+    let permissions =
+        GrantedPermissionProfile { network: requested.network, file_system: requested.file_system };
     PermissionsRequestApprovalResponse { permissions, scope }
 }
 
-/// Says yes where a question offers it, and that nobody is there where it does not.
-fn approve_input(asked: &ToolRequestUserInputParams) -> ToolRequestUserInputResponse {
-    answer_each(asked, &["approve this session", "approve once", "approve", "allow", "accept"])
+/// Picks the approving option of each question, or answers [`NON_INTERACTIVE`].
+fn approve_input(params: &ToolRequestUserInputParams) -> ToolRequestUserInputResponse {
+    answer_each(params, &["approve this session", "approve once", "approve", "allow", "accept"])
 }
 
-/// Says no where a question offers it, and that nobody is there where it does not.
-pub(crate) fn decline_input(asked: &ToolRequestUserInputParams) -> ToolRequestUserInputResponse {
-    answer_each(asked, &["deny", "decline", "reject", "cancel"])
+/// Picks the declining option of each question, or answers [`NON_INTERACTIVE`].
+pub(crate) fn decline_input(params: &ToolRequestUserInputParams) -> ToolRequestUserInputResponse {
+    answer_each(params, &["deny", "decline", "reject", "cancel"])
 }
 
-/// Answers each question with its first option that begins with one of the words, tried in order.
-fn answer_each(asked: &ToolRequestUserInputParams, wanted: &[&str]) -> ToolRequestUserInputResponse {
+/// Answers each question with its first option that begins with one of these words, tried in order.
+fn answer_each(params: &ToolRequestUserInputParams, words: &[&str]) -> ToolRequestUserInputResponse {
     let begins = |option: &ToolRequestUserInputOption, word: &str| {
         option.label.to_lowercase().trim_start().starts_with(word)
     };
-    let answers = asked.questions.iter().map(|question| {
+    let answers = params.questions.iter().map(|question| {
         let options = question.options.as_deref().unwrap_or_default();
-        let label = wanted.iter().find_map(|word| options.iter().find(|option| begins(option, word)));
-        let text = label.map_or(NON_INTERACTIVE, |option| &option.label).to_owned();
+        let picked = words.iter().find_map(|word| options.iter().find(|option| begins(option, word)));
+        let text = picked.map_or(NON_INTERACTIVE, |option| &option.label).to_owned();
         (question.id.clone(), ToolRequestUserInputAnswer { answers: vec![text] })
     });
     ToolRequestUserInputResponse { answers: answers.collect() }
@@ -259,7 +260,7 @@ fn answer_each(asked: &ToolRequestUserInputParams, wanted: &[&str]) -> ToolReque
 mod tests {
     use super::*;
 
-    fn asked(options: Option<&[&str]>) -> ToolRequestUserInputParams {
+    fn input_request(options: Option<&[&str]>) -> ToolRequestUserInputParams {
         let options = options.map(|labels| {
             labels.iter().map(|label| json!({ "label": label, "description": "" })).collect::<Vec<_>>()
         });
@@ -271,11 +272,11 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_answered_without_a_person() {
-        let check = |options: Option<&[&str]>, yes: &str, no: &str| {
+    fn questions_are_answered_without_a_user() {
+        let check = |options: Option<&[&str]>, approved: &str, declined: &str| {
             let answer = |response: ToolRequestUserInputResponse| response.answers["q"].answers.join("|");
-            assert_eq!(answer(approve_input(&asked(options))), yes, "{options:?}");
-            assert_eq!(answer(decline_input(&asked(options))), no, "{options:?}");
+            assert_eq!(answer(approve_input(&input_request(options))), approved, "{options:?}");
+            assert_eq!(answer(decline_input(&input_request(options))), declined, "{options:?}");
         };
         check(
             Some(&["Approve Once", "Approve this Session", "Deny", "Cancel"]),

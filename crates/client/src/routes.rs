@@ -1,13 +1,13 @@
-//! Turns that are being collected, and which notification belongs to which of them.
+//! Routes notifications to the turns that are being collected.
 //!
-//! A notification that names a thread and a turn goes to that turn. One that names neither goes to the only
-//! turn there is; with several, to none of them. What comes before the server has named the turn waits
+//! A notification that names a thread and a turn goes to that turn. One that names neither goes to the only running
+//! turn; if several run, to none of them. Notifications that arrive before the server has named the turn are held
 //! until it has.
 
 use std::{collections::HashMap, sync::Arc};
 
 use codicil_protocol::{ServerNotification, ThreadId, Turn, TurnId};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     ids::MessageIds,
 };
 
-/// One turn that is being collected.
+/// A turn that is being collected.
 #[derive(Debug)]
 pub(crate) struct TurnRoute {
     state: Mutex<RouteState>,
@@ -27,27 +27,27 @@ pub(crate) struct TurnRoute {
 struct RouteState {
     binding: TurnBinding,
     collected: CollectedTurn,
-    /// For those who follow along.
+    /// The queue of the caller that follows the turn.
     queue: Option<Arc<EventQueue>>,
     outcome: Option<TurnOutcome>,
-    /// An end that came before the turn was known. What was held came before it.
-    early: Option<TurnOutcome>,
-    /// Dropped at the end, which wakes whoever waits for it.
+    /// An end that arrived before the turn was named. Held messages precede it.
+    early_outcome: Option<TurnOutcome>,
+    /// Dropped at the end of the turn, which wakes the caller that waits for it.
     end: Option<oneshot::Sender<()>>,
-    last_heard: Instant,
+    last_message_at: Instant,
 }
 
-/// Which turn it is.
+/// Which turn a route collects.
 #[derive(Debug)]
 enum TurnBinding {
-    /// Not known yet. What comes is held, with the turn that it names.
+    /// Not known yet. Messages are held, with the turn that they name.
     Waiting {
         held: Vec<HeldMessages>,
         bytes: usize,
         max_bytes: usize,
     },
     Turn(TurnId),
-    /// Whichever runs on the thread. Some servers name another turn in a review's messages than in its answer.
+    /// Any turn of the thread. Some servers use another turn id in a review's messages than in the response.
     Any,
 }
 
@@ -61,110 +61,109 @@ struct HeldMessages {
 
 impl TurnRoute {
     pub fn new(max_bytes: usize, queue: Option<Arc<EventQueue>>) -> (Arc<Self>, oneshot::Receiver<()>) {
-        let (end, ended) = oneshot::channel();
+        let (end, when_ended) = oneshot::channel();
         let state = RouteState {
             binding: TurnBinding::Waiting { held: Vec::new(), bytes: 0, max_bytes },
             collected: CollectedTurn::new(max_bytes),
             queue,
             outcome: None,
-            early: None,
+            early_outcome: None,
             end: Some(end),
-            last_heard: Instant::now(),
+            last_message_at: Instant::now(),
         };
-        (Arc::new(Self { state: Mutex::new(state) }), ended)
+        (Arc::new(Self { state: Mutex::new(state) }), when_ended)
     }
 
-    /// The server has named the turn, or (for any turn of the thread) the thread. What was held of it counts now.
+    /// Binds the route to a turn, or to any turn of the thread, and processes the messages held so far.
     pub fn bind(&self, thread: &ThreadId, turn: Option<&TurnId>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let bound = turn.map_or(TurnBinding::Any, |turn| TurnBinding::Turn(turn.clone()));
         let TurnBinding::Waiting { held, .. } = std::mem::replace(&mut state.binding, bound) else { return };
         for held in held {
             let is_thread = held.thread.as_deref().is_none_or(|named| named == &**thread);
             let is_turn = turn.is_none_or(|turn| held.turn.as_deref().is_none_or(|named| named == &**turn));
             if is_thread && is_turn {
-                state.take(&held.event, held.size);
+                state.add(&held.event, held.size);
             }
         }
-        if let Some(outcome) = state.early.take() {
+        if let Some(outcome) = state.early_outcome.take() {
             state.finish(outcome);
         }
     }
 
-    /// Ends it, unless it has ended already.
+    /// Ends the turn, unless it has ended already.
     pub fn end(&self, outcome: TurnOutcome) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match state.binding {
-            TurnBinding::Waiting { .. } => drop(state.early.get_or_insert(outcome)),
+            TurnBinding::Waiting { .. } => drop(state.early_outcome.get_or_insert(outcome)),
             TurnBinding::Turn(_) | TurnBinding::Any => state.finish(outcome),
         }
     }
 
     pub fn is_over(&self) -> bool {
-        self.lock().outcome.is_some()
+        self.state.lock().outcome.is_some()
     }
 
-    /// Whether the agent may have done anything that another try would do twice.
+    /// Returns whether the agent may have done anything that a repetition would do twice.
     pub fn has_begun(&self) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let has_held = matches!(&state.binding, TurnBinding::Waiting { held, .. } if !held.is_empty());
         has_held || state.collected.has_begun()
     }
 
-    /// When a message of this turn came last.
-    pub fn last_heard(&self) -> Instant {
-        self.lock().last_heard
+    /// Returns the time of the turn's latest message.
+    pub fn last_message_at(&self) -> Instant {
+        self.state.lock().last_message_at
     }
 
-    /// What was collected, once it is over; and never again.
+    /// Returns the result once the turn is over. The collected events are moved out, so this can be called only once.
     pub fn result(&self, thread: ThreadId, started: Turn) -> Result<CompletedTurn, ClientError> {
-        let mut state = self.lock();
-        let outcome =
-            state.outcome.take().unwrap_or_else(|| TurnOutcome::TimedOut("it was given up".to_owned()));
+        let mut state = self.state.lock();
+        let outcome = state
+            .outcome
+            .take()
+            .unwrap_or_else(|| TurnOutcome::TimedOut("the turn was abandoned".to_owned()));
         let collected = std::mem::replace(&mut state.collected, CollectedTurn::new(0));
         drop(state);
         collected.finish(thread, started, outcome)
     }
 
     fn turn(&self) -> Option<TurnId> {
-        match &self.lock().binding {
+        match &self.state.lock().binding {
             TurnBinding::Turn(turn) => Some(turn.clone()),
             TurnBinding::Waiting { .. } | TurnBinding::Any => None,
         }
     }
 
-    fn offer(&self, ids: &MessageIds<'_>, event: &Arc<ServerNotification>, size: usize) {
+    fn deliver(&self, ids: &MessageIds<'_>, event: &Arc<ServerNotification>, size: usize) {
         let turn = ids.turn.as_deref();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match &mut state.binding {
             TurnBinding::Waiting { held, bytes, max_bytes } => {
-                // The end is never too much.
+                // The message that ends the turn is kept regardless of its size.
                 if *bytes + size <= *max_bytes || ends_turn(event.method()) {
                     *bytes += size;
-                    let (thread, turn) = (ids.thread.as_deref().map(str::to_owned), turn.map(str::to_owned));
+                    let thread = ids.thread.as_deref().map(str::to_owned);
+                    let turn = turn.map(str::to_owned);
                     held.push(HeldMessages { thread, turn, event: event.clone(), size });
                 }
             }
             TurnBinding::Turn(bound) if turn.is_some_and(|turn| turn != &**bound) => {}
-            TurnBinding::Turn(_) | TurnBinding::Any => state.take(event, size),
+            TurnBinding::Turn(_) | TurnBinding::Any => state.add(event, size),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RouteState> {
-        self.state.lock()
     }
 }
 
 impl RouteState {
-    fn take(&mut self, event: &Arc<ServerNotification>, size: usize) {
+    fn add(&mut self, event: &Arc<ServerNotification>, size: usize) {
         if self.outcome.is_some() {
             return;
         }
-        self.last_heard = Instant::now();
+        self.last_message_at = Instant::now();
         if let Some(queue) = &self.queue {
             queue.push(event, size);
         }
-        if let Some(outcome) = self.collected.take(event, size) {
+        if let Some(outcome) = self.collected.add(event, size) {
             self.finish(outcome);
         }
     }
@@ -172,7 +171,7 @@ impl RouteState {
     fn finish(&mut self, outcome: TurnOutcome) {
         if self.end.take().is_some() {
             self.outcome = Some(outcome);
-            // From here on nothing is added.
+            // The queue accepts no further events.
             if let Some(queue) = &self.queue {
                 queue.finish();
             }
@@ -187,72 +186,73 @@ pub(crate) struct TurnRoutes(Mutex<RouteTable>);
 #[derive(Debug, Default)]
 struct RouteTable {
     by_thread: HashMap<Arc<str>, Vec<Arc<TurnRoute>>>,
-    /// Turns on threads that the server has yet to name.
-    unplaced: Vec<Arc<TurnRoute>>,
+    /// Turns whose thread the server has not named yet.
+    without_thread: Vec<Arc<TurnRoute>>,
     count: usize,
-    ended: Option<Arc<Disconnected>>,
+    disconnected: Option<Arc<Disconnected>>,
 }
 
 impl TurnRoutes {
-    /// Adds a turn; without a thread it gets what belongs to nobody else, until it is placed.
+    /// Adds a turn. A turn without a thread receives messages that belong to no other turn until its thread is
+    /// assigned.
     pub fn open(&self, thread: Option<&ThreadId>, route: &Arc<TurnRoute>) {
-        let mut table = self.lock();
-        if let Some(ended) = table.ended.clone() {
-            return route.end(TurnOutcome::Ended(ended));
+        let mut table = self.0.lock();
+        if let Some(reason) = table.disconnected.clone() {
+            return route.end(TurnOutcome::Disconnected(reason));
         }
         table.count += 1;
         match thread {
             Some(thread) => table.by_thread.entry(Arc::from(&**thread)).or_default().push(route.clone()),
-            None => table.unplaced.push(route.clone()),
+            None => table.without_thread.push(route.clone()),
         }
     }
 
-    /// Tells where an unplaced turn runs.
-    pub fn place(&self, thread: &ThreadId, route: &Arc<TurnRoute>) {
-        let mut table = self.lock();
-        let before = table.unplaced.len();
-        table.unplaced.retain(|other| !Arc::ptr_eq(other, route));
-        if table.unplaced.len() < before {
+    /// Assigns the thread of a turn that was added without one.
+    pub fn assign_thread(&self, thread: &ThreadId, route: &Arc<TurnRoute>) {
+        let mut table = self.0.lock();
+        let before = table.without_thread.len();
+        table.without_thread.retain(|other| !Arc::ptr_eq(other, route));
+        if table.without_thread.len() < before {
             table.by_thread.entry(Arc::from(&**thread)).or_default().push(route.clone());
         }
     }
 
-    /// Forgets a turn, if it has not been forgotten at its end.
+    /// Removes a turn, if it was not removed at its end.
     pub fn close(&self, thread: Option<&ThreadId>, route: &Arc<TurnRoute>) {
-        self.lock().remove(thread.map(|thread| &**thread), |other| Arc::ptr_eq(other, route));
+        self.0.lock().remove(thread.map(|thread| &**thread), |other| Arc::ptr_eq(other, route));
     }
 
-    /// Whether any turn would get a message with these ids.
-    pub fn want(&self, ids: &MessageIds<'_>) -> bool {
-        let table = self.lock();
+    /// Returns whether any turn would receive a message with these ids.
+    pub fn has_route(&self, ids: &MessageIds<'_>) -> bool {
+        let table = self.0.lock();
         match &ids.thread {
-            Some(thread) => table.by_thread.contains_key(&**thread) || !table.unplaced.is_empty(),
+            Some(thread) => table.by_thread.contains_key(&**thread) || !table.without_thread.is_empty(),
             None => table.count == 1,
         }
     }
 
-    pub fn offer(&self, ids: &MessageIds<'_>, event: &Arc<ServerNotification>, size: usize) {
-        let mut table = self.lock();
-        for route in table.concerned(ids) {
-            route.offer(ids, event, size);
+    pub fn deliver(&self, ids: &MessageIds<'_>, event: &Arc<ServerNotification>, size: usize) {
+        let mut table = self.0.lock();
+        for route in table.candidates(ids) {
+            route.deliver(ids, event, size);
         }
         if ends_turn(event.method()) {
             table.remove_over(ids);
         }
     }
 
-    /// The thread and turn of the only turn there is. The turn is missing while the server has not named it.
-    pub fn sole(&self) -> Option<(ThreadId, Option<TurnId>)> {
-        let table = self.lock();
-        let route = table.sole()?;
+    /// Returns the thread and turn of the only turn. The turn id is `None` until the server has named it.
+    pub fn only_turn(&self) -> Option<(ThreadId, Option<TurnId>)> {
+        let table = self.0.lock();
+        let route = table.only_route()?;
         let thread = table.by_thread.keys().next()?;
         Some((ThreadId::from(thread.clone()), route.turn()))
     }
 
-    /// Ends the turns that a question belongs to.
+    /// Ends the turns that a request belongs to.
     pub fn end_turn(&self, ids: &MessageIds<'_>, outcome: impl Fn() -> TurnOutcome) {
-        let mut table = self.lock();
-        for route in table.concerned(ids) {
+        let mut table = self.0.lock();
+        for route in table.candidates(ids) {
             let is_other = matches!((route.turn(), &ids.turn), (Some(own), Some(named)) if *own != **named);
             if !is_other {
                 route.end(outcome());
@@ -261,34 +261,33 @@ impl TurnRoutes {
         table.remove_over(ids);
     }
 
-    pub fn end_all(&self, ended: &Arc<Disconnected>) {
-        let mut table = self.lock();
-        table.ended = Some(ended.clone());
+    pub fn end_all(&self, reason: &Arc<Disconnected>) {
+        let mut table = self.0.lock();
+        table.disconnected = Some(reason.clone());
         let routes = table.by_thread.drain().flat_map(|(_, routes)| routes).collect::<Vec<_>>();
-        let unplaced = std::mem::take(&mut table.unplaced);
+        let without_thread = std::mem::take(&mut table.without_thread);
         table.count = 0;
         drop(table);
-        routes.iter().chain(&unplaced).for_each(|route| route.end(TurnOutcome::Ended(ended.clone())));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RouteTable> {
-        self.0.lock()
+        routes
+            .iter()
+            .chain(&without_thread)
+            .for_each(|route| route.end(TurnOutcome::Disconnected(reason.clone())));
     }
 }
 
 impl RouteTable {
-    fn sole(&self) -> Option<&Arc<TurnRoute>> {
+    fn only_route(&self) -> Option<&Arc<TurnRoute>> {
         if self.count != 1 {
             return None;
         }
-        self.by_thread.values().flatten().chain(&self.unplaced).next()
+        self.by_thread.values().flatten().chain(&self.without_thread).next()
     }
 
-    /// The turns that a message with these ids may be for.
-    fn concerned(&self, ids: &MessageIds<'_>) -> &[Arc<TurnRoute>] {
+    /// Returns the turns that may own a message with these ids.
+    fn candidates(&self, ids: &MessageIds<'_>) -> &[Arc<TurnRoute>] {
         match &ids.thread {
-            Some(thread) => self.by_thread.get(&**thread).unwrap_or(&self.unplaced),
-            None => self.sole().map(std::slice::from_ref).unwrap_or_default(),
+            Some(thread) => self.by_thread.get(&**thread).unwrap_or(&self.without_thread),
+            None => self.only_route().map(std::slice::from_ref).unwrap_or_default(),
         }
     }
 
@@ -296,7 +295,8 @@ impl RouteTable {
         self.remove(ids.thread.as_deref(), |route| route.is_over());
     }
 
-    /// Of one thread, so that many turns do not have to look at each other; of all if none is named.
+    /// Removes matching turns of one thread, which keeps the cost independent of other threads; of all threads if none
+    /// is named.
     fn remove(&mut self, thread: Option<&str>, gone: impl Fn(&Arc<TurnRoute>) -> bool) {
         let mut removed = 0;
         let mut keep = |routes: &mut Vec<Arc<TurnRoute>>| {
@@ -305,7 +305,7 @@ impl RouteTable {
             removed += before - routes.len();
             !routes.is_empty()
         };
-        keep(&mut self.unplaced);
+        keep(&mut self.without_thread);
         match thread {
             Some(thread) => {
                 if let Some(routes) = self.by_thread.get_mut(thread)

@@ -1,4 +1,4 @@
-//! What a connection's task and its client handles share.
+//! State shared by a connection's task and its client handles.
 
 use std::sync::{
     Arc,
@@ -23,13 +23,13 @@ pub struct ClientShared {
     pub readers: EventReaders,
     pub limits: ClientLimits,
     pub naming: ThreadNaming,
-    /// Cancelled when this client wants the connection to end.
+    /// Cancelled when this client closes the connection.
     pub closing: CancellationToken,
-    /// How it ended.
-    pub ended: SetOnce<Arc<Disconnected>>,
+    /// Set when the connection has ended.
+    pub disconnected: SetOnce<Arc<Disconnected>>,
 }
 
-/// Whether the server says which thread its notifications are about, as far as they have come.
+/// Whether the server's notifications name their threads, as seen so far.
 #[derive(Debug, Default)]
 pub struct ThreadNaming(AtomicU8);
 
@@ -37,11 +37,11 @@ impl ThreadNaming {
     const YES: u8 = 1;
     const NO: u8 = 2;
 
-    /// Notes a notification. One without ids is enough: whoever relies on them would lose it.
-    pub fn note(&self, method: &str, thread: Option<&str>) {
+    /// Records a notification. A single one without ids decides: a reader that relies on ids would lose it.
+    pub fn record(&self, method: &str, thread: Option<&str>) {
         if method.starts_with("item/") || method.starts_with("turn/") {
             let seen = if thread.is_some() { Self::YES } else { Self::NO };
-            // Hot path: it changes once or twice in the life of a connection.
+            // Checked first because this is a hot path: the value changes once or twice during a connection.
             if self.0.load(Ordering::Relaxed) < seen {
                 self.0.fetch_max(seen, Ordering::Relaxed);
             }
@@ -65,18 +65,18 @@ impl ClientShared {
             limits,
             naming: ThreadNaming::default(),
             closing: CancellationToken::new(),
-            ended: SetOnce::new(),
+            disconnected: SetOnce::new(),
         }
     }
 
-    /// The connection is over: tells everyone who waits for anything.
+    /// Ends the connection's calls, turns and event streams.
     pub fn end(&self, cause: DisconnectCause, stderr_tail: String) {
-        let ended = Arc::new(Disconnected { cause, stderr_tail });
-        if self.ended.set(ended.clone()).is_err() {
+        let reason = Arc::new(Disconnected { cause, stderr_tail });
+        if self.disconnected.set(reason.clone()).is_err() {
             return;
         }
-        self.pending.end(&ended);
-        self.routes.end_all(&ended);
+        self.pending.end_all(&reason);
+        self.routes.end_all(&reason);
         self.readers.finish();
     }
 }

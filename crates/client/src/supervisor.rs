@@ -1,15 +1,15 @@
-//! A server that comes back after a crash, and threads that go on.
+//! A client that reconnects after a crash and resumes its threads.
 //!
-//! When the connection ends by itself, every call that waits fails with the reason, and a new server is started or
-//! connected to: a few times, with a pause before each. After that it is given up, and tried again only when
-//! somebody wants it after a while. Threads that were used through the supervisor are resumed on it before their
-//! next turn, or started anew where the server no longer knows them. A turn that was cut off runs once more if
-//! nothing of it had begun; otherwise its caller is told.
+//! When the connection ends unexpectedly, every pending call fails with the reason, and the supervisor starts or
+//! connects to the server again: a few times, with a delay before each attempt. After that it gives up, and tries once
+//! more only for a call that comes later. Threads used through the supervisor are resumed before their next turn, or
+//! started anew if the server no longer knows them. An interrupted turn is repeated once if the agent had not started
+//! any work; otherwise its caller gets the error.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use codicil_protocol::{Thread, ThreadId, ThreadResume, ThreadStartParams, TurnStartParams};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -25,17 +25,17 @@ use crate::{
     params,
 };
 
-/// When to give up.
+/// When the supervisor restarts a server, and when it gives up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartLimits {
-    /// Restarts in a row: 3.
+    /// Consecutive restarts: 3.
     pub max_restarts: u32,
-    /// Before each of them: 1 s.
-    pub pause: Duration,
-    /// A connection that lasted so long starts the count anew: 1 min.
-    pub steady_after: Duration,
-    /// How long callers of a server that was given up are told so at once: 30 s. The first call after that starts
-    /// it once more. `None` if it is to stay down.
+    /// Delay before each restart: 1 s.
+    pub delay: Duration,
+    /// Duration after which a connection counts as stable and resets the count of restarts: 1 min.
+    pub stable_after: Duration,
+    /// Time after giving up during which calls fail at once: 30 s. The first call after that starts the server once
+    /// more. `None` never starts it again.
     pub retry_after: Option<Duration>,
 }
 
@@ -43,21 +43,21 @@ impl Default for RestartLimits {
     fn default() -> Self {
         Self {
             max_restarts: 3,
-            pause: Duration::from_secs(1),
-            steady_after: Duration::from_secs(60),
+            delay: Duration::from_secs(1),
+            stable_after: Duration::from_secs(60),
             retry_after: Some(Duration::from_secs(30)),
         }
     }
 }
 
-/// A client that is replaced when its server dies. Dropping it ends the server.
+/// A client that is replaced when its server crashes. Dropping it ends the server.
 ///
 /// ```no_run
-/// use codicil_client::{Client, Launch, Supervision, Supervisor, turn};
+/// use codicil_client::{Client, ServerLaunch, RestartLimits, Supervisor, turn};
 ///
 /// # async fn example() -> Result<(), codicil_client::ClientError> {
 /// let supervisor =
-///     Supervisor::start(Client::builder(), Launch::new("codicil"), Supervision::default()).await?;
+///     Supervisor::start(Client::builder(), ServerLaunch::new("codicil"), RestartLimits::default()).await?;
 /// let thread = supervisor.start_thread(Default::default()).await?;
 /// let done = supervisor.run_turn(turn(&thread.id, "Go on")).await?;
 /// # Ok(())
@@ -66,13 +66,13 @@ impl Default for RestartLimits {
 #[derive(Debug)]
 pub struct Supervisor {
     link: watch::Receiver<SupervisedLink>,
-    /// Told when somebody wants a server that was given up.
+    /// Notified when a call needs a server that was given up.
     wanted: Arc<Notify>,
     threads: Mutex<HashMap<ThreadId, KnownThread>>,
     watching: JoinHandle<()>,
 }
 
-/// What there is of a connection at the moment.
+/// The state of the supervised connection.
 #[derive(Clone, Debug)]
 enum SupervisedLink {
     Up {
@@ -80,50 +80,50 @@ enum SupervisedLink {
         generation: u64,
     },
     Restarting,
-    /// It crashed too often. Not to be tried again before this moment; never if there is none.
+    /// The server crashed too often. It is not started again before this time, or never if there is none.
     GivenUp(ClientError, Option<Instant>),
-    /// Whoever closed it wants it to stay closed.
+    /// The connection was closed deliberately and is not opened again.
     Closed(ClientError),
 }
 
-/// A thread by the id under which its user knows it.
+/// A thread, stored under the id by which its user knows it.
 #[derive(Clone, Debug)]
 struct KnownThread {
-    /// The id it has now.
+    /// The current id.
     current: ThreadId,
-    /// The connection that it is loaded on.
+    /// The connection on which the thread is loaded.
     generation: u64,
-    /// How to start it anew; `None` for threads that others started.
+    /// The params to start it anew; `None` for threads that were not started through the supervisor.
     params: Option<ThreadStartParams>,
 }
 
 impl Supervisor {
-    /// Connects for the first time; a failure here is not repeated.
+    /// Connects for the first time. A failure of the first connection is returned, not retried.
     pub async fn start(
         builder: ClientBuilder,
         address: impl Into<ServerAddress>,
-        supervision: RestartLimits,
+        limits: RestartLimits,
     ) -> Result<Self, ClientError> {
         let address = address.into();
         let client = builder.clone().connect(address.clone()).await?;
         let (sender, link) = watch::channel(SupervisedLink::Up { client, generation: 0 });
         let wanted = Arc::<Notify>::default();
-        let watch = ConnectionWatch { builder, address, supervision, link: sender, wanted: wanted.clone() };
+        let watch = ConnectionWatch { builder, address, limits, link: sender, wanted: wanted.clone() };
         Ok(Self { link, wanted, threads: Mutex::default(), watching: tokio::spawn(watch.run()) })
     }
 
-    /// The client as it is now; waits while a new server is being started.
+    /// Returns the current client. Waits while the server is being restarted.
     pub async fn client(&self) -> Result<Client, ClientError> {
-        self.up().await.map(|(client, _)| client)
+        self.connected_client().await.map(|(client, _)| client)
     }
 
-    /// The client together with the number of its connection, the first being 0: threads that were loaded on
-    /// another connection have to be resumed before they are used. Waits like [`client`](Self::client).
+    /// Returns the current client with its generation, which counts connections from 0. A thread that was loaded on
+    /// another generation must be resumed before use. Waits like [`client`](Self::client).
     pub async fn connection(&self) -> Result<(Client, u64), ClientError> {
-        self.up().await
+        self.connected_client().await
     }
 
-    /// The same without waiting: `None` while there is no connection.
+    /// Returns the current client with its generation; `None` while there is no connection.
     pub fn connected(&self) -> Option<(Client, u64)> {
         match &*self.link.borrow() {
             SupervisedLink::Up { client, generation } if client.is_connected() => {
@@ -133,28 +133,28 @@ impl Supervisor {
         }
     }
 
-    /// Starts a thread that will be there after a restart too.
+    /// Starts a thread that is restored after a restart.
     pub async fn start_thread(&self, mut params: ThreadStartParams) -> Result<Thread, ClientError> {
-        let (client, generation) = self.up().await?;
-        client.fill_in(&mut params);
+        let (client, generation) = self.connected_client().await?;
+        client.apply_thread_defaults(&mut params);
         let thread = client.start_thread(params.clone()).await?;
         let known = KnownThread { current: thread.id.clone(), generation, params: Some(params) };
-        self.threads().insert(thread.id.clone(), known);
+        self.threads.lock().insert(thread.id.clone(), known);
         Ok(thread)
     }
 
-    /// The id that a thread has now: another one if it had to be started anew.
+    /// Returns the current id of a thread. It changes when the thread had to be started anew.
     pub fn current_id(&self, thread: &ThreadId) -> ThreadId {
-        self.threads().get(thread).map_or_else(|| thread.clone(), |known| known.current.clone())
+        self.threads.lock().get(thread).map_or_else(|| thread.clone(), |known| known.current.clone())
     }
 
-    /// No longer cares for a thread. What is known of those that are in use takes room.
+    /// Stops tracking a thread. Tracked threads take memory until they are forgotten.
     pub fn forget(&self, thread: &ThreadId) {
-        self.threads().remove(thread);
+        self.threads.lock().remove(thread);
     }
 
-    /// Runs a turn, on a new server if need be. Cut off by a crash it is repeated once if nothing of it had
-    /// begun; otherwise the error is [`PortExit`](ClientError::PortExit).
+    /// Runs a turn, on a restarted server if necessary. A turn that a crash interrupts is repeated once if the agent
+    /// had not started any work; otherwise the error is [`ClientError::Disconnected`].
     pub async fn run_turn(&self, params: TurnStartParams) -> Result<CompletedTurn, ClientError> {
         match self.attempt(params.clone()).await {
             ConnectAttempt::Done(result) => result,
@@ -165,7 +165,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends the server for good, and waits until it has ended.
+    /// Ends the server permanently and waits until it has ended.
     pub async fn close(&self) {
         self.watching.abort();
         if let Ok(client) = self.client().await {
@@ -174,31 +174,31 @@ impl Supervisor {
     }
 
     async fn attempt(&self, mut params: TurnStartParams) -> ConnectAttempt {
-        let (client, generation) = match self.up().await {
-            Ok(up) => up,
+        let (client, generation) = match self.connected_client().await {
+            Ok(connected) => connected,
             Err(error) => return ConnectAttempt::Done(Err(error)),
         };
-        params.thread_id = match self.ready(&client, generation, &params.thread_id).await {
+        params.thread_id = match self.load_thread(&client, generation, &params.thread_id).await {
             Ok(thread) => thread,
             Err(error) => return ConnectAttempt::of(Err(error), false),
         };
-        let mut running = match client.begin(params, None).await {
+        let mut running = match client.begin_turn(params, None).await {
             Ok(running) => running,
             Err(error) => return ConnectAttempt::of(Err(error), false),
         };
-        running.until_over().await;
+        running.wait_until_over().await;
         let has_begun = running.has_begun();
         ConnectAttempt::of(running.result(), has_begun)
     }
 
-    /// The thread's id on this connection, after it has been loaded there.
-    async fn ready(
+    /// Loads the thread on this connection and returns its current id.
+    async fn load_thread(
         &self,
         client: &Client,
         generation: u64,
         thread: &ThreadId,
     ) -> Result<ThreadId, ClientError> {
-        let known = self.threads().get(thread).cloned().unwrap_or_else(|| KnownThread {
+        let known = self.threads.lock().get(thread).cloned().unwrap_or_else(|| KnownThread {
             current: thread.clone(),
             generation: 0,
             params: None,
@@ -215,36 +215,33 @@ impl Supervisor {
             (Err(error), _) => return Err(error),
         };
         let known = KnownThread { current: current.clone(), generation, ..known };
-        self.threads().insert(thread.clone(), known);
+        self.threads.lock().insert(thread.clone(), known);
         Ok(current)
     }
 
-    async fn up(&self) -> Result<(Client, u64), ClientError> {
+    async fn connected_client(&self) -> Result<(Client, u64), ClientError> {
         let mut link = self.link.clone();
-        let mut has_asked = false;
+        let mut has_requested = false;
         loop {
             match link.borrow_and_update().clone() {
-                // Otherwise its end has not been noticed yet.
+                // If it is not connected, the watch task has not processed the end yet.
                 SupervisedLink::Up { client, generation } if client.is_connected() => {
                     return Ok((client, generation));
                 }
                 SupervisedLink::Up { .. } | SupervisedLink::Restarting => {}
-                // One try for each call, however short the pause.
-                SupervisedLink::GivenUp(_, Some(until)) if until <= Instant::now() && !has_asked => {
-                    has_asked = true;
+                // Each call requests one attempt, however short `retry_after` is.
+                SupervisedLink::GivenUp(_, Some(until)) if until <= Instant::now() && !has_requested => {
+                    has_requested = true;
                     self.wanted.notify_one();
                 }
                 SupervisedLink::GivenUp(error, _) | SupervisedLink::Closed(error) => return Err(error),
             }
             if link.changed().await.is_err() {
-                let ended = Disconnected { cause: DisconnectCause::Closed, stderr_tail: String::new() };
-                return Err(ClientError::PortExit(Arc::new(ended)));
+                let cause = DisconnectCause::ClosedByClient;
+                let reason = Disconnected { cause, stderr_tail: String::new() };
+                return Err(ClientError::Disconnected(Arc::new(reason)));
             }
         }
-    }
-
-    fn threads(&self) -> MutexGuard<'_, HashMap<ThreadId, KnownThread>> {
-        self.threads.lock()
     }
 }
 
@@ -254,62 +251,63 @@ impl Drop for Supervisor {
     }
 }
 
-/// What became of one try.
+/// The outcome of one attempt to run a turn.
 enum ConnectAttempt {
     Done(Result<CompletedTurn, ClientError>),
-    /// The connection ended before anything had begun.
+    /// The connection ended before the agent had started any work.
     CutOff(ClientError),
 }
 
 impl ConnectAttempt {
     fn of(result: Result<CompletedTurn, ClientError>, has_begun: bool) -> Self {
         match result {
-            Err(error @ ClientError::PortExit(_)) if !has_begun => Self::CutOff(error),
+            Err(error @ ClientError::Disconnected(_)) if !has_begun => Self::CutOff(error),
             result => Self::Done(result),
         }
     }
 }
 
-/// The task that notices the end of a connection and opens the next.
+/// The task that waits for the end of a connection and opens the next one.
 struct ConnectionWatch {
     builder: ClientBuilder,
     address: ServerAddress,
-    supervision: RestartLimits,
+    limits: RestartLimits,
     link: watch::Sender<SupervisedLink>,
     wanted: Arc<Notify>,
 }
 
 impl ConnectionWatch {
     async fn run(self) {
-        let (mut generation, mut restarts) = (0, 0);
+        let mut generation = 0;
+        let mut restarts = 0;
         loop {
             let SupervisedLink::Up { client, .. } = self.link.borrow().clone() else { return };
             let began = Instant::now();
-            let ended = client.ended().await;
+            let disconnected = client.disconnected().await;
             drop(client);
-            if began.elapsed() >= self.supervision.steady_after {
+            if began.elapsed() >= self.limits.stable_after {
                 restarts = 0;
             }
-            let reason = ClientError::PortExit(ended.clone());
-            if ended.cause == DisconnectCause::Closed {
+            let reason = ClientError::Disconnected(disconnected.clone());
+            if disconnected.cause == DisconnectCause::ClosedByClient {
                 return drop(self.link.send(SupervisedLink::Closed(reason)));
             }
-            tracing::warn!("{ended}; starting it again");
+            tracing::warn!("{disconnected}; restarting");
             let client = self.restart(&mut restarts, reason).await;
             generation += 1;
             self.link.send_replace(SupervisedLink::Up { client, generation });
         }
     }
 
-    /// A new connection: after a few tries by itself, and after that one for each time that somebody wants it.
+    /// Returns a new connection: by itself for the first restarts, after that once per request.
     async fn restart(&self, restarts: &mut u32, mut reason: ClientError) -> Client {
         loop {
-            if *restarts < self.supervision.max_restarts {
+            if *restarts < self.limits.max_restarts {
                 self.link.send_replace(SupervisedLink::Restarting);
                 *restarts += 1;
-                sleep(self.supervision.pause).await;
+                sleep(self.limits.delay).await;
             } else {
-                self.rest(reason).await;
+                self.wait_for_request(reason).await;
                 self.link.send_replace(SupervisedLink::Restarting);
             }
             match self.builder.clone().connect(self.address.clone()).await {
@@ -319,14 +317,14 @@ impl ConnectionWatch {
         }
     }
 
-    /// Gives the server up until somebody wants it late enough.
-    async fn rest(&self, reason: ClientError) {
-        let until = self.supervision.retry_after.and_then(|pause| Instant::now().checked_add(pause));
-        tracing::warn!("{reason}; the server is given up");
+    /// Gives up on the server until a call requests it after `retry_after`.
+    async fn wait_for_request(&self, reason: ClientError) {
+        let until = self.limits.retry_after.and_then(|time| Instant::now().checked_add(time));
+        tracing::warn!("{reason}; giving up on the server");
         self.link.send_replace(SupervisedLink::GivenUp(reason, until));
         loop {
             self.wanted.notified().await;
-            // A call that came before the last try may have left its mark.
+            // A call from before the last attempt may have left a notification.
             if until.is_some_and(|until| until <= Instant::now()) {
                 return;
             }

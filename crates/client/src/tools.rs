@@ -1,4 +1,4 @@
-//! Tools that live in the client: offered to the model with `thread/start`, called by `item/tool/call`.
+//! Client-side tools: offered to the model with `thread/start`, called with `item/tool/call`.
 
 use std::{collections::BTreeMap, fmt, pin::Pin, sync::Arc};
 
@@ -7,14 +7,14 @@ use codicil_protocol::{
 };
 use serde_json::Value;
 
-/// The client's tools, by name.
+/// A set of client-side tools.
 ///
 /// ```
-/// use codicil_client::{Client, Tools};
+/// use codicil_client::{Client, ClientTools};
 /// use serde_json::json;
 ///
 /// let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
-/// let tools = Tools::new().add("weather", "Tells the weather in a city.", schema, |arguments| async move {
+/// let tools = ClientTools::new().add("weather", "Returns the weather in a city.", schema, |arguments| async move {
 ///     match arguments["city"].as_str() {
 ///         Some(city) => Ok(format!("It rains in {city}.")),
 ///         None => Err("which city?".to_owned()),
@@ -38,12 +38,12 @@ type ToolFunction = Arc<
 >;
 
 impl ClientTools {
-    /// None yet.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a tool that answers its arguments with text. An error is told to the model, and the turn goes on.
+    /// Adds a tool that returns text. The model sees an error as a failed call, and the turn continues.
     pub fn add<F, R>(
         self,
         name: impl Into<String>,
@@ -72,7 +72,7 @@ impl ClientTools {
         })
     }
 
-    /// Adds a tool that sees the whole call and gives the whole answer. A tool of the same name is replaced.
+    /// Adds a tool that receives the whole call and returns the whole response. It replaces a tool of the same name.
     pub fn add_raw<F, R>(mut self, spec: DynamicToolSpec, run: F) -> Self
     where
         F: Fn(DynamicToolCallParams) -> R + Send + Sync + 'static,
@@ -83,13 +83,13 @@ impl ClientTools {
         self
     }
 
-    /// What `dynamicTools` of `thread/start` says; [`Client::start_thread`](crate::Client::start_thread)
-    /// says it by itself.
+    /// Returns the tools in the form of `dynamicTools` of `thread/start`.
+    /// [`Client::start_thread`](crate::Client::start_thread) sends them automatically.
     pub fn specs(&self) -> Vec<DynamicToolSpec> {
         self.0.values().map(|tool| tool.spec.clone()).collect()
     }
 
-    /// Whether there is no tool.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -112,7 +112,7 @@ impl fmt::Debug for ClientTools {
     }
 }
 
-/// The answer to a call of a tool that does not exist.
+/// Returns the response to a call of an unknown tool.
 pub(crate) fn unsupported(tool: &str) -> DynamicToolCallResponse {
     text_response(format!("Unsupported dynamic tool: {tool}"), false)
 }

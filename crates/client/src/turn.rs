@@ -1,4 +1,4 @@
-//! Running a turn or a review and collecting what happens in it.
+//! Runs a turn or a review and collects its events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,14 +20,14 @@ use crate::{
     routes::TurnRoute,
 };
 
-/// A review that completed.
+/// The result of a review.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompletedReview {
-    /// The reviewer's whole text.
+    /// The reviewer's text.
     pub review_text: String,
-    /// Where it ran: the thread itself, or the new one of a detached review.
+    /// The thread of the review: the given thread, or the new thread of a detached review.
     pub review_thread_id: ThreadId,
-    /// All that happened in it.
+    /// The turn of the review.
     pub run: CompletedTurn,
 }
 
@@ -45,20 +45,20 @@ impl From<CompletedTurn> for CompletedReview {
 impl Client {
     /// Runs a turn to its end and returns everything that happened in it.
     ///
-    /// A turn that fails, is interrupted, takes too long or needs an answer that this client does not give is an
-    /// error; it holds what there was. Dropping the future interrupts the turn.
+    /// Returns an error if the turn fails, is interrupted, times out, or needs an answer that the handler does not
+    /// give. The error holds the partial result. Dropping the future interrupts the turn.
     pub async fn run_turn(&self, params: TurnStartParams) -> Result<CompletedTurn, ClientError> {
-        self.begin(params, None).await?.finish().await
+        self.begin_turn(params, None).await?.finish().await
     }
 
-    /// Starts a turn to be followed while it runs.
+    /// Starts a turn and returns a handle to follow it.
     ///
     /// ```no_run
-    /// # use codicil_client::{Client, Event, protocol::ServerNotification, turn};
+    /// # use codicil_client::{Client, ClientEvent, protocol::ServerNotification, turn};
     /// # async fn example(client: Client, thread: codicil_client::protocol::Thread) -> Result<(), codicil_client::ClientError> {
     /// let mut running = client.turn(turn(&thread.id, "Tidy up")).await?;
     /// while let Some(event) = running.next().await {
-    ///     if let Event::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
+    ///     if let ClientEvent::Notification(ServerNotification::AgentMessageDelta(delta)) = event {
     ///         print!("{}", delta.delta);
     ///     }
     /// }
@@ -68,12 +68,12 @@ impl Client {
     /// ```
     pub async fn turn(&self, params: TurnStartParams) -> Result<RunningTurn, ClientError> {
         let (queue, events) = EventQueue::new(&self.shared().limits);
-        let mut turn = self.begin(params, Some(queue)).await?;
+        let mut turn = self.begin_turn(params, Some(queue)).await?;
         turn.events = Some(events);
         Ok(turn)
     }
 
-    /// Runs a review to its end, with the reviewer's text.
+    /// Runs a review to its end and returns the reviewer's text.
     ///
     /// ```no_run
     /// use codicil_client::{Client, ClientError, protocol::*, review};
@@ -88,7 +88,7 @@ impl Client {
         self.begin_review(params, None).await?.finish().await.map(CompletedReview::from)
     }
 
-    /// Starts a review to be followed while it runs; [`CompletedReview::from`] makes a review of its result.
+    /// Starts a review and returns a handle to follow it. [`CompletedReview::from`] converts its result.
     pub async fn review(&self, params: ReviewStartParams) -> Result<RunningTurn, ClientError> {
         let (queue, events) = EventQueue::new(&self.shared().limits);
         let mut turn = self.begin_review(params, Some(queue)).await?;
@@ -96,17 +96,17 @@ impl Client {
         Ok(turn)
     }
 
-    pub(crate) async fn begin(
+    pub(crate) async fn begin_turn(
         &self,
         params: TurnStartParams,
         queue: Option<Arc<EventQueue>>,
     ) -> Result<RunningTurn, ClientError> {
         let thread = params.thread_id.clone();
-        let (place, end) = CollectionSlot::take(self, Some(thread.clone()), queue);
+        let (slot, end) = CollectionSlot::register(self, Some(thread.clone()), queue);
         let turn = self.call::<TurnStart>(params).await?.turn;
-        // Servers that do not name their turns run one at a time on a thread.
-        place.route.bind(&thread, Some(&turn.id).filter(|id| !id.is_empty()));
-        Ok(RunningTurn::new(place, end, thread, turn))
+        // A server that does not name its turns runs one turn at a time on a thread.
+        slot.route.bind(&thread, Some(&turn.id).filter(|id| !id.is_empty()));
+        Ok(RunningTurn::new(slot, end, thread, turn))
     }
 
     async fn begin_review(
@@ -116,27 +116,27 @@ impl Client {
     ) -> Result<RunningTurn, ClientError> {
         let is_detached = params.delivery == Some(ReviewDelivery::Detached);
         let thread = (!is_detached).then(|| params.thread_id.clone());
-        let (mut place, end) = CollectionSlot::take(self, thread, queue);
+        let (mut slot, end) = CollectionSlot::register(self, thread, queue);
         let started = self.call::<ReviewStart>(params).await?;
         let thread = started.review_thread_id;
-        self.shared().routes.place(&thread, &place.route);
-        place.thread = Some(thread.clone());
-        place.route.bind(&thread, None);
-        Ok(RunningTurn::new(place, end, thread, started.turn))
+        self.shared().routes.assign_thread(&thread, &slot.route);
+        slot.thread = Some(thread.clone());
+        slot.route.bind(&thread, None);
+        Ok(RunningTurn::new(slot, end, thread, started.turn))
     }
 }
 
-/// A turn's place among those that are being collected; given up when dropped.
+/// The registration of a turn that is being collected; removed when dropped.
 #[derive(Debug)]
 struct CollectionSlot {
     client: Client,
-    /// Not known before a detached review has started.
+    /// `None` until a detached review has started.
     thread: Option<ThreadId>,
     route: Arc<TurnRoute>,
 }
 
 impl CollectionSlot {
-    fn take(
+    fn register(
         client: &Client,
         thread: Option<ThreadId>,
         queue: Option<Arc<EventQueue>>,
@@ -153,11 +153,10 @@ impl Drop for CollectionSlot {
     }
 }
 
-/// A turn while it runs. Dropping it interrupts the turn, unless it has ended or was
-/// [detached](Self::detach).
+/// A running turn. Dropping it interrupts the turn, unless the turn has ended or was [detached](Self::detach).
 #[derive(Debug)]
 pub struct RunningTurn {
-    place: CollectionSlot,
+    slot: CollectionSlot,
     thread: ThreadId,
     turn: Turn,
     events: Option<EventStream>,
@@ -167,116 +166,118 @@ pub struct RunningTurn {
 }
 
 impl RunningTurn {
-    fn new(place: CollectionSlot, end: oneshot::Receiver<()>, thread: ThreadId, turn: Turn) -> Self {
-        Self { place, thread, turn, events: None, end, began: Instant::now(), is_attached: true }
+    fn new(slot: CollectionSlot, end: oneshot::Receiver<()>, thread: ThreadId, turn: Turn) -> Self {
+        Self { slot, thread, turn, events: None, end, began: Instant::now(), is_attached: true }
     }
 
-    /// As the server named it; empty if it did not.
+    /// Returns the turn's id; empty if the server did not name the turn.
     pub fn id(&self) -> &TurnId {
         &self.turn.id
     }
 
-    /// The thread that it runs on.
+    /// Returns the thread of the turn.
     pub fn thread_id(&self) -> &ThreadId {
         &self.thread
     }
 
-    /// `<thread>-<turn>`, a name for this piece of work in logs.
+    /// Returns `<thread>-<turn>`, an identifier of this turn for logs.
     pub fn session_id(&self) -> String {
         session_id(&self.thread, &self.turn)
     }
 
-    /// The next event of this turn; `None` when it has ended, or its time is up. Events that are not read in
-    /// time are dropped as [`EventStream`] says, and are part of the result all the same.
+    /// Returns the next event of this turn, or `None` when it has ended or timed out. Events that are not read in time
+    /// are dropped as [`EventStream`] describes; the result includes them anyway.
     pub async fn next(&mut self) -> Option<ClientEvent> {
         loop {
-            let limit = self.limit();
+            let deadline = self.next_deadline();
             let events = self.events.as_mut()?;
             tokio::select! {
                 biased;
                 event = events.next() => return event,
-                () = reached(limit) => self.give_up_if_late(),
+                () = reached(deadline) => self.end_if_timed_out(),
             }
         }
     }
 
-    /// Waits for the end and returns everything that happened, however much of it was read.
+    /// Waits for the end of the turn and returns everything that happened in it, including events that were not read.
     pub async fn finish(mut self) -> Result<CompletedTurn, ClientError> {
-        self.until_over().await;
+        self.wait_until_over().await;
         self.result()
     }
 
-    pub(crate) async fn until_over(&mut self) {
-        while !self.place.route.is_over() {
-            let limit = self.limit();
+    pub(crate) async fn wait_until_over(&mut self) {
+        while !self.slot.route.is_over() {
+            let deadline = self.next_deadline();
             tokio::select! {
                 biased;
                 _ = &mut self.end => return,
-                () = reached(limit) => self.give_up_if_late(),
+                () = reached(deadline) => self.end_if_timed_out(),
             }
         }
     }
 
     pub(crate) fn result(mut self) -> Result<CompletedTurn, ClientError> {
         self.is_attached = false;
-        self.place.route.result(self.thread.clone(), self.turn.clone())
+        self.slot.route.result(self.thread.clone(), self.turn.clone())
     }
 
     /// Adds input to the turn.
     pub async fn steer(&self, input: impl IntoInput) -> Result<TurnId, ClientError> {
-        self.place.client.steer_turn(&self.thread, &self.turn.id, input).await
+        self.slot.client.steer_turn(&self.thread, &self.turn.id, input).await
     }
 
-    /// Stops the turn; its end follows.
+    /// Requests the interruption of the turn. Its end follows as an event.
     pub async fn interrupt(&self) -> Result<(), ClientError> {
-        self.place.client.interrupt_turn(&self.thread, &self.turn.id).await
+        self.slot.client.interrupt_turn(&self.thread, &self.turn.id).await
     }
 
-    /// Lets go of the turn without stopping it.
+    /// Stops following the turn without interrupting it.
     pub fn detach(mut self) {
         self.is_attached = false;
     }
 
-    /// Whether the agent may have done anything that another try would do twice. Input and the start of the
+    /// Returns whether the agent may have done anything that a repetition would do twice. Input and the start of the
     /// turn do not count.
     pub fn has_begun(&self) -> bool {
-        self.place.route.has_begun()
+        self.slot.route.has_begun()
     }
 
-    /// When the turn takes too long, if it ever does.
-    fn limit(&self) -> Option<(Instant, Duration)> {
-        let timeouts = &self.place.client.options().timeouts;
+    /// Returns the earlier of the turn's two deadlines, with the timeout that it comes from.
+    fn next_deadline(&self) -> Option<(Instant, Duration)> {
+        let timeouts = &self.slot.client.options().timeouts;
         let whole = timeouts.turn.and_then(|time| Some((self.began.checked_add(time)?, time)));
-        let heard = self.place.route.last_heard();
-        let silence = timeouts.turn_silence.and_then(|time| Some((heard.checked_add(time)?, time)));
+        let last_message = self.slot.route.last_message_at();
+        let silence = timeouts.turn_silence.and_then(|time| Some((last_message.checked_add(time)?, time)));
         whole.into_iter().chain(silence).min()
     }
 
-    /// Messages may have come since the limit was worked out.
-    fn give_up_if_late(&self) {
-        if let Some((limit, time)) = self.limit().filter(|(limit, _)| *limit <= Instant::now()) {
-            let kind = if limit == self.began + time { "no end" } else { "no message" };
-            self.place.route.end(TurnOutcome::TimedOut(format!("{kind} within {time:?}")));
-            self.stop();
+    /// Ends the turn if its deadline has passed. The deadline is computed again, since messages may have arrived
+    /// meanwhile.
+    fn end_if_timed_out(&self) {
+        let deadline = self.next_deadline().filter(|(deadline, _)| *deadline <= Instant::now());
+        if let Some((deadline, time)) = deadline {
+            let kind = if deadline == self.began + time { "no end" } else { "no message" };
+            self.slot.route.end(TurnOutcome::TimedOut(format!("{kind} within {time:?}")));
+            self.send_interrupt();
         }
     }
 
-    fn stop(&self) {
-        let (thread_id, turn_id) = (self.thread.clone(), self.turn.id.clone());
-        self.place.client.fire::<TurnInterrupt>(&TurnInterruptParams { thread_id, turn_id });
+    fn send_interrupt(&self) {
+        let params = TurnInterruptParams { thread_id: self.thread.clone(), turn_id: self.turn.id.clone() };
+        self.slot.client.send_and_forget::<TurnInterrupt>(&params);
     }
 }
 
 impl Drop for RunningTurn {
     fn drop(&mut self) {
-        if self.is_attached && !self.place.route.is_over() && self.place.client.is_connected() {
-            self.stop();
+        if self.is_attached && !self.slot.route.is_over() && self.slot.client.is_connected() {
+            self.send_interrupt();
         }
     }
 }
 
-async fn reached(limit: Option<(Instant, Duration)>) {
-    match limit {
+async fn reached(deadline: Option<(Instant, Duration)>) {
+    match deadline {
         Some((instant, _)) => sleep_until(instant).await,
         None => std::future::pending().await,
     }

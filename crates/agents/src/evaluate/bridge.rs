@@ -1,4 +1,4 @@
-//! The prompt's tools as the server calls them: each call a transaction with an event at its end.
+//! Runs the prompt's tools when the server calls them. Each call is a transaction and ends with an event.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -18,59 +18,58 @@ use tokio::{
 
 use super::{
     budget::Budget,
-    events::{ADAPTER_NAME, EvaluationEvent, MAX_OUTPUT, ToolInvoked, ToolKind, shortened},
+    events::{EvaluationEvent, MAX_OUTPUT, ToolInvoked, ToolKind, truncate},
     expansion::SectionExpansion,
+    run::EvaluationRun,
     session::Session,
     tool::{Tool, ToolContext, ToolError, ToolFailure, ToolOutput},
     transaction::{StateConflict, StateTransaction},
 };
 
-/// What the calls of one evaluation share.
+/// The state that the tool calls of one evaluation share.
 pub(super) struct ToolBridge {
-    pub prompt: String,
-    pub session: Session,
-    pub tools: Vec<Tool>,
-    pub deadline: Option<Instant>,
-    pub budget: Option<Budget>,
-    /// Calls run one at a time, so that each begins with what the one before it left.
-    pub turn: Semaphore,
-    /// The first wish for more of the prompt.
-    pub expansion: Mutex<Option<SectionExpansion>>,
-    /// The tool that ended the evaluation, and what it said.
+    adapter: String,
+    prompt: String,
+    session: Session,
+    tools: Vec<Tool>,
+    deadline: Option<Instant>,
+    budget: Option<Budget>,
+    /// Runs calls one at a time, so that each call sees the changes of the previous one.
+    one_at_a_time: Semaphore,
+    /// The first request for more sections of the prompt.
+    expansion: Mutex<Option<SectionExpansion>>,
+    /// The tool that ended the evaluation, and its message.
     pub fatal: SetOnce<(String, String)>,
 }
 
 impl ToolBridge {
-    pub fn new(
-        prompt: &str,
-        session: &Session,
-        tools: Vec<Tool>,
-        deadline: Option<Instant>,
-        budget: Option<Budget>,
-    ) -> Arc<Self> {
+    pub fn new(run: &EvaluationRun<'_>, tools: Vec<Tool>) -> Arc<Self> {
         Arc::new(Self {
-            prompt: prompt.to_owned(),
-            session: session.clone(),
+            adapter: run.setup.client.adapter_name.clone(),
+            prompt: run.prompt.name().to_owned(),
+            session: run.session.clone(),
             tools,
-            deadline,
-            budget,
-            turn: Semaphore::new(1),
+            deadline: run.deadline,
+            budget: run.budget.cloned(),
+            one_at_a_time: Semaphore::new(1),
             expansion: Mutex::default(),
             fatal: SetOnce::new(),
         })
     }
 
-    /// `dynamicTools` of `thread/start`.
+    /// Returns the `dynamicTools` of `thread/start`.
     pub fn specs(&self) -> Vec<DynamicToolSpec> {
         self.tools.iter().map(|tool| tool.spec().clone()).collect()
     }
 
-    /// The tools as the client runs them.
+    /// Returns the tools in the form in which the client runs them.
     pub fn client_tools(self: &Arc<Self>) -> ClientTools {
         self.tools.iter().fold(ClientTools::new(), |tools, tool| {
-            let (bridge, spec, tool) = (self.clone(), tool.spec().clone(), tool.clone());
-            tools.add_raw(spec, move |call| {
-                let (bridge, tool) = (bridge.clone(), tool.clone());
+            let bridge = self.clone();
+            let called = tool.clone();
+            tools.add_raw(tool.spec().clone(), move |call| {
+                let bridge = bridge.clone();
+                let tool = called.clone();
                 async move { bridge.call(&tool, call).await }
             })
         })
@@ -81,8 +80,8 @@ impl ToolBridge {
     }
 
     async fn call(&self, tool: &Tool, call: DynamicToolCallParams) -> DynamicToolCallResponse {
-        // Never closed. Whoever waits here is dropped when the server no longer waits for the call.
-        let _turn = self.turn.acquire().await;
+        // The semaphore is never closed. A waiting call is dropped when the server cancels it.
+        let _permit = self.one_at_a_time.acquire().await;
         let mut attempt = ToolAttempt::begin(self, &call);
         let outcome = match self.refusal() {
             Some(reason) => Err(ToolError::new(reason)),
@@ -100,7 +99,7 @@ impl ToolBridge {
         }
     }
 
-    /// Runs the tool itself, for as long as there is time. A panic is a failure like others.
+    /// Runs the tool until the deadline. A panic is a failed call.
     async fn attempt(
         &self,
         tool: &Tool,
@@ -126,7 +125,7 @@ impl ToolBridge {
         }
     }
 
-    /// Why no tool may run any more.
+    /// Returns why no tool may run any more.
     fn refusal(&self) -> Option<String> {
         if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             return Some("the deadline has passed".to_owned());
@@ -141,7 +140,8 @@ impl ToolBridge {
     }
 }
 
-/// One call, from its snapshot to its event. Dropped before its end, it is rolled back and told as failed.
+/// A tool call, from its snapshot to its event. If it is dropped before its end, it is rolled back and reported as
+/// failed.
 struct ToolAttempt<'b> {
     bridge: &'b ToolBridge,
     transaction: StateTransaction,
@@ -149,7 +149,13 @@ struct ToolAttempt<'b> {
     call_id: String,
     params: Value,
     began: Instant,
-    is_told: bool,
+    is_reported: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CallStatus {
+    Succeeded,
+    Failed,
 }
 
 impl<'b> ToolAttempt<'b> {
@@ -161,51 +167,49 @@ impl<'b> ToolAttempt<'b> {
             call_id: call.call_id.clone(),
             params: call.arguments.clone(),
             began: Instant::now(),
-            is_told: false,
+            is_reported: false,
         }
     }
 
     fn succeed(&mut self, output: ToolOutput) -> DynamicToolCallResponse {
-        self.tell(true, &output.text());
+        self.report(CallStatus::Succeeded, &output.text());
         DynamicToolCallResponse { content_items: output.parts, success: true }
     }
 
     fn fail(&mut self, failure: ToolFailure) -> DynamicToolCallResponse {
         self.transaction.roll_back();
-        let (success, text) = match failure {
-            ToolFailure::Told(message) => (false, message),
+        let (status, text) = match failure {
+            ToolFailure::Recoverable(message) => (CallStatus::Failed, message),
             ToolFailure::Fatal(message) => {
-                // The first counts.
+                // The first fatal error is kept.
                 let _ = self.bridge.fatal.set((self.name.clone(), message.clone()));
-                (false, message)
+                (CallStatus::Failed, message)
             }
             ToolFailure::Expand(expansion) => {
                 let sections = expansion.sections.join(", ");
                 self.bridge.note_expansion(expansion);
-                (
-                    true,
-                    format!(
-                        "The prompt will be shown again with these sections in full: {sections}. End your turn now."
-                    ),
-                )
+                let text = format!(
+                    "The prompt will be shown again with these sections in full: {sections}. End your turn now."
+                );
+                (CallStatus::Succeeded, text)
             }
         };
-        self.tell(success, &text);
+        self.report(status, &text);
         let text = DynamicToolCallOutputContentItem::InputText { text };
-        DynamicToolCallResponse { content_items: vec![text], success }
+        DynamicToolCallResponse { content_items: vec![text], success: status == CallStatus::Succeeded }
     }
 
-    fn tell(&mut self, success: bool, output: &str) {
-        self.is_told = true;
-        self.bridge.session.tell(&EvaluationEvent::ToolInvoked(ToolInvoked {
-            adapter: ADAPTER_NAME,
+    fn report(&mut self, status: CallStatus, output: &str) {
+        self.is_reported = true;
+        self.bridge.session.emit(&EvaluationEvent::ToolInvoked(ToolInvoked {
+            adapter: self.bridge.adapter.clone(),
             prompt: self.bridge.prompt.clone(),
             kind: ToolKind::Bridged,
             name: self.name.clone(),
             call_id: self.call_id.clone(),
             params: self.params.clone(),
-            success,
-            output: shortened(output, MAX_OUTPUT),
+            success: status == CallStatus::Succeeded,
+            output: truncate(output, MAX_OUTPUT),
             duration: Some(self.began.elapsed()),
         }));
     }
@@ -213,9 +217,9 @@ impl<'b> ToolAttempt<'b> {
 
 impl Drop for ToolAttempt<'_> {
     fn drop(&mut self) {
-        if !self.is_told {
+        if !self.is_reported {
             self.transaction.roll_back();
-            self.tell(false, "the call was cut off");
+            self.report(CallStatus::Failed, "the call was cut off");
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Tokens: what was used, and what may be.
+//! Token usage and budgets.
 
 use std::{fmt, sync::Arc};
 
 use codicil_client::protocol::{ThreadTokenUsage, TokenUsageBreakdown};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::time::Instant;
 
-/// Tokens used.
+/// Numbers of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
-    /// What the model read.
+    /// Input tokens.
     pub prompt_tokens: u64,
-    /// What it wrote.
+    /// Output tokens.
     pub completion_tokens: u64,
-    /// Both, as the server counts them.
+    /// Total tokens, as the server counts them.
     pub total_tokens: u64,
 }
 
@@ -40,7 +40,8 @@ impl From<&TokenUsageBreakdown> for TokenUsage {
     }
 }
 
-/// How much evaluations may use, together. Clones are the same budget, so one can be shared by many.
+/// A limit on the tokens and the time of evaluations. Clones share the budget, so that several evaluations can draw on
+/// it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -64,36 +65,36 @@ struct BudgetLimits {
 }
 
 impl Budget {
-    /// Without limits.
+    /// Creates a budget without limits.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The most tokens altogether.
+    /// Limits the total number of tokens.
     pub fn max_total_tokens(mut self, tokens: u64) -> Self {
         self.limits.total = Some(tokens);
         self
     }
 
-    /// The most tokens that models may read.
+    /// Limits the number of input tokens.
     pub fn max_prompt_tokens(mut self, tokens: u64) -> Self {
         self.limits.prompt = Some(tokens);
         self
     }
 
-    /// The most tokens that models may write.
+    /// Limits the number of output tokens.
     pub fn max_completion_tokens(mut self, tokens: u64) -> Self {
         self.limits.completion = Some(tokens);
         self
     }
 
-    /// When everything has to be over.
+    /// Sets the deadline of all evaluations that use this budget.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// The same, counted from now.
+    /// Sets the deadline relative to now.
     pub fn timeout(self, time: std::time::Duration) -> Self {
         match Instant::now().checked_add(time) {
             Some(deadline) => self.deadline(deadline),
@@ -101,31 +102,32 @@ impl Budget {
         }
     }
 
-    /// What has been used so far.
+    /// Returns the tokens used so far.
     pub fn spent(&self) -> TokenUsage {
-        *self.lock()
+        *self.spent.lock()
     }
 
-    pub(super) fn must_end(&self) -> Option<Instant> {
+    pub(super) fn deadline_instant(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Whether there is nothing left to begin with.
+    /// Returns an error if a limit has been reached, so that nothing can be started.
     pub(super) fn check_left(&self) -> Result<(), BudgetExceeded> {
-        self.over(|used, limit| used >= limit)
+        self.check_limits(|used, limit| used >= limit)
     }
 
-    /// Counts what was used, and says if that is too much.
+    /// Adds used tokens. Returns an error if a limit is exceeded.
     pub(super) fn charge(&self, usage: TokenUsage) -> Result<(), BudgetExceeded> {
         {
-            let mut spent = self.lock();
+            let mut spent = self.spent.lock();
             *spent = spent.combine(usage, u64::saturating_add);
         }
-        self.over(|used, limit| used > limit)
+        self.check_limits(|used, limit| used > limit)
     }
 
-    fn over(&self, is_over: impl Fn(u64, u64) -> bool) -> Result<(), BudgetExceeded> {
-        let (spent, limits) = (self.spent(), self.limits);
+    fn check_limits(&self, is_over: impl Fn(u64, u64) -> bool) -> Result<(), BudgetExceeded> {
+        let spent = self.spent();
+        let limits = self.limits;
         let all = [
             ("total", spent.total_tokens, limits.total),
             ("prompt", spent.prompt_tokens, limits.prompt),
@@ -135,10 +137,6 @@ impl Budget {
             limit.filter(|limit| is_over(used, *limit)).map(|limit| BudgetExceeded { of, used, limit })
         });
         exceeded.map_or(Ok(()), Err)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, TokenUsage> {
-        self.spent.lock()
     }
 }
 
@@ -151,42 +149,46 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// A limit of a [`Budget`] that was passed.
+/// A limit of a [`Budget`] that was exceeded.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("the budget of {limit} {of} tokens is used up: {used}")]
 pub struct BudgetExceeded {
     /// `total`, `prompt` or `completion`.
     pub of: &'static str,
-    /// How much was used.
+    /// The tokens used.
     pub used: u64,
-    /// How much was allowed.
+    /// The limit.
     pub limit: u64,
 }
 
-/// What one turn uses, from the thread's counts as they come.
+/// Computes the tokens of one turn from the thread's running totals.
 #[derive(Debug, Default)]
 pub(super) struct TurnUsage {
-    /// What the thread had used as far as this program knows.
+    /// The thread's usage as far as this program knows.
     known: TokenUsage,
-    /// What it had used before the turn.
+    /// The thread's usage before the turn.
     before: Option<TokenUsage>,
     used: Option<TokenUsage>,
 }
 
 impl TurnUsage {
-    /// On a thread that had used this; nothing if it is new.
+    /// Starts counting on a thread with this usage.
     pub fn after(known: TokenUsage) -> Self {
         Self { known, ..Self::default() }
     }
 
-    /// Takes a report, and tells what is new since the one before.
-    pub fn take(&mut self, usage: &ThreadTokenUsage) -> TokenUsage {
-        let (total, last) = (TokenUsage::from(&usage.total), TokenUsage::from(&usage.last));
+    /// Processes a report and returns the tokens used since the previous one.
+    pub fn add(&mut self, usage: &ThreadTokenUsage) -> TokenUsage {
+        let total = TokenUsage::from(&usage.total);
+        let last = TokenUsage::from(&usage.last);
         let known = self.known;
-        // The first report is about the turn's first response, unless it only repeats what a resumed thread had.
-        let before = *self.before.get_or_insert_with(|| match total == known {
-            true => known,
-            false => total.combine(last, u64::saturating_sub).combine(known, u64::max),
+        // The first report covers the turn's first response, unless it only repeats the usage of a resumed thread.
+        let before = *self.before.get_or_insert_with(|| {
+            if total == known {
+                known
+            } else {
+                total.combine(last, u64::saturating_sub).combine(known, u64::max)
+            }
         });
         let used = total.combine(before, u64::saturating_sub);
         let counted = self.used.unwrap_or_default();
@@ -196,7 +198,7 @@ impl TurnUsage {
         used.combine(counted, u64::saturating_sub)
     }
 
-    /// All of the turn so far; `None` when nothing was said about it.
+    /// Returns the turn's usage so far; `None` before the first report.
     pub fn used(&self) -> Option<TokenUsage> {
         self.used
     }
@@ -222,30 +224,30 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_what_was_added_to_its_thread() {
+    fn a_turn_used_what_was_added_to_its_thread() {
         let mut turn = TurnUsage::default();
         assert_eq!(turn.used(), None);
-        assert_eq!(turn.take(&report((1100, 110), (100, 10))), usage(100, 10));
-        assert_eq!(turn.take(&report((1300, 130), (200, 20))), usage(200, 20));
-        // Said again, or after one that was missed.
-        assert_eq!(turn.take(&report((1300, 130), (200, 20))), usage(0, 0));
-        assert_eq!(turn.take(&report((2000, 200), (300, 30))), usage(700, 70));
+        assert_eq!(turn.add(&report((1100, 110), (100, 10))), usage(100, 10));
+        assert_eq!(turn.add(&report((1300, 130), (200, 20))), usage(200, 20));
+        // A repeated report, and one after a missed report.
+        assert_eq!(turn.add(&report((1300, 130), (200, 20))), usage(0, 0));
+        assert_eq!(turn.add(&report((2000, 200), (300, 30))), usage(700, 70));
         assert_eq!(turn.used(), Some(usage(1000, 100)));
     }
 
     #[test]
-    fn what_a_resumed_thread_had_used_is_not_counted_again() {
+    fn the_usage_of_a_resumed_thread_is_not_counted_again() {
         let mut turn = TurnUsage::after(usage(100, 10));
-        assert_eq!(turn.take(&report((100, 10), (100, 10))), usage(0, 0));
+        assert_eq!(turn.add(&report((100, 10), (100, 10))), usage(0, 0));
         assert_eq!(turn.used(), None);
-        assert_eq!(turn.take(&report((300, 30), (200, 20))), usage(200, 20));
-        // Without that first report, and with other turns in between.
+        assert_eq!(turn.add(&report((300, 30), (200, 20))), usage(200, 20));
+        // Without that first report, and after turns of other programs.
         let mut turn = TurnUsage::after(usage(100, 10));
-        assert_eq!(turn.take(&report((600, 60), (200, 20))), usage(200, 20));
+        assert_eq!(turn.add(&report((600, 60), (200, 20))), usage(200, 20));
     }
 
     #[test]
-    fn each_limit_counts_and_clones_share() {
+    fn each_limit_applies_and_clones_share_the_budget() {
         let check = |budget: Budget, of: &str| {
             budget.clone().charge(usage(60, 40)).unwrap();
             budget.check_left().unwrap_err();

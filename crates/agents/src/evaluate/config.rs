@@ -1,4 +1,4 @@
-//! How the server is started and what the model is told: fields and defaults.
+//! Configuration of an evaluator: the server and its sandbox, the model, MCP servers.
 
 use std::{
     collections::BTreeMap,
@@ -7,85 +7,114 @@ use std::{
     time::Duration,
 };
 
-use codicil_client::protocol::{AskForApproval, Personality, ReasoningEffort, ReasoningSummary, SandboxMode};
+use codicil_client::{
+    protocol::{AskForApproval, Personality, ReasoningEffort, ReasoningSummary, SandboxMode},
+    redact_url,
+};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::auth::LoginMethod;
+use super::{approvals::OnApproval, events::ADAPTER_NAME, login::LoginMethod};
 
-/// How the server is started and addressed.
+/// How an evaluator starts its server and what it asks of it.
 ///
 /// ```
-/// use codicil_agents::evaluate::{ApprovalPolicy, ClientConfig, SandboxMode};
+/// use codicil_agents::evaluate::{ClientConfig, OnApproval, SandboxMode};
 ///
 /// let config = ClientConfig {
-///     codex_bin: "codicil".into(),
+///     program: "/opt/codicil/bin/codicil".into(),
 ///     cwd: Some("/srv/project".into()),
 ///     sandbox_mode: Some(SandboxMode::WorkspaceWrite),
 ///     ..ClientConfig::default()
 /// };
-/// assert_eq!(config.approval_policy, ApprovalPolicy::Never);
+/// assert_eq!(config.on_approval, OnApproval::Accept);
 /// ```
 #[derive(Clone)]
 pub struct ClientConfig {
-    /// The program to start, as `PROGRAM app-server`: `codex`. Without a slash it is looked up in `PATH`.
-    pub codex_bin: PathBuf,
-    /// Arguments after `app-server`, such as `-c KEY=VALUE`; none.
+    /// The server program, started as `PROGRAM app-server`: `codicil`. A name without a slash is looked up in `PATH`.
+    pub program: PathBuf,
+    /// Arguments after `app-server`, such as `-c KEY=VALUE`; none by default.
     pub args: Vec<String>,
-    /// Where the agent works. Must be absolute. `None`: this process's directory. A workspace that is given to an
-    /// evaluation counts before it.
+    /// The agent's working directory, which must be absolute; by default the directory of this process. The workspace
+    /// of an evaluation takes precedence.
     pub cwd: Option<PathBuf>,
-    /// Variables that the server gets besides those of this process; none.
+    /// Environment variables of the server, in addition to those of this process; none by default.
     pub env: BTreeMap<String, String>,
-    /// Whether the server's standard error is only kept for errors: `true`. Otherwise it is shown as well.
+    /// Whether the server's standard error is only kept for error messages: `true`. Otherwise it is also forwarded to
+    /// the standard error of this process.
     pub suppress_stderr: bool,
-    /// For the server to start and shake hands: 10 s.
+    /// Time for the server to start and complete the handshake: 10 s.
     pub startup_timeout: Duration,
-    /// What happens when the server asks for an approval: [`ApprovalPolicy::Never`].
-    pub approval_policy: ApprovalPolicy,
-    /// What commands may do. `None`: as the server is configured.
+    /// What the server asks approval for: [`AskForApproval::Never`].
+    pub approval_policy: AskForApproval,
+    /// How approvals are answered that the server asks for: [`OnApproval::Accept`].
+    pub on_approval: OnApproval,
+    /// The sandbox of commands; by default that of the server's configuration.
     pub sandbox_mode: Option<SandboxMode>,
-    /// Credentials. `None`: those that the server has by itself.
-    pub auth_mode: Option<LoginMethod>,
-    /// Goes on with the session's thread where directory, workspace and tools are the same: `false`.
+    /// How to sign in; by default the server uses its own credentials.
+    pub login: Option<LoginMethod>,
+    /// Whether an evaluation continues the session's thread if directory, workspace and tools are the same: `false`.
     pub reuse_thread: bool,
-    /// MCP servers for the agent besides those that the server is configured with; none.
+    /// MCP servers for the agent, in addition to those of the server's configuration; none by default.
     pub mcp_servers: BTreeMap<String, McpServer>,
-    /// Keeps threads in memory only: `false`. Such threads are not reused.
+    /// Whether threads are kept in memory only: `false`. Ephemeral threads are not reused.
     pub ephemeral: bool,
-    /// How this client presents itself: `wink`.
+    /// The name in `clientInfo`: `codicil-agents`.
     pub client_name: String,
-    /// Its version: `0.1.0`.
+    /// The version in `clientInfo`: that of this crate.
     pub client_version: String,
-    /// How long the server may take to stop a turn, and then to end: 5 s each. Then it is killed.
+    /// The display name in `clientInfo`; none by default.
+    pub title: Option<String>,
+    /// The name under which events report this adapter: [`ADAPTER_NAME`].
+    pub adapter_name: String,
+    /// Time for the server to interrupt a turn, and again to exit: 5 s each. After that it is killed.
     pub stop_timeout: Duration,
 }
 
 impl Default for ClientConfig {
     fn default() -> Self {
         Self {
-            codex_bin: "codex".into(),
+            program: "codicil".into(),
             args: Vec::new(),
             cwd: None,
             env: BTreeMap::new(),
             suppress_stderr: true,
             startup_timeout: Duration::from_secs(10),
-            approval_policy: ApprovalPolicy::default(),
+            approval_policy: AskForApproval::Never,
+            on_approval: OnApproval::default(),
             sandbox_mode: None,
-            auth_mode: None,
+            login: None,
             reuse_thread: false,
             mcp_servers: BTreeMap::new(),
             ephemeral: false,
-            client_name: "wink".to_owned(),
-            client_version: "0.1.0".to_owned(),
+            client_name: "codicil-agents".to_owned(),
+            client_version: env!("CARGO_PKG_VERSION").to_owned(),
+            title: None,
+            adapter_name: ADAPTER_NAME.to_owned(),
             stop_timeout: Duration::from_secs(5),
         }
     }
 }
 
 impl ClientConfig {
+    /// Returns the defaults of WINK's Codex adapter: the program `codex`, and the names that WINK uses.
+    ///
+    /// WINK has one setting for approvals. Its `never`, `untrusted` and `on-failure` are the
+    /// [`approval_policy`](Self::approval_policy) of the same name with [`OnApproval::Accept`]; its `on-request` is
+    /// [`AskForApproval::OnRequest`] with [`OnApproval::Decline`].
+    pub fn wink() -> Self {
+        Self {
+            program: "codex".into(),
+            client_name: "wink".to_owned(),
+            client_version: "0.1.0".to_owned(),
+            title: Some("WINK Agent".to_owned()),
+            adapter_name: "codex_app_server".to_owned(),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        if self.codex_bin.as_os_str().is_empty() {
+        if self.program.as_os_str().is_empty() {
             return Err(ConfigError::NoProgram);
         }
         if let Some(cwd) = self.cwd.as_ref().filter(|cwd| !cwd.is_absolute()) {
@@ -100,18 +129,18 @@ impl ClientConfig {
         }
     }
 
-    /// Whether the program is there to be started, as far as names can tell.
+    /// Returns whether the program exists, at its path or in `PATH`.
     pub(super) fn finds_program(&self) -> bool {
-        if self.codex_bin.components().count() > 1 {
-            return self.codex_bin.is_file();
+        if self.program.components().count() > 1 {
+            return self.program.is_file();
         }
         let path = self.env.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"));
         path.is_some_and(|path| {
-            std::env::split_paths(&path).any(|folder| Path::new(&folder).join(&self.codex_bin).is_file())
+            std::env::split_paths(&path).any(|directory| Path::new(&directory).join(&self.program).is_file())
         })
     }
 
-    /// `config` of `thread/start`.
+    /// Returns the `config` of `thread/start`.
     pub(super) fn overrides(&self) -> Option<Map<String, Value>> {
         if self.mcp_servers.is_empty() {
             return None;
@@ -122,88 +151,61 @@ impl ClientConfig {
     }
 }
 
-/// Shows names, not values: variables and arguments may be secret.
+/// Prints names only: the values of variables and arguments may be secret.
 impl fmt::Debug for ClientConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientConfig")
-            .field("codex_bin", &self.codex_bin)
+            .field("program", &self.program)
             .field("args", &self.args.len())
             .field("cwd", &self.cwd)
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("suppress_stderr", &self.suppress_stderr)
             .field("startup_timeout", &self.startup_timeout)
             .field("approval_policy", &self.approval_policy)
+            .field("on_approval", &self.on_approval)
             .field("sandbox_mode", &self.sandbox_mode)
-            .field("auth_mode", &self.auth_mode)
+            .field("login", &self.login)
             .field("reuse_thread", &self.reuse_thread)
             .field("mcp_servers", &self.mcp_servers)
             .field("ephemeral", &self.ephemeral)
             .field("client_name", &self.client_name)
             .field("client_version", &self.client_version)
+            .field("title", &self.title)
+            .field("adapter_name", &self.adapter_name)
             .field("stop_timeout", &self.stop_timeout)
             .finish()
-    }
-}
-
-/// What the server may ask for, and what it is answered: there is nobody to ask.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ApprovalPolicy {
-    /// Nothing is to be asked; what is asked all the same is accepted. The sandbox is the limit.
-    #[default]
-    Never,
-    /// Commands that are not trusted are asked about, and accepted.
-    Untrusted,
-    /// What the sandbox stopped is asked about, and accepted.
-    OnFailure,
-    /// Everything that is asked about is declined.
-    OnRequest,
-}
-
-impl ApprovalPolicy {
-    /// Whether approvals are given.
-    pub fn accepts(self) -> bool {
-        self != Self::OnRequest
-    }
-
-    pub(super) fn on_the_wire(self) -> AskForApproval {
-        match self {
-            Self::Never => AskForApproval::Never,
-            Self::Untrusted => AskForApproval::Untrusted,
-            Self::OnFailure => AskForApproval::OnFailure,
-            Self::OnRequest => AskForApproval::OnRequest,
-        }
     }
 }
 
 /// An MCP server that the agent may use. Its tools belong to the agent, not to the prompt.
 #[derive(Clone, PartialEq, Eq)]
 pub enum McpServer {
-    /// A program that the server starts and speaks to over pipes.
+    /// A program that the server starts and talks to over pipes.
     Stdio {
         /// The program.
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Its variables.
+        /// Its environment variables.
         env: BTreeMap<String, String>,
     },
-    /// An address that speaks streamable HTTP.
+    /// A server that speaks streamable HTTP.
     Http {
         /// `http://` or `https://`.
         url: String,
-        /// The name of a variable of the server that holds a bearer token.
+        /// The environment variable of the server process that holds a bearer token.
         bearer_token_env_var: Option<String>,
     },
 }
 
 impl McpServer {
-    /// A program with its arguments.
+    /// Returns a server that is started as a program.
     pub fn stdio<A: Into<String>>(command: impl Into<String>, args: impl IntoIterator<Item = A>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
         Self::Stdio { command: command.into(), args, env: BTreeMap::new() }
     }
 
-    /// An address.
+    /// Returns a server that is reached by HTTP.
     pub fn http(url: impl Into<String>) -> Self {
         Self::Http { url: url.into(), bearer_token_env_var: None }
     }
@@ -222,7 +224,7 @@ impl McpServer {
     }
 }
 
-/// Arguments, variables and queries may be secret.
+/// Prints no values: arguments, variables and URLs may be secret.
 impl fmt::Debug for McpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -233,63 +235,58 @@ impl fmt::Debug for McpServer {
                 .field("env", &env.keys().collect::<Vec<_>>())
                 .finish(),
             Self::Http { url, bearer_token_env_var } => {
-                let plain = url.split(['?', '#']).next().unwrap_or_default();
-                let shown = match (plain.split_once("://"), plain.rsplit_once('@')) {
-                    (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}"),
-                    _ => plain.to_owned(),
-                };
-                let mut shows = f.debug_struct("Http");
-                shows.field("url", &shown).field("bearer_token_env_var", bearer_token_env_var).finish()
+                let mut debug = f.debug_struct("Http");
+                debug.field("url", &redact_url(url));
+                debug.field("bearer_token_env_var", bearer_token_env_var).finish()
             }
         }
     }
 }
 
-/// Which model answers, and how. What the protocol has no place for (a seed, stop words, penalties) is not here.
-#[derive(Clone, Debug, PartialEq)]
+/// The model and its options. Options without a place in the protocol, such as a seed or stop words, do not exist
+/// here.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelConfig {
-    /// `gpt-5.1-codex`.
-    pub model: String,
-    /// `None`: as the model does by itself.
+    /// The model; by default the server chooses.
+    pub model: Option<String>,
+    /// The reasoning effort; by default that of the model.
     pub effort: Option<ReasoningEffort>,
-    /// How much is told of the model's thinking.
+    /// The detail of reasoning summaries.
     pub summary: Option<ReasoningSummary>,
-    /// The tone of answers.
+    /// The tone of the answers.
     pub personality: Option<Personality>,
 }
 
-impl Default for ModelConfig {
-    fn default() -> Self {
-        Self { model: "gpt-5.1-codex".to_owned(), effort: None, summary: None, personality: None }
-    }
-}
-
 impl ModelConfig {
-    /// This model with everything else as it is by default.
+    /// Returns the default of WINK's Codex adapter: `gpt-5.1-codex`.
+    pub fn wink() -> Self {
+        Self::new("gpt-5.1-codex")
+    }
+    /// Returns the configuration of a model with default options.
     pub fn new(model: impl Into<String>) -> Self {
-        Self { model: model.into(), ..Self::default() }
+        Self { model: Some(model.into()), ..Self::default() }
     }
 }
 
-/// A configuration that cannot work.
+/// A configuration or prompt that cannot work.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ConfigError {
-    /// There is nothing to start.
-    #[error("codex_bin is empty")]
+    /// No program is configured.
+    #[error("program is empty")]
     NoProgram,
-    /// The protocol wants absolute directories.
+    /// The working directory is relative.
     #[error("cwd is not absolute: {}", .0.display())]
     RelativeCwd(PathBuf),
-    /// A name that cannot be part of a tool's name.
+    /// The name of an MCP server cannot be part of a tool's name.
     #[error("invalid name of an MCP server: {0:?}")]
     McpServerName(String),
     /// Two tools of a prompt have the same name.
     #[error("two tools are named {0:?}")]
     DuplicateTool(String),
-    /// Empty, or in the space of names that MCP tools have.
+    /// The name of a tool is empty, or collides with the names of MCP tools.
     #[error("a tool cannot be named {0:?}")]
     ToolName(String),
-    /// A tool's parameters must be an object.
+    /// The parameters of a tool are not an object.
     #[error("the parameters of tool {0:?} are not an object")]
     ToolParams(String),
     /// Two sections of a prompt have the same key.
@@ -302,26 +299,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_those_of_the_specification() {
-        let config = ClientConfig::default();
-        assert_eq!(config.codex_bin, Path::new("codex"));
+    fn the_wink_preset_has_the_defaults_of_its_specification() {
+        let config = ClientConfig::wink();
+        assert_eq!(config.program, Path::new("codex"));
         assert_eq!((config.cwd.as_ref(), config.env.len(), config.suppress_stderr), (None, 0, true));
         assert_eq!(config.startup_timeout, Duration::from_secs(10));
-        assert_eq!((config.approval_policy, &config.sandbox_mode), (ApprovalPolicy::Never, &None));
-        assert!(config.auth_mode.is_none() && config.mcp_servers.is_empty());
+        assert_eq!((config.approval_policy, config.on_approval), (AskForApproval::Never, OnApproval::Accept));
+        assert!(config.sandbox_mode.is_none() && config.login.is_none() && config.mcp_servers.is_empty());
         assert!(!config.reuse_thread && !config.ephemeral);
         assert_eq!((&*config.client_name, &*config.client_version), ("wink", "0.1.0"));
-        let model = ModelConfig::default();
-        assert_eq!(model.model, "gpt-5.1-codex");
-        assert_eq!((model.effort, model.summary, model.personality), (None, None, None));
+        assert_eq!(
+            (config.title.as_deref(), &*config.adapter_name),
+            (Some("WINK Agent"), "codex_app_server")
+        );
+        assert_eq!(ModelConfig::wink(), ModelConfig::new("gpt-5.1-codex"));
     }
 
     #[test]
-    fn a_configuration_that_cannot_work_is_refused() {
+    fn the_defaults_name_no_other_product() {
+        let config = ClientConfig::default();
+        assert_eq!((config.program.to_str(), &*config.client_name), (Some("codicil"), "codicil-agents"));
+        assert_eq!((config.title, ModelConfig::default().model), (None, None));
+    }
+
+    #[test]
+    fn an_invalid_configuration_is_refused() {
         let check = |config: ClientConfig, expected: &str| {
             assert_eq!(config.check().unwrap_err().to_string(), expected);
         };
-        check(ClientConfig { codex_bin: "".into(), ..Default::default() }, "codex_bin is empty");
+        check(ClientConfig { program: "".into(), ..Default::default() }, "program is empty");
         let cwd = Some("work".into());
         check(ClientConfig { cwd, ..Default::default() }, "cwd is not absolute: work");
         let mcp_servers = BTreeMap::from([("a.b".to_owned(), McpServer::http("http://localhost"))]);
@@ -330,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn mcp_servers_are_written_as_the_configuration_has_them() {
+    fn mcp_servers_become_config_overrides() {
         let mcp_servers = BTreeMap::from([
             ("files".to_owned(), McpServer::stdio("/path/to/server", ["--flag"])),
             ("web".to_owned(), McpServer::http("http://localhost:8080/mcp")),
@@ -352,12 +358,12 @@ mod tests {
         let config = ClientConfig {
             args: vec!["s3cret".into()],
             env,
-            auth_mode: Some(LoginMethod::api_key("s3cret")),
+            login: Some(LoginMethod::api_key("s3cret")),
             mcp_servers: BTreeMap::from([("a".into(), stdio), ("b".into(), http)]),
             ..Default::default()
         };
-        let shown = format!("{config:?}");
-        assert!(!shown.contains("s3cret"), "{shown}");
-        assert!(shown.contains("https://host/mcp") && shown.contains("KEY"), "{shown}");
+        let printed = format!("{config:?}");
+        assert!(!printed.contains("s3cret"), "{printed}");
+        assert!(printed.contains("https://host/mcp") && printed.contains("KEY"), "{printed}");
     }
 }

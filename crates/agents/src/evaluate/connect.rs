@@ -1,43 +1,45 @@
-//! From a configuration to a server that has shaken hands.
+//! Starts or reaches the server of an evaluation and completes the handshake.
 
 use std::{sync::Arc, time::Duration};
 
 use codicil_client::{Client, ClientError, ClientLimits, ClientTimeouts, Endpoint, ServerLaunch};
 
 use super::{
-    answers::PolicyResponder,
+    approvals::PolicyResponder,
     bridge::ToolBridge,
     error::{EvaluationCause, FailedEvaluation, STDERR_TAIL},
     run::EvaluationRun,
 };
 
-/// From a request to its answer, unless the deadline is earlier.
-const REQUEST: Duration = Duration::from_secs(30);
+/// Timeout of a request, unless the deadline is earlier.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl EvaluationRun<'_> {
-    /// Starts the server, or finds it, and shakes hands. When this fails, what was started has ended.
+    /// Starts or reaches the server and completes the handshake. On failure, a started server has ended.
     pub(super) async fn connect(&self, bridge: &Arc<ToolBridge>) -> Result<Client, FailedEvaluation> {
         let config = &self.setup.client;
         let timeouts = ClientTimeouts {
             connect: config.startup_timeout,
-            request: REQUEST,
+            request: REQUEST_TIMEOUT,
             turn: None,
             turn_silence: None,
             close: config.stop_timeout,
         };
-        let builder = Client::builder()
+        let mut builder = Client::builder()
             .name(&config.client_name, &config.client_version)
-            .title("WINK Agent")
-            .handler(PolicyResponder { policy: config.approval_policy, auth: config.auth_mode.clone() })
+            .handler(PolicyResponder { on_approval: config.on_approval, login: config.login.clone() })
             .tools(bridge.client_tools())
             .timeouts(timeouts)
             .limits(ClientLimits { stderr_tail: STDERR_TAIL, ..ClientLimits::default() });
-        let opening = async { builder.dial(self.endpoint().await?).await };
-        let client = match self.by_startup(opening).await {
+        if let Some(title) = &config.title {
+            builder = builder.title(title);
+        }
+        let opening = async { builder.open(self.endpoint().await?).await };
+        let client = match self.within_startup(opening).await {
             Ok(client) => client,
             Err(cause) => return Err(FailedEvaluation::new(self.explain(cause).await)),
         };
-        match self.by_startup(client.greet()).await {
+        match self.within_startup(client.initialize()).await {
             Ok(()) => Ok(client),
             Err(cause) => {
                 let stderr_tail = client.close().await.stderr_tail.clone();
@@ -55,39 +57,40 @@ impl EvaluationRun<'_> {
             return connect().await.map_err(failed);
         }
         let config = &self.setup.client;
-        let launch = config.args.iter().fold(ServerLaunch::new(&config.codex_bin), ServerLaunch::arg);
+        let launch = config.args.iter().fold(ServerLaunch::new(&config.program), ServerLaunch::arg);
         let launch = config.env.iter().fold(launch, |launch, (name, value)| launch.env(name, value));
-        let launch = if config.suppress_stderr { launch } else { launch.show_stderr() };
+        let launch = if config.suppress_stderr { launch } else { launch.forward_stderr() };
         Ok(launch.cwd(&self.cwd).into())
     }
 
-    /// A program or a directory that is not there is worth a plain word.
+    /// Replaces a connection error with a clearer one if the program or the working directory does not exist.
     async fn explain(&self, cause: EvaluationCause) -> EvaluationCause {
         if !matches!(cause, EvaluationCause::Client(ClientError::Connect { .. }))
             || self.setup.connect.is_some()
         {
             return cause;
         }
-        let (config, cwd) = (self.setup.client.clone(), self.cwd.clone());
-        let looking = tokio::task::spawn_blocking(move || {
+        let config = self.setup.client.clone();
+        let cwd = self.cwd.clone();
+        let checking = tokio::task::spawn_blocking(move || {
             if !config.finds_program() {
                 return Some(EvaluationCause::ProgramNotFound {
-                    program: config.codex_bin.display().to_string(),
+                    program: config.program.display().to_string(),
                 });
             }
             std::fs::read_dir(&cwd).err().map(EvaluationCause::Cwd)
         });
-        looking.await.ok().flatten().unwrap_or(cause)
+        checking.await.ok().flatten().unwrap_or(cause)
     }
 
-    /// The same within the time for starting.
-    async fn by_startup<T>(
+    /// Awaits a step of the startup, within the startup timeout and the deadline.
+    async fn within_startup<T>(
         &self,
         work: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, EvaluationCause> {
         let within = self.setup.client.startup_timeout;
-        let late = || ClientError::ResponseTimeout { method: "initialize".to_owned(), within };
-        let bounded = async { tokio::time::timeout(within, work).await.unwrap_or_else(|_| Err(late())) };
-        self.in_time(bounded).await
+        let timed_out = || ClientError::ResponseTimeout { method: "initialize".to_owned(), within };
+        let bounded = async { tokio::time::timeout(within, work).await.unwrap_or_else(|_| Err(timed_out())) };
+        self.before_deadline(bounded).await
     }
 }

@@ -1,4 +1,4 @@
-//! Why an evaluation brought no answer: in which phase, because of what, and what is known about it.
+//! The error of an evaluation: its phase, its cause, and what is known about it.
 
 use std::fmt;
 
@@ -15,24 +15,24 @@ use super::{
     schema::OutputError,
 };
 
-/// Why an evaluation brought no answer.
+/// The error of an evaluation.
 #[derive(Debug, Error)]
 pub enum EvaluateError {
-    /// It failed.
+    /// The evaluation failed.
     #[error(transparent)]
     Failed(Box<FailedEvaluation>),
-    /// A tool needs more of the prompt than is allowed to be shown without asking; see [`SectionExpansion`].
+    /// A tool needs more sections of the prompt than the evaluation may expand; see [`SectionExpansion`].
     #[error("more of the prompt is needed: {}", .0.reason)]
     ExpansionRequired(SectionExpansion),
 }
 
 impl EvaluateError {
-    /// The phase in which it failed; `None` when it only needs more of the prompt.
+    /// Returns the phase of the failure; `None` if more sections are needed.
     pub fn phase(&self) -> Option<EvaluationPhase> {
         self.failed().map(|failed| failed.phase)
     }
 
-    /// All that is known, unless it only needs more of the prompt.
+    /// Returns the details of the failure; `None` if more sections are needed.
     pub fn failed(&self) -> Option<&FailedEvaluation> {
         match self {
             Self::Failed(failed) => Some(failed),
@@ -40,7 +40,7 @@ impl EvaluateError {
         }
     }
 
-    /// Whether time ran out.
+    /// Returns whether the deadline was exceeded.
     pub fn is_deadline(&self) -> bool {
         self.failed().is_some_and(|failed| matches!(failed.cause, EvaluationCause::DeadlineExceeded))
     }
@@ -52,17 +52,49 @@ impl From<FailedEvaluation> for EvaluateError {
     }
 }
 
-/// Where in an evaluation something failed.
+/// The part of an evaluation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EvaluationPhase {
-    /// On the way to the model: starting the server, signing in, thread, turn, provider; and when time ran out.
+    /// Before the model answered: starting the server, signing in, the thread, the turn, the provider; also an
+    /// exceeded deadline.
     Request,
-    /// In what came back: the turn failed, or its answer cannot be used.
+    /// The turn failed, or its answer cannot be used.
     Response,
-    /// In a tool.
+    /// A tool failed.
     Tool,
-    /// With what may be used.
+    /// A limit was exceeded.
     Budget,
+}
+
+impl EvaluationPhase {
+    /// Returns the phase of a failed turn with this error.
+    pub fn of_turn_error(info: Option<&CodexErrorInfo>) -> Self {
+        use CodexErrorInfo as E;
+        match info {
+            Some(E::UsageLimitExceeded) => Self::Budget,
+            Some(E::SandboxError) => Self::Tool,
+            Some(
+                E::HttpConnectionFailed { .. }
+                | E::Unauthorized
+                | E::BadRequest
+                | E::ResponseTooManyFailedAttempts { .. }
+                | E::ResponseStreamConnectionFailed { .. }
+                | E::ResponseStreamDisconnected { .. },
+            ) => Self::Request,
+            // Early servers report a model's quota in this form.
+            Some(E::Unrecognized(other)) if is_model_cap(other) => Self::Budget,
+            Some(
+                E::ContextWindowExceeded
+                | E::ThreadRollbackFailed
+                | E::InternalServerError
+                | E::ServerOverloaded
+                | E::ActiveTurnNotSteerable { .. }
+                | E::Other
+                | E::Unrecognized(_),
+            )
+            | None => Self::Response,
+        }
+    }
 }
 
 impl fmt::Display for EvaluationPhase {
@@ -80,22 +112,22 @@ impl fmt::Display for EvaluationPhase {
 #[derive(Debug, Error)]
 #[error("{phase}: {cause}")]
 pub struct FailedEvaluation {
-    /// Where it failed.
+    /// The phase.
     pub phase: EvaluationPhase,
-    /// Because of what.
+    /// The cause.
     #[source]
     pub cause: EvaluationCause,
-    /// What the server wrote to standard error last, at most [`STDERR_TAIL`] bytes.
+    /// The end of the server's standard error, at most [`STDERR_TAIL`] bytes.
     pub stderr_tail: String,
-    /// The thread, if it came that far.
+    /// The thread, if it was started.
     pub thread_id: Option<ThreadId>,
-    /// The turn, if it came that far.
+    /// The turn, if it was started.
     pub turn_id: Option<TurnId>,
-    /// What was used all the same.
+    /// The tokens used anyway.
     pub usage: Option<TokenUsage>,
 }
 
-/// The most of the server's standard error that an error holds: 8 KiB.
+/// Bytes of the server's standard error that an error keeps: 8 KiB.
 pub const STDERR_TAIL: usize = 8 << 10;
 
 impl FailedEvaluation {
@@ -111,7 +143,7 @@ impl FailedEvaluation {
         }
     }
 
-    /// What the server said of a failed turn: its message, `codexErrorInfo` and `additionalDetails`.
+    /// Returns the server's error of a failed turn: its message, `codexErrorInfo` and `additionalDetails`.
     pub fn turn_error(&self) -> Option<&TurnError> {
         match &self.cause {
             EvaluationCause::TurnFailed(error) => Some(error),
@@ -119,51 +151,51 @@ impl FailedEvaluation {
         }
     }
 
-    /// The kind of a failed turn, for programs.
+    /// Returns the kind of a failed turn's error.
     pub fn codex_error_info(&self) -> Option<&CodexErrorInfo> {
         self.turn_error()?.codex_error_info.as_ref()
     }
 }
 
-/// What an evaluation failed of.
+/// The cause of a failed evaluation.
 #[derive(Debug, Error)]
 pub enum EvaluationCause {
-    /// The configuration or the prompt cannot work.
+    /// The configuration or the prompt is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The program that serves is not installed, or not where `PATH` leads.
-    #[error("cannot start {program}: there is no such program; install it, or set codex_bin")]
+    /// The server program does not exist, or is not in `PATH`.
+    #[error("cannot start {program}: there is no such program; install it, or set `program`")]
     ProgramNotFound {
-        /// As configured.
+        /// The configured program.
         program: String,
     },
-    /// The directory to work in is not there, or cannot be told.
+    /// The working directory does not exist, or cannot be determined.
     #[error("cannot use the working directory: {0}")]
     Cwd(#[source] std::io::Error),
     /// The deadline passed, or had passed before the evaluation began.
     #[error("the deadline has passed")]
     DeadlineExceeded,
-    /// More tokens were used than may be.
+    /// A token limit was exceeded.
     #[error(transparent)]
     Budget(#[from] BudgetExceeded),
-    /// The server could not be started or reached, refused something, or went away.
+    /// The server could not be started or reached, refused a request, or disconnected.
     #[error(transparent)]
     Client(ClientError),
-    /// The turn completed as failed.
+    /// The turn failed.
     #[error("the turn failed: {}", .0.message)]
     TurnFailed(TurnError),
-    /// The turn ended early, and not because of this evaluation.
+    /// The turn was interrupted by another client or by the server.
     #[error("the turn was interrupted")]
     Interrupted,
-    /// The answer is not the value that it should be.
+    /// The answer cannot be decoded as the requested type.
     #[error(transparent)]
     Output(#[from] OutputError),
     /// A tool ended the evaluation; see [`ToolError::fatal`](super::ToolError::fatal).
     #[error("tool {name} failed: {message}")]
     Tool {
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// What it said.
+        /// Its message.
         message: String,
     },
 }
@@ -177,14 +209,14 @@ impl EvaluationCause {
             | Self::DeadlineExceeded
             | Self::Client(_) => EvaluationPhase::Request,
             Self::Budget(_) => EvaluationPhase::Budget,
-            Self::TurnFailed(error) => phase_of(error.codex_error_info.as_ref()),
+            Self::TurnFailed(error) => EvaluationPhase::of_turn_error(error.codex_error_info.as_ref()),
             Self::Interrupted | Self::Output(_) => EvaluationPhase::Response,
             Self::Tool { .. } => EvaluationPhase::Tool,
         }
     }
 }
 
-/// A failed turn tells what the server said of it; everything else is the client's error.
+/// Converts a failed turn into the server's error, and keeps everything else as the client's error.
 impl From<ClientError> for EvaluationCause {
     fn from(error: ClientError) -> Self {
         match error {
@@ -198,35 +230,6 @@ impl From<ClientError> for EvaluationCause {
             | ClientError::ApprovalRequired(_) => Self::Interrupted,
             error => Self::Client(error),
         }
-    }
-}
-
-/// The phase that a failed turn belongs to, by what the server says of it.
-pub fn phase_of(info: Option<&CodexErrorInfo>) -> EvaluationPhase {
-    use CodexErrorInfo as E;
-    match info {
-        Some(E::UsageLimitExceeded) => EvaluationPhase::Budget,
-        Some(E::SandboxError) => EvaluationPhase::Tool,
-        Some(
-            E::HttpConnectionFailed { .. }
-            | E::Unauthorized
-            | E::BadRequest
-            | E::ResponseTooManyFailedAttempts { .. }
-            | E::ResponseStreamConnectionFailed { .. }
-            | E::ResponseStreamDisconnected { .. },
-        ) => EvaluationPhase::Request,
-        // Servers of the first generation say so when a model's own quota is used up.
-        Some(E::Unrecognized(other)) if is_model_cap(other) => EvaluationPhase::Budget,
-        Some(
-            E::ContextWindowExceeded
-            | E::ThreadRollbackFailed
-            | E::InternalServerError
-            | E::ServerOverloaded
-            | E::ActiveTurnNotSteerable { .. }
-            | E::Other
-            | E::Unrecognized(_),
-        )
-        | None => EvaluationPhase::Response,
     }
 }
 
@@ -245,7 +248,7 @@ mod tests {
     fn every_kind_of_failed_turn_has_its_phase() {
         let check = |info: Value, expected: EvaluationPhase| {
             let info: Option<CodexErrorInfo> = serde_json::from_value(info.clone()).unwrap();
-            assert_eq!(phase_of(info.as_ref()), expected, "{info:?}");
+            assert_eq!(EvaluationPhase::of_turn_error(info.as_ref()), expected, "{info:?}");
         };
         let status = |name: &str| json!({ name: { "httpStatusCode": 503 } });
         check(json!("contextWindowExceeded"), EvaluationPhase::Response);

@@ -1,4 +1,4 @@
-//! The way in: an evaluator, and one evaluation with its choices.
+//! The entry point: an evaluator, and the options of one evaluation.
 
 use std::{fmt, io, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
@@ -21,8 +21,8 @@ use super::{
 };
 use crate::workspace::Workspace;
 
-/// Evaluates prompts: starts a server, has the agent work on the prompt in a thread, and ends the server.
-/// Clones share their configuration, and evaluations may run at the same time.
+/// Evaluates prompts. Each evaluation starts a server, has the agent work on the prompt in a thread, and ends the
+/// server. Clones share the configuration, and evaluations may run concurrently.
 ///
 /// ```no_run
 /// use codicil_agents::evaluate::{ClientConfig, EvaluateError, Evaluator, ModelConfig, Prompt};
@@ -40,7 +40,7 @@ pub struct Evaluator {
     setup: Arc<EvaluatorSetup>,
 }
 
-/// What all evaluations of an evaluator have in common.
+/// The configuration that all evaluations of an evaluator share.
 #[derive(Clone)]
 pub(super) struct EvaluatorSetup {
     pub client: ClientConfig,
@@ -53,7 +53,7 @@ pub(super) type ConnectFn =
 
 impl fmt::Debug for EvaluatorSetup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Setup")
+        f.debug_struct("EvaluatorSetup")
             .field("client", &self.client)
             .field("model", &self.model)
             .finish_non_exhaustive()
@@ -61,14 +61,14 @@ impl fmt::Debug for EvaluatorSetup {
 }
 
 impl Evaluator {
-    /// Checks the configuration. Nothing is started before something is evaluated.
+    /// Creates an evaluator. Checks the configuration, and starts nothing yet.
     pub fn new(client: ClientConfig, model: ModelConfig) -> Result<Self, ConfigError> {
         client.check()?;
         Ok(Self { setup: Arc::new(EvaluatorSetup { client, model, connect: None }) })
     }
 
-    /// Connects to a server that is there already, or in the same process, instead of starting one. The function is
-    /// called for each evaluation.
+    /// Connects to an existing server, or one in the same process, instead of starting one. The function is called for
+    /// each evaluation.
     pub fn connect_with<F, R>(mut self, connect: F) -> Self
     where
         F: Fn() -> R + Send + Sync + 'static,
@@ -78,13 +78,13 @@ impl Evaluator {
         self
     }
 
-    /// The same with another model.
+    /// Replaces the model configuration.
     pub fn with_model(mut self, model: ModelConfig) -> Self {
         Arc::make_mut(&mut self.setup).model = model;
         self
     }
 
-    /// Begins an evaluation. Nothing happens until [`text`](Evaluation::text) or [`value`](Evaluation::value).
+    /// Prepares an evaluation. [`text`](Evaluation::text) or [`value`](Evaluation::value) runs it.
     pub fn evaluate<'e>(&'e self, prompt: &'e Prompt) -> Evaluation<'e> {
         Evaluation {
             setup: &self.setup,
@@ -98,10 +98,10 @@ impl Evaluator {
     }
 }
 
-/// How often a prompt is shown again with more of it, unless said otherwise.
+/// Expansions of a prompt unless configured otherwise.
 const DEFAULT_EXPANSIONS: u32 = 3;
 
-/// One evaluation. Dropping its future ends the server.
+/// A prepared evaluation. Dropping its future ends the server.
 #[derive(Debug)]
 #[must_use = "nothing happens before `text` or `value` is awaited"]
 pub struct Evaluation<'e> {
@@ -115,52 +115,52 @@ pub struct Evaluation<'e> {
 }
 
 impl<'e> Evaluation<'e> {
-    /// Whose state the tools change, whose thread may be gone on with, whose observers are told; one of its own if
-    /// not said.
+    /// Sets the session: the state that tools change, the thread to continue and the observers. A new session by
+    /// default.
     pub fn session(mut self, session: &Session) -> Self {
         self.session = session.clone();
         self
     }
 
-    /// Where the agent works, in place of the configured directory.
+    /// Sets the agent's working directory, in place of the configured one.
     pub fn workspace(mut self, workspace: &'e Workspace) -> Self {
         self.workspace = Some(workspace);
         self
     }
 
-    /// When it has to be over. A turn that still runs then is interrupted; a server that does not stop it is
-    /// killed. Without a deadline an evaluation takes as long as the agent does.
+    /// Sets the deadline. A turn that is still running then is interrupted; a server that does not interrupt it is
+    /// killed. Without a deadline the evaluation takes as long as the agent does.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// The same, counted from now.
+    /// Sets the deadline relative to now.
     pub fn timeout(mut self, time: Duration) -> Self {
         self.deadline = Instant::now().checked_add(time);
         self
     }
 
-    /// What it may use. It ends as soon as that is too much. The budget's own deadline counts too.
+    /// Sets the budget. The evaluation ends when a limit is exceeded. The budget's deadline applies as well.
     pub fn budget(mut self, budget: &Budget) -> Self {
         self.budget = Some(budget.clone());
         self
     }
 
-    /// How often the prompt may be shown again with more of it; 3 if not said. Beyond that, a tool that asks for
-    /// more ends in [`EvaluateError::ExpansionRequired`].
+    /// Sets how often the prompt may be expanded; 3 by default. A further expansion fails with
+    /// [`EvaluateError::ExpansionRequired`].
     pub fn max_expansions(mut self, times: u32) -> Self {
         self.max_expansions = times;
         self
     }
 
-    /// Runs it for the agent's answer as it is.
+    /// Runs the evaluation and returns the agent's answer as text.
     pub async fn text(self) -> Result<EvaluationAnswer, EvaluateError> {
         let finished = self.run(None).await?;
         Ok(self.answer(finished, ()))
     }
 
-    /// Runs it for a value: the model is held to the type's schema, and its answer is read as the type.
+    /// Runs the evaluation and returns the answer as a value. The model is constrained to the type's JSON schema.
     ///
     /// ```no_run
     /// # use codicil_agents::evaluate::{EvaluateError, Evaluator, Prompt};
@@ -186,20 +186,20 @@ impl<'e> Evaluation<'e> {
     }
 
     fn answer<T>(&self, finished: FinishedTurn, value: T) -> EvaluationAnswer<T> {
-        self.session.tell(&finished.event(self.prompt.name()));
+        self.session.emit(&finished.event(&self.setup.client.adapter_name, self.prompt.name()));
         let FinishedTurn { text, usage, thread_id, turn_id, .. } = finished;
         EvaluationAnswer { text, value, usage, thread_id, turn_id }
     }
 
-    /// Runs it, and again with more of the prompt where a tool asks for that.
+    /// Runs the prompt, and repeats it when a tool asks for more sections.
     async fn run(&self, output: Option<&OutputSchema>) -> Result<FinishedTurn, EvaluateError> {
-        let mut left = self.max_expansions;
+        let mut remaining = self.max_expansions;
         loop {
-            let job = self.job(output)?;
-            // Boxed: the future of a whole run is large, and callers put it on their stack.
-            match Box::pin(job.run()).await {
-                Err(EvaluateError::ExpansionRequired(expansion)) if left > 0 => {
-                    left -= 1;
+            let run = self.prepare_run(output)?;
+            // Boxed because the future of a whole run is large and would live on the caller's stack.
+            match Box::pin(run.run()).await {
+                Err(EvaluateError::ExpansionRequired(expansion)) if remaining > 0 => {
+                    remaining -= 1;
                     expansion.open(&self.session);
                 }
                 outcome => return outcome,
@@ -207,45 +207,48 @@ impl<'e> Evaluation<'e> {
         }
     }
 
-    fn job<'j>(&'j self, output: Option<&'j OutputSchema>) -> Result<EvaluationRun<'j>, EvaluateError> {
-        let of_budget = self.budget.as_ref().and_then(Budget::must_end);
+    fn prepare_run<'r>(
+        &'r self,
+        output: Option<&'r OutputSchema>,
+    ) -> Result<EvaluationRun<'r>, EvaluateError> {
+        let budget_deadline = self.budget.as_ref().and_then(Budget::deadline_instant);
         Ok(EvaluationRun {
             setup: self.setup,
             prompt: self.prompt,
             session: &self.session,
             cwd: self.cwd()?,
             workspace: self.workspace.map(Workspace::fingerprint),
-            deadline: self.deadline.into_iter().chain(of_budget).min(),
+            deadline: self.deadline.into_iter().chain(budget_deadline).min(),
             budget: self.budget.as_ref(),
             output,
         })
     }
 
     fn cwd(&self) -> Result<PathBuf, EvaluateError> {
-        let unusable =
+        let cwd_error =
             |cause: io::Error| EvaluateError::from(FailedEvaluation::new(EvaluationCause::Cwd(cause)));
         let given = self.workspace.map(|workspace| workspace.path().to_owned());
         let cwd = match given.or_else(|| self.setup.client.cwd.clone()) {
             Some(cwd) => cwd,
-            None => std::env::current_dir().map_err(unusable)?,
+            None => std::env::current_dir().map_err(cwd_error)?,
         };
         match cwd.to_str() {
             Some(_) => Ok(cwd),
-            None => Err(unusable(io::Error::other("its path is not UTF-8, which messages are"))),
+            None => Err(cwd_error(io::Error::other("its path is not UTF-8, which messages are"))),
         }
     }
 }
 
-/// What an evaluation brought.
+/// The result of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvaluationAnswer<T = ()> {
-    /// The agent's answer as it wrote it.
+    /// The agent's answer.
     pub text: String,
-    /// The answer as a value; `()` when none was asked for.
+    /// The answer as a value; `()` if only text was requested.
     pub value: T,
-    /// What the turn used, if the server said it.
+    /// The tokens used by the turn, if the server reported them.
     pub usage: Option<TokenUsage>,
-    /// The thread in which it ran.
+    /// The thread of the turn.
     pub thread_id: ThreadId,
     /// The turn.
     pub turn_id: TurnId,

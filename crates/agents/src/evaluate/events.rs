@@ -1,4 +1,4 @@
-//! What an evaluation tells the observers of its session.
+//! The events of an evaluation, for the observers of its session.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use super::budget::TokenUsage;
 
-/// Under which name events say who evaluated.
-pub const ADAPTER_NAME: &str = "codex_app_server";
+/// The default of [`ClientConfig::adapter_name`](super::ClientConfig::adapter_name).
+pub const ADAPTER_NAME: &str = "app_server";
 
-/// Something that happened in an evaluation.
+/// An event of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EvaluationEvent {
-    /// The prompt has its final text.
+    /// The prompt was rendered.
     PromptRendered(PromptRendered),
-    /// A tool was called: one of the prompt's, or one that the agent has by itself.
+    /// A tool was called: one of the prompt's, or one of the agent's own.
     ToolInvoked(ToolInvoked),
-    /// The turn completed, and its answer could be used.
+    /// The turn completed and its answer could be decoded.
     PromptExecuted(PromptExecuted),
 }
 
 impl EvaluationEvent {
-    /// The event's name, for logs.
+    /// Returns the event's name, for logs.
     pub fn name(&self) -> &'static str {
         match self {
             Self::PromptRendered(_) => "PromptRendered",
@@ -32,51 +32,51 @@ impl EvaluationEvent {
     }
 }
 
-/// A prompt as the model will see it, before the turn starts.
+/// A rendered prompt, before the turn starts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PromptRendered {
-    /// [`ADAPTER_NAME`].
-    pub adapter: &'static str,
+    /// The configured [adapter name](super::ClientConfig::adapter_name).
+    pub adapter: String,
     /// The prompt's name.
     pub prompt: String,
-    /// The whole text.
+    /// The text of the prompt.
     pub text: String,
-    /// The tools that are offered, by name.
+    /// The names of the offered tools.
     pub tools: Vec<String>,
-    /// The schema of the answer, if it has to be a value.
+    /// The JSON schema of the answer, if a value was requested.
     pub output_schema: Option<Value>,
 }
 
-/// A call of a tool, when it is over.
+/// A finished tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolInvoked {
-    /// [`ADAPTER_NAME`].
-    pub adapter: &'static str,
+    /// The configured [adapter name](super::ClientConfig::adapter_name).
+    pub adapter: String,
     /// The prompt's name.
     pub prompt: String,
-    /// Whose tool it is.
+    /// The owner of the tool.
     pub kind: ToolKind,
-    /// The tool; for commands `command`, for edits `file_change`, for searches `web_search`.
+    /// The name of the tool; `command` for commands, `file_change` for edits, `web_search` for searches.
     pub name: String,
     /// The server's id of the call or item.
     pub call_id: String,
-    /// What it was called with.
+    /// The arguments.
     pub params: Value,
-    /// Whether it did what it should.
+    /// Whether the call succeeded.
     pub success: bool,
-    /// What it said, at most [`MAX_OUTPUT`] bytes.
+    /// The output, at most [`MAX_OUTPUT`] bytes.
     pub output: String,
-    /// How long it took, if known.
+    /// The duration, if known.
     pub duration: Option<Duration>,
 }
 
-/// The most of a tool's output that an event holds: 32 KiB.
+/// Bytes of a tool's output that an event keeps: 32 KiB.
 pub const MAX_OUTPUT: usize = 32 << 10;
 
-/// Whose tool was called.
+/// The owner of the tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolKind {
-    /// One of the prompt's.
+    /// A tool of the prompt.
     Bridged,
     /// A command of the agent.
     Command,
@@ -84,32 +84,32 @@ pub enum ToolKind {
     FileChange,
     /// A tool of an MCP server.
     Mcp {
-        /// Its name in the configuration.
+        /// The server's name in the configuration.
         server: String,
     },
     /// A search by the provider.
     WebSearch,
 }
 
-/// An evaluation that came out well.
+/// A successful evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptExecuted {
-    /// [`ADAPTER_NAME`].
-    pub adapter: &'static str,
+    /// The configured [adapter name](super::ClientConfig::adapter_name).
+    pub adapter: String,
     /// The prompt's name.
     pub prompt: String,
     /// The answer.
     pub text: String,
-    /// What the turn used, if the server said it.
+    /// The tokens used by the turn, if the server reported them.
     pub usage: Option<TokenUsage>,
-    /// Where it ran.
+    /// The thread of the turn.
     pub thread_id: ThreadId,
     /// The turn.
     pub turn_id: TurnId,
 }
 
-/// The first so many bytes of a text, without cutting a character.
-pub(super) fn shortened(text: &str, max: usize) -> String {
+/// Truncates a text to at most `max` bytes at a character boundary.
+pub(super) fn truncate(text: &str, max: usize) -> String {
     let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
     text.get(..end).unwrap_or_default().to_owned()
 }
@@ -119,9 +119,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_between_characters() {
-        assert_eq!(shortened("añb", 2), "a");
-        assert_eq!(shortened("añb", 3), "añ");
-        assert_eq!(shortened("añb", 99), "añb");
+    fn texts_are_truncated_at_character_boundaries() {
+        assert_eq!(truncate("añb", 2), "a");
+        assert_eq!(truncate("añb", 3), "añ");
+        assert_eq!(truncate("añb", 99), "añb");
     }
 }

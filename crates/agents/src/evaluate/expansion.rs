@@ -1,4 +1,4 @@
-//! More of a prompt: sections that are shown in short until the model asks for them.
+//! Expansion: sections that are summarised until the model asks for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,13 @@ use super::{
     tool::{Tool, ToolContext, ToolError},
 };
 
-/// The name of the tool by which the model opens sections. Prompts with closed sections offer it by themselves.
+/// The name of the tool with which the model opens sections. Prompts with summarised sections offer it automatically.
 pub const OPEN_SECTIONS: &str = "open_sections";
 
-/// Sections of a prompt that have to be shown in full, and why.
+/// A request to show sections of a prompt in full.
 ///
-/// A tool asks for it with [`ToolError::expand`]. The evaluation then lets the turn end and shows the prompt again
-/// with the sections open, as often as
-/// [`max_expansions`](super::Evaluation::max_expansions) allows; otherwise it ends with
+/// A tool makes it with [`ToolError::expand`]. The evaluation then lets the turn end and runs the prompt again with
+/// these sections open, up to [`max_expansions`](super::Evaluation::max_expansions) times. After that it fails with
 /// [`EvaluateError::ExpansionRequired`](super::EvaluateError), and the caller decides:
 ///
 /// ```no_run
@@ -39,22 +38,22 @@ pub const OPEN_SECTIONS: &str = "open_sections";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SectionExpansion {
-    /// The prompt's name; filled in by the evaluation.
+    /// The prompt's name, set by the evaluation.
     pub(super) prompt: String,
     /// The keys of the sections.
     pub sections: Vec<String>,
-    /// In the words of whoever asked.
+    /// The reason, as given by the tool or the model.
     pub reason: String,
 }
 
 impl SectionExpansion {
-    /// Asks for sections by their keys.
+    /// Creates a request for sections by their keys.
     pub fn new<K: Into<String>>(sections: impl IntoIterator<Item = K>, reason: impl Into<String>) -> Self {
         let sections = sections.into_iter().map(Into::into).collect();
         Self { prompt: String::new(), sections, reason: reason.into() }
     }
 
-    /// Shows the sections in full from now on, in all evaluations of this prompt with this session.
+    /// Opens the sections in all later evaluations of this prompt with this session.
     pub fn open(&self, session: &Session) {
         session.update(|open: &mut OpenSections| {
             open.0.entry(self.prompt.clone()).or_default().extend(self.sections.iter().cloned());
@@ -62,7 +61,7 @@ impl SectionExpansion {
     }
 }
 
-/// Which sections are open, by prompt: part of the session.
+/// The open sections by prompt; a value of the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct OpenSections(BTreeMap<String, BTreeSet<String>>);
 
@@ -81,24 +80,24 @@ struct OpenParams {
     reason: String,
 }
 
-/// The tool for prompts whose sections with these keys are closed.
+/// Returns the tool that opens these sections.
 pub(super) fn open_sections(closed: Vec<String>) -> Tool {
     let description = format!(
         "Shows sections of the prompt in full that are given in short. Closed are: {}.",
         closed.join(", ")
     );
-    Tool::new(OPEN_SECTIONS, description, move |asked: OpenParams, _: ToolContext| {
-        let unknown = asked.section_keys.iter().find(|key| !closed.contains(*key)).cloned();
+    Tool::new(OPEN_SECTIONS, description, move |params: OpenParams, _: ToolContext| {
+        let unknown = params.section_keys.iter().find(|key| !closed.contains(*key)).cloned();
         let closed = closed.join(", ");
         async move {
             match unknown {
                 Some(key) => Err(ToolError::new(format!("no closed section {key:?}; there are: {closed}"))),
-                None if asked.section_keys.is_empty() => {
+                None if params.section_keys.is_empty() => {
                     Err(ToolError::new(format!("which sections? there are: {closed}")))
                 }
                 None => Err::<String, _>(ToolError::expand(SectionExpansion::new(
-                    asked.section_keys,
-                    asked.reason,
+                    params.section_keys,
+                    params.reason,
                 ))),
             }
         }

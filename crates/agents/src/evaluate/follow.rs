@@ -1,9 +1,9 @@
-//! Following a turn to its end, or to the point where it has to be stopped.
+//! Follows a turn to its end, or to the point where it must be stopped.
 
 use std::collections::HashSet;
 
 use codicil_client::{
-    ClientError, ClientEvent as TurnEvent, CompletedTurn, RunningTurn,
+    ClientError, ClientEvent, CompletedTurn, RunningTurn,
     protocol::{ItemId, ServerNotification, ThreadItem, ThreadTokenUsage},
 };
 use tokio::time::{Instant, sleep_until, timeout};
@@ -13,24 +13,24 @@ use super::{
     budget::{BudgetExceeded, TokenUsage, TurnUsage},
     error::EvaluationCause,
     events::EvaluationEvent,
-    items::invocation,
+    item_events::tool_invoked,
     run::{EvaluationRun, RunProgress},
 };
 
-/// Tells what happens in a turn, counts what it uses, and stops it when it must not go on.
-pub(super) struct TurnFollower<'f, 'j> {
-    job: &'f EvaluationRun<'j>,
+/// Reports the events of a turn, counts its tokens, and stops it at a limit.
+pub(super) struct TurnFollower<'f, 'r> {
+    run: &'f EvaluationRun<'r>,
     bridge: &'f ToolBridge,
     progress: &'f mut RunProgress,
     usage: TurnUsage,
-    /// Items that have been told.
-    told: HashSet<ItemId>,
+    /// Items whose events were emitted.
+    reported: HashSet<ItemId>,
 }
 
-impl<'f, 'j> TurnFollower<'f, 'j> {
-    pub fn new(job: &'f EvaluationRun<'j>, bridge: &'f ToolBridge, progress: &'f mut RunProgress) -> Self {
+impl<'f, 'r> TurnFollower<'f, 'r> {
+    pub fn new(run: &'f EvaluationRun<'r>, bridge: &'f ToolBridge, progress: &'f mut RunProgress) -> Self {
         let usage = TurnUsage::after(progress.thread_usage);
-        Self { job, bridge, progress, usage, told: HashSet::new() }
+        Self { run, bridge, progress, usage, reported: HashSet::new() }
     }
 
     pub async fn follow(mut self, mut running: RunningTurn) -> Result<CompletedTurn, EvaluationCause> {
@@ -48,17 +48,18 @@ impl<'f, 'j> TurnFollower<'f, 'j> {
         }
     }
 
-    /// Returns when the turn is over, or with the reason why it has to be.
+    /// Waits for the end of the turn. Returns the cause if it must be stopped before.
     async fn until_over(&mut self, running: &mut RunningTurn) -> Option<EvaluationCause> {
-        let (deadline, bridge) = (self.job.deadline, self.bridge);
+        let deadline = self.run.deadline;
+        let bridge = self.bridge;
         loop {
-            // In this order: a flood of events must not put off the deadline.
+            // The deadline comes first, so that a flood of events cannot postpone it.
             tokio::select! {
                 biased;
                 () = reached(deadline) => return Some(EvaluationCause::DeadlineExceeded),
                 (name, message) = bridge.fatal.wait() => return Some(fatal(name, message)),
                 event = running.next() => {
-                    if let Err(exceeded) = self.note(event?) {
+                    if let Err(exceeded) = self.handle(event?) {
                         return Some(exceeded.into());
                     }
                 }
@@ -66,15 +67,15 @@ impl<'f, 'j> TurnFollower<'f, 'j> {
         }
     }
 
-    /// Asks the server to stop the turn, and waits for that no longer than is configured. Who does not stop is
-    /// killed when the connection ends.
+    /// Interrupts the turn and waits for its end, at most `stop_timeout`. A server that does not stop is killed when
+    /// the connection closes.
     async fn stop(&mut self, mut running: RunningTurn) {
-        let within = self.job.setup.client.stop_timeout;
+        let within = self.run.setup.client.stop_timeout;
         let stopping = async {
-            // An answer with an error means that the turn is just ending.
+            // An error response means that the turn has just ended.
             let _ = running.interrupt().await;
             while let Some(event) = running.next().await {
-                let _ = self.note(event);
+                let _ = self.handle(event);
             }
             running.finish().await
         };
@@ -83,24 +84,24 @@ impl<'f, 'j> TurnFollower<'f, 'j> {
         }
     }
 
-    fn note(&mut self, event: TurnEvent) -> Result<(), BudgetExceeded> {
+    fn handle(&mut self, event: ClientEvent) -> Result<(), BudgetExceeded> {
         match event {
-            TurnEvent::Notification(ServerNotification::ItemCompleted(completed)) => {
-                self.tell(&completed.item);
+            ClientEvent::Notification(ServerNotification::ItemCompleted(completed)) => {
+                self.report_item(&completed.item);
                 Ok(())
             }
-            TurnEvent::Notification(ServerNotification::ThreadTokenUsageUpdated(update)) => {
+            ClientEvent::Notification(ServerNotification::ThreadTokenUsageUpdated(update)) => {
                 self.count(&update.token_usage)
             }
-            TurnEvent::Missed(count) => {
-                tracing::debug!(count, "events of a turn were missed; its result has them");
+            ClientEvent::Missed(count) => {
+                tracing::debug!(count, "missed events of the turn; its result includes them");
                 Ok(())
             }
-            TurnEvent::Notification(_) => Ok(()),
+            ClientEvent::Notification(_) => Ok(()),
         }
     }
 
-    /// What the events did not bring, the result has.
+    /// Processes items and usage that are only part of the result, because their events were missed.
     fn catch_up(&mut self, outcome: &Result<CompletedTurn, ClientError>) -> Result<(), BudgetExceeded> {
         let turn = match outcome {
             Ok(turn) => turn,
@@ -109,32 +110,33 @@ impl<'f, 'j> TurnFollower<'f, 'j> {
                 None => return Ok(()),
             },
         };
-        turn.items.iter().for_each(|item| self.tell(item));
+        turn.items.iter().for_each(|item| self.report_item(item));
         turn.token_usage.as_ref().map_or(Ok(()), |usage| self.count(usage))
     }
 
-    fn tell(&mut self, item: &ThreadItem) {
-        let is_new = item.id().is_none_or(|id| self.told.insert(id.clone()));
+    fn report_item(&mut self, item: &ThreadItem) {
+        let is_new = item.id().is_none_or(|id| self.reported.insert(id.clone()));
         if !is_new {
             return;
         }
-        match (invocation(self.job.prompt.name(), item), item) {
-            (Some(invoked), _) => self.job.session.tell(&EvaluationEvent::ToolInvoked(invoked)),
-            (None, ThreadItem::Reasoning { summary, .. }) => {
-                tracing::debug!(sections = summary.len(), "the model has been thinking");
+        let adapter = &self.run.setup.client.adapter_name;
+        if let Some(invoked) = tool_invoked(adapter, self.run.prompt.name(), item) {
+            return self.run.session.emit(&EvaluationEvent::ToolInvoked(invoked));
+        }
+        match item {
+            ThreadItem::Reasoning { summary, .. } => {
+                tracing::debug!(sections = summary.len(), "reasoning item completed");
             }
-            (None, ThreadItem::ContextCompaction { .. }) => {
-                tracing::debug!("the history that the model sees was shortened");
-            }
-            (None, _) => {}
+            ThreadItem::ContextCompaction { .. } => tracing::debug!("the thread's history was compacted"),
+            _ => {}
         }
     }
 
     fn count(&mut self, usage: &ThreadTokenUsage) -> Result<(), BudgetExceeded> {
-        let new = self.usage.take(usage);
+        let new = self.usage.add(usage);
         self.progress.usage = self.usage.used();
         self.progress.thread_usage = TokenUsage::from(&usage.total);
-        self.job.budget.map_or(Ok(()), |budget| budget.charge(new))
+        self.run.budget.map_or(Ok(()), |budget| budget.charge(new))
     }
 }
 

@@ -1,18 +1,18 @@
-//! One prompt to an answer: text or a typed value, with tools, budgets and events.
+//! Evaluates a prompt to text or a typed value, with tools, budgets and events.
 //!
-//! | what | how |
+//! | task | API |
 //! |---|---|
 //! | evaluate a prompt | [`Evaluator::evaluate`], then [`Evaluation::text`] or [`Evaluation::value`] |
-//! | say where and how | [`ClientConfig`], [`ModelConfig`], [`LoginMethod`], [`McpServer`] |
+//! | configure server, model and login | [`ClientConfig`], [`ModelConfig`], [`LoginMethod`], [`McpServer`] |
+//! | answer approvals | [`OnApproval`] |
 //! | give the model functions | [`Tool`], with [`ToolContext`] for the session's state |
-//! | keep state, hear events | [`Session`], [`EvaluationEvent`] |
-//! | limit it | [`Evaluation::deadline`], [`Budget`] |
-//! | show long prompts in short | [`Section::summary`], [`SectionExpansion`] |
-//! | understand a failure | [`EvaluateError`], [`EvaluationPhase`], [`EvaluationCause`] |
+//! | keep state, observe events | [`Session`], [`EvaluationEvent`] |
+//! | limit time and tokens | [`Evaluation::deadline`], [`Budget`] |
+//! | summarise long sections | [`Section::summary`], [`SectionExpansion`] |
+//! | handle a failure | [`EvaluateError`], [`EvaluationPhase`], [`EvaluationCause`] |
 //!
-//! Each evaluation starts a server of its own, and has ended it when it returns, whatever happened. The agent does
-//! the work; this module renders, answers its questions, runs its tools, tells what it does and reads its
-//! answer.
+//! Each evaluation starts its own server and has ended it when it returns. The agent does the work; this module
+//! renders the prompt, answers the server's requests, runs the prompt's tools, reports events and decodes the answer.
 //!
 //! ```no_run
 //! use codicil_agents::evaluate::{ClientConfig, Evaluator, ModelConfig, Prompt, Tool, ToolContext};
@@ -44,40 +44,43 @@
 //! }
 //! ```
 
-mod auth;
 mod budget;
 mod config;
 mod error;
 mod evaluator;
 mod events;
 mod expansion;
+mod login;
 mod prompt;
 mod schema;
 mod session;
-mod strict;
+mod strict_schema;
 mod thread_state;
 mod tool;
 mod transaction;
 
-mod answers;
+mod approvals;
 mod bridge;
 mod connect;
 mod follow;
-mod items;
+mod item_events;
 mod run;
 
-pub use codicil_client::protocol::{Personality, ReasoningEffort, ReasoningSummary, SandboxMode, Secret};
+pub use codicil_client::protocol::{
+    AskForApproval, Personality, ReasoningEffort, ReasoningSummary, SandboxMode, Secret,
+};
 
 pub use self::{
-    auth::{AccountTokens, ExternalTokens, LoginMethod},
+    approvals::OnApproval,
     budget::{Budget, BudgetExceeded, TokenUsage},
-    config::{ApprovalPolicy, ClientConfig, ConfigError, McpServer, ModelConfig},
-    error::{EvaluateError, EvaluationCause, EvaluationPhase, FailedEvaluation, STDERR_TAIL, phase_of},
+    config::{ClientConfig, ConfigError, McpServer, ModelConfig},
+    error::{EvaluateError, EvaluationCause, EvaluationPhase, FailedEvaluation, STDERR_TAIL},
     evaluator::{Evaluation, EvaluationAnswer, Evaluator},
     events::{
         ADAPTER_NAME, EvaluationEvent, MAX_OUTPUT, PromptExecuted, PromptRendered, ToolInvoked, ToolKind,
     },
     expansion::{OPEN_SECTIONS, SectionExpansion},
+    login::{AccountTokens, ExternalTokens, LoginMethod},
     prompt::{Prompt, Section},
     schema::OutputError,
     session::{Session, Slice},

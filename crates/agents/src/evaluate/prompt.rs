@@ -1,4 +1,4 @@
-//! A prompt: sections of text and the tools that go with them.
+//! Prompts: sections of text, and the tools that go with them.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::workspace::Workspace;
 
-/// What is evaluated: sections, rendered as markdown, and tools.
+/// A prompt: sections, which are rendered as markdown, and tools.
 ///
 /// ```
 /// use codicil_agents::evaluate::{Prompt, Section};
@@ -27,12 +27,12 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt without sections. The name is for events, and for what a session keeps about it.
+    /// Creates a prompt without sections. The name appears in events and identifies the prompt in a session.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), sections: Vec::new(), tools: Vec::new() }
     }
 
-    /// A prompt that is nothing but this text.
+    /// Creates a prompt that consists of this text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new("text").section(Section::new("", text))
     }
@@ -54,15 +54,15 @@ impl Prompt {
         self
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The text and tools with these sections open.
+    /// Renders the prompt with these sections open.
     pub(super) fn render(&self, open: &BTreeSet<String>) -> RenderedPrompt {
-        let shown = self.sections.iter().map(|section| section.render(open.contains(&section.key)));
-        let text = shown.collect::<Vec<_>>().join("\n\n");
+        let rendered = self.sections.iter().map(|section| section.render(open.contains(&section.key)));
+        let text = rendered.collect::<Vec<_>>().join("\n\n");
         let mut tools = self.tools.clone();
         let closed =
             self.sections.iter().filter(|section| section.summary.is_some() && !open.contains(&section.key));
@@ -73,7 +73,7 @@ impl Prompt {
         RenderedPrompt { text, tools }
     }
 
-    /// Checks what the server, or the model, would otherwise stumble over.
+    /// Checks names that the server or the model could not distinguish.
     pub(super) fn check<'s>(
         &self,
         servers: impl Iterator<Item = (&'s String, &'s McpServer)>,
@@ -103,14 +103,14 @@ impl Prompt {
     }
 }
 
-/// A prompt with its final text.
+/// A rendered prompt.
 #[derive(Debug)]
 pub(super) struct RenderedPrompt {
     pub text: String,
     pub tools: Vec<Tool>,
 }
 
-/// A part of a prompt: a title and what is below it.
+/// A section of a prompt: a title and a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     title: String,
@@ -120,20 +120,20 @@ pub struct Section {
 }
 
 impl Section {
-    /// A section that is always shown. Without a title it is plain text.
+    /// Creates a section that is always shown in full. A section with an empty title has no heading.
     pub fn new(title: impl Into<String>, body: impl Into<String>) -> Self {
         let title = title.into();
         let key = title.split_whitespace().collect::<Vec<_>>().join("_").to_lowercase();
         Self { title, key, body: body.into(), summary: None }
     }
 
-    /// The name by which it is opened; the title in small letters, with `_` for spaces, if not said.
+    /// Sets the key that opens the section; by default the title in lower case, with `_` for spaces.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = key.into();
         self
     }
 
-    /// Shows this in the section's place until the model asks for the section.
+    /// Shows this summary in place of the body until the model opens the section.
     pub fn summary(mut self, summary: impl Into<String>) -> Self {
         self.summary = Some(summary.into());
         self
@@ -158,7 +158,7 @@ mod tests {
     use crate::evaluate::tool::ToolContext;
 
     #[test]
-    fn sections_are_markdown_and_closed_ones_say_how_to_open_them() {
+    fn sections_are_markdown_and_summaries_explain_how_to_open_them() {
         let prompt = Prompt::new("p")
             .section(Section::new("Task", "Do it.\n"))
             .section(Section::new("House rules", "Long.").summary("Short."));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_and_sections_that_cannot_be_told_apart_are_refused() {
+    fn ambiguous_tools_and_sections_are_refused() {
         let tool = |name: &str| Tool::new(name, "", |_: (), _: ToolContext| async { Ok("") });
         let list = Tool::new("list", "", |_: Vec<u8>, _: ToolContext| async { Ok("") });
         let server = ("files".to_owned(), McpServer::http("http://localhost"));

@@ -1,11 +1,12 @@
-//! One run of a prompt, from its text to the end of its server.
+//! One run of a prompt, from rendering to the end of its server.
 
 use std::path::PathBuf;
 
 use codicil_client::{
     Client, ClientError, RunningTurn,
     protocol::{
-        ThreadId, ThreadResume, ThreadResumeParams, ThreadStart, ThreadStartParams, TurnId, TurnStartParams,
+        AccountLoginStart, Method, ThreadId, ThreadResume, ThreadResumeParams, ThreadStart,
+        ThreadStartParams, TurnId, TurnStartParams,
     },
     resume, turn,
 };
@@ -16,7 +17,7 @@ use super::{
     budget::{Budget, TokenUsage},
     error::{EvaluateError, EvaluationCause, FailedEvaluation},
     evaluator::EvaluatorSetup,
-    events::{ADAPTER_NAME, EvaluationEvent, PromptExecuted, PromptRendered},
+    events::{EvaluationEvent, PromptExecuted, PromptRendered},
     expansion::OpenSections,
     follow::TurnFollower,
     prompt::{Prompt, RenderedPrompt},
@@ -26,19 +27,19 @@ use super::{
 };
 use crate::workspace::Fingerprint;
 
-/// Everything that is needed to run a prompt once.
-pub(super) struct EvaluationRun<'j> {
-    pub setup: &'j EvaluatorSetup,
-    pub prompt: &'j Prompt,
-    pub session: &'j Session,
+/// The inputs of one run.
+pub(super) struct EvaluationRun<'r> {
+    pub setup: &'r EvaluatorSetup,
+    pub prompt: &'r Prompt,
+    pub session: &'r Session,
     pub cwd: PathBuf,
-    pub workspace: Option<&'j Fingerprint>,
+    pub workspace: Option<&'r Fingerprint>,
     pub deadline: Option<Instant>,
-    pub budget: Option<&'j Budget>,
-    pub output: Option<&'j OutputSchema>,
+    pub budget: Option<&'r Budget>,
+    pub output: Option<&'r OutputSchema>,
 }
 
-/// A turn that completed.
+/// A completed turn.
 #[derive(Debug)]
 pub(super) struct FinishedTurn {
     pub text: String,
@@ -49,9 +50,9 @@ pub(super) struct FinishedTurn {
 }
 
 impl FinishedTurn {
-    pub fn event(&self, prompt: &str) -> EvaluationEvent {
+    pub fn event(&self, adapter: &str, prompt: &str) -> EvaluationEvent {
         EvaluationEvent::PromptExecuted(PromptExecuted {
-            adapter: ADAPTER_NAME,
+            adapter: adapter.to_owned(),
             prompt: prompt.to_owned(),
             text: self.text.clone(),
             usage: self.usage,
@@ -60,7 +61,7 @@ impl FinishedTurn {
         })
     }
 
-    /// It completed, and is of no use.
+    /// Returns the error of a completed turn whose answer cannot be used.
     pub fn failed(self, cause: impl Into<EvaluationCause>) -> FailedEvaluation {
         FailedEvaluation {
             stderr_tail: self.stderr_tail,
@@ -72,13 +73,13 @@ impl FinishedTurn {
     }
 }
 
-/// How far a run has come, for whoever has to explain its failure.
+/// The progress of a run, for the error if it fails.
 #[derive(Debug, Default)]
 pub(super) struct RunProgress {
     pub thread_id: Option<ThreadId>,
     pub turn_id: Option<TurnId>,
     pub usage: Option<TokenUsage>,
-    /// What the whole thread has used.
+    /// The thread's token usage.
     pub thread_usage: TokenUsage,
 }
 
@@ -86,16 +87,15 @@ impl EvaluationRun<'_> {
     pub async fn run(&self) -> Result<FinishedTurn, EvaluateError> {
         self.check().map_err(FailedEvaluation::new)?;
         let rendered = self.prompt.render(&OpenSections::of(self.session, self.prompt));
-        self.tell_rendered(&rendered);
+        self.emit_rendered(&rendered);
         let RenderedPrompt { text, tools } = rendered;
-        let bridge =
-            ToolBridge::new(self.prompt.name(), self.session, tools, self.deadline, self.budget.cloned());
+        let bridge = ToolBridge::new(self, tools);
         let client = self.connect(&bridge).await?;
         let mut progress = RunProgress::default();
-        let outcome = self.converse(&client, text, &bridge, &mut progress).await;
-        // Whatever happened: when this returns, the server has ended.
+        let outcome = self.run_turn(&client, text, &bridge, &mut progress).await;
+        // The server has ended when this function returns, whatever the outcome.
         let stderr_tail = client.close().await.stderr_tail.clone();
-        self.remember(&progress);
+        self.store_usage(&progress);
         let RunProgress { thread_id, turn_id, usage, .. } = progress;
         match outcome {
             Ok(_) if let Some(expansion) = bridge.take_expansion() => {
@@ -121,9 +121,9 @@ impl EvaluationRun<'_> {
         Ok(self.budget.map_or(Ok(()), Budget::check_left)?)
     }
 
-    fn tell_rendered(&self, rendered: &RenderedPrompt) {
-        self.session.tell(&EvaluationEvent::PromptRendered(PromptRendered {
-            adapter: ADAPTER_NAME,
+    fn emit_rendered(&self, rendered: &RenderedPrompt) {
+        self.session.emit(&EvaluationEvent::PromptRendered(PromptRendered {
+            adapter: self.setup.client.adapter_name.clone(),
             prompt: self.prompt.name().to_owned(),
             text: rendered.text.clone(),
             tools: rendered.tools.iter().map(|tool| tool.name().to_owned()).collect(),
@@ -131,18 +131,19 @@ impl EvaluationRun<'_> {
         }));
     }
 
-    /// Signs in, opens a thread, runs the turn.
-    async fn converse(
+    /// Signs in, opens a thread and runs the turn.
+    async fn run_turn(
         &self,
         client: &Client,
         text: String,
         bridge: &ToolBridge,
         progress: &mut RunProgress,
     ) -> Result<FinishedTurn, EvaluationCause> {
-        if let Some(auth) = &self.setup.client.auth_mode {
-            self.in_time(client.call_raw("account/login/start", auth.login())).await?;
+        if let Some(login) = &self.setup.client.login {
+            let params = serde_json::to_value(login.params()).unwrap_or_default();
+            self.before_deadline(client.call_raw(AccountLoginStart::NAME, params)).await?;
         }
-        let thread_id = self.thread(client, bridge, progress).await?;
+        let thread_id = self.open_thread(client, bridge, progress).await?;
         progress.thread_id = Some(thread_id.clone());
         let running = self.start_turn(client, &thread_id, text).await?;
         let turn_id = running.id().clone();
@@ -152,7 +153,7 @@ impl EvaluationRun<'_> {
         Ok(FinishedTurn { text: done.agent_message, usage, thread_id, turn_id, stderr_tail: String::new() })
     }
 
-    async fn thread(
+    async fn open_thread(
         &self,
         client: &Client,
         bridge: &ToolBridge,
@@ -161,7 +162,7 @@ impl EvaluationRun<'_> {
         let config = &self.setup.client;
         let tools = bridge.specs();
         let wanted = ThreadState::new("".into(), self.cwd.clone(), self.workspace, &tools);
-        let known = self.session.get::<ThreadState>().filter(|known| known.fits(&wanted));
+        let known = self.session.get::<ThreadState>().filter(|known| known.is_compatible_with(&wanted));
         if let Some(known) = known.filter(|_| config.reuse_thread && !config.ephemeral)
             && let Some(thread) = self.resume(client, &known.thread_id).await?
         {
@@ -169,47 +170,47 @@ impl EvaluationRun<'_> {
             return Ok(thread);
         }
         let params = ThreadStartParams {
-            model: Some(self.setup.model.model.clone()),
+            model: self.setup.model.model.clone(),
             cwd: Some(self.cwd.to_string_lossy().into_owned()),
-            approval_policy: Some(config.approval_policy.on_the_wire()),
+            approval_policy: Some(config.approval_policy.clone()),
             sandbox: config.sandbox_mode.clone(),
             ephemeral: Some(config.ephemeral),
             config: config.overrides(),
             dynamic_tools: (!tools.is_empty()).then(|| tools.into_iter().map(Into::into).collect()),
             ..ThreadStartParams::default()
         };
-        let thread_id = self.in_time(client.call::<ThreadStart>(params)).await?.thread.id;
+        let thread_id = self.before_deadline(client.call::<ThreadStart>(params)).await?.thread.id;
         if !config.ephemeral {
             self.session.set(ThreadState { thread_id: thread_id.clone(), ..wanted });
         }
         Ok(thread_id)
     }
 
-    /// Keeps what the session's thread has used, for the next turn on it.
-    fn remember(&self, progress: &RunProgress) {
+    /// Stores the thread's token usage in the session, for the next turn on it.
+    fn store_usage(&self, progress: &RunProgress) {
         let state = self.session.get::<ThreadState>();
         if let Some(state) = state.filter(|state| Some(&state.thread_id) == progress.thread_id.as_ref()) {
             self.session.set(ThreadState { used: progress.thread_usage, ..state });
         }
     }
 
-    /// The thread again, under today's settings; `None` when the server does not have it any more.
+    /// Resumes a thread with the current settings; `None` if the server no longer has it.
     async fn resume(&self, client: &Client, thread: &ThreadId) -> Result<Option<ThreadId>, EvaluationCause> {
         let config = &self.setup.client;
         let params = ThreadResumeParams {
-            model: Some(self.setup.model.model.clone()),
+            model: self.setup.model.model.clone(),
             cwd: Some(self.cwd.to_string_lossy().into_owned()),
-            approval_policy: Some(config.approval_policy.on_the_wire()),
+            approval_policy: Some(config.approval_policy.clone()),
             sandbox: config.sandbox_mode.clone(),
             config: config.overrides(),
             ..resume(thread)
         };
-        match self.in_time(client.call::<ThreadResume>(params)).await {
+        match self.before_deadline(client.call::<ThreadResume>(params)).await {
             Ok(resumed) => Ok(Some(resumed.thread.id)),
             Err(EvaluationCause::Client(
                 error @ (ClientError::ResponseError { .. } | ClientError::ResponseInvalid { .. }),
             )) => {
-                tracing::info!(%thread, %error, "a thread cannot be gone on with; a new one takes its place");
+                tracing::info!(%thread, %error, "cannot resume the session's thread, starting a new one");
                 Ok(None)
             }
             Err(cause) => Err(cause),
@@ -230,15 +231,15 @@ impl EvaluationRun<'_> {
             output_schema: self.output.map(|output| output.schema.clone()),
             ..turn(thread, text)
         };
-        self.in_time(client.turn(params)).await
+        self.before_deadline(client.turn(params)).await
     }
 
     fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 
-    /// Waits until the deadline and no longer.
-    pub(super) async fn in_time<T>(
+    /// Awaits `work` until the deadline.
+    pub(super) async fn before_deadline<T>(
         &self,
         work: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, EvaluationCause> {

@@ -1,4 +1,4 @@
-//! Schemas: of a tool's parameters, and of an answer that has to be a value; and how such an answer is read.
+//! JSON schemas of tool parameters and answers, and decoding of answers.
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::{
-    events::shortened,
-    strict::{WRAPPED, is_object, is_object_type, tighten, wrapped},
+    events::truncate,
+    strict_schema::{WRAPPER_PROPERTY, is_object, is_object_type, make_strict, wrap},
 };
 
-/// The schema of a tool's parameters as the type has it, without references where that is possible.
+/// Returns the schema of a tool's parameters, with references inlined where possible.
 pub(super) fn params_schema<P: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
@@ -19,7 +19,7 @@ pub(super) fn params_schema<P: JsonSchema>() -> Value {
     let mut schema = settings.into_generator().into_root_schema_for::<P>().to_value();
     if let Some(members) = schema.as_object_mut() {
         members.remove("title");
-        // `()` takes nothing, which is an object without members.
+        // `()` has no parameters, which is an object without properties.
         if members.get("type").is_some_and(|kind| kind == "null") {
             return json!({ "type": "object", "properties": {} });
         }
@@ -30,7 +30,7 @@ pub(super) fn params_schema<P: JsonSchema>() -> Value {
     schema
 }
 
-/// What an answer has to look like, and how it is read.
+/// The schema of an answer, and its decoder.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OutputSchema {
     pub schema: Value,
@@ -43,25 +43,26 @@ impl OutputSchema {
         let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
         let is_wrapped = !is_object(&schema);
         if is_wrapped {
-            schema = wrapped(schema);
+            schema = wrap(schema);
         }
-        tighten(&mut schema);
+        make_strict(&mut schema);
         Self { schema, is_wrapped }
     }
 
-    /// Reads an answer. What the schema made null that may only be missing is read as missing.
+    /// Decodes an answer. A null that stands for an absent property, because the schema had to make it nullable, is
+    /// treated as absent.
     pub fn parse<T: DeserializeOwned>(&self, text: &str) -> Result<T, OutputError> {
-        let plain = unfenced(text);
+        let plain = strip_code_fence(text);
         if plain.is_empty() {
             return Err(OutputError::Missing);
         }
         let invalid = |reason: serde_json::Error| OutputError::Invalid {
             reason: reason.to_string(),
-            text: shortened(text, SHOWN),
+            text: truncate(text, EXCERPT_BYTES),
         };
         let mut value: Value = serde_json::from_str(plain).map_err(invalid)?;
         if self.is_wrapped
-            && let Some(inner) = value.get_mut(WRAPPED)
+            && let Some(inner) = value.get_mut(WRAPPER_PROPERTY)
         {
             value = inner.take();
         }
@@ -72,27 +73,27 @@ impl OutputSchema {
     }
 }
 
-/// How much of an answer an error shows.
-const SHOWN: usize = 500;
+/// Bytes of an answer that an error shows.
+const EXCERPT_BYTES: usize = 500;
 
-/// Why an answer is not the value that it should be.
+/// The error of decoding an answer.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum OutputError {
-    /// The agent said nothing.
+    /// The answer is empty.
     #[error("the answer is missing")]
     Missing,
-    /// The agent said something else.
+    /// The answer is not JSON of the expected form.
     #[error("the answer is not of the expected form: {reason}; it begins: {text}")]
     Invalid {
-        /// What does not fit, and where.
+        /// The decoding error.
         reason: String,
         /// The beginning of the answer.
         text: String,
     },
 }
 
-/// Models that are not held to a schema like to fence their JSON.
-fn unfenced(text: &str) -> &str {
+/// Removes a code fence. Models that are not constrained to a schema often add one.
+fn strip_code_fence(text: &str) -> &str {
     let text = text.trim();
     let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
     inner.map_or(text, |inner| inner.strip_prefix("json").unwrap_or(inner).trim())
@@ -116,7 +117,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::evaluate::strict::accepts_null;
+    use crate::evaluate::strict_schema::accepts_null;
 
     #[derive(Debug, Deserialize, JsonSchema, PartialEq)]
     struct Summary {
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_with_its_type() {
+    fn an_answer_is_decoded_as_its_type() {
         let output = OutputSchema::of::<Summary>();
         let text = r#"{"title":"T","files":[{"path":"a"}],"line_count":null,"owner":null,"mood":"bad"}"#;
         let expected = Summary {
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_another_form_says_what_is_wrong() {
+    fn an_invalid_answer_reports_the_decoding_error() {
         let output = OutputSchema::of::<Summary>();
         assert_eq!(output.parse::<Summary>("  \n"), Err(OutputError::Missing));
         let check = |text: &str, part: &str| {
@@ -193,11 +194,11 @@ mod tests {
         check(r#"{"files":[]}"#, "missing field `title`");
         check(r#"{"title":1,"files":[]}"#, "invalid type: integer `1`, expected a string");
         let long = output.parse::<Summary>(&"é".repeat(10_000)).unwrap_err().to_string();
-        assert!(long.len() < 2 * SHOWN, "{}", long.len());
+        assert!(long.len() < 2 * EXCERPT_BYTES, "{}", long.len());
     }
 
     #[test]
-    fn what_is_no_object_is_put_into_one() {
+    fn a_type_that_is_not_an_object_is_wrapped() {
         let output = OutputSchema::of::<Vec<File>>();
         assert_eq!(output.schema["required"], json!(["value"]));
         assert_eq!(output.schema["properties"]["value"]["type"], "array");
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_contains_itself_refers_to_its_definition() {
+    fn a_recursive_type_refers_to_its_definition() {
         let output = OutputSchema::of::<Tree>();
         let text = output.schema.to_string();
         assert!(text.contains("\"#/$defs/Value\"") && !text.contains("\"$ref\":\"#\""), "{text}");

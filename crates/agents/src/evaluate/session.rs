@@ -1,4 +1,4 @@
-//! What outlives an evaluation: state by type, and who is told what happens.
+//! The session: state by type, and the observers of events.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -12,10 +12,11 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::{events::EvaluationEvent, transaction::StateTransaction};
 
-/// State that evaluations and their tools share, one value for each type, and the observers of events.
-/// Clones are the same session.
+/// State that evaluations and their tools share, with one value per type, and the observers of events. Clones share
+/// the session.
 ///
-/// Tools change it through their [`ToolContext`](super::ToolContext), each call as a whole or not at all.
+/// Tools change the state through their [`ToolContext`](super::ToolContext). The changes of a call are applied
+/// together or not at all.
 ///
 /// ```
 /// use codicil_agents::evaluate::Session;
@@ -40,23 +41,23 @@ struct SessionInner {
 
 type EventObserver = Arc<dyn Fn(&EvaluationEvent) + Send + Sync>;
 
-/// What may be kept in a session: plain values. A change makes a new value, so that a snapshot costs nothing.
+/// A value that a session can hold. A change replaces the value, so snapshots are cheap.
 pub trait Slice: Any + Clone + Send + Sync {}
 
 impl<T: Any + Clone + Send + Sync> Slice for T {}
 
 pub(super) type HeldSlice = Arc<dyn Any + Send + Sync>;
 
-/// All state of a session at a time.
+/// The state of a session at one point in time.
 pub(super) type SliceMap = HashMap<TypeId, HeldSlice>;
 
 impl Session {
-    /// An empty session.
+    /// Creates an empty session.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The value of this type.
+    /// Returns the value of this type.
     pub fn get<T: Slice>(&self) -> Option<T> {
         cast(self.slices().get(&TypeId::of::<T>()))
     }
@@ -66,8 +67,8 @@ impl Session {
         self.slices().insert(TypeId::of::<T>(), Arc::new(value));
     }
 
-    /// Changes the value of this type, which is its default if there was none. Nobody else changes it meanwhile, so
-    /// `change` must not call this session.
+    /// Changes the value of this type, starting from its default if there is none. The session is locked meanwhile, so
+    /// `change` must not use it.
     pub fn update<T: Slice + Default>(&self, change: impl FnOnce(&mut T)) {
         let mut slices = self.slices();
         let mut value: T = cast(slices.get(&TypeId::of::<T>())).unwrap_or_default();
@@ -75,23 +76,23 @@ impl Session {
         slices.insert(TypeId::of::<T>(), Arc::new(value));
     }
 
-    /// Takes the value of this type away.
+    /// Removes and returns the value of this type.
     pub fn remove<T: Slice>(&self) -> Option<T> {
         cast(self.slices().remove(&TypeId::of::<T>()).as_ref())
     }
 
-    /// Tells this function of every event from now on. It is called where the event happens and should return at
-    /// once; if it panics, that is logged and nothing else.
+    /// Calls this function for every later event, on the task that emits it. The function should return quickly. A
+    /// panic is logged and otherwise ignored.
     pub fn observe(&self, observer: impl Fn(&EvaluationEvent) + Send + Sync + 'static) {
         let mut observers = self.inner.observers.lock();
         observers.push(Arc::new(observer));
     }
 
-    pub(super) fn tell(&self, event: &EvaluationEvent) {
+    pub(super) fn emit(&self, event: &EvaluationEvent) {
         let observers = self.inner.observers.lock().clone();
         for observer in observers {
             if catch_unwind(AssertUnwindSafe(|| observer(event))).is_err() {
-                tracing::error!(event = event.name(), "an observer of a session panicked");
+                tracing::error!(event = event.name(), "an observer of the session panicked");
             }
         }
     }
@@ -100,7 +101,6 @@ impl Session {
         StateTransaction::new(self.clone(), self.slices().clone())
     }
 
-    /// The maps are whole at any time, so a panic elsewhere cannot have broken them.
     pub(super) fn slices(&self) -> MutexGuard<'_, SliceMap> {
         self.inner.slices.lock()
     }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_observer_that_panics_harms_nobody() {
+    fn a_panicking_observer_does_not_affect_the_others() {
         let session = Session::new();
         let count = Arc::new(Mutex::new(0));
         session.observe(|_| panic!("on purpose"));
@@ -144,7 +144,7 @@ mod tests {
             let count = count.clone();
             move |_| *count.lock() += 1
         });
-        session.tell(&EvaluationEvent::PromptRendered(PromptRendered::default()));
+        session.emit(&EvaluationEvent::PromptRendered(PromptRendered::default()));
         assert_eq!(*count.lock(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Which thread a session goes on with, and when it may.
+//! The thread that a session continues, and the conditions for it.
 
 use std::path::PathBuf;
 
@@ -9,22 +9,22 @@ use sha2::{Digest, Sha256};
 use super::budget::TokenUsage;
 use crate::workspace::{Fingerprint, hex};
 
-/// The thread of a session's last evaluation and what it was made for. It is part of the
-/// [`AgentThread`](super::AgentThread), where it can be read, kept elsewhere and put back.
+/// The thread of a session's last evaluation. It is a value of the [`Session`](super::Session), where it can be read,
+/// stored and restored.
 ///
-/// The thread is gone on with only for the same directory, the same workspace and the same tools: a thread keeps
-/// the tools that it was started with.
+/// The thread is continued only for the same directory, workspace and tools: a thread keeps the tools with which it
+/// was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadState {
     /// The thread.
     pub thread_id: ThreadId,
-    /// Where it works.
+    /// Its working directory.
     pub cwd: PathBuf,
-    /// What its workspace was made of, if it had one.
+    /// The fingerprint of its workspace, if it had one.
     pub workspace_fingerprint: Option<Fingerprint>,
-    /// What its tools were.
+    /// The fingerprint of its tools.
     pub tools_fingerprint: String,
-    /// What it has used so far.
+    /// The tokens used so far.
     #[serde(default)]
     pub used: TokenUsage,
 }
@@ -36,8 +36,8 @@ impl ThreadState {
         workspace: Option<&Fingerprint>,
         tools: &[DynamicToolSpec],
     ) -> Self {
-        let written = serde_json::to_vec(tools).unwrap_or_default();
-        let tools_fingerprint = hex(&Sha256::digest(written));
+        let encoded = serde_json::to_vec(tools).unwrap_or_default();
+        let tools_fingerprint = hex(&Sha256::digest(encoded));
         Self {
             thread_id,
             cwd,
@@ -47,8 +47,8 @@ impl ThreadState {
         }
     }
 
-    /// Whether a thread that was made for this can be used for the other.
-    pub(super) fn fits(&self, other: &Self) -> bool {
+    /// Returns whether a thread with this state can be continued for `other`.
+    pub(super) fn is_compatible_with(&self, other: &Self) -> bool {
         self.cwd == other.cwd
             && self.workspace_fingerprint == other.workspace_fingerprint
             && self.tools_fingerprint == other.tools_fingerprint
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_fits_where_directory_workspace_and_tools_are_the_same() {
+    fn a_thread_fits_the_same_directory_workspace_and_tools() {
         let fingerprint = |text: &str| serde_json::from_value::<Fingerprint>(json!(text)).unwrap();
         let tool = |name: &str| DynamicToolSpec {
             name: name.into(),
@@ -75,11 +75,11 @@ mod tests {
             ThreadState::new("t".into(), cwd.into(), workspace.map(fingerprint).as_ref(), &tools)
         };
         let state = of("/a", Some("x"), &["one"]);
-        assert!(state.fits(&ThreadState { thread_id: "other".into(), ..state.clone() }));
-        assert!(!state.fits(&of("/b", Some("x"), &["one"])));
-        assert!(!state.fits(&of("/a", Some("y"), &["one"])));
-        assert!(!state.fits(&of("/a", None, &["one"])));
-        assert!(!state.fits(&of("/a", Some("x"), &["one", "two"])));
+        assert!(state.is_compatible_with(&ThreadState { thread_id: "other".into(), ..state.clone() }));
+        assert!(!state.is_compatible_with(&of("/b", Some("x"), &["one"])));
+        assert!(!state.is_compatible_with(&of("/a", Some("y"), &["one"])));
+        assert!(!state.is_compatible_with(&of("/a", None, &["one"])));
+        assert!(!state.is_compatible_with(&of("/a", Some("x"), &["one", "two"])));
         let stored = serde_json::to_string(&state).unwrap();
         assert_eq!(serde_json::from_str::<ThreadState>(&stored).unwrap(), state);
     }

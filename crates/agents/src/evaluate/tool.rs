@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    expansion::SectionExpansion, schema::params_schema, session::Slice, strict::is_object,
+    expansion::SectionExpansion, schema::params_schema, session::Slice, strict_schema::is_object,
     transaction::StateTransaction,
 };
 
-/// A function that the model may call, with the schema of its parameters.
+/// A function that the model may call, with the JSON schema of its parameters.
 ///
-/// Each call is a transaction on the session: what the function changes through its [`ToolContext`] counts if it
-/// succeeds, and never happened if it fails, panics or is cut off.
+/// Each call is a transaction on the session. Changes made through the [`ToolContext`] are applied if the call
+/// succeeds, and discarded if it fails, panics or is cancelled.
 ///
 /// ```
 /// use codicil_agents::evaluate::{Tool, ToolContext, ToolError};
@@ -51,8 +51,8 @@ type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + S
 type ToolFunction = Arc<dyn Fn(Value, ToolContext) -> ToolFuture + Send + Sync>;
 
 impl Tool {
-    /// A tool from an async function. Its parameters must be a struct or map (or `()` for none); a doc comment on a
-    /// member becomes its description.
+    /// Creates a tool from an async function. Its parameters must be a struct or a map, or `()` for none. A doc
+    /// comment on a field becomes the parameter's description.
     pub fn new<P, R, F, O>(name: impl Into<String>, description: impl Into<String>, run: F) -> Self
     where
         P: DeserializeOwned + JsonSchema,
@@ -76,12 +76,12 @@ impl Tool {
         Self { spec, run }
     }
 
-    /// What the model calls it.
+    /// Returns the tool's name.
     pub fn name(&self) -> &str {
         &self.spec.name
     }
 
-    /// What the server is told of it: name, description and the schema of its parameters.
+    /// Returns the tool's name, description and parameter schema.
     pub fn spec(&self) -> &DynamicToolSpec {
         &self.spec
     }
@@ -96,11 +96,11 @@ impl Tool {
 }
 
 fn params<P: DeserializeOwned>(arguments: Value) -> Result<P, ToolError> {
-    // Models write nothing, or nothing in braces, for a tool that takes nothing.
-    let nothing = arguments == json!({}) || arguments.is_null();
+    // Models send null or `{}` for a tool without parameters.
+    let is_empty = arguments == json!({}) || arguments.is_null();
     let other = if arguments.is_null() { json!({}) } else { Value::Null };
     serde_json::from_value(arguments).or_else(|error| {
-        let retried = if nothing { serde_json::from_value(other).ok() } else { None };
+        let retried = if is_empty { serde_json::from_value(other).ok() } else { None };
         retried.ok_or_else(|| ToolError::new(format!("invalid parameters: {error}")))
     })
 }
@@ -111,7 +111,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// What a tool call sees of its surroundings.
+/// The context of a tool call: the session's state, the ids of the call, and the deadline.
 #[derive(Clone)]
 pub struct ToolContext {
     pub(super) transaction: StateTransaction,
@@ -122,49 +122,50 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
-    /// The session's value of this type, with what this call has changed.
+    /// Returns the session's value of this type, including the changes of this call.
     pub fn get<T: Slice>(&self) -> Option<T> {
         self.transaction.get()
     }
 
-    /// Sets the session's value of this type, if the call succeeds.
+    /// Sets the session's value of this type if the call succeeds.
     pub fn set<T: Slice>(&self, value: T) {
         self.transaction.set(Some(value));
     }
 
-    /// Changes the session's value of this type, if the call succeeds.
+    /// Changes the session's value of this type if the call succeeds.
     pub fn update<T: Slice + Default>(&self, change: impl FnOnce(&mut T)) {
         let mut value = self.get::<T>().unwrap_or_default();
         change(&mut value);
         self.set(value);
     }
 
-    /// Takes the session's value of this type away, if the call succeeds.
+    /// Removes the session's value of this type if the call succeeds.
     pub fn remove<T: Slice>(&self) {
         self.transaction.set::<T>(None);
     }
 
-    /// Undoes something outside the session, such as a file that was written, should the call not succeed.
+    /// Registers an action that undoes an effect outside the session, such as a written file, if the call does not
+    /// succeed.
     pub fn on_rollback(&self, undo: impl FnOnce() + Send + 'static) {
         self.transaction.on_rollback(undo);
     }
 
-    /// The server's id of this call.
+    /// Returns the server's id of this call.
     pub fn call_id(&self) -> &str {
         &self.call_id
     }
 
-    /// The thread that calls.
+    /// Returns the thread of the call.
     pub fn thread_id(&self) -> &ThreadId {
         &self.thread_id
     }
 
-    /// The turn that calls.
+    /// Returns the turn of the call.
     pub fn turn_id(&self) -> &TurnId {
         &self.turn_id
     }
 
-    /// When the evaluation has to be over. A call that runs longer is cut off.
+    /// Returns the evaluation's deadline. A call that exceeds it is cancelled.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
@@ -176,25 +177,25 @@ impl fmt::Debug for ToolContext {
     }
 }
 
-/// What a tool answers: text, images, or both.
+/// The output of a tool: text, images, or both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
     pub(super) parts: Vec<DynamicToolCallOutputContentItem>,
 }
 
 impl ToolOutput {
-    /// A value, which the model sees as JSON.
+    /// Creates output from a value, encoded as JSON.
     pub fn json(value: &impl Serialize) -> Result<Self, ToolError> {
         Ok(serde_json::to_string(value)?.into())
     }
 
-    /// Adds an image: an address, or a `data:` URL.
+    /// Adds an image by its URL, which may be a `data:` URL.
     pub fn image(mut self, url: impl Into<String>) -> Self {
         self.parts.push(DynamicToolCallOutputContentItem::InputImage { image_url: url.into() });
         self
     }
 
-    /// The texts, joined by line breaks.
+    /// Returns the text parts, joined by line breaks.
     pub fn text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
             DynamicToolCallOutputContentItem::InputText { text } => Some(text.as_str()),
@@ -210,14 +211,14 @@ impl<T: Into<String>> From<T> for ToolOutput {
     }
 }
 
-/// Why a tool did not do what it should. Any error becomes one with `?`, and is told to the model.
+/// The error of a tool call. Any error converts to one with `?`, and its message is shown to the model.
 #[derive(Debug)]
 pub struct ToolError(pub(super) ToolFailure);
 
 #[derive(Debug)]
 pub(super) enum ToolFailure {
-    /// The model is told, and goes on.
-    Told(String),
+    /// The model sees the message, and the turn continues.
+    Recoverable(String),
     /// The evaluation ends.
     Fatal(String),
     /// More of the prompt is needed.
@@ -225,17 +226,17 @@ pub(super) enum ToolFailure {
 }
 
 impl ToolError {
-    /// The model is told this, and the turn goes on.
+    /// Creates an error whose message the model sees. The turn continues.
     pub fn new(message: impl Into<String>) -> Self {
-        Self(ToolFailure::Told(message.into()))
+        Self(ToolFailure::Recoverable(message.into()))
     }
 
-    /// The evaluation ends with this, as an error of the phase `tool`.
+    /// Creates an error that ends the evaluation in the phase `tool`.
     pub fn fatal(message: impl Into<String>) -> Self {
         Self(ToolFailure::Fatal(message.into()))
     }
 
-    /// The prompt has to be shown again with more of it: see [`SectionExpansion`].
+    /// Creates a request to show more of the prompt; see [`SectionExpansion`].
     pub fn expand(expansion: SectionExpansion) -> Self {
         Self(ToolFailure::Expand(expansion))
     }
@@ -261,11 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_read_with_their_type() {
+    fn parameters_are_decoded_as_their_type() {
         assert_eq!(params::<Sum>(json!({ "a": 1 })).unwrap(), Sum { a: 1, b: 0 });
         params::<()>(json!({})).unwrap();
         params::<()>(Value::Null).unwrap();
-        let ToolError(ToolFailure::Told(text)) = params::<Sum>(json!({ "a": "x" })).unwrap_err() else {
+        let ToolError(ToolFailure::Recoverable(text)) = params::<Sum>(json!({ "a": "x" })).unwrap_err()
+        else {
             panic!()
         };
         assert!(text.starts_with("invalid parameters: invalid type: string"), "{text}");

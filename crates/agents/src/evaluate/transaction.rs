@@ -1,15 +1,15 @@
-//! A tool call's changes to its session: kept apart until the call has succeeded.
+//! The state changes of a tool call, kept apart until the call has succeeded.
 //!
-//! Rolling back is forgetting. So it needs no code on the way out, and happens just as well when a call panics
-//! or is dropped in the middle because the server no longer waits for it.
+//! A rollback only discards the changes. It needs no code on the error path, and also happens when a call panics or is
+//! dropped because the server cancelled it.
 
 use std::{any::TypeId, collections::HashMap, sync::Arc};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::session::{HeldSlice, Session, Slice, SliceMap, cast};
 
-/// What a tool call has changed so far. Clones are the same transaction.
+/// The changes of a tool call so far. Clones share the transaction.
 #[derive(Clone)]
 pub(super) struct StateTransaction {
     inner: Arc<TransactionInner>,
@@ -17,14 +17,14 @@ pub(super) struct StateTransaction {
 
 struct TransactionInner {
     session: Session,
-    /// The session when the call began.
+    /// The session's state when the call began.
     before: SliceMap,
     state: Mutex<TransactionState>,
 }
 
 #[derive(Default)]
 struct TransactionState {
-    /// `None` for what was taken away.
+    /// `None` for removed values.
     changes: HashMap<TypeId, Option<HeldSlice>>,
     undo: Vec<UndoStep>,
     is_over: bool,
@@ -32,7 +32,7 @@ struct TransactionState {
 
 type UndoStep = Box<dyn FnOnce() + Send>;
 
-/// Somebody else has changed the same state meanwhile.
+/// Another writer has changed the same state.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StateConflict;
 
@@ -43,15 +43,15 @@ impl StateTransaction {
 
     pub fn get<T: Slice>(&self) -> Option<T> {
         let id = TypeId::of::<T>();
-        match self.state().changes.get(&id) {
+        match self.inner.state.lock().changes.get(&id) {
             Some(changed) => cast(changed.as_ref()),
             None => cast(self.inner.before.get(&id)),
         }
     }
 
-    /// After the end of the call this does nothing: the outcome has been told.
+    /// Sets or removes a value. Does nothing after the end of the call, whose outcome is already reported.
     pub fn set<T: Slice>(&self, value: Option<T>) {
-        let mut state = self.state();
+        let mut state = self.inner.state.lock();
         if !state.is_over {
             let held = value.map(|value| Arc::new(value) as HeldSlice);
             state.changes.insert(TypeId::of::<T>(), held);
@@ -59,13 +59,13 @@ impl StateTransaction {
     }
 
     pub fn on_rollback(&self, undo: impl FnOnce() + Send + 'static) {
-        let mut state = self.state();
+        let mut state = self.inner.state.lock();
         if !state.is_over {
             state.undo.push(Box::new(undo));
         }
     }
 
-    /// Makes the changes the session's, all of them or, in a conflict, none.
+    /// Applies all changes to the session, or none if there is a conflict.
     pub fn commit(&self) -> Result<(), StateConflict> {
         let changes = self.close()?;
         let mut slices = self.inner.session.slices();
@@ -84,33 +84,29 @@ impl StateTransaction {
             };
         }
         drop(slices);
-        let kept = std::mem::take(&mut self.state().undo);
+        let kept = std::mem::take(&mut self.inner.state.lock().undo);
         drop(kept);
         Ok(())
     }
 
-    /// Takes no more changes, and gives out those that there are.
+    /// Ends the transaction and returns its changes.
     fn close(&self) -> Result<HashMap<TypeId, Option<HeldSlice>>, StateConflict> {
-        let mut state = self.state();
-        match std::mem::replace(&mut state.is_over, true) {
-            true => Err(StateConflict),
-            false => Ok(std::mem::take(&mut state.changes)),
+        let mut state = self.inner.state.lock();
+        if std::mem::replace(&mut state.is_over, true) {
+            return Err(StateConflict);
         }
+        Ok(std::mem::take(&mut state.changes))
     }
 
-    /// Undoes what was done outside the session, the latest first. The changes are simply never made.
+    /// Runs the undo steps, the latest first, and discards the changes.
     pub fn roll_back(&self) {
         let undo = {
-            let mut state = self.state();
+            let mut state = self.inner.state.lock();
             state.is_over = true;
             state.changes.clear();
             std::mem::take(&mut state.undo)
         };
         undo.into_iter().rev().for_each(|undo| undo());
-    }
-
-    fn state(&self) -> MutexGuard<'_, TransactionState> {
-        self.inner.state.lock()
     }
 }
 
@@ -119,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_seen_inside_at_once_and_outside_when_committed() {
+    fn changes_are_visible_outside_only_after_the_commit() {
         let session = Session::new();
         session.set(1_u32);
         let change = session.begin();
@@ -133,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn rolling_back_undoes_the_latest_first() {
+    fn a_rollback_undoes_the_latest_step_first() {
         let session = Session::new();
         let log = Arc::new(Mutex::new(Vec::new()));
         let change = session.begin();
@@ -149,10 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_changed_meanwhile_is_not_overwritten() {
+    fn concurrent_changes_are_not_overwritten() {
         let session = Session::new();
         session.set(1_u32);
-        let (one, two, other) = (session.begin(), session.begin(), session.begin());
+        let one = session.begin();
+        let two = session.begin();
+        let other = session.begin();
         one.set(Some(2_u32));
         two.set(Some(3_u32));
         other.set(Some(true));

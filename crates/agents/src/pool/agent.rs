@@ -1,4 +1,4 @@
-//! An agent: a conversation that goes on, whatever happens to its server.
+//! An agent: a conversation that survives crashes of its server.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     error::PoolError,
-    handle::{PoolShared, locked},
-    line::TurnQueue,
-    outbox::MessageOutbox,
-    reply::ReplyStream,
+    handle::PoolShared,
+    reply::{MessageOutbox, ReplyStream},
     run::{RunPermit, TurnRun},
     server::PoolServer,
+    turn_queue::TurnQueue,
 };
 
-/// One conversation: the desktop's own, or a window's. Clones are the same one.
+/// A conversation: the desktop's own, or that of a window. Clones share the conversation.
 ///
-/// Its messages are answered one after the other. When the last clone is dropped its thread is let go of.
+/// Its messages are answered one after the other. When the last clone is dropped, the client unsubscribes from the
+/// thread.
 #[derive(Clone, Debug)]
 pub struct Agent(Arc<AgentInner>);
 
@@ -33,51 +33,56 @@ pub struct Agent(Arc<AgentInner>);
 pub(super) struct AgentInner {
     pub shared: Arc<PoolShared>,
     pub server: Arc<PoolServer>,
-    /// Messages of this agent.
-    pub line: TurnQueue,
-    /// Cancelled when the agent is disposed of, or its pool closed.
+    /// The messages of this agent.
+    pub queue: TurnQueue,
+    /// Cancelled when the agent is disposed of or its pool closes.
     pub disposed: CancellationToken,
-    session: Mutex<AgentThread>,
-    /// Stops all replies under way.
+    thread: Mutex<AgentThread>,
+    /// Stops all current replies.
     stop: Mutex<CancellationToken>,
 }
 
 /// The thread of a conversation, as far as it is known.
 #[derive(Clone, Debug)]
 pub(super) struct AgentThread {
-    thread: Option<ThreadId>,
-    /// The connection that it is loaded on; `None` when it has to be loaded first.
+    id: Option<ThreadId>,
+    /// The generation of the connection on which it is loaded; `None` if it must be loaded first.
     generation: Option<u64>,
-    /// What the thread was started with.
+    /// The instructions with which the thread was started.
     started_with: String,
-    /// What it is to be started with. Instructions count from a thread's beginning.
+    /// The instructions that it should have. They take effect only when a thread is started.
     instructions: String,
 }
 
 impl AgentThread {
     pub fn new(instructions: String) -> Self {
-        Self { thread: None, generation: None, started_with: instructions.clone(), instructions }
+        Self { id: None, generation: None, started_with: instructions.clone(), instructions }
     }
 
-    pub fn loaded(thread: ThreadId, generation: u64, started_with: String, instructions: String) -> Self {
-        Self { thread: Some(thread), generation: Some(generation), started_with, instructions }
+    pub fn loaded(id: ThreadId, generation: u64, started_with: String, instructions: String) -> Self {
+        Self { id: Some(id), generation: Some(generation), started_with, instructions }
     }
 
-    pub fn stored(thread: ThreadId, instructions: String) -> Self {
-        Self { thread: Some(thread), ..Self::new(instructions) }
+    pub fn stored(id: ThreadId, instructions: String) -> Self {
+        Self { id: Some(id), ..Self::new(instructions) }
     }
 
-    fn step(&self, generation: u64) -> NextStep {
-        match &self.thread {
+    fn set_loaded(&mut self, id: ThreadId, generation: u64) {
+        self.id = Some(id);
+        self.generation = Some(generation);
+    }
+
+    fn next_step(&self, generation: u64) -> NextStep {
+        match &self.id {
             Some(old) if self.started_with != self.instructions => NextStep::Replace(old.clone()),
-            Some(thread) if self.generation == Some(generation) => NextStep::Use(thread.clone()),
-            Some(thread) => NextStep::Load(thread.clone()),
+            Some(id) if self.generation == Some(generation) => NextStep::Use(id.clone()),
+            Some(id) => NextStep::Load(id.clone()),
             None => NextStep::Start,
         }
     }
 }
 
-/// What has to be done before a turn can start.
+/// What must be done before a turn can start.
 #[derive(Debug, PartialEq)]
 enum NextStep {
     Use(ThreadId),
@@ -87,24 +92,23 @@ enum NextStep {
 }
 
 impl Agent {
-    pub(super) fn new(shared: Arc<PoolShared>, server: Arc<PoolServer>, session: AgentThread) -> Self {
+    pub(super) fn new(shared: Arc<PoolShared>, server: Arc<PoolServer>, thread: AgentThread) -> Self {
         let disposed = shared.closing.child_token();
         Self(Arc::new(AgentInner {
             shared,
             server,
-            line: TurnQueue::new(1),
+            queue: TurnQueue::new(1),
             stop: Mutex::new(disposed.child_token()),
             disposed,
-            session: Mutex::new(session),
+            thread: Mutex::new(thread),
         }))
     }
 
-    /// Sends a message, in line behind those sent before, and returns its reply at once. Dropping the reply
-    /// stops the turn.
+    /// Sends a message, behind those sent before, and returns its reply at once. Dropping the reply stops the turn.
     pub fn ask(&self, input: impl IntoInput) -> ReplyStream {
         let inner = &self.0;
         let outbox = Arc::new(MessageOutbox::new(inner.shared.settings.reply_bytes));
-        let stop = locked(&inner.stop).child_token();
+        let stop = inner.stop.lock().child_token();
         let run = TurnRun {
             agent: inner.clone(),
             input: input.into_input(),
@@ -112,70 +116,71 @@ impl Agent {
             stop: stop.clone(),
         };
         // Ends with its turn, soon after `stop`, and with the pool, whose tracker waits for it.
-        inner.shared.tasks.spawn(run.go(inner.line_up()));
+        inner.shared.tasks.spawn(run.run_to_end(inner.join_queues()));
         ReplyStream::new(outbox, stop)
     }
 
-    /// A new conversation that knows what was said in this one so far, on the same server. If nothing was, it
-    /// begins with the same instructions.
+    /// Forks the conversation, on the same server. If there was no message yet, the new one starts with the same
+    /// instructions.
     pub async fn window(&self) -> Result<Self, PoolError> {
         let inner = &self.0;
         if inner.disposed.is_cancelled() {
             return Err(PoolError::Closed);
         }
-        let mut session = locked(&inner.session).clone();
-        if let Some(source) = session.thread.take() {
+        let mut thread = inner.thread.lock().clone();
+        if let Some(source) = thread.id.take() {
             let (client, generation) = inner.server.connection(&inner.shared).await?;
             match inner.server.fork_thread(&client, &inner.shared.settings, &source).await {
-                Ok(thread) => {
-                    inner.shared.counters.threads_forked.one();
-                    (session.thread, session.generation) = (Some(thread), Some(generation));
+                Ok(id) => {
+                    inner.shared.counters.threads_forked.increment();
+                    thread.set_loaded(id, generation);
                 }
-                // Some servers keep no thread that nothing was said in.
+                // Some servers do not store a thread without messages.
                 Err(ClientError::ResponseError { error, .. }) => {
-                    tracing::debug!("the window starts anew: {}", error.message);
+                    tracing::debug!("cannot fork the thread, starting a new one: {}", error.message);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        if session.thread.is_none() {
-            session = AgentThread::new(session.instructions);
+        if thread.id.is_none() {
+            thread = AgentThread::new(thread.instructions);
         }
-        Ok(Self::new(inner.shared.clone(), inner.server.clone(), session))
+        Ok(Self::new(inner.shared.clone(), inner.server.clone(), thread))
     }
 
-    /// The thread, once there is one. It may be another after a crash, and after other instructions.
+    /// Returns the thread, once there is one. It changes after a crash that lost it, and after a change of
+    /// instructions.
     pub fn session_id(&self) -> Option<ThreadId> {
         self.0.session_id()
     }
 
-    /// Other instructions, from the next message on. That starts a new thread: instructions count from a
-    /// thread's beginning.
+    /// Changes the instructions from the next message on. That message starts a new thread, since instructions take
+    /// effect only when a thread is started.
     pub fn set_instructions(&self, instructions: impl Into<String>) {
-        locked(&self.0.session).instructions = instructions.into();
+        self.0.thread.lock().instructions = instructions.into();
     }
 
-    /// Stops the turn that runs and all messages that wait. Their replies end as interrupted, at the latest
-    /// after [`PoolSettings::interrupt_grace`](super::PoolSettings::interrupt_grace).
+    /// Interrupts the running turn and all waiting messages. Their replies end as interrupted, at the latest after
+    /// [`PoolSettings::interrupt_grace`](super::PoolSettings::interrupt_grace).
     pub fn interrupt(&self) {
         let fresh = self.0.disposed.child_token();
-        let old = std::mem::replace(&mut *locked(&self.0.stop), fresh);
+        let old = std::mem::replace(&mut *self.0.stop.lock(), fresh);
         old.cancel();
     }
 
-    /// Ends the conversation: what runs is stopped, what waits fails, and the server forgets the thread. It
-    /// stays stored under its [`session_id`](Self::session_id).
+    /// Ends the conversation: the running turn is stopped, waiting messages fail, and the client unsubscribes from the
+    /// thread. The thread stays stored under its [`session_id`](Self::session_id).
     pub async fn dispose(&self) {
         self.0.retire().await;
-        if let (Some(thread_id), Some((client, _))) =
-            (self.session_id(), self.0.server.supervisor.connected())
+        if let Some(thread_id) = self.session_id()
+            && let Some((client, _)) = self.0.server.supervisor.connected()
         {
             let answer = client.call::<ThreadUnsubscribe>(ThreadUnsubscribeParams { thread_id }).await;
-            tracing::debug!(is_ok = answer.is_ok(), "let go of a thread");
+            tracing::debug!(is_ok = answer.is_ok(), "unsubscribed from a thread");
         }
     }
 
-    /// Disposes of it and puts its thread away, so that lists do not show it.
+    /// Disposes of the agent and archives its thread, so that lists do not show it.
     pub async fn archive(&self) -> Result<(), PoolError> {
         self.0.retire().await;
         if let Some(thread_id) = self.session_id() {
@@ -187,67 +192,66 @@ impl Agent {
 }
 
 impl AgentInner {
-    /// A place in the line of this agent, and when it has come up in that of the server. Both are taken in the
-    /// order of the calls; an agent with many messages waits in the server's line with one.
-    fn line_up(&self) -> RunPermit {
-        match self.line.try_enter() {
-            Some(mine) => {
-                let servers = self.server.line.enter();
-                Box::pin(async move { Some((mine, servers.await?)) })
+    /// Joins the queue of this agent, and then that of the server. Both are joined in the order of the calls; an agent
+    /// with many messages waits in the server's queue with one of them.
+    fn join_queues(&self) -> RunPermit {
+        match self.queue.try_join() {
+            Some(agent_permit) => {
+                let server_permit = self.server.queue.join();
+                Box::pin(async move { Some((agent_permit, server_permit.await?)) })
             }
             None => {
-                let (mine, line) = (self.line.enter(), self.server.line.clone());
-                Box::pin(async move { Some((mine.await?, line.enter().await?)) })
+                let agent_permit = self.queue.join();
+                let server_queue = self.server.queue.clone();
+                Box::pin(async move { Some((agent_permit.await?, server_queue.join().await?)) })
             }
         }
     }
 
     pub fn session_id(&self) -> Option<ThreadId> {
-        locked(&self.session).thread.clone()
+        self.thread.lock().id.clone()
     }
 
-    /// The thread's id on this connection, loaded or started if it has to be.
-    pub async fn ready(&self, client: &Client, generation: u64) -> Result<ThreadId, ClientError> {
-        let step = locked(&self.session).step(generation);
+    /// Returns the thread's id on this connection, after loading or starting it if necessary.
+    pub async fn prepare_thread(&self, client: &Client, generation: u64) -> Result<ThreadId, ClientError> {
+        let step = self.thread.lock().next_step(generation);
         match step {
             NextStep::Use(thread) => return Ok(thread),
             NextStep::Load(thread) => match client.call::<ThreadResume>(resume(&thread)).await {
                 Ok(resumed) => {
-                    self.shared.counters.threads_resumed.one();
-                    return Ok(self.settle(resumed.thread.id, generation));
+                    self.shared.counters.threads_resumed.increment();
+                    self.thread.lock().set_loaded(resumed.thread.id.clone(), generation);
+                    return Ok(resumed.thread.id);
                 }
                 Err(ClientError::ResponseError { error, .. }) => {
-                    tracing::warn!(%thread, "started anew, since it cannot be resumed: {}", error.message);
-                    self.shared.counters.threads_invalidated.one();
+                    tracing::warn!(%thread, "cannot resume the thread, starting a new one: {}", error.message);
+                    self.shared.counters.threads_invalidated.increment();
                 }
                 Err(error) => return Err(error),
             },
-            NextStep::Replace(old) => let_go(client, old),
+            NextStep::Replace(old) => unsubscribe(client, old),
             NextStep::Start => {}
         }
-        let instructions = locked(&self.session).instructions.clone();
-        let thread = self.server.start_thread(client, &self.shared.settings, &instructions).await?;
-        self.shared.counters.threads_started.one();
-        locked(&self.session).started_with = instructions;
-        Ok(self.settle(thread, generation))
+        let instructions = self.thread.lock().instructions.clone();
+        let id = self.server.start_thread(client, &self.shared.settings, &instructions).await?;
+        self.shared.counters.threads_started.increment();
+        let mut thread = self.thread.lock();
+        thread.started_with = instructions;
+        thread.set_loaded(id.clone(), generation);
+        Ok(id)
     }
 
-    /// The server does not know the thread any more; the next turn starts another.
-    pub fn invalidate(&self) {
-        self.shared.counters.threads_invalidated.one();
-        let mut session = locked(&self.session);
-        (session.thread, session.generation) = (None, None);
+    /// Discards the thread that the server no longer knows. The next turn starts a new one.
+    pub fn discard_thread(&self) {
+        self.shared.counters.threads_invalidated.increment();
+        let mut thread = self.thread.lock();
+        thread.id = None;
+        thread.generation = None;
     }
 
-    fn settle(&self, thread: ThreadId, generation: u64) -> ThreadId {
-        let mut session = locked(&self.session);
-        (session.thread, session.generation) = (Some(thread.clone()), Some(generation));
-        thread
-    }
-
-    /// Nothing new is taken; waits until the turn that runs has ended.
+    /// Refuses new messages and waits for the end of the running turn.
     async fn retire(&self) {
-        let last = self.line.enter();
+        let last = self.queue.join();
         self.disposed.cancel();
         drop(last.await);
     }
@@ -256,14 +260,16 @@ impl AgentInner {
 impl Drop for AgentInner {
     fn drop(&mut self) {
         self.disposed.cancel();
-        if let (Some(thread), Some((client, _))) = (self.session_id(), self.server.supervisor.connected()) {
-            let_go(&client, thread);
+        if let Some(thread) = self.session_id()
+            && let Some((client, _)) = self.server.supervisor.connected()
+        {
+            unsubscribe(&client, thread);
         }
     }
 }
 
-/// The request is on its way when this returns; nobody needs the answer.
-fn let_go(client: &Client, thread_id: ThreadId) {
+/// Queues the request and ignores its response.
+fn unsubscribe(client: &Client, thread_id: ThreadId) {
     drop(client.call::<ThreadUnsubscribe>(ThreadUnsubscribeParams { thread_id }));
 }
 
@@ -272,9 +278,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_turn_needs_depends_on_thread_connection_and_instructions() {
+    fn the_next_step_depends_on_thread_connection_and_instructions() {
         let check =
-            |session: AgentThread, expected: NextStep| assert_eq!(session.step(3), expected, "{session:?}");
+            |thread: AgentThread, expected: NextStep| assert_eq!(thread.next_step(3), expected, "{thread:?}");
         let loaded = |generation: u64, wanted: &str| {
             AgentThread::loaded("t".into(), generation, "be kind".into(), wanted.into())
         };

@@ -1,20 +1,20 @@
-//! How a desktop starts its server: every setting on the command line, nothing left to chance.
+//! The command line of a server, with all settings given explicitly.
 
 use std::{ffi::OsString, fmt};
 
-use codicil_client::ServerLaunch;
+use codicil_client::{ServerLaunch, protocol::Secret};
 
 use crate::workspace::hex;
 
-/// A server's command line: `PROGRAM app-server -c KEY=VALUE …`, and its environment.
+/// The command line of a server, `PROGRAM app-server -c KEY=VALUE …`, and its environment.
 ///
 /// ```
-/// use codicil_agents::pool::{McpServer, McpToken, ServerCommand, Tool};
+/// use codicil_agents::pool::{BuiltinTool, HttpMcpServer, McpToken, ServerCommand};
 ///
 /// let token = McpToken::generate("DESK_MCP_TOKEN")?;
-/// let server = |name: &str| McpServer::new(name, format!("http://127.0.0.1:8000/mcp/{name}")).token(&token);
+/// let server = |name: &str| HttpHttpMcpServer::new(name, format!("http://127.0.0.1:8000/mcp/{name}")).token(&token);
 /// let command = ServerCommand {
-///     disabled: vec![Tool::Shell, Tool::WebSearch],
+///     disabled: vec![BuiltinTool::Shell, BuiltinTool::WebSearch],
 ///     mcp_servers: ["system", "window", "storage", "apps"].map(server).into(),
 ///     ..ServerCommand::new("codicil")
 /// };
@@ -23,58 +23,70 @@ use crate::workspace::hex;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ServerCommand {
-    /// Looked up in `PATH` unless it has a slash.
+    /// The program, looked up in `PATH` unless it contains a slash.
     pub program: OsString,
-    /// Tools that the model does not get: [`Tool::Shell`], since a desktop is no terminal.
+    /// Built-in tools that the model does not get; none by default.
     pub disabled: Vec<BuiltinTool>,
-    /// Where the product's own tools are.
-    pub mcp_servers: Vec<McpServer>,
-    /// The server's default.
+    /// The product's own MCP servers.
+    pub mcp_servers: Vec<HttpMcpServer>,
+    /// The model; by default the server chooses.
     pub model: Option<String>,
-    /// `medium`.
+    /// The reasoning effort, such as `medium`; by default that of the server's configuration.
     pub reasoning_effort: Option<String>,
-    /// `none`: the product's instructions set the tone.
+    /// The personality, such as `none` for a product whose instructions set the tone.
     pub personality: Option<String>,
-    /// `danger-full-access`. Without the shell nothing runs that a sandbox would hold.
+    /// The sandbox of commands, such as `workspace-write`.
     pub sandbox_mode: Option<String>,
-    /// `never`. For questions that come as [`ApprovalRequest`](super::StreamMessage::ApprovalRequest):
-    /// `on-request` or `untrusted`.
+    /// The approval policy. With `on-request` or `untrusted`, approvals arrive as
+    /// [`ApprovalRequest`](super::StreamMessage::ApprovalRequest).
     pub approval_policy: Option<String>,
-    /// Any other settings, by their dotted keys. Values are as in TOML.
+    /// Other settings, by their dotted keys. Values are written in TOML.
     pub settings: Vec<(String, String)>,
-    /// The port of the product's own server, as `PORT`.
+    /// The port of the product's own server, passed as `PORT`.
     pub port: Option<u16>,
-    /// More variables. `CI=1` is always there: nobody can answer a prompt.
+    /// Environment variables. `CI=1` is always set, since no user can answer a prompt of the server.
     pub env: Vec<(OsString, OsString)>,
 }
 
 impl ServerCommand {
-    /// With the defaults of each field.
+    /// Creates a command line without settings: the server's configuration applies.
     pub fn new(program: impl Into<OsString>) -> Self {
-        let some = |text: &str| Some(text.to_owned());
         Self {
             program: program.into(),
-            disabled: vec![BuiltinTool::Shell],
+            disabled: Vec::new(),
             mcp_servers: Vec::new(),
             model: None,
-            reasoning_effort: some("medium"),
-            personality: some("none"),
-            sandbox_mode: some("danger-full-access"),
-            approval_policy: some("never"),
+            reasoning_effort: None,
+            personality: None,
+            sandbox_mode: None,
+            approval_policy: None,
             settings: Vec::new(),
             port: None,
             env: Vec::new(),
         }
     }
 
-    /// What the client starts.
+    /// Creates the command line of YAAR's integration guide: no shell, effort `medium`, personality `none`, sandbox
+    /// `danger-full-access`, approvals `never`. Without a shell there are no commands for a sandbox to confine.
+    pub fn yaar(program: impl Into<OsString>) -> Self {
+        Self {
+            disabled: vec![BuiltinTool::Shell],
+            reasoning_effort: Some("medium".to_owned()),
+            personality: Some("none".to_owned()),
+            sandbox_mode: Some("danger-full-access".to_owned()),
+            approval_policy: Some("never".to_owned()),
+            ..Self::new(program)
+        }
+    }
+
+    /// Returns the command for the client to start.
     pub fn launch(&self) -> ServerLaunch {
         let mut launch = ServerLaunch::new(&self.program).env("CI", "1");
         for (key, value) in self.flags() {
             launch = launch.config(&key, value);
         }
         for token in self.mcp_servers.iter().filter_map(|server| server.token.as_ref()) {
-            launch = launch.env(&token.variable, &token.value);
+            launch = launch.env(&token.variable, token.value());
         }
         if let Some(port) = self.port {
             launch = launch.env("PORT", port.to_string());
@@ -82,37 +94,37 @@ impl ServerCommand {
         self.env.iter().fold(launch, |launch, (name, value)| launch.env(name, value))
     }
 
-    /// The `-c` settings, in order. They hold no secret.
+    /// Returns the `-c` settings, in order. They contain no secrets.
     pub fn flags(&self) -> Vec<(String, String)> {
         let mut flags: Vec<_> = self.disabled.iter().map(BuiltinTool::flag).collect();
-        flags.extend(self.mcp_servers.iter().flat_map(McpServer::flags));
-        let words = [
+        flags.extend(self.mcp_servers.iter().flat_map(HttpMcpServer::flags));
+        let optional = [
             ("model", &self.model),
             ("model_reasoning_effort", &self.reasoning_effort),
             ("model_personality", &self.personality),
             ("sandbox_mode", &self.sandbox_mode),
             ("approval_policy", &self.approval_policy),
         ];
-        for (key, value) in words {
-            flags.extend(value.as_ref().map(|value| (key.to_owned(), word(value))));
+        for (key, value) in optional {
+            flags.extend(value.as_ref().map(|value| (key.to_owned(), toml_value(value))));
         }
         flags.extend(self.settings.iter().cloned());
         flags
     }
 }
 
-/// A built-in tool that can be taken away. Plans and MCP resources cannot.
+/// A built-in tool that can be disabled. Plans and MCP resources cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuiltinTool {
     /// Commands.
     Shell,
-    /// Searches on the web, done by the provider.
+    /// Web searches by the provider.
     WebSearch,
-    /// Looking at image files.
+    /// Viewing image files.
     ViewImage,
     /// Editing files.
     ApplyPatch,
-    /// Other agents.
+    /// Subagents.
     Collab,
 }
 
@@ -129,42 +141,47 @@ impl BuiltinTool {
     }
 }
 
-/// An MCP server that the product offers over HTTP.
+/// An MCP server of the product, reached by HTTP.
 #[derive(Clone, Debug)]
-pub struct McpServer {
-    /// Letters, digits, `_` and `-`.
+pub struct HttpMcpServer {
+    /// The name: letters, digits, `_` and `-`.
     pub name: String,
-    /// Of its streamable HTTP endpoint.
+    /// The URL of its streamable HTTP endpoint.
     pub url: String,
-    /// What the server is to show when it connects.
+    /// The bearer token that the agent's server presents.
     pub token: Option<McpToken>,
-    /// Only these of its tools, if any are named.
+    /// The only tools to offer, unless empty.
     pub enabled_tools: Vec<String>,
-    /// All but these, of what is left.
+    /// Tools to leave out.
     pub disabled_tools: Vec<String>,
 }
 
-impl McpServer {
-    /// With all of its tools, for everybody.
+impl HttpMcpServer {
+    /// Creates a server with all of its tools and without a token.
     pub fn new(name: impl Into<String>, url: impl Into<String>) -> Self {
-        let (enabled_tools, disabled_tools) = (Vec::new(), Vec::new());
-        Self { name: name.into(), url: url.into(), token: None, enabled_tools, disabled_tools }
+        Self {
+            name: name.into(),
+            url: url.into(),
+            token: None,
+            enabled_tools: Vec::new(),
+            disabled_tools: Vec::new(),
+        }
     }
 
-    /// Only for those who know the token.
+    /// Requires this bearer token.
     pub fn token(self, token: &McpToken) -> Self {
         Self { token: Some(token.clone()), ..self }
     }
 
     fn flags(&self) -> Vec<(String, String)> {
         let key = |name: &str| format!("mcp_servers.{}.{name}", self.name);
-        let mut flags = vec![(key("url"), word(&self.url))];
+        let mut flags = vec![(key("url"), toml_value(&self.url))];
         flags.extend(self.token.as_ref().map(|token| (key("bearer_token_env_var"), token.variable.clone())));
         for (name, tools) in
             [("enabled_tools", &self.enabled_tools), ("disabled_tools", &self.disabled_tools)]
         {
             if !tools.is_empty() {
-                // A list of texts is the same in JSON and TOML.
+                // A list of strings has the same form in JSON and TOML.
                 flags.push((key(name), serde_json::json!(tools).to_string()));
             }
         }
@@ -172,53 +189,53 @@ impl McpServer {
     }
 }
 
-/// A secret between the product's MCP servers and the agent's server. It travels in a variable, so that no
-/// list of processes shows it.
+/// A secret shared by the product's MCP servers and the agent's server. It is passed in an environment variable, so
+/// that process lists do not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct McpToken {
     variable: String,
-    value: String,
+    value: Secret,
 }
 
 impl McpToken {
-    /// 256 bits from the operating system. Fails where that has none to give.
+    /// Generates 256 random bits. Fails if the operating system provides none.
     pub fn generate(variable: impl Into<String>) -> std::io::Result<Self> {
         let mut bytes = [0_u8; 32];
         getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
-        Ok(Self { variable: variable.into(), value: hex(&bytes) })
+        Ok(Self { variable: variable.into(), value: hex(&bytes).into() })
     }
 
-    /// One that is known already.
+    /// Creates a token from a known value.
     pub fn new(variable: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { variable: variable.into(), value: value.into() }
+        Self { variable: variable.into(), value: value.into().into() }
     }
 
-    /// The name of the variable.
+    /// Returns the name of the environment variable.
     pub fn variable(&self) -> &str {
         &self.variable
     }
 
-    /// For the product's MCP servers to compare with.
+    /// Returns the value, for the product's MCP servers to compare with.
     pub fn value(&self) -> &str {
-        &self.value
+        self.value.reveal()
     }
 }
 
-/// Not the secret.
+/// Prints the variable's name only.
 impl fmt::Debug for McpToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpToken").field("variable", &self.variable).finish_non_exhaustive()
     }
 }
 
-/// A text as a setting's value: as it is where nothing else could be meant, in quotes where it could.
-fn word(text: &str) -> String {
+/// Formats a string as a TOML value: bare where it is unambiguous, quoted otherwise.
+fn toml_value(text: &str) -> String {
     let is_safe = |letter: char| letter.is_ascii_alphanumeric() || "-_./:".contains(letter);
     let is_plain = text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.chars().all(is_safe);
-    match is_plain && !matches!(text, "true" | "false" | "inf" | "nan") {
-        true => text.to_owned(),
-        false => serde_json::json!(text).to_string(),
+    if is_plain && !matches!(text, "true" | "false" | "inf" | "nan") {
+        return text.to_owned();
     }
+    serde_json::json!(text).to_string()
 }
 
 #[cfg(test)]
@@ -230,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn the_flags_are_those_of_the_guide() {
+    fn the_yaar_preset_has_the_flags_of_its_guide() {
         let token = McpToken::new("YAAR_MCP_TOKEN", "s3cret");
         let server =
-            |name: &str| McpServer::new(name, format!("http://127.0.0.1:8000/mcp/{name}")).token(&token);
+            |name: &str| HttpMcpServer::new(name, format!("http://127.0.0.1:8000/mcp/{name}")).token(&token);
         let command = ServerCommand {
             mcp_servers: ["system", "window", "storage", "apps"].map(server).into(),
             model: Some("gpt-5.3-codex".to_owned()),
-            ..ServerCommand::new("codex")
+            ..ServerCommand::yaar("codex")
         };
         let expected = "features.shell_tool=false
             mcp_servers.system.url=http://127.0.0.1:8000/mcp/system
@@ -272,10 +289,10 @@ mod tests {
 
     #[test]
     fn tools_of_mcp_servers_are_filtered_by_name() {
-        let server = McpServer {
+        let server = HttpMcpServer {
             enabled_tools: vec!["tool1".into(), "tool2".into()],
             disabled_tools: vec!["tool3".into()],
-            ..McpServer::new("my_server", "http://localhost:1/mcp")
+            ..HttpMcpServer::new("my_server", "http://localhost:1/mcp")
         };
         let command = ServerCommand {
             disabled: Vec::new(),
@@ -290,8 +307,8 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_read_as_something_else_is_quoted() {
-        let check = |text: &str, expected: &str| assert_eq!(word(text), expected);
+    fn ambiguous_values_are_quoted() {
+        let check = |text: &str, expected: &str| assert_eq!(toml_value(text), expected);
         check("gpt-5.3-codex", "gpt-5.3-codex");
         check("http://127.0.0.1:8000/mcp", "http://127.0.0.1:8000/mcp");
         check("true", "\"true\"");
@@ -302,8 +319,9 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_secret_and_never_the_same() {
-        let (one, other) = (McpToken::generate("T").unwrap(), McpToken::generate("T").unwrap());
+    fn tokens_are_random_and_not_printed() {
+        let one = McpToken::generate("T").unwrap();
+        let other = McpToken::generate("T").unwrap();
         assert!(one.value().len() == 64 && one != other);
         assert_eq!(format!("{one:?}"), "McpToken { variable: \"T\", .. }");
     }

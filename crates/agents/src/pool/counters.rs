@@ -1,11 +1,11 @@
-//! What a pool has done so far, in numbers.
+//! Counters of a pool.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Makes the counters and the snapshot of them from one list.
+/// Defines the counters and their snapshot from one list.
 macro_rules! counters {
     ($($(#[$attribute:meta])* $name:ident;)*) => {
-        /// Numbers for dashboards. All but the last two only grow.
+        /// The counters of a pool. All but the last two only grow.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
         pub struct PoolCounts {
             $($(#[$attribute])* pub $name: u64,)*
@@ -25,45 +25,44 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Servers started, restarts not counted.
+    /// Servers started, without restarts.
     servers_started;
-    /// Connections that were opened again after a crash, as far as somebody used them.
+    /// Restarted connections that were used.
     restarts;
-    /// Threads started, those that stand ready included.
+    /// Threads started, including warm ones.
     threads_started;
     /// Threads forked for windows.
     threads_forked;
-    /// Threads loaded again, after a restart or by their id.
+    /// Threads resumed, after a restart or by their id.
     threads_resumed;
-    /// Threads given up because their server no longer knew them.
+    /// Threads discarded because the server no longer knew them.
     threads_invalidated;
-    /// Agents that got a thread that stood ready.
+    /// Agents that got a warm thread.
     warm_hits;
-    /// Agents for which there was none.
+    /// Agents for which there was no warm thread.
     warm_misses;
-    /// Turns that a server took.
+    /// Turns accepted by a server.
     turns_started;
-    /// Turns that came to their end.
+    /// Turns completed.
     turns_completed;
-    /// Turns that somebody stopped.
+    /// Turns interrupted.
     turns_interrupted;
-    /// Turns that ended in an error.
+    /// Turns failed.
     turns_failed;
-    /// Turns that were started once more.
+    /// Turns repeated.
     turns_retried;
-    /// Questions put to the product.
+    /// Questions passed to the product.
     questions_asked;
-    /// Questions that it answered.
+    /// Questions answered by the product.
     questions_answered;
-    /// Notifications of the servers' own telemetry (`codex/event/*`).
+    /// Telemetry notifications of the servers (`codex/event/*`).
     telemetry_events;
-    /// Turns that wait for others at this moment.
+    /// Turns that are waiting now.
     turns_waiting;
-    /// Turns that run at this moment.
+    /// Turns that are running now.
     turns_running;
 }
 
-/// One number.
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);
 
@@ -72,13 +71,13 @@ impl Counter {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    pub fn one(&self) {
+    pub fn increment(&self) {
         self.add(1);
     }
 
-    /// One more, until the guard is dropped.
-    pub fn during(&self) -> CountGuard<'_> {
-        self.one();
+    /// Adds one until the guard is dropped.
+    pub fn count_while_held(&self) -> CountGuard<'_> {
+        self.increment();
         CountGuard(self)
     }
 
@@ -87,7 +86,7 @@ impl Counter {
     }
 }
 
-/// Takes one away at its end.
+/// Subtracts one when dropped.
 pub(super) struct CountGuard<'a>(&'a Counter);
 
 impl Drop for CountGuard<'_> {

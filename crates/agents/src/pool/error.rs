@@ -1,34 +1,34 @@
-//! What can go wrong in a pool, beyond what a turn reports by itself.
+//! Errors of a pool, beyond those that a turn reports.
 
 use codicil_client::ClientError;
 use thiserror::Error;
 
 use super::message::QuestionId;
 
-/// Why there is no agent, window or answer.
+/// The error of an operation of a pool.
 #[derive(Debug, Error)]
 pub enum PoolError {
-    /// The server could not be reached, or refused.
+    /// The server could not be reached, or refused a request.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// There is no directory to work in.
+    /// The working directory could not be created.
     #[error("cannot make a working directory: {0}")]
     Directory(#[from] std::io::Error),
-    /// The pool was closed, or the agent disposed of.
+    /// The pool is closed, or the agent is disposed of.
     #[error("the agent or its pool is closed")]
     Closed,
-    /// As many servers run as may.
+    /// The maximum number of servers is running.
     #[error("there are {0} servers already, which is the limit")]
     TooManyServers(usize),
-    /// The question was answered already, is void, or takes another kind of answer.
+    /// The question is not open, or takes another kind of answer.
     #[error("question {0} is not open for such an answer")]
     NotAsked(QuestionId),
-    /// The turn whose text was wanted failed.
+    /// The turn whose text was requested failed.
     #[error("{message}")]
     Turn {
         /// As in [`StreamMessage::Error`](super::StreamMessage::Error).
         code: String,
-        /// For people.
+        /// Human-readable explanation.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The pool itself: its servers, its threads that stand ready, and its end.
+//! The pool: its servers, its warm threads, and closing.
 
 use std::{
     collections::BTreeMap,
@@ -6,29 +6,29 @@ use std::{
 };
 
 use codicil_client::{ApprovalDecision, ServerAddress, protocol::ThreadId};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     agent::{Agent, AgentThread},
     counters::{PoolCounters, PoolCounts},
-    desk::OpenQuestions,
     error::PoolError,
     message::QuestionId,
+    questions::OpenQuestions,
     server::PoolServer,
     settings::{PoolSettings, ServerSharing},
-    warm::{self, WarmThreads},
+    warm_threads::{self, WarmThreads},
 };
 
-/// Agents on shared or own servers. Clones are the same pool; when the last is dropped, everything ends.
+/// Agents on shared or separate servers. Clones share the pool; dropping the last one ends everything.
 ///
 /// ```no_run
-/// use codicil_agents::pool::{Pool, ServerCommand, Settings, StreamMessage};
+/// use codicil_agents::pool::{Pool, PoolSettings, ServerCommand, StreamMessage};
 ///
 /// # async fn example() -> Result<(), codicil_agents::pool::PoolError> {
 /// let server = ServerCommand::new("codicil").launch();
-/// let settings = Settings { instructions: "You are a desktop.".into(), ..Settings::new(server) };
+/// let settings = PoolSettings { instructions: "You are a desktop.".into(), ..PoolSettings::new(server) };
 /// let pool = Pool::start(settings).await?;
 /// let desktop = pool.agent().await?;
 /// let mut reply = desktop.ask("What can you do?");
@@ -37,7 +37,7 @@ use super::{
 ///         print!("{text}");
 ///     }
 /// }
-/// let window = desktop.window().await?; // knows what was said, and goes its own way from here
+/// let window = desktop.window().await?; // a fork: it knows the conversation so far
 /// println!("{}", window.ask("Say it shorter").text().await?);
 /// pool.close().await;
 /// # Ok(())
@@ -46,7 +46,7 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<PoolGuard>);
 
-/// Ends the pool with its last clone.
+/// Ends the pool when the last clone is dropped.
 #[derive(Debug)]
 struct PoolGuard(Arc<PoolShared>);
 
@@ -54,19 +54,19 @@ impl Drop for PoolGuard {
     fn drop(&mut self) {
         self.0.closing.cancel();
         self.0.tasks.close();
-        // Agents that are still held must not keep servers going, nor may threads that stand ready.
+        // Agents that still exist, and warm threads, must not keep servers running.
         self.0.warm.clear();
         for server in self.0.all_servers() {
-            server.line.close();
+            server.queue.close();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                // Ends within the time that a server has to close.
+                // Not joined: the task ends within the time that a server has to close.
                 drop(self.0.tasks.spawn_on(async move { server.close().await }, &runtime));
             }
         }
     }
 }
 
-/// What everything in a pool knows.
+/// The state that all parts of a pool share.
 #[derive(Debug)]
 pub(super) struct PoolShared {
     pub settings: PoolSettings,
@@ -74,17 +74,16 @@ pub(super) struct PoolShared {
     pub questions: Arc<OpenQuestions>,
     pub warm: WarmThreads,
     pub closing: CancellationToken,
-    /// Replies that are being followed, and the task that makes threads ready.
+    /// The tasks that follow replies, and the task that keeps threads warm.
     pub tasks: TaskTracker,
-    places: Arc<Semaphore>,
-    common: Mutex<Option<Arc<PoolServer>>>,
-    /// Every server that lives, to be closed.
+    server_permits: Arc<Semaphore>,
+    shared_server: Mutex<Option<Arc<PoolServer>>>,
+    /// All live servers, to be closed.
     servers: Mutex<Vec<Weak<PoolServer>>>,
 }
 
 impl Pool {
-    /// Starts the server, unless each agent gets its own, and makes threads ready. A failure here is not
-    /// repeated.
+    /// Starts the server, unless each agent gets its own, and the warm threads. A failure is returned, not retried.
     pub async fn start(settings: PoolSettings) -> Result<Self, PoolError> {
         let max_servers = match settings.sharing {
             ServerSharing::Shared => 1,
@@ -98,53 +97,46 @@ impl Pool {
             warm: WarmThreads::default(),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
-            places: Arc::new(Semaphore::new(max_servers)),
-            common: Mutex::default(),
+            server_permits: Arc::new(Semaphore::new(max_servers)),
+            shared_server: Mutex::default(),
             servers: Mutex::default(),
         });
         let pool = Self(Arc::new(PoolGuard(shared.clone())));
         if shared.settings.sharing == ServerSharing::Shared {
             let server = shared.new_server(shared.settings.server.clone()).await?;
-            *locked(&shared.common) = Some(server);
+            *shared.shared_server.lock() = Some(server);
         }
-        warm::fill(&shared).await?;
-        // Ends when the pool closes; its tracker waits for it.
-        shared.tasks.spawn(warm::keep_filled(shared.clone()));
+        warm_threads::fill(&shared).await?;
+        // Ends when the pool closes; the tracker waits for it.
+        shared.tasks.spawn(warm_threads::keep_filled(shared.clone()));
         Ok(pool)
     }
 
-    /// An agent with the pool's instructions, on a thread that stood ready if there was one.
+    /// Returns an agent with the pool's instructions, on a warm thread if there is one.
     pub async fn agent(&self) -> Result<Agent, PoolError> {
         self.agent_with(self.0.0.settings.instructions.clone()).await
     }
 
-    /// An agent with instructions of its own.
+    /// Returns an agent with its own instructions.
     pub async fn agent_with(&self, instructions: impl Into<String>) -> Result<Agent, PoolError> {
         let shared = self.open()?;
         let instructions = instructions.into();
         let is_usual = instructions == shared.settings.instructions;
-        // A server of its own is worth having even where its thread does not fit.
-        let ready = match is_usual || shared.settings.sharing != ServerSharing::Shared {
-            true => shared.warm.take(),
-            false => None,
+        // With separate servers, the warm server is useful even if its thread does not fit.
+        let can_use_warm = is_usual || shared.settings.sharing != ServerSharing::Shared;
+        let Some(ready) = can_use_warm.then(|| shared.warm.take()).flatten() else {
+            shared.counters.warm_misses.increment();
+            let server = shared.assign_server().await?;
+            return Ok(Agent::new(shared.clone(), server, AgentThread::new(instructions)));
         };
-        let count = if ready.is_some() { &shared.counters.warm_hits } else { &shared.counters.warm_misses };
-        count.one();
-        let (server, session) = match ready {
-            Some(ready) => {
-                let started_with = shared.settings.instructions.clone();
-                (
-                    ready.server,
-                    AgentThread::loaded(ready.thread, ready.generation, started_with, instructions),
-                )
-            }
-            None => (shared.a_server().await?, AgentThread::new(instructions)),
-        };
-        Ok(Agent::new(shared.clone(), server, session))
+        shared.counters.warm_hits.increment();
+        let started_with = shared.settings.instructions.clone();
+        let thread = AgentThread::loaded(ready.thread, ready.generation, started_with, instructions);
+        Ok(Agent::new(shared.clone(), ready.server, thread))
     }
 
-    /// An agent with a server of another kind: other MCP servers, another model. Only with
-    /// [`Sharing::PerAgent`]; shared servers are all the same.
+    /// Returns an agent with a different server: other MCP servers, or another model. Requires
+    /// [`ServerSharing::PerAgent`].
     pub async fn agent_at(
         &self,
         server: impl Into<ServerAddress>,
@@ -155,60 +147,53 @@ impl Pool {
         Ok(Agent::new(shared.clone(), server, AgentThread::new(instructions.into())))
     }
 
-    /// An agent that goes on with a stored thread. Should the server no longer know it, the first message
-    /// starts another.
+    /// Returns an agent that continues a stored thread. If the server no longer knows it, the first message starts a
+    /// new one.
     pub async fn resume(&self, thread: &ThreadId) -> Result<Agent, PoolError> {
         let shared = self.open()?;
-        let session = AgentThread::stored(thread.clone(), shared.settings.instructions.clone());
-        Ok(Agent::new(shared.clone(), shared.a_server().await?, session))
+        let thread = AgentThread::stored(thread.clone(), shared.settings.instructions.clone());
+        Ok(Agent::new(shared.clone(), shared.assign_server().await?, thread))
     }
 
     /// Answers an [`ApprovalRequest`](super::StreamMessage::ApprovalRequest).
     pub fn decide(&self, id: QuestionId, decision: ApprovalDecision) -> Result<(), PoolError> {
-        match self.0.0.questions.decide(id, decision) {
-            true => Ok(()),
-            false => Err(PoolError::NotAsked(id)),
-        }
+        self.0.0.questions.decide(id, decision)
     }
 
-    /// Answers an [`InputRequest`](super::StreamMessage::InputRequest): labels of options, or other words, by
-    /// the ids of the questions.
+    /// Answers an [`InputRequest`](super::StreamMessage::InputRequest) with the labels of options, or other text, by
+    /// question id.
     pub fn answer(&self, id: QuestionId, answers: BTreeMap<String, Vec<String>>) -> Result<(), PoolError> {
-        match self.0.0.questions.answer(id, answers) {
-            true => Ok(()),
-            false => Err(PoolError::NotAsked(id)),
-        }
+        self.0.0.questions.answer(id, answers)
     }
 
-    /// How many threads stand ready.
-    pub fn warm(&self) -> usize {
+    /// Returns the number of warm threads.
+    pub fn warm_threads(&self) -> usize {
         self.0.0.warm.len()
     }
 
-    /// What has been done so far. The same is told as `tracing` events and spans, target `codicil_agents`.
+    /// Returns the pool's counters. `tracing` spans and events with the target `codicil_agents` report the same.
     pub fn counts(&self) -> PoolCounts {
         self.0.0.counters.snapshot()
     }
 
-    /// Ends every reply, every server and every directory, and waits until they have ended. Messages that
-    /// wait for their turn get an error.
+    /// Ends every reply, server and directory, and waits until they have ended. Waiting messages fail.
     pub async fn close(&self) {
         let shared = &self.0.0;
         shared.closing.cancel();
         shared.tasks.close();
         let mut closing = JoinSet::new();
         for server in shared.all_servers() {
-            server.line.close();
+            server.queue.close();
             closing.spawn(async move { server.close().await });
         }
         shared.tasks.wait().await;
         while closing.join_next().await.is_some() {}
-        // One may have been started at the same time.
+        // A server may have been started concurrently.
         for server in shared.all_servers() {
             server.close().await;
         }
         shared.warm.clear();
-        locked(&shared.common).take();
+        shared.shared_server.lock().take();
     }
 
     fn open(&self) -> Result<&Arc<PoolShared>, PoolError> {
@@ -218,17 +203,17 @@ impl Pool {
 }
 
 impl PoolShared {
-    /// The one that all share, or a new one.
-    pub async fn a_server(&self) -> Result<Arc<PoolServer>, PoolError> {
+    /// Returns the shared server, or a new one.
+    pub async fn assign_server(&self) -> Result<Arc<PoolServer>, PoolError> {
         match self.settings.sharing {
-            ServerSharing::Shared => locked(&self.common).clone().ok_or(PoolError::Closed),
+            ServerSharing::Shared => self.shared_server.lock().clone().ok_or(PoolError::Closed),
             ServerSharing::PerAgent { .. } => self.new_server(self.settings.server.clone()).await,
         }
     }
 
-    /// Those that still live; they are not known afterwards.
+    /// Takes the list of live servers.
     fn all_servers(&self) -> Vec<Arc<PoolServer>> {
-        let servers = std::mem::take(&mut *locked(&self.servers));
+        let servers = std::mem::take(&mut *self.servers.lock());
         servers.iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -237,16 +222,12 @@ impl PoolShared {
             ServerSharing::Shared => 1,
             ServerSharing::PerAgent { max_servers } => max_servers,
         };
-        let place = self.places.clone().try_acquire_owned().map_err(|_| PoolError::TooManyServers(max))?;
-        let server = PoolServer::start(self, address, place).await?;
-        let mut servers = locked(&self.servers);
+        let permit = self.server_permits.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| PoolError::TooManyServers(max))?;
+        let server = PoolServer::start(self, address, permit).await?;
+        let mut servers = self.servers.lock();
         servers.retain(|server| server.strong_count() > 0);
         servers.push(Arc::downgrade(&server));
         Ok(server)
     }
-}
-
-/// For plain values, which are whole at any time.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

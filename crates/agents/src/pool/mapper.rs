@@ -1,8 +1,8 @@
-//! Notifications of a turn, as the messages that a product shows.
+//! Maps the notifications of a turn to messages.
 //!
-//! Two dialects are read: that of the protocol, in which items have a type (`item/started` with an
-//! `mcpToolCall`), and an older one, in which the method names it (`item/mcpToolCall/started`) and ids may be
-//! missing. A server that speaks both at once is not shown twice.
+//! Two formats are supported: that of the protocol, in which items have a type (`item/started` with an `mcpToolCall`),
+//! and an older one, in which the method names it (`item/mcpToolCall/started`) and ids may be missing. If a server
+//! sends both, each item is reported once.
 
 use std::collections::HashMap;
 
@@ -10,23 +10,23 @@ use codicil_client::protocol::{ItemId, ServerNotification, ThreadItem};
 
 use super::{
     message::{ItemStage, StreamMessage},
-    tool::{self, RunningTool, ToolOutcome},
+    tool_items::{self, RunningTool, ToolOutcome},
 };
 
-/// Items of one turn that are remembered at most; beyond it those that have ended are forgotten.
+/// Items of one turn that are kept; beyond that, completed items are removed.
 const MAX_ITEMS: usize = 10_000;
 
-/// What is known of a turn's items while it runs.
+/// The items of a running turn.
 #[derive(Debug, Default)]
 pub(super) struct MessageMapper {
     items: HashMap<ItemId, MappedItem>,
-    /// The agent message that deltas have come of.
+    /// The agent message whose deltas have arrived.
     streamed: Option<ItemId>,
-    /// Ids for items that come without.
+    /// The number of ids made up for items without one.
     unnamed: u64,
-    /// Whether to tell of items as such.
-    tells_lifecycle: bool,
-    /// Notifications of the server's own telemetry.
+    /// Whether items are reported as [`StreamMessage::Item`].
+    reports_items: bool,
+    /// The number of telemetry notifications.
     pub telemetry: u64,
 }
 
@@ -37,12 +37,19 @@ struct MappedItem {
     is_open: bool,
 }
 
+/// Whether an item is a tool call, which needs a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ItemKind {
+    Tool,
+    Other,
+}
+
 impl MessageMapper {
-    pub fn new(tells_lifecycle: bool) -> Self {
-        Self { tells_lifecycle, ..Self::default() }
+    pub fn new(reports_items: bool) -> Self {
+        Self { reports_items, ..Self::default() }
     }
 
-    /// Tells what a notification means. The end of the turn is not told here: there are ends without one.
+    /// Appends the messages of a notification. The end of the turn is not reported here: a turn may end without one.
     pub fn map(&mut self, event: &ServerNotification, out: &mut Vec<StreamMessage>) {
         use ServerNotification as N;
         match event {
@@ -61,18 +68,18 @@ impl MessageMapper {
                 code: "error".to_owned(),
                 is_final: false,
             }),
-            N::Unknown(unknown) => self.foreign(unknown, out),
-            // The rest says nothing that a person would want to see, or says it again.
+            N::Unknown(unknown) => self.map_legacy(unknown, out),
+            // The other notifications repeat information or are not meant for users.
             _ => {}
         }
     }
 
-    /// Tools that were at work when the turn ended get a result too.
+    /// Ends the tool calls that were still open when the turn ended.
     pub fn finish(&mut self, out: &mut Vec<StreamMessage>) {
         let open = |(id, item): (&ItemId, &MappedItem)| (item.is_open && item.is_tool).then(|| id.clone());
-        let mut left: Vec<_> = self.items.iter().filter_map(open).collect();
-        left.sort();
-        for id in left {
+        let mut unfinished: Vec<_> = self.items.iter().filter_map(open).collect();
+        unfinished.sort();
+        for id in unfinished {
             let output = "the turn ended before it did".to_owned();
             self.close_tool(&id, ToolOutcome { output, is_error: true }, out);
         }
@@ -80,9 +87,9 @@ impl MessageMapper {
 
     fn started(&mut self, item: &ThreadItem, out: &mut Vec<StreamMessage>) {
         let Some(id) = item.id() else { return };
-        match tool::of(item) {
+        match tool_items::tool_of(item) {
             Some(tool) => self.open_tool(id, tool, out),
-            None => self.open(id, kind(item).to_owned(), false, out),
+            None => self.open(id, type_name(item).to_owned(), ItemKind::Other, out),
         }
     }
 
@@ -91,26 +98,26 @@ impl MessageMapper {
         match item {
             ThreadItem::AgentMessage { text, .. } => {
                 self.whole_message(Some(id), text, out);
-                self.close(id, kind(item), out);
+                self.close(id, type_name(item), out);
             }
             ThreadItem::FileChange { changes, .. } => {
-                self.close(id, kind(item), out);
-                let diff = tool::diff(changes);
+                self.close(id, type_name(item), out);
+                let diff = tool_items::diff(changes);
                 if !diff.is_empty() {
                     out.push(StreamMessage::Diff { item_id: Some(id.clone()), diff });
                 }
             }
-            _ => match (tool::of(item), tool::outcome(item)) {
+            _ => match (tool_items::tool_of(item), tool_items::outcome(item)) {
                 (Some(tool), Some(outcome)) => {
                     self.open_tool(id, tool, out);
                     self.close_tool(id, outcome, out);
                 }
-                _ => self.close(id, kind(item), out),
+                _ => self.close(id, type_name(item), out),
             },
         }
     }
 
-    /// A message was streamed already, unless its server does not stream.
+    /// Reports a message as a whole, unless its deltas were reported.
     pub(super) fn whole_message(&mut self, id: Option<&ItemId>, text: &str, out: &mut Vec<StreamMessage>) {
         let streamed = self.streamed.take();
         let is_streamed = match (&streamed, id) {
@@ -127,7 +134,7 @@ impl MessageMapper {
         if self.items.get(id).is_some_and(|item| item.is_tool) {
             return;
         }
-        self.open(id, tool.kind.clone(), true, out);
+        self.open(id, tool.kind.clone(), ItemKind::Tool, out);
         out.push(StreamMessage::ToolUse {
             id: id.clone(),
             name: tool.name,
@@ -144,7 +151,14 @@ impl MessageMapper {
         self.close(id, &kind, out);
     }
 
-    pub(super) fn open(&mut self, id: &ItemId, kind: String, is_tool: bool, out: &mut Vec<StreamMessage>) {
+    pub(super) fn open(
+        &mut self,
+        id: &ItemId,
+        kind: String,
+        item_kind: ItemKind,
+        out: &mut Vec<StreamMessage>,
+    ) {
+        let is_tool = item_kind == ItemKind::Tool;
         if self.items.len() >= MAX_ITEMS {
             self.items.retain(|_, item| item.is_open);
         }
@@ -152,7 +166,7 @@ impl MessageMapper {
             return;
         }
         let is_new = match self.items.get_mut(id) {
-            // Told by its type first, and by what it does after that.
+            // The older format reports the type first, and the tool call later.
             Some(item) => {
                 item.is_tool |= is_tool;
                 false
@@ -162,7 +176,7 @@ impl MessageMapper {
                 true
             }
         };
-        if is_new && self.tells_lifecycle {
+        if is_new && self.reports_items {
             out.push(StreamMessage::Item { id: id.clone(), kind, stage: ItemStage::Started });
         }
     }
@@ -171,17 +185,17 @@ impl MessageMapper {
         let was_open = match self.items.get_mut(id) {
             Some(item) => std::mem::replace(&mut item.is_open, false),
             None => {
-                self.open(id, kind.to_owned(), false, out);
+                self.open(id, kind.to_owned(), ItemKind::Other, out);
                 self.items.get_mut(id).is_some_and(|item| std::mem::replace(&mut item.is_open, false))
             }
         };
-        if was_open && self.tells_lifecycle {
+        if was_open && self.reports_items {
             let kind = self.items.get(id).map_or(kind, |item| &item.kind).to_owned();
             out.push(StreamMessage::Item { id: id.clone(), kind, stage: ItemStage::Completed });
         }
     }
 
-    /// The item of this kind that began last and has not ended, for servers that do not name items.
+    /// Returns the open tool call of this kind that started last, for servers that do not name items.
     pub(super) fn last_open(&self, kind: &str) -> Option<ItemId> {
         let is_open = |item: &MappedItem| item.is_open && item.is_tool && item.kind == kind;
         let open = self.items.iter().filter(|(_, item)| is_open(item));
@@ -190,13 +204,13 @@ impl MessageMapper {
 
     pub(super) fn next_id(&mut self) -> ItemId {
         self.unnamed += 1;
-        // Padded, so that they sort as they were made.
+        // Padded, so that ids sort in order of creation.
         format!("unnamed-{:06}", self.unnamed).into()
     }
 }
 
-/// The item's type in the protocol's words.
-fn kind(item: &ThreadItem) -> &'static str {
+/// Returns the item's type in the protocol.
+fn type_name(item: &ThreadItem) -> &'static str {
     match item {
         ThreadItem::UserMessage { .. } => "userMessage",
         ThreadItem::HookPrompt { .. } => "hookPrompt",

@@ -1,4 +1,4 @@
-//! What a product shows of a turn: one small, flat message at a time.
+//! The messages of a reply, as a product shows them.
 
 use std::fmt;
 
@@ -13,101 +13,101 @@ use codicil_client::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One piece of an agent's reply. In JSON it is an object whose `type` is the variant in snake case.
+/// A message of an agent's reply. In JSON it is an object whose `type` is the variant in snake case.
 ///
 /// A reply ends with exactly one [`Complete`](Self::Complete) or final [`Error`](Self::Error), and every
 /// [`ToolUse`](Self::ToolUse) before it has its [`ToolResult`](Self::ToolResult).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum StreamMessage {
-    /// More of the answer.
+    /// A piece of the answer.
     Text {
-        /// To be appended to what there is.
+        /// Text to append.
         text: String,
     },
-    /// More of what the model lets be seen of its thinking.
+    /// A piece of the model's visible reasoning.
     Thinking {
-        /// To be appended to what there is.
+        /// Text to append.
         text: String,
     },
-    /// A tool begins to work.
+    /// A tool call started.
     ToolUse {
-        /// The same as in its result.
+        /// The item; its result has the same id.
         id: ItemId,
-        /// `shell` for commands.
+        /// The name of the tool; `shell` for commands.
         name: String,
-        /// The MCP server that has it.
+        /// The MCP server that provides the tool.
         #[serde(skip_serializing_if = "Option::is_none")]
         server: Option<String>,
-        /// The tool's arguments; for `shell` an object with `command` and `cwd`.
+        /// The arguments; for `shell` an object with `command` and `cwd`.
         input: Value,
     },
-    /// What came of it.
+    /// A tool call ended.
     ToolResult {
-        /// That of the [`ToolUse`](StreamMessage::ToolUse).
+        /// The item of the [`ToolUse`](StreamMessage::ToolUse).
         id: ItemId,
-        /// Text, or JSON where the tool gave something else.
+        /// The output: text, or JSON for other content.
         output: String,
-        /// It failed, was refused, or did not get to its end.
+        /// Whether the call failed, was declined, or did not end.
         is_error: bool,
     },
-    /// Somebody has to decide before the turn goes on; see [`Pool::decide`](super::Pool::decide).
+    /// The turn needs an approval; answered with [`Pool::decide`](super::Pool::decide).
     ApprovalRequest {
-        /// To be named in the answer.
+        /// The id for the answer.
         id: QuestionId,
-        /// What is to be approved.
+        /// The subject of the approval.
         approval: ApprovalSubject,
     },
-    /// The agent asks the person; see [`Pool::answer`](super::Pool::answer).
+    /// The agent has questions for the user; answered with [`Pool::answer`](super::Pool::answer).
     InputRequest {
-        /// To be named in the answer.
+        /// The id for the answer.
         id: QuestionId,
-        /// One to three of them.
+        /// One to three questions.
         questions: Vec<ToolRequestUserInputQuestion>,
     },
-    /// A question was answered or is void.
+    /// A question was answered or is no longer open.
     Resolved {
-        /// That of the question.
+        /// The id of the question.
         id: QuestionId,
     },
     /// Changes to files, as a unified diff.
     Diff {
-        /// The item that made them; none for all changes of the turn so far.
+        /// The item with the changes; `None` for all changes of the turn so far.
         #[serde(skip_serializing_if = "Option::is_none")]
         item_id: Option<ItemId>,
-        /// One file after the other.
+        /// The diff, file by file.
         diff: String,
     },
-    /// An item began or ended. Only with [`PoolSettings::lifecycle`](super::PoolSettings::lifecycle).
+    /// An item started or completed. Only with [`PoolSettings::lifecycle`](super::PoolSettings::lifecycle).
     Item {
         /// The item.
         id: ItemId,
-        /// Its type in the protocol's words, such as `agentMessage`.
+        /// Its type in the protocol, such as `agentMessage`.
         kind: String,
-        /// Which of the two.
+        /// Whether it started or completed.
         stage: ItemStage,
     },
-    /// So many messages were dropped here, because they were not read in time.
+    /// Messages were dropped here because they were not read in time.
     Missed {
-        /// How many.
+        /// The number of dropped messages.
         count: u64,
     },
-    /// The turn is over. Always the last message.
+    /// The turn has ended. This is the final message.
     Complete {
-        /// The thread, under which the conversation can be resumed.
+        /// The thread, with which the conversation can be resumed.
         session_id: Option<ThreadId>,
-        /// The turn, if it had begun.
+        /// The turn, if it was started.
         turn_id: Option<TurnId>,
-        /// Whether it came to its end.
+        /// How the turn ended.
         status: ReplyStatus,
     },
-    /// Something went wrong.
+    /// An error.
     Error {
-        /// For people.
+        /// Human-readable explanation.
         message: String,
-        /// The client's name for it, such as `turn_failed`; `error` for one that the server reported.
+        /// The name of the client's error, such as `turn_failed`; `error` for one that the server reported.
         code: String,
-        /// Nothing follows. Otherwise the turn goes on, or its end is still to come.
+        /// Whether this is the final message. Otherwise the turn continues, or its end follows.
         is_final: bool,
     },
 }
@@ -116,23 +116,23 @@ pub enum StreamMessage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyStatus {
-    /// By itself.
+    /// The turn completed.
     Completed,
-    /// Somebody stopped it.
+    /// The turn was interrupted.
     Interrupted,
 }
 
-/// Where an item is in its life.
+/// The stage of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemStage {
-    /// It has begun.
+    /// The item started.
     Started,
-    /// It has its final state.
+    /// The item completed.
     Completed,
 }
 
-/// A question of a server, unique within the pool.
+/// The id of a question, unique within the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct QuestionId(pub u64);
@@ -143,27 +143,27 @@ impl fmt::Display for QuestionId {
     }
 }
 
-/// What an approval is about, as the server asked. In JSON its `kind` tells which.
+/// The subject of an approval, as the server sent it. In JSON, `kind` identifies it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ApprovalSubject {
-    /// May this command run?
+    /// A command to run.
     Command(CommandExecutionRequestApprovalParams),
-    /// May these edits be made? The edits are in the item, of which a [`StreamMessage::Diff`] was sent.
+    /// Edits to apply. A [`StreamMessage::Diff`] with the changes precedes the request.
     FileChange(FileChangeRequestApprovalParams),
-    /// May the agent have these permissions?
+    /// Permissions to grant.
     Permissions(PermissionsRequestApprovalParams),
-    /// Does an MCP server get what it wants, usually the approval of a call?
+    /// A request of an MCP server, usually the approval of a tool call.
     Elicitation(McpServerElicitationRequestParams),
 }
 
 impl StreamMessage {
-    /// Whether nothing follows.
+    /// Returns whether this is the final message.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Complete { .. } | Self::Error { is_final: true, .. })
     }
 
-    /// The last message of a turn that the client has run.
+    /// Returns the final message of a turn that the client has run.
     pub(super) fn ending(session: &ThreadId, result: Result<CompletedTurn, ClientError>) -> Self {
         let complete = |turn: &CompletedTurn, status| Self::Complete {
             session_id: Some(session.clone()),
@@ -178,7 +178,7 @@ impl StreamMessage {
     }
 
     pub(super) fn failure(error: &ClientError) -> Self {
-        // The kind of failure is in the code; people want to read what the server said.
+        // The code gives the kind of failure; the message is the server's own text.
         let message = error.unfinished().map_or_else(|| error.to_string(), |turn| turn.message.clone());
         Self::Error { message, code: error.name().to_owned(), is_final: true }
     }
@@ -187,26 +187,28 @@ impl StreamMessage {
         Self::Complete { session_id, turn_id: None, status: ReplyStatus::Interrupted }
     }
 
-    /// Roughly what it takes in memory.
+    /// Returns the approximate size in memory.
     pub(super) fn size(&self) -> usize {
-        const SMALL: usize = 256;
-        SMALL
+        const FIXED_SIZE: usize = 256;
+        FIXED_SIZE
             + match self {
                 Self::Text { text } | Self::Thinking { text } => text.len(),
                 Self::ToolResult { output, .. } => output.len(),
                 Self::Diff { diff, .. } => diff.len(),
-                Self::ToolUse { input, .. } => weight(input),
+                Self::ToolUse { input, .. } => value_size(input),
                 Self::Error { message, .. } => message.len(),
                 _ => 0,
             }
     }
 }
 
-fn weight(value: &Value) -> usize {
+fn value_size(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
-        Value::Array(values) => values.iter().map(weight).sum::<usize>() + 16 * values.len(),
-        Value::Object(members) => members.iter().map(|(name, value)| name.len() + 32 + weight(value)).sum(),
+        Value::Array(values) => values.iter().map(value_size).sum::<usize>() + 16 * values.len(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| name.len() + 32 + value_size(value)).sum()
+        }
         _ => 16,
     }
 }

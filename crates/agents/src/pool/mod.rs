@@ -1,35 +1,35 @@
-//! Many agents on few servers: shared or own servers, warm threads, windows and their forks.
+//! Runs many agents on few servers: shared or separate servers, warm threads, and windows as forks.
 //!
-//! A [`Pool`] starts a server, or one for each agent, and keeps threads ready on it. An [`Agent`] is a
-//! conversation; [`Agent::ask`] gives its [`ReplyStream`] as a stream of [`StreamMessage`]s, and [`Agent::window`] forks
-//! it. Turns wait in a fair line where the server can run only one at a time. Servers that crash come back,
-//! threads are resumed or started anew, and a message of which nothing had been done is sent again.
+//! A [`Pool`] starts one server, or one per agent, and keeps threads ready on it. An [`Agent`] is a conversation.
+//! [`Agent::ask`] returns a [`ReplyStream`] of [`StreamMessage`]s, and [`Agent::window`] forks the conversation. Where
+//! a server can run only one turn at a time, turns wait in a fair queue. Crashed servers are restarted, threads are
+//! resumed or started anew, and a message on which no work had started is sent again.
 //!
-//! Questions of the server are messages of the reply, answered with [`Pool::decide`] and [`Pool::answer`].
+//! Approvals and questions of the server are messages of the reply, answered with [`Pool::decide`] and
+//! [`Pool::answer`].
 
 #![warn(missing_docs)]
 
 mod agent;
 mod command;
 mod counters;
-mod desk;
 mod error;
-mod foreign;
 mod handle;
-mod line;
+mod legacy;
 mod mapper;
 mod message;
-mod outbox;
+mod questions;
 mod reply;
 mod run;
 mod server;
 mod settings;
-mod tool;
-mod warm;
+mod tool_items;
+mod turn_queue;
+mod warm_threads;
 
 pub use self::{
     agent::Agent,
-    command::{BuiltinTool, McpServer, McpToken, ServerCommand},
+    command::{BuiltinTool, HttpMcpServer, McpToken, ServerCommand},
     counters::PoolCounts,
     error::PoolError,
     handle::Pool,

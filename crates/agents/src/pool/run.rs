@@ -1,4 +1,4 @@
-//! One message of an agent, from its place in line to the end of its turn.
+//! One message of an agent, from its place in the queue to the end of its turn.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -13,68 +13,69 @@ use tracing::Instrument;
 
 use super::{
     agent::AgentInner,
-    desk::FollowedTurn,
-    line::TurnPermit,
     mapper::MessageMapper,
     message::{ReplyStatus, StreamMessage},
-    outbox::MessageOutbox,
+    questions::FollowedTurn,
+    reply::MessageOutbox,
+    turn_queue::TurnPermit,
 };
 
-/// The wait for the right to run: among the agent's messages, and among the server's turns.
+/// The pending permits of a turn: of the agent's queue, and of the server's.
 pub(super) type RunPermit = Pin<Box<dyn Future<Output = Option<(TurnPermit, TurnPermit)>> + Send>>;
 
-/// What it takes to run a turn.
+/// A message to run as a turn.
 pub(super) struct TurnRun {
     pub agent: Arc<AgentInner>,
     pub input: Vec<UserInput>,
     pub outbox: Arc<MessageOutbox>,
-    /// Cancelled when nobody wants the turn any more.
+    /// Cancelled when the turn is no longer wanted.
     pub stop: CancellationToken,
 }
 
-/// What became of one try.
+/// The outcome of one attempt.
 enum TurnAttempt {
     Done(StreamMessage),
-    /// The server died before anything had begun.
-    CutOff(ClientError),
+    /// The server crashed before the agent had started any work.
+    Crashed(ClientError),
     /// The server does not know the thread.
-    Invalid(ClientError),
+    ThreadLost(ClientError),
 }
 
 impl TurnRun {
-    pub async fn go(self, place: RunPermit) {
-        let ending = self.wait_and_run(place).await;
+    pub async fn run_to_end(self, permits: RunPermit) {
+        let ending = self.wait_and_run(permits).await;
         self.count(&ending);
         self.outbox.finish(ending);
     }
 
-    async fn wait_and_run(&self, place: RunPermit) -> StreamMessage {
-        let waiting = self.agent.shared.counters.turns_waiting.during();
-        let Some(_slots) = self.unless_stopped(place).await else { return self.turned_away() };
+    async fn wait_and_run(&self, permits: RunPermit) -> StreamMessage {
+        let waiting = self.agent.shared.counters.turns_waiting.count_while_held();
+        let Some(_permits) = self.unless_stopped(permits).await else { return self.never_started() };
         drop(waiting);
-        let _running = self.agent.shared.counters.turns_running.during();
+        let _running = self.agent.shared.counters.turns_running.count_while_held();
         let thread = self.agent.session_id();
         let span = tracing::info_span!(target: "codicil_agents", "turn", thread = thread.as_deref());
         self.run().instrument(span).await
     }
 
-    /// Tries again once after a crash, and once with another thread.
+    /// Runs the turn. Repeats it once after a crash, and once with a new thread.
     async fn run(&self) -> StreamMessage {
-        let (mut was_cut_off, mut was_invalid) = (false, false);
+        let mut has_crashed = false;
+        let mut has_lost_thread = false;
         loop {
-            let (error, is_again) = match self.attempt().await {
+            let (error, is_repeated) = match self.attempt().await {
                 TurnAttempt::Done(ending) => return ending,
-                TurnAttempt::CutOff(error) => (error, std::mem::replace(&mut was_cut_off, true)),
-                TurnAttempt::Invalid(error) => {
-                    self.agent.invalidate();
-                    (error, std::mem::replace(&mut was_invalid, true))
+                TurnAttempt::Crashed(error) => (error, std::mem::replace(&mut has_crashed, true)),
+                TurnAttempt::ThreadLost(error) => {
+                    self.agent.discard_thread();
+                    (error, std::mem::replace(&mut has_lost_thread, true))
                 }
             };
-            if is_again {
+            if is_repeated {
                 return StreamMessage::failure(&error);
             }
-            tracing::warn!(target: "codicil_agents", "tries once more: {error}");
-            self.agent.shared.counters.turns_retried.one();
+            tracing::warn!(target: "codicil_agents", "repeating the turn: {error}");
+            self.agent.shared.counters.turns_retried.increment();
         }
     }
 
@@ -82,31 +83,31 @@ impl TurnRun {
         let (client, thread) = match self.unless_stopped(async { Some(self.prepare().await) }).await {
             Some(Ok(prepared)) => prepared,
             Some(Err(failed)) => return failed,
-            None => return TurnAttempt::Done(self.turned_away()),
+            None => return TurnAttempt::Done(self.never_started()),
         };
-        let seat = self.agent.server.desk.sit(&thread);
+        let questions = self.agent.server.broker.follow(&thread);
         let running = match self.start(&client, &thread).await {
             Some(Ok(running)) => running,
             Some(Err(error)) => return TurnAttempt::of_start(error),
-            None => return TurnAttempt::Done(self.turned_away()),
+            None => return TurnAttempt::Done(self.never_started()),
         };
-        self.agent.shared.counters.turns_started.one();
-        tracing::debug!(target: "codicil_agents", session = running.session_id(), "the turn has started");
-        self.follow(&client, running, seat).await
+        self.agent.shared.counters.turns_started.increment();
+        tracing::debug!(target: "codicil_agents", session = running.session_id(), "turn started");
+        self.follow(&client, running, questions).await
     }
 
-    /// A connection, and the thread loaded on it.
+    /// Returns a connection, and the thread loaded on it.
     async fn prepare(&self) -> Result<(Client, ThreadId), TurnAttempt> {
-        // A server that was given up stays down for a while; another try at once would end the same.
+        // A server that was given up stays down for a while, so an immediate retry would fail too.
         let is_down = |error: ClientError| TurnAttempt::Done(StreamMessage::failure(&error));
         let agent = &self.agent;
         let (client, generation) = agent.server.connection(&agent.shared).await.map_err(is_down)?;
-        let thread = agent.ready(&client, generation).await.map_err(TurnAttempt::of_start)?;
+        let thread = agent.prepare_thread(&client, generation).await.map_err(TurnAttempt::of_start)?;
         Ok((client, thread))
     }
 
-    /// Starts the turn. Once asked for it may start, so it is waited for even if nobody wants it any more, but
-    /// not for long.
+    /// Starts the turn. A request that was sent may take effect, so its response is awaited for a short time even if
+    /// the turn is no longer wanted.
     async fn start(&self, client: &Client, thread: &ThreadId) -> Option<Result<RunningTurn, ClientError>> {
         let starting = client.turn(turn(thread, self.input.clone()));
         tokio::pin!(starting);
@@ -116,7 +117,12 @@ impl TurnRun {
         }
     }
 
-    async fn follow(&self, client: &Client, mut running: RunningTurn, mut seat: FollowedTurn) -> TurnAttempt {
+    async fn follow(
+        &self,
+        client: &Client,
+        mut running: RunningTurn,
+        mut questions: FollowedTurn,
+    ) -> TurnAttempt {
         let settings = &self.agent.shared.settings;
         let mut mapper = MessageMapper::new(settings.lifecycle);
         let mut messages = Vec::new();
@@ -129,30 +135,31 @@ impl TurnRun {
                     interrupt(client, &running);
                     deadline = Some(Instant::now() + self.grace());
                 }
-                // Before the events: a flood of them must not hold up the end.
+                // Checked before the events, so that a flood of them cannot delay the end.
                 () = sleep_until(limit), if deadline.is_some() => break false,
                 event = running.next() => match event {
                     Some(ClientEvent::Notification(event)) => mapper.map(&event, &mut messages),
                     Some(ClientEvent::Missed(count)) => messages.push(StreamMessage::Missed { count }),
                     None => break true,
                 },
-                // After the events, so that what is asked about has been shown.
-                question = seat.next() => messages.push(question),
+                // Checked after the events, so that the item in question has been shown.
+                question = questions.next() => messages.push(question),
             }
-            self.agent.server.listen(client, settings);
+            self.agent.server.adapt_turn_limit(client, settings);
             messages.drain(..).for_each(|message| self.outbox.push(message));
         };
         mapper.finish(&mut messages);
         messages.drain(..).for_each(|message| self.outbox.push(message));
         self.agent.shared.counters.telemetry_events.add(mapper.telemetry);
-        let (thread, has_begun) = (running.thread_id().clone(), running.has_begun());
-        match is_over {
-            true => TurnAttempt::of_end(&thread, running.finish().await, has_begun),
-            false => TurnAttempt::Done(StreamMessage::stopped(Some(thread))),
+        let thread = running.thread_id().clone();
+        if !is_over {
+            return TurnAttempt::Done(StreamMessage::stopped(Some(thread)));
         }
+        let has_begun = running.has_begun();
+        TurnAttempt::of_end(&thread, running.finish().await, has_begun)
     }
 
-    /// `None` when the turn is no longer wanted, or the line closed.
+    /// Awaits an event; `None` if the turn is stopped first, or the queue is closed.
     async fn unless_stopped<T>(&self, event: impl Future<Output = Option<T>>) -> Option<T> {
         tokio::select! {
             biased;
@@ -161,8 +168,8 @@ impl TurnRun {
         }
     }
 
-    /// The end of a message that never became a turn.
-    fn turned_away(&self) -> StreamMessage {
+    /// Returns the final message of a reply that never became a turn.
+    fn never_started(&self) -> StreamMessage {
         if self.stop.is_cancelled() && !self.agent.disposed.is_cancelled() {
             return StreamMessage::stopped(self.agent.session_id());
         }
@@ -170,7 +177,7 @@ impl TurnRun {
         StreamMessage::Error { message, code: "closed".to_owned(), is_final: true }
     }
 
-    /// A pool that closes ends its servers anyway.
+    /// A closing pool ends its servers anyway.
     fn grace(&self) -> Duration {
         let shared = &self.agent.shared;
         if shared.closing.is_cancelled() { Duration::ZERO } else { shared.settings.interrupt_grace }
@@ -183,9 +190,9 @@ impl TurnRun {
             StreamMessage::Complete { status: ReplyStatus::Interrupted, .. } => &counters.turns_interrupted,
             _ => &counters.turns_failed,
         };
-        counter.one();
+        counter.increment();
         if let StreamMessage::Error { message, code, .. } = ending {
-            tracing::warn!(target: "codicil_agents", code, "a turn failed: {message}");
+            tracing::warn!(target: "codicil_agents", code, "turn failed: {message}");
         }
     }
 }
@@ -193,9 +200,9 @@ impl TurnRun {
 impl TurnAttempt {
     fn of_start(error: ClientError) -> Self {
         match &error {
-            ClientError::PortExit(_) => Self::CutOff(error),
-            ClientError::ResponseError { error: said, .. } if is_about_thread(&said.message) => {
-                Self::Invalid(error)
+            ClientError::Disconnected(_) => Self::Crashed(error),
+            ClientError::ResponseError { error: response, .. } if is_about_thread(&response.message) => {
+                Self::ThreadLost(error)
             }
             _ => Self::Done(StreamMessage::failure(&error)),
         }
@@ -203,19 +210,19 @@ impl TurnAttempt {
 
     fn of_end(thread: &ThreadId, result: Result<CompletedTurn, ClientError>, has_begun: bool) -> Self {
         match result {
-            Err(error @ ClientError::PortExit(_)) if !has_begun => Self::CutOff(error),
+            Err(error @ ClientError::Disconnected(_)) if !has_begun => Self::Crashed(error),
             result => Self::Done(StreamMessage::ending(thread, result)),
         }
     }
 }
 
-/// Servers have no code of their own for it.
+/// Returns whether an error concerns the thread. Servers have no error code for this.
 fn is_about_thread(message: &str) -> bool {
     let message = message.to_lowercase();
     message.contains("thread") || message.contains("invalid")
 }
 
-/// The request is on its way when this returns; the end of the turn is the answer.
+/// Queues the request and ignores its response; the end of the turn follows as an event.
 fn interrupt(client: &Client, running: &RunningTurn) {
     let params =
         TurnInterruptParams { thread_id: running.thread_id().clone(), turn_id: running.id().clone() };

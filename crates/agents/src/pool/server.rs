@@ -1,4 +1,4 @@
-//! One server of the pool: supervised, with a directory of its own and a line of turns.
+//! A server of the pool: supervised, with its own directory and turn queue.
 
 use std::sync::{
     Arc,
@@ -14,66 +14,68 @@ use tempfile::TempDir;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    desk::{self, QuestionBroker},
     error::PoolError,
-    handle::{PoolShared, locked},
-    line::TurnQueue,
+    handle::PoolShared,
+    questions::{self, QuestionBroker},
     settings::{DefaultDirectory, PoolSettings, TurnScheduling},
+    turn_queue::TurnQueue,
 };
 
 #[derive(Debug)]
 pub(super) struct PoolServer {
-    // Before the directory: what runs in it goes first.
+    // Dropped before the directory, since its processes run there.
     pub supervisor: Supervisor,
-    pub line: TurnQueue,
-    pub desk: Arc<QuestionBroker>,
-    /// The newest connection that somebody has used.
-    seen: AtomicU64,
+    pub queue: TurnQueue,
+    pub broker: Arc<QuestionBroker>,
+    /// The newest generation that was used.
+    newest_generation: AtomicU64,
     cwd: Option<String>,
-    folder: Mutex<Option<TempDir>>,
-    /// Among all servers that may run.
-    _place: OwnedSemaphorePermit,
+    directory: Mutex<Option<TempDir>>,
+    /// Counts towards the maximum number of servers.
+    _permit: OwnedSemaphorePermit,
 }
 
 impl PoolServer {
     pub async fn start(
         shared: &PoolShared,
         address: ServerAddress,
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) -> Result<Arc<Self>, PoolError> {
         let settings = &shared.settings;
-        let folder = match &settings.directory {
-            DefaultDirectory::Isolated => Some(isolated().await?),
-            DefaultDirectory::At(_) | DefaultDirectory::Servers => None,
+        let directory = match &settings.directory {
+            DefaultDirectory::Isolated => Some(isolated_directory().await?),
+            DefaultDirectory::At(_) | DefaultDirectory::ServerDefault => None,
         };
-        let cwd = match (&settings.directory, &folder) {
+        let cwd = match (&settings.directory, &directory) {
             (DefaultDirectory::At(path), _) => Some(path.clone()),
-            (_, folder) => folder.as_ref().map(|folder| folder.path().to_owned()),
+            (_, directory) => directory.as_ref().map(|directory| directory.path().to_owned()),
         };
         let address = match (address, &cwd) {
             (ServerAddress::Launch(launch), Some(cwd)) => launch.cwd(cwd).into(),
             (address, _) => address,
         };
-        let desk = QuestionBroker::new(shared.questions.clone(), settings.answer_within);
-        let client = settings.client.clone().handler(desk::handler(&desk)).tools(settings.tools.clone());
-        let supervisor = Supervisor::start(client, address, settings.supervision.clone()).await?;
-        shared.counters.servers_started.one();
+        let broker = QuestionBroker::new(shared.questions.clone(), settings.answer_within);
+        let client =
+            settings.client.clone().handler(questions::handler(&broker)).tools(settings.tools.clone());
+        let supervisor = Supervisor::start(client, address, settings.restart_limits.clone()).await?;
+        shared.counters.servers_started.increment();
         Ok(Arc::new(Self {
             supervisor,
-            line: TurnQueue::new(first_limit(settings)),
-            desk,
-            seen: AtomicU64::new(0),
+            queue: TurnQueue::new(initial_limit(settings)),
+            broker,
+            newest_generation: AtomicU64::new(0),
             cwd: cwd.map(|cwd| cwd.to_string_lossy().into_owned()),
-            folder: Mutex::new(folder),
-            _place: place,
+            directory: Mutex::new(directory),
+            _permit: permit,
         }))
     }
 
-    /// A connection and its number. Restarts that nobody had noticed before are counted, and the threads that
-    /// stood ready are made again.
+    /// Returns the connection and its generation. Counts restarts since the last use, and has lost warm threads
+    /// replaced.
     pub async fn connection(&self, shared: &PoolShared) -> Result<(Client, u64), ClientError> {
         let (client, generation) = self.supervisor.connection().await?;
-        let restarts = generation.saturating_sub(self.seen.fetch_max(generation, Ordering::Relaxed));
+        let restarts =
+            generation.saturating_sub(self.newest_generation.fetch_max(generation, Ordering::Relaxed));
         if restarts > 0 {
             shared.counters.restarts.add(restarts);
             shared.warm.refresh();
@@ -81,12 +83,12 @@ impl PoolServer {
         Ok((client, generation))
     }
 
-    /// Lets more turns run, or fewer, after what has been heard of the server.
-    pub fn listen(&self, client: &Client, settings: &PoolSettings) {
+    /// Adapts the turn limit to what is known about the server's notifications.
+    pub fn adapt_turn_limit(&self, client: &Client, settings: &PoolSettings) {
         if settings.scheduling == TurnScheduling::Detect {
             match client.names_threads() {
-                Some(true) => self.line.set_limit(settings.max_parallel_turns),
-                Some(false) => self.line.set_limit(1),
+                Some(true) => self.queue.set_limit(settings.max_parallel_turns),
+                Some(false) => self.queue.set_limit(1),
                 None => {}
             }
         }
@@ -130,29 +132,29 @@ impl PoolServer {
         Ok(client.call::<ThreadFork>(params).await?.thread.id)
     }
 
-    /// Sends away who waits, ends the server and removes its directory.
+    /// Fails waiting turns, ends the server and removes its directory.
     pub async fn close(&self) {
-        self.line.close();
+        self.queue.close();
         self.supervisor.close().await;
-        let folder = locked(&self.folder).take();
-        if let Some(folder) = folder {
-            let removed = tokio::task::spawn_blocking(move || folder.close()).await;
+        let directory = self.directory.lock().take();
+        if let Some(directory) = directory {
+            let removed = tokio::task::spawn_blocking(move || directory.close()).await;
             if let Ok(Err(error)) = removed {
-                tracing::warn!("a working directory is left behind: {error}");
+                tracing::warn!("failed to remove a working directory: {error}");
             }
         }
     }
 }
 
-fn first_limit(settings: &PoolSettings) -> usize {
+fn initial_limit(settings: &PoolSettings) -> usize {
     match settings.scheduling {
         TurnScheduling::Parallel => settings.max_parallel_turns,
         TurnScheduling::Detect | TurnScheduling::OneAtATime => 1,
     }
 }
 
-/// An empty directory that nobody else can look into.
-async fn isolated() -> std::io::Result<TempDir> {
+/// Creates an empty directory that only its owner can access.
+async fn isolated_directory() -> std::io::Result<TempDir> {
     let make = || {
         let mut builder = tempfile::Builder::new();
         #[cfg(unix)]

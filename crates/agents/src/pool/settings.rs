@@ -1,4 +1,4 @@
-//! Choices to be made before a pool starts.
+//! Settings of a pool.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -6,46 +6,50 @@ use codicil_client::{
     Client, ClientBuilder, ClientTools, RestartLimits, ServerAddress, protocol::ThreadStartParams,
 };
 
-/// How a pool works. Everything but the server has a default.
+/// The settings of a pool. Everything but the server has a default.
 #[derive(Clone, Debug)]
 pub struct PoolSettings {
-    /// Where the server is: usually [`ServerCommand::launch`](super::ServerCommand::launch).
+    /// The address of the server; usually [`ServerCommand::launch`](super::ServerCommand::launch).
     pub server: ServerAddress,
-    /// The name, capabilities, timeouts and limits of the client. Its handler, tools and defaults for threads
-    /// are the pool's.
+    /// Name, capabilities, timeouts and limits of the client. The pool sets the handler, the tools and the thread
+    /// defaults.
     pub client: ClientBuilder,
-    /// One server for all.
+    /// Which agents share a server: all of them.
     pub sharing: ServerSharing,
-    /// Found out by listening.
+    /// How many turns run at a time: detected from the server's notifications.
     pub scheduling: TurnScheduling,
-    /// Turns that run at a time on a server that can do so: 256.
+    /// Turns that run at the same time on a server that supports it: 256.
     pub max_parallel_turns: usize,
-    /// Threads that stand ready: 1. With [`Sharing::PerAgent`] each has its server.
-    pub warm: usize,
-    /// The system prompt of agents that bring none, and of the threads that stand ready.
+    /// Threads kept ready for new agents: 1. With [`ServerSharing::PerAgent`] each one has its own server.
+    pub warm_threads: usize,
+    /// The instructions of warm threads, and of agents that bring none.
     pub instructions: String,
-    /// What else threads are started with; the configuration of the server where it says nothing.
+    /// Other settings of new threads. Fields that are left out come from the server's configuration.
     pub thread: ThreadStartParams,
-    /// Tools that live in this process.
+    /// Tools that run in this process.
     pub tools: ClientTools,
-    /// A new directory for each server, which goes with it.
+    /// The working directory of threads: a new one per server, removed with it.
     pub directory: DefaultDirectory,
-    /// Restarts after crashes: 3, 1 s apart. After that messages fail at once, and one that comes 30 s later
-    /// tries again.
-    pub supervision: RestartLimits,
-    /// How long a turn that was stopped may take to end: 5 s. Then nobody waits for it any more. What a server
-    /// without ids still says of it may be taken for the next turn's.
+    /// Restarts after crashes: 3, 1 s apart. After that messages fail at once; the first message 30 s later starts the
+    /// server again.
+    pub restart_limits: RestartLimits,
+    /// Time for an interrupted turn to end: 5 s. After that the reply ends without it. Notifications of the abandoned
+    /// turn may be attributed to the next one if the server sends no ids.
     pub interrupt_grace: Duration,
-    /// How long a question may stay open before it is declined: 5 min.
+    /// Time for an answer to a question before it is declined: 5 min.
     pub answer_within: Duration,
-    /// What waits to be read of one reply: 16 MiB.
+    /// Unread bytes of one reply: 16 MiB.
     pub reply_bytes: usize,
-    /// Tell of every item as [`StreamMessage::MappedItem`](super::StreamMessage::Item): no.
+    /// Whether replies include every item as [`StreamMessage::Item`](super::StreamMessage::Item): `false`.
     pub lifecycle: bool,
 }
 
 impl PoolSettings {
-    /// With the defaults of each field.
+    /// Creates the settings of YAAR's integration guide: the client presents itself as `yaar` 1.0.0.
+    pub fn yaar(server: impl Into<ServerAddress>) -> Self {
+        Self { client: Client::builder().name("yaar", "1.0.0"), ..Self::new(server) }
+    }
+    /// Creates settings with the defaults.
     pub fn new(server: impl Into<ServerAddress>) -> Self {
         Self {
             server: server.into(),
@@ -53,12 +57,12 @@ impl PoolSettings {
             sharing: ServerSharing::Shared,
             scheduling: TurnScheduling::Detect,
             max_parallel_turns: 256,
-            warm: 1,
+            warm_threads: 1,
             instructions: String::new(),
             thread: ThreadStartParams::default(),
             tools: ClientTools::new(),
             directory: DefaultDirectory::Isolated,
-            supervision: RestartLimits::default(),
+            restart_limits: RestartLimits::default(),
             interrupt_grace: Duration::from_secs(5),
             answer_within: Duration::from_secs(5 * 60),
             reply_bytes: 16 << 20,
@@ -67,14 +71,14 @@ impl PoolSettings {
     }
 }
 
-/// Who shares a server.
+/// Which agents share a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerSharing {
-    /// Everybody: little memory, tools configured once, and one crash that all feel.
+    /// All agents: little memory, tools configured once, and crashes that affect all.
     Shared,
-    /// Nobody but an agent and its windows: crashes stay where they happen, at the price of a process each.
+    /// Only an agent and its windows: crashes stay isolated, at the cost of one process each.
     PerAgent {
-        /// Servers at a time, those that stand ready included.
+        /// Maximum number of servers, including those of warm threads.
         max_servers: usize,
     },
 }
@@ -82,23 +86,23 @@ pub enum ServerSharing {
 /// How many turns run at a time on one server. Whoever waits is served in order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnScheduling {
-    /// One, until a notification has named its thread; many from then on, and one again should a
-    /// notification come that does not.
+    /// One, until a notification names its thread; then many. One again if a later notification does not name its
+    /// thread.
     Detect,
-    /// One: for servers whose notifications carry no ids.
+    /// One, for servers whose notifications carry no ids.
     OneAtATime,
-    /// Many: for servers that are known to name threads.
+    /// Many, for servers whose notifications name threads.
     Parallel,
 }
 
-/// Where threads work that name no directory.
+/// The working directory of threads without a `cwd`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DefaultDirectory {
-    /// In an empty temporary directory, so that no project's `AGENTS.md` or skills get into the conversation
-    /// and no file of the product is touched. It is removed when its server ends.
+    /// An empty temporary directory, so that no project's `AGENTS.md` or skills enter the conversation and no file of
+    /// the product is touched. It is removed when its server ends.
     Isolated,
-    /// Here.
+    /// This directory.
     At(PathBuf),
-    /// Wherever the server is: for one on another machine.
-    Servers,
+    /// The server's own default, for a server on another machine.
+    ServerDefault,
 }

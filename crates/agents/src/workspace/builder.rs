@@ -1,4 +1,4 @@
-//! From what is wanted to a directory that has it, or to nothing at all.
+//! The builder of workspaces.
 
 use std::{
     fs::Permissions,
@@ -10,22 +10,22 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     MountPreview, Workspace,
+    budget::BudgetMeter,
     copy::{FileCopier, FileLister, MountedFile},
     error::{WorkspaceError, io_error},
     fingerprint::fingerprint,
-    meter::BudgetMeter,
     mount::{CheckedMount, HostMount, resolve_roots},
     remove::OwnedDirectory,
     walk::{WalkSummary, walk},
 };
 
-/// What all mounts together may bring unless said otherwise: 256 MiB.
+/// The default of [`WorkspaceBuilder::max_bytes`]: 256 MiB.
 pub const DEFAULT_MAX_BYTES: u64 = 256 << 20;
 
-/// How many files and directory entries may be looked at unless said otherwise: 100,000.
+/// The default of [`WorkspaceBuilder::max_files`]: 100,000.
 pub const DEFAULT_MAX_FILES: u64 = 100_000;
 
-/// Choices for a [`Workspace`].
+/// Options of a [`Workspace`].
 #[derive(Clone, Debug)]
 pub struct WorkspaceBuilder {
     mounts: Vec<HostMount>,
@@ -54,38 +54,38 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// Allows mounts from an absolute host path and below. Without any root, nothing can be mounted.
+    /// Allows mounts of an absolute host path and everything below it. Without a root, nothing can be mounted.
     pub fn allow_root(mut self, root: impl Into<PathBuf>) -> Self {
         self.allowed_roots.push(root.into());
         self
     }
 
-    /// What all mounts together may bring; [`DEFAULT_MAX_BYTES`] if not said.
+    /// Limits the bytes of all mounts together; [`DEFAULT_MAX_BYTES`] by default.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = bytes;
         self
     }
 
-    /// How many files and directory entries may be looked at; [`DEFAULT_MAX_FILES`] if not said.
+    /// Limits the number of files and directory entries that are read; [`DEFAULT_MAX_FILES`] by default.
     pub fn max_files(mut self, files: u64) -> Self {
         self.max_files = files;
         self
     }
 
-    /// Where the workspace's directory is made; the system's place for temporary files if not said.
+    /// Sets the parent of the workspace's directory; by default the system's directory for temporary files.
     pub fn parent(mut self, parent: impl Into<PathBuf>) -> Self {
         self.parent = Some(parent.into());
         self
     }
 
-    /// Tells what the mounts would bring, under the same rules and budgets, and copies nothing.
+    /// Returns what the mounts would copy, under the same rules and budgets, without copying anything.
     pub async fn preview(&self) -> Result<Vec<MountPreview>, WorkspaceError> {
-        self.clone().blocking(|plan, stop| plan.look(stop)).await
+        self.clone().blocking(|builder, stop| builder.list_files(stop)).await
     }
 
-    /// Makes the workspace. When this fails, or its future is dropped, nothing is left behind.
+    /// Creates the workspace. If this fails, or its future is dropped, nothing remains.
     pub async fn create(self) -> Result<Workspace, WorkspaceError> {
-        self.blocking(|plan, stop| plan.fill(stop)).await
+        self.blocking(|builder, stop| builder.copy_files(stop)).await
     }
 
     async fn blocking<T: Send + 'static>(
@@ -94,18 +94,18 @@ impl WorkspaceBuilder {
     ) -> Result<T, WorkspaceError> {
         let stop = CancellationToken::new();
         let _on_drop: DropGuard = stop.clone().drop_guard();
-        // Ends soon after this future is dropped, and then drops what it made.
+        // Not joined when this future is dropped: the task then stops soon and drops its result.
         let working = tokio::task::spawn_blocking(move || work(&self, &stop));
         working.await.unwrap_or_else(|lost| Err(io_error("make", "workspace", std::io::Error::other(lost))))
     }
 
-    fn look(&self, stop: &CancellationToken) -> Result<Vec<MountPreview>, WorkspaceError> {
+    fn list_files(&self, stop: &CancellationToken) -> Result<Vec<MountPreview>, WorkspaceError> {
         let roots = resolve_roots(&self.allowed_roots);
         let mut meter = BudgetMeter::new(self.max_bytes, self.max_files);
         let mut previews = Vec::new();
         for mount in &self.mounts {
             let checked = CheckedMount::new(mount, &roots)?;
-            meter.begin(mount.host_path.clone(), mount.max_bytes);
+            meter.begin_mount(mount.host_path.clone(), mount.max_bytes);
             let mut lister = FileLister::default();
             let walked = walk(&checked, &roots, &mut meter, &mut lister, stop)?;
             previews.push(preview(checked, walked, lister.files));
@@ -113,36 +113,37 @@ impl WorkspaceBuilder {
         Ok(previews)
     }
 
-    fn fill(&self, stop: &CancellationToken) -> Result<Workspace, WorkspaceError> {
+    fn copy_files(&self, stop: &CancellationToken) -> Result<Workspace, WorkspaceError> {
         let roots = resolve_roots(&self.allowed_roots);
-        // All checks before the first copy.
+        // All checks precede the first copy.
         let checked = self.mounts.iter().map(|mount| CheckedMount::new(mount, &roots));
         let checked = checked.collect::<Result<Vec<_>, _>>()?;
-        let folder = self.folder()?;
+        let directory = self.directory()?;
         let mut meter = BudgetMeter::new(self.max_bytes, self.max_files);
-        let (mut previews, mut digests) = (Vec::new(), Vec::new());
+        let mut previews = Vec::new();
+        let mut digests = Vec::new();
         for mount in checked {
-            meter.begin(mount.mount.host_path.clone(), mount.mount.max_bytes);
-            let mut copier = FileCopier { root: &folder.0, stop, files: Vec::new(), digests: Vec::new() };
+            meter.begin_mount(mount.mount.host_path.clone(), mount.mount.max_bytes);
+            let mut copier = FileCopier { root: &directory.0, stop, files: Vec::new(), digests: Vec::new() };
             let walked = walk(&mount, &roots, &mut meter, &mut copier, stop)?;
             digests.extend(copier.digests);
             previews.push(preview(mount, walked, copier.files));
         }
         let files = previews.iter().flat_map(|mount| &mount.files).zip(&digests);
         let fingerprint = fingerprint(&self.mounts, [self.max_bytes, self.max_files], files);
-        Ok(Workspace { folder, fingerprint, mounts: previews })
+        Ok(Workspace { directory, fingerprint, mounts: previews })
     }
 
-    /// A directory that is open to its owner only, by its path without links.
-    fn folder(&self) -> Result<OwnedDirectory, WorkspaceError> {
+    /// Creates a directory that only its owner can access. Returns its path with links resolved.
+    fn directory(&self) -> Result<OwnedDirectory, WorkspaceError> {
         let parent = self.parent.clone().unwrap_or_else(std::env::temp_dir);
         let failed = |cause| io_error("create a directory in", &parent, cause);
         let closed = Permissions::from_mode(0o700);
-        let folder = tempfile::Builder::new().prefix("workspace-").permissions(closed).tempdir_in(&parent);
-        let folder = folder.map_err(failed)?;
-        let path = folder.path().canonicalize().map_err(failed)?;
-        // From here on it is removed by our own type, which copes with closed directories.
-        let _ = folder.keep();
+        let directory = tempfile::Builder::new().prefix("workspace-").permissions(closed).tempdir_in(&parent);
+        let directory = directory.map_err(failed)?;
+        let path = directory.path().canonicalize().map_err(failed)?;
+        // From here on `OwnedDirectory` removes it, since it also handles inaccessible directories.
+        let _ = directory.keep();
         Ok(OwnedDirectory(path))
     }
 }

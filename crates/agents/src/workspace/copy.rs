@@ -1,4 +1,4 @@
-//! The two things that are done with files: copying them, and only looking.
+//! Copies the files of a mount, or only lists them.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -11,33 +11,33 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    budget::BudgetMeter,
     error::{WorkspaceError, io_error},
-    meter::BudgetMeter,
     walk::FileSink,
 };
 
-/// What is read at a time.
+/// Bytes read at a time.
 const CHUNK: usize = 64 << 10;
 
-/// A file that a mount brings.
+/// A file of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountedFile {
-    /// Where it is in the workspace, relative to its root.
+    /// The path relative to the workspace.
     pub path: PathBuf,
-    /// How large it is. In a preview, how large it was when looked at.
+    /// The size. In a preview, the size when it was read.
     pub bytes: u64,
 }
 
-/// Copies files into a directory that nobody else writes to.
+/// Copies files into a directory that no other process writes to.
 pub(super) struct FileCopier<'c> {
     pub root: &'c Path,
     pub stop: &'c CancellationToken,
     pub files: Vec<MountedFile>,
-    /// Beside `files`: what each of them contains.
+    /// The digest of each file in `files`.
     pub digests: Vec<FileDigest>,
 }
 
-/// What a file is, apart from its place.
+/// The content of a file and whether it is executable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileDigest {
     pub is_executable: bool,
@@ -50,7 +50,7 @@ impl FileSink for FileCopier<'_> {
         let mode = file.metadata().map_err(|cause| io_error("look at", &shown, cause))?.permissions().mode();
         let is_executable = mode & 0o111 != 0;
         let mut copy = self.create(target, is_executable)?;
-        let (bytes, content) = self.pour(&mut file, &mut copy, &shown, meter)?;
+        let (bytes, content) = self.copy_content(&mut file, &mut copy, &shown, meter)?;
         self.files.push(MountedFile { path: shown, bytes });
         self.digests.push(FileDigest { is_executable, content });
         Ok(())
@@ -58,20 +58,21 @@ impl FileSink for FileCopier<'_> {
 }
 
 impl FileCopier<'_> {
-    /// The workspace is the agent's: its owner may read and write everything, and run what could be run.
+    /// Creates a file. The workspace belongs to the agent: its owner may read and write everything, and execute what
+    /// was executable.
     fn create(&self, target: &Path, is_executable: bool) -> Result<File, WorkspaceError> {
         let path = self.root.join(target);
         if let Some(parent) = path.parent() {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
-            made.map_err(|cause| self.refused("create", target, cause))?;
+            made.map_err(|cause| self.create_error("create", target, cause))?;
         }
         let mode = if is_executable { 0o700 } else { 0o600 };
         let created = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
-        created.map_err(|cause| self.refused("create", target, cause))
+        created.map_err(|cause| self.create_error("create", target, cause))
     }
 
-    /// One mount's file may stand where another's directory, or the same file, should be.
-    fn refused(&self, action: &'static str, target: &Path, cause: std::io::Error) -> WorkspaceError {
+    /// Converts an error. The file or directory of another mount may already exist at the path.
+    fn create_error(&self, action: &'static str, target: &Path, cause: std::io::Error) -> WorkspaceError {
         match cause.kind() {
             ErrorKind::AlreadyExists | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
                 WorkspaceError::Collision { path: target.to_owned() }
@@ -80,15 +81,17 @@ impl FileCopier<'_> {
         }
     }
 
-    /// Counts what is read, not what the file was said to hold: it may grow meanwhile.
-    fn pour(
+    /// Copies the content and counts the bytes read, not the reported size: the file may grow meanwhile.
+    fn copy_content(
         &self,
         from: &mut File,
         to: &mut File,
         shown: &Path,
         meter: &mut BudgetMeter,
     ) -> Result<(u64, [u8; 32]), WorkspaceError> {
-        let (mut buffer, mut total, mut digest) = (vec![0; CHUNK], 0, Sha256::new());
+        let mut buffer = vec![0; CHUNK];
+        let mut total = 0;
+        let mut digest = Sha256::new();
         loop {
             if self.stop.is_cancelled() {
                 return Err(WorkspaceError::Abandoned);
@@ -101,14 +104,14 @@ impl FileCopier<'_> {
             };
             let read = buffer.get(..count).unwrap_or_default();
             total += count as u64;
-            meter.bytes(count as u64)?;
+            meter.add_bytes(count as u64)?;
             digest.update(read);
             to.write_all(read).map_err(|cause| io_error("write", shown, cause))?;
         }
     }
 }
 
-/// Notes what would be copied.
+/// Lists the files that would be copied.
 #[derive(Default)]
 pub(super) struct FileLister {
     pub files: Vec<MountedFile>,
@@ -117,7 +120,7 @@ pub(super) struct FileLister {
 impl FileSink for FileLister {
     fn file(&mut self, target: &Path, file: File, meter: &mut BudgetMeter) -> Result<(), WorkspaceError> {
         let bytes = file.metadata().map_err(|cause| io_error("look at", target, cause))?.len();
-        meter.bytes(bytes)?;
+        meter.add_bytes(bytes)?;
         self.files.push(MountedFile { path: target.to_owned(), bytes });
         Ok(())
     }

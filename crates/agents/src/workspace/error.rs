@@ -1,112 +1,112 @@
-//! What can be wrong with a workspace: its configuration, the host's files, or the limits.
+//! Errors of workspaces.
 
 use std::{io, path::PathBuf};
 
 use thiserror::Error;
 
-/// Why a workspace could not be made, looked at or removed.
+/// The error of creating, previewing or removing a workspace.
 #[derive(Debug, Error)]
 pub enum WorkspaceError {
-    /// A mount reaches for what it may not have.
+    /// A mount violates the security rules.
     #[error(transparent)]
     Security(#[from] SecurityError),
-    /// A mount is larger than allowed.
+    /// A budget is exceeded.
     #[error(transparent)]
     Budget(#[from] BudgetExceededError),
-    /// A mount that cannot be meant.
+    /// A mount is invalid.
     #[error("invalid mount {}: {problem}", mount.display())]
     Invalid {
-        /// As it was given.
+        /// As configured.
         mount: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// Two mounts bring a file to the same place.
+    /// Two mounts copy a file to the same path.
     #[error("two files are mounted at {}", path.display())]
     Collision {
-        /// Within the workspace.
+        /// The path in the workspace.
         path: PathBuf,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("cannot {action} {}: {cause}", path.display())]
     Io {
-        /// What was tried: `open`, `read`, …
+        /// The action: `open`, `read`, …
         action: &'static str,
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
-        /// Its answer.
+        /// The error.
         cause: io::Error,
     },
-    /// Whoever wanted it has gone; nothing is left behind.
-    #[error("the workspace was given up while it was being made")]
+    /// The future was dropped before the workspace was complete. Nothing remains.
+    #[error("creating the workspace was cancelled")]
     Abandoned,
 }
 
-/// A mount that violates the rules of its workspace. Nothing was copied, or it has been removed again.
+/// A mount that violates the security rules. Nothing was copied, or it was removed again.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum SecurityError {
-    /// Mounts need a root that allows them.
+    /// No root is allowed.
     #[error("{} may not be mounted: no host root is allowed", path.display())]
     NoAllowedRoots {
         /// The host path.
         path: PathBuf,
     },
-    /// The path, with its links resolved, is in none of the allowed roots.
+    /// The path, with its links resolved, is outside the allowed roots.
     #[error("{} is outside the allowed host roots", path.display())]
     OutsideAllowedRoots {
         /// The host path as it was given.
         path: PathBuf,
     },
-    /// A place in the workspace that is not in the workspace.
+    /// The mount path is outside the workspace.
     #[error("mount path leaves the workspace: {}", path.display())]
     MountPath {
-        /// As it was given.
+        /// As configured.
         path: PathBuf,
     },
-    /// There is a symbolic link, and the mount refuses them ([`Symlinks::Refuse`](super::SymlinkPolicy)).
+    /// A symbolic link, with [`SymlinkPolicy::Refuse`](super::SymlinkPolicy::Refuse).
     #[error("symbolic link in a mount: {}", path.display())]
     Link {
         /// The link.
         path: PathBuf,
     },
-    /// A link to be followed leads out of the allowed roots.
+    /// A followed link leads out of the allowed roots.
     #[error("symbolic link leads outside the allowed host roots: {}", path.display())]
     LinkEscapes {
         /// The link.
         path: PathBuf,
     },
-    /// Something became a link, or changed its kind, while it was being opened.
+    /// A file became a link, or changed its kind, while it was being opened.
     #[error("{} was replaced while it was being read", path.display())]
     Replaced {
-        /// What was replaced.
+        /// The replaced file.
         path: PathBuf,
     },
-    /// Directories nest deeper than any sensible tree.
+    /// Directories are nested too deeply.
     #[error("directories nest too deeply: {}", path.display())]
     TooDeep {
-        /// Where it was given up.
+        /// The directory at the limit.
         path: PathBuf,
     },
 }
 
-/// More than a mount, or all of them together, may bring.
+/// An exceeded budget.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{} exceeds its budget of {limit} {unit}", whose(.mount))]
+#[error("{} exceeds its budget of {limit} {unit}", owner_of(.mount))]
 pub struct BudgetExceededError {
-    /// The mount's host path; `None` when it is the budget of the whole workspace.
+    /// The mount's host path; `None` for the budget of the whole workspace.
     pub mount: Option<PathBuf>,
-    /// How much was allowed.
+    /// The limit.
     pub limit: u64,
-    /// Of what.
+    /// The unit of the limit.
     pub unit: BudgetUnit,
 }
 
-/// What a budget counts.
+/// The unit of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BudgetUnit {
     /// Bytes of file content.
     Bytes,
-    /// Files, and directory entries that have to be looked at.
+    /// Files, and directory entries that are read.
     Files,
 }
 
@@ -119,7 +119,7 @@ impl std::fmt::Display for BudgetUnit {
     }
 }
 
-fn whose(mount: &Option<PathBuf>) -> String {
+fn owner_of(mount: &Option<PathBuf>) -> String {
     mount.as_ref().map_or_else(|| "the workspace".to_owned(), |path| format!("mount {}", path.display()))
 }
 

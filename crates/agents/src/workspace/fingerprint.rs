@@ -1,4 +1,4 @@
-//! One value for what a workspace was made of.
+//! The fingerprint of a workspace.
 
 use std::{fmt, os::unix::ffi::OsStrExt, path::Path};
 
@@ -10,8 +10,8 @@ use super::{
     mount::HostMount,
 };
 
-/// What a workspace was made of: its mounts, its budgets and the content of its files. Equal for equal
-/// workspaces, wherever and whenever they were made; what an agent does in one later does not change it.
+/// A hash of a workspace's mounts, budgets and files. Equal workspaces have equal fingerprints, wherever and whenever
+/// they were created. Later changes by an agent do not affect it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);
@@ -22,7 +22,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// Begins every fingerprint, so that another way to make them gives others.
+/// Part of every hash, so that a different scheme yields different fingerprints.
 const VERSION: &[u8] = b"codicil-workspace-1";
 
 pub(super) fn fingerprint<'f>(
@@ -47,7 +47,7 @@ pub(super) fn fingerprint<'f>(
     Fingerprint(hex(&parts.0.finalize()))
 }
 
-/// Each part with its length, so that no two sequences look the same.
+/// Hashes each part with its length, so that different sequences cannot collide.
 struct FingerprintHasher(Sha256);
 
 impl FingerprintHasher {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_does_not_count_and_everything_else_does() {
+    fn everything_but_the_order_changes_the_fingerprint() {
         let mount = |path: &str| HostMount::new(path).include("a").include("b");
         let file = |path: &str, content: u8| {
             let file = MountedFile { path: path.into(), bytes: 1 };
@@ -105,8 +105,10 @@ mod tests {
         let of = |mounts: &[HostMount], budgets, files: &[(MountedFile, FileDigest)]| {
             fingerprint(mounts, budgets, files.iter().map(|(file, digest)| (file, digest)))
         };
-        let (one, two) = (mount("/x"), mount("/y"));
-        let (a, b) = (file("a", 1), file("b", 2));
+        let one = mount("/x");
+        let two = mount("/y");
+        let a = file("a", 1);
+        let b = file("b", 2);
         let first = of(&[one.clone(), two.clone()], [1, 2], &[a.clone(), b.clone()]);
         let again = HostMount::new("/x").include("b").include("a");
         assert_eq!(first, of(&[two.clone(), again], [1, 2], &[b.clone(), a.clone()]));

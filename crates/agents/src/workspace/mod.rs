@@ -1,9 +1,9 @@
-//! A directory of its own for an agent, filled from the host within stated limits.
+//! Temporary directories for agents, filled with copies of host files within given limits.
 //!
-//! A [`Workspace`] is a temporary directory with copies of host files: what an agent does there touches
-//! nothing else, and it is gone when the workspace is. [`HostMount`] says what is copied, roots say what may
-//! be, budgets say how much. Links are never followed out of the roots, not even when they are put in place
-//! while files are being copied.
+//! A [`Workspace`] is a temporary directory. An agent that works there changes no host file, and the directory is
+//! removed with the workspace. A [`HostMount`] selects what is copied, roots restrict what may be copied, and budgets
+//! limit how much. Symbolic links are never followed out of the roots, not even links that appear while files are
+//! being copied.
 //!
 //! ```no_run
 //! use codicil_agents::workspace::{HostMount, Workspace, WorkspaceError};
@@ -20,11 +20,11 @@
 //! # }
 //! ```
 
+mod budget;
 mod builder;
 mod copy;
 mod error;
 mod fingerprint;
-mod meter;
 mod mount;
 mod open;
 mod remove;
@@ -47,68 +47,69 @@ pub use self::{
 
 use self::{error::io_error, remove::OwnedDirectory};
 
-/// A temporary directory that is filled from the host and removed with this value.
+/// A temporary directory with copies of host files, removed with this value.
 ///
-/// [`close`](Self::close) removes it and says if that failed. Dropping it removes it too, at once, which blocks for
-/// as long as that takes.
+/// [`close`](Self::close) removes the directory and reports errors. Dropping the workspace removes it as well, and
+/// blocks until that is done.
 #[derive(Debug)]
 pub struct Workspace {
-    folder: OwnedDirectory,
+    directory: OwnedDirectory,
     fingerprint: Fingerprint,
     mounts: Vec<MountPreview>,
 }
 
-/// What a mount brings, or would bring.
+/// The files of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPreview {
-    /// As it was given.
+    /// The host path as configured.
     pub host_path: PathBuf,
-    /// Without links.
+    /// The host path with links resolved.
     pub resolved_host: PathBuf,
-    /// Relative to the workspace; empty for the workspace itself.
+    /// The path in the workspace; empty for the workspace itself.
     pub mount_path: PathBuf,
-    /// Whether it is a directory of the host.
+    /// Whether the host path is a directory.
     pub is_directory: bool,
-    /// Every file, in order.
+    /// The files, in order.
     pub files: Vec<MountedFile>,
-    /// All files together.
+    /// The total size of the files.
     pub bytes: u64,
-    /// Links that were left out.
+    /// The number of links that were left out.
     pub skipped_links: u64,
-    /// Pipes, sockets and devices, which are always left out.
+    /// The number of pipes, sockets and devices, which are always left out.
     pub skipped_special: u64,
 }
 
 impl Workspace {
-    /// Begins a workspace without mounts.
+    /// Returns a builder without mounts.
     pub fn builder() -> WorkspaceBuilder {
         WorkspaceBuilder::default()
     }
 
-    /// Where it is: absolute, without links.
+    /// Returns the absolute path, without links.
     pub fn path(&self) -> &Path {
-        &self.folder.0
+        &self.directory.0
     }
 
-    /// What it was made of; see [`Fingerprint`].
+    /// Returns the fingerprint of the mounts, budgets and files.
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }
 
-    /// What each mount brought, in the order in which they were added.
+    /// Returns the files of each mount, in the order in which the mounts were added.
     pub fn mounts(&self) -> &[MountPreview] {
         &self.mounts
     }
 
-    /// A description for an agent, as a list in markdown.
+    /// Describes the workspace to an agent, as a markdown list.
     pub fn summary(&self) -> String {
         let mut text = "The working directory holds copies of these files; changes stay in it.\n".to_owned();
         for mount in &self.mounts {
             let place =
                 if mount.mount_path.as_os_str().is_empty() { Path::new(".") } else { &mount.mount_path };
-            let (count, bytes) = (mount.files.len(), mount.bytes);
+            let count = mount.files.len();
+            let unit = if count == 1 { "file" } else { "files" };
             let _ = write!(text, "\n- `{}` from `{}`: ", place.display(), mount.host_path.display());
-            let _ = write!(text, "{count} {}, {bytes} bytes", if count == 1 { "file" } else { "files" });
+            let _ = write!(text, "{count} {unit}, {} bytes", mount.bytes);
         }
         if self.mounts.is_empty() {
             text = "The working directory is empty.".to_owned();
@@ -116,13 +117,13 @@ impl Workspace {
         text
     }
 
-    /// Removes the directory and everything in it, without blocking the runtime.
+    /// Removes the directory and its content, without blocking the runtime.
     pub async fn close(self) -> Result<(), WorkspaceError> {
-        let folder = self.folder;
-        let shown = folder.0.clone();
-        // Should the runtime end before this runs, dropping the folder removes it.
-        let removing = tokio::task::spawn_blocking(move || folder.remove());
+        let directory = self.directory;
+        let path = directory.0.clone();
+        // If the runtime ends before this runs, dropping `directory` removes it.
+        let removing = tokio::task::spawn_blocking(move || directory.remove());
         let removed = removing.await.unwrap_or_else(|lost| Err(io::Error::other(lost)));
-        removed.map_err(|cause| io_error("remove", shown, cause))
+        removed.map_err(|cause| io_error("remove", path, cause))
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be mounted, and the checks that need no file to be opened.
+//! Mounts, and the checks that need no open file.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -6,7 +6,7 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::error::{SecurityError, WorkspaceError, io_error};
 
-/// A file or directory of the host that is copied into a workspace.
+/// A host file or directory that is copied into a workspace.
 ///
 /// ```
 /// use codicil_agents::workspace::HostMount;
@@ -28,21 +28,21 @@ pub struct HostMount {
     pub(super) symlinks: SymlinkPolicy,
 }
 
-/// What is done about symbolic links below a mount. None is ever copied as a link.
+/// The treatment of symbolic links below a mount. Links are never copied as links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SymlinkPolicy {
-    /// They are left out, and counted.
+    /// Links are left out and counted.
     #[default]
     Skip,
-    /// The workspace is not made.
+    /// A link is an error.
     Refuse,
-    /// What they lead to is copied in their place, as long as that is within the allowed roots.
+    /// The target is copied in place of the link, if it is within the allowed roots.
     Follow,
 }
 
 impl HostMount {
-    /// All of a host path, which must be absolute. A link in the path itself is followed before it is compared
-    /// with the allowed roots.
+    /// Mounts a host path, which must be absolute. Links in the path itself are resolved before it is compared with
+    /// the allowed roots.
     pub fn new(host_path: impl Into<PathBuf>) -> Self {
         Self {
             host_path: host_path.into(),
@@ -54,32 +54,32 @@ impl HostMount {
         }
     }
 
-    /// Where in the workspace; the last part of the host path if not said. `.` is the workspace itself.
+    /// Sets the path in the workspace; by default the last component of the host path. `.` is the workspace itself.
     pub fn at(mut self, mount_path: impl Into<PathBuf>) -> Self {
         self.mount_path = Some(mount_path.into());
         self
     }
 
-    /// Takes files that match this glob, or another that is included. The path below the mount is matched, and
-    /// `*` matches across directories: `*.rs` means all of them.
+    /// Includes only files that match this glob, or another included one. The path below the mount is matched, and `*`
+    /// also matches `/`: `*.rs` matches all Rust files.
     pub fn include(mut self, glob: impl Into<String>) -> Self {
         self.include.push(glob.into());
         self
     }
 
-    /// Leaves out what matches this glob, whatever is included. A directory that matches is not looked into.
+    /// Excludes files that match this glob, even if they are included. A matching directory is not read.
     pub fn exclude(mut self, glob: impl Into<String>) -> Self {
         self.exclude.push(glob.into());
         self
     }
 
-    /// The most that this mount may bring.
+    /// Limits the bytes that this mount may copy.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
         self
     }
 
-    /// What is done about symbolic links; they are skipped if not said.
+    /// Sets the treatment of symbolic links; they are skipped by default.
     pub fn symlinks(mut self, symlinks: SymlinkPolicy) -> Self {
         self.symlinks = symlinks;
         self
@@ -90,9 +90,9 @@ impl HostMount {
 #[derive(Debug)]
 pub(super) struct CheckedMount<'m> {
     pub mount: &'m HostMount,
-    /// The host path without links.
+    /// The host path with links resolved.
     pub real: PathBuf,
-    /// Relative, and made of names only.
+    /// The path in the workspace: relative, without `.` and `..`.
     pub target: PathBuf,
     include: Option<GlobSet>,
     exclude: GlobSet,
@@ -116,18 +116,18 @@ impl<'m> CheckedMount<'m> {
         Ok(Self { mount, target: target(mount, &real)?, real, include, exclude })
     }
 
-    /// Whether a file is wanted, by its path below the mount.
-    pub fn wants(&self, relative: &Path) -> bool {
+    /// Returns whether a file is copied, given its path below the mount.
+    pub fn includes(&self, relative: &Path) -> bool {
         self.include.as_ref().is_none_or(|include| include.is_match(relative)) && !self.excludes(relative)
     }
 
-    /// Whether this and everything below it is left out.
+    /// Returns whether a path and everything below it is left out.
     pub fn excludes(&self, relative: &Path) -> bool {
         self.exclude.is_match(relative)
     }
 }
 
-/// Roots with their links resolved. One that is not there allows nothing.
+/// Resolves links in the roots. A root that does not exist allows nothing.
 pub(super) fn resolve_roots(roots: &[PathBuf]) -> Vec<PathBuf> {
     roots.iter().filter(|root| root.is_absolute()).filter_map(|root| root.canonicalize().ok()).collect()
 }
@@ -174,8 +174,8 @@ mod tests {
         let roots = [PathBuf::from("/")];
         let checked = CheckedMount::new(mount, &roots).map_err(|error| error.to_string())?;
         let paths = ["a.rs", "src/b.rs", "target/c.rs", "notes.md"];
-        let wants = paths.iter().map(|path| checked.wants(Path::new(path))).collect();
-        Ok((checked.target, wants))
+        let included = paths.iter().map(|path| checked.includes(Path::new(path))).collect();
+        Ok((checked.target, included))
     }
 
     #[test]
@@ -193,19 +193,22 @@ mod tests {
     }
 
     #[test]
-    fn globs_choose_files() {
-        let wants = |mount: HostMount| checked(&mount.at("x")).unwrap().1;
-        assert_eq!(wants(HostMount::new("/")), [true, true, true, true]);
-        assert_eq!(wants(HostMount::new("/").include("*.rs")), [true, true, true, false]);
+    fn globs_select_files() {
+        let included = |mount: HostMount| checked(&mount.at("x")).unwrap().1;
+        assert_eq!(included(HostMount::new("/")), [true, true, true, true]);
+        assert_eq!(included(HostMount::new("/").include("*.rs")), [true, true, true, false]);
         assert_eq!(
-            wants(HostMount::new("/").include("*.rs").exclude("target/**")),
+            included(HostMount::new("/").include("*.rs").exclude("target/**")),
             [true, true, false, false]
         );
-        assert_eq!(wants(HostMount::new("/").include("src/*").include("*.md")), [false, true, false, true]);
+        assert_eq!(
+            included(HostMount::new("/").include("src/*").include("*.md")),
+            [false, true, false, true]
+        );
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn invalid_mounts_are_refused() {
         let problem = |mount: HostMount| checked(&mount).unwrap_err();
         assert!(problem(HostMount::new("relative")).contains("not absolute"));
         assert!(problem(HostMount::new("/")).contains("no name"));

@@ -1,7 +1,7 @@
-//! Opening files of the host without ever following a link.
+//! Opens host files without following symbolic links.
 //!
-//! A path is walked name by name, each opened relative to the directory before it. So what is read is what
-//! was checked, whatever somebody else renames or links meanwhile.
+//! Each component of a path is opened relative to the directory before it. The file that is read is therefore the file
+//! that was checked, even if another process renames or links files meanwhile.
 
 use std::{
     fs::File,
@@ -17,7 +17,7 @@ use rustix::{
 
 use super::error::{SecurityError, WorkspaceError, io_error};
 
-/// What there is at a place.
+/// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
     File,
@@ -27,21 +27,21 @@ pub(super) enum FileKind {
     Special,
 }
 
-/// Something opened for reading.
+/// A file or directory opened for reading.
 pub(super) enum OpenedFile {
     File(File),
     Directory(OwnedFd),
-    /// Closed again.
+    /// A special file, closed again.
     Special,
 }
 
-/// Directories on the way need not be readable.
+/// Directories along the path need not be readable.
 #[cfg(target_os = "linux")]
 const THROUGH: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const THROUGH: OFlags = OFlags::RDONLY;
 
-/// Opens a path that was canonical when it was looked up; a link in it now means that it was replaced.
+/// Opens a path that was canonical when it was resolved. A link in it now means that it was replaced.
 pub(super) fn open_canonical(path: &Path) -> Result<OpenedFile, WorkspaceError> {
     let flags = THROUGH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut at = openat(CWD, "/", flags, Mode::empty()).map_err(|errno| failed(path, errno))?;
@@ -56,13 +56,13 @@ pub(super) fn open_canonical(path: &Path) -> Result<OpenedFile, WorkspaceError> 
     open_entry(&at, Path::new(last), path)
 }
 
-/// Opens one name of a directory. `shown` is what errors call it.
+/// Opens an entry of a directory. Errors call it `shown`.
 pub(super) fn open_entry(
     directory: impl AsFd,
     name: &Path,
     shown: &Path,
 ) -> Result<OpenedFile, WorkspaceError> {
-    // Not waiting for the other end of a pipe, should there be one by now.
+    // Does not block if the entry has become a pipe.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = openat(directory, name, flags, Mode::empty()).map_err(|errno| failed(shown, errno))?;
     let stat = fstat(&opened).map_err(|errno| failed(shown, errno))?;
@@ -73,7 +73,7 @@ pub(super) fn open_entry(
     })
 }
 
-/// What kind of thing a name of a directory is, without touching it; `None` when it is gone.
+/// Returns the kind of a directory entry without opening it; `None` if it does not exist.
 pub(super) fn kind_of(directory: impl AsFd, name: &Path) -> io::Result<Option<FileKind>> {
     let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
@@ -88,10 +88,10 @@ pub(super) fn kind_of(directory: impl AsFd, name: &Path) -> io::Result<Option<Fi
     }))
 }
 
-/// A directory's identity, to notice a circle of links.
+/// Returns the identity of a directory, to detect cycles of links.
 pub(super) fn identity(directory: impl AsFd, shown: &Path) -> Result<(u64, u64), WorkspaceError> {
     let stat = fstat(directory).map_err(|errno| failed(shown, errno))?;
-    // The width of these differs between systems.
+    // The width of these fields differs between systems.
     #[allow(clippy::unnecessary_cast)]
     Ok((stat.st_dev as u64, stat.st_ino as u64))
 }
@@ -110,9 +110,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_anywhere_in_the_path_is_noticed() {
-        let folder = tempfile::tempdir().unwrap();
-        let base = folder.path().canonicalize().unwrap();
+    fn a_link_anywhere_in_the_path_is_detected() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().canonicalize().unwrap();
         fs::create_dir(base.join("real")).unwrap();
         fs::write(base.join("real/file"), "x").unwrap();
         symlink("real", base.join("alias")).unwrap();

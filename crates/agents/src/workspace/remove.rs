@@ -1,4 +1,4 @@
-//! Removing a workspace, also one whose directories the agent has closed.
+//! Removes a workspace, including directories that the agent has made inaccessible.
 
 use std::{
     fs, io,
@@ -11,9 +11,9 @@ use std::{
 pub(super) struct OwnedDirectory(pub PathBuf);
 
 impl OwnedDirectory {
-    /// Removes it now, and says if that failed.
+    /// Removes the directory now and reports errors.
     pub fn remove(self) -> io::Result<()> {
-        // Dropping it tries once more, and finds nothing if this went well.
+        // Dropping `self` tries again, and finds nothing if this succeeded.
         remove(&self.0)
     }
 }
@@ -21,21 +21,21 @@ impl OwnedDirectory {
 impl Drop for OwnedDirectory {
     fn drop(&mut self) {
         if let Err(error) = remove(&self.0) {
-            tracing::warn!(path = %self.0.display(), %error, "a workspace could not be removed");
+            tracing::warn!(path = %self.0.display(), %error, "failed to remove a workspace");
         }
     }
 }
 
-/// How often removal is tried: a process of the agent that is just ending may still write.
-const TRIES: usize = 4;
+/// Attempts to remove the directory: a process of the agent that is ending may still write to it.
+const MAX_ATTEMPTS: usize = 4;
 
-/// Removes a directory with all that is in it. Links are removed, not followed.
+/// Removes a directory and its content. Links are removed, not followed.
 fn remove(path: &Path) -> io::Result<()> {
     let mut result = fs::remove_dir_all(path);
-    for _ in 1..TRIES {
+    for _ in 1..MAX_ATTEMPTS {
         match &result {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                open_up(path);
+                restore_permissions(path);
                 result = fs::remove_dir_all(path);
             }
             _ => break,
@@ -47,14 +47,14 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives the owner back what is needed to empty directories. What fails shows when removing.
-fn open_up(path: &Path) {
+/// Restores the permissions that are needed to empty directories. A failure surfaces when removing.
+fn restore_permissions(path: &Path) {
     let is_directory = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     if !is_directory {
         return;
     }
     let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        open_up(&entry.path());
+        restore_permissions(&entry.path());
     }
 }

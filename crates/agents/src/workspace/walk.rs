@@ -1,4 +1,4 @@
-//! Going through a mount, file by file, always in the same order.
+//! Walks a mount file by file, always in the same order.
 
 use std::{
     ffi::OsString,
@@ -15,36 +15,36 @@ use rustix::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    budget::BudgetMeter,
     error::{SecurityError, WorkspaceError, io_error},
-    meter::BudgetMeter,
     mount::{CheckedMount, SymlinkPolicy, is_within},
     open::{FileKind, OpenedFile, identity, kind_of, open_canonical, open_entry},
 };
 
-/// Deeper than any real tree, and shallow enough for one descriptor a level.
+/// Deeper than any real tree, and low enough for one file descriptor per level.
 const MAX_DEPTH: usize = 128;
 
-/// What is done with each file that a mount brings.
+/// Receives the files of a mount.
 pub(super) trait FileSink {
-    /// Takes a file that goes to `target` in the workspace, and counts its bytes.
+    /// Processes a file whose path in the workspace is `target`, and counts its bytes.
     fn file(&mut self, target: &Path, file: File, meter: &mut BudgetMeter) -> Result<(), WorkspaceError>;
 }
 
-/// What was passed over.
+/// Numbers of entries that were left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SkippedFiles {
     pub links: u64,
     pub special: u64,
 }
 
-/// Whether a mount was a directory, and what it did not bring.
+/// The result of a walk.
 #[derive(Debug)]
 pub(super) struct WalkSummary {
     pub is_directory: bool,
     pub skipped: SkippedFiles,
 }
 
-/// Goes through one mount.
+/// Walks one mount.
 pub(super) fn walk(
     mount: &CheckedMount<'_>,
     roots: &[PathBuf],
@@ -71,25 +71,25 @@ struct MountWalk<'w, 'm> {
     sink: &'w mut dyn FileSink,
     stop: &'w CancellationToken,
     skipped: SkippedFiles,
-    /// The directories that we are in: entering one again is a circle.
+    /// The identities of the enclosing directories. Entering one of them again is a cycle.
     above: Vec<(u64, u64)>,
 }
 
 impl MountWalk<'_, '_> {
-    /// A mount that is a file: the mount path names the file itself.
+    /// Processes a mount that is a file: the mount path names the file itself.
     fn single(&mut self, file: File) -> Result<(), WorkspaceError> {
         let name = self.mount.real.file_name().map(PathBuf::from).unwrap_or_default();
-        // Mounted at the workspace itself, it keeps its name.
+        // Mounted at the workspace itself, the file keeps its name.
         let is_root = self.mount.target.as_os_str().is_empty();
         let target = if is_root { name.clone() } else { self.mount.target.clone() };
-        self.meter.entry()?;
-        match self.mount.wants(&name) {
-            true => self.sink.file(&target, file, self.meter),
-            false => Ok(()),
+        self.meter.add_entry()?;
+        if !self.mount.includes(&name) {
+            return Ok(());
         }
+        self.sink.file(&target, file, self.meter)
     }
 
-    /// `relative` is the place below the mount, `real` the host's path without links.
+    /// Processes a directory. `relative` is its path below the mount, `real` its host path without links.
     fn directory(&mut self, directory: OwnedFd, relative: &Path, real: &Path) -> Result<(), WorkspaceError> {
         if self.above.len() >= MAX_DEPTH {
             return Err(SecurityError::TooDeep { path: real.to_owned() }.into());
@@ -101,21 +101,20 @@ impl MountWalk<'_, '_> {
         }
         self.above.push(identity);
         for name in self.names(&directory, real)? {
-            let (relative, real) = (relative.join(&name), real.join(&name));
-            self.entry(&directory, Path::new(&name), &relative, &real)?;
+            self.entry(&directory, Path::new(&name), &relative.join(&name), &real.join(&name))?;
         }
         self.above.pop();
         Ok(())
     }
 
-    /// The names in a directory, sorted, so that the same tree is always the same sequence.
+    /// Returns the names in a directory, sorted so that the same tree always yields the same sequence.
     fn names(&mut self, directory: &OwnedFd, real: &Path) -> Result<Vec<OsString>, WorkspaceError> {
         let failed = |errno| io_error("read", real, errno);
         let mut names = Vec::new();
         for entry in Dir::read_from(directory).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name().to_bytes().to_vec();
             if name != b"." && name != b".." {
-                self.meter.entry()?;
+                self.meter.add_entry()?;
                 names.push(OsString::from_vec(name));
             }
         }
@@ -136,12 +135,12 @@ impl MountWalk<'_, '_> {
         if self.mount.excludes(relative) {
             return Ok(());
         }
-        // What has gone since it was listed is not there; that is no error in a tree that lives.
+        // An entry that was removed since it was listed is not an error.
         let Some(kind) = kind_of(&directory, name).map_err(|cause| io_error("look at", real, cause))? else {
             return Ok(());
         };
         match kind {
-            FileKind::File if !self.mount.wants(relative) => Ok(()),
+            FileKind::File if !self.mount.includes(relative) => Ok(()),
             FileKind::File | FileKind::Directory => match open_entry(directory, name, real) {
                 Err(WorkspaceError::Io { cause, .. }) if cause.kind() == ErrorKind::NotFound => Ok(()),
                 opened => self.opened(opened?, relative, real),
@@ -157,7 +156,7 @@ impl MountWalk<'_, '_> {
     fn opened(&mut self, opened: OpenedFile, relative: &Path, real: &Path) -> Result<(), WorkspaceError> {
         match opened {
             OpenedFile::Directory(directory) => self.directory(directory, relative, real),
-            OpenedFile::File(file) if self.mount.wants(relative) => {
+            OpenedFile::File(file) if self.mount.includes(relative) => {
                 self.sink.file(&self.mount.target.join(relative), file, self.meter)
             }
             OpenedFile::File(_) => Ok(()),
@@ -174,12 +173,12 @@ impl MountWalk<'_, '_> {
             SymlinkPolicy::Refuse => return Err(SecurityError::Link { path: real.to_owned() }.into()),
             SymlinkPolicy::Follow => match real.canonicalize() {
                 Ok(target) if is_within(&target, self.roots) => {
-                    // Opened without following links, so that it is still what was just compared.
+                    // Opened without following links, so that it is still the target that was checked.
                     let opened = open_canonical(&target)?;
                     return self.opened(opened, relative, &target);
                 }
                 Ok(_) => return Err(SecurityError::LinkEscapes { path: real.to_owned() }.into()),
-                // It leads nowhere, or in a circle.
+                // A dangling link, or a cycle.
                 Err(_) => self.skipped.links += 1,
             },
         }

@@ -1,13 +1,13 @@
-//! `evaluate` through its public API: against a scripted server, hostile ones, and the real one.
+//! `evaluate` through its public API: against a scripted server, misbehaving ones, and the real one.
 
-mod auth;
+mod approvals;
 mod deadline;
 mod expansion;
 mod failures;
 mod fake;
 mod flow;
 mod hostile;
-mod policies;
+mod login;
 mod real;
 mod reuse;
 mod stage;
@@ -20,12 +20,12 @@ use codicil_agents::evaluate::{EvaluationEvent, Session, ToolInvoked};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-/// Waits for what must come. Generous: machines are busy.
+/// Awaits an event that must happen. The timeout is long enough for a loaded machine.
 pub async fn soon<T>(event: impl Future<Output = T>) -> T {
-    timeout(Duration::from_secs(60), event).await.expect("it happens soon")
+    timeout(Duration::from_secs(60), event).await.expect("the event happens in time")
 }
 
-/// A session whose events are kept.
+/// A session that records its events.
 #[derive(Clone)]
 pub struct Recording {
     pub session: Session,
@@ -34,7 +34,8 @@ pub struct Recording {
 
 impl Recording {
     pub fn new() -> Self {
-        let (session, events) = (Session::new(), Arc::<Mutex<Vec<EvaluationEvent>>>::default());
+        let session = Session::new();
+        let events = Arc::<Mutex<Vec<EvaluationEvent>>>::default();
         let log = events.clone();
         session.observe(move |event| log.lock().push(event.clone()));
         Self { session, events }

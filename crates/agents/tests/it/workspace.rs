@@ -1,4 +1,4 @@
-//! `workspace` through its public API: what is copied, what is refused, and that nothing is left.
+//! `workspace` through its public API: copies, refusals and cleanup.
 
 mod links;
 mod races;
@@ -15,7 +15,7 @@ use codicil_agents::workspace::{
 };
 use tempfile::TempDir;
 
-/// A host directory with these files, and a place for workspaces beside it.
+/// A host directory with files, and a directory for workspaces beside it.
 pub struct Host {
     _folder: TempDir,
     pub root: PathBuf,
@@ -26,7 +26,8 @@ impl Host {
     pub fn new(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
-        let (root, workspaces) = (base.join("host"), base.join("workspaces"));
+        let root = base.join("host");
+        let workspaces = base.join("workspaces");
         fs::create_dir(&workspaces).unwrap();
         fs::create_dir(&root).unwrap();
         let host = Self { _folder: folder, root, workspaces };
@@ -44,13 +45,13 @@ impl Host {
         Workspace::builder().allow_root(&self.root).parent(&self.workspaces)
     }
 
-    /// How many workspaces there are.
+    /// Returns the number of existing workspaces.
     pub fn left(&self) -> usize {
         fs::read_dir(&self.workspaces).unwrap().count()
     }
 }
 
-/// Every file below a directory with its content.
+/// Returns every file below a directory with its content.
 pub fn tree(root: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -87,7 +88,7 @@ async fn mounts_are_copied_within_their_globs() {
     let summary = workspace.summary();
     assert!(summary.contains("- `code` from") && summary.contains("2 files, 2 bytes"), "{summary}");
     assert!(summary.contains("1 file, 1 bytes"), "{summary}");
-    // The agent's copies are the agent's.
+    // Changes to the copies do not reach the host.
     fs::write(workspace.path().join("code/src/a.rs"), "changed").unwrap();
     assert_eq!(fs::read_to_string(host.root.join("src/a.rs")).unwrap(), "a");
     workspace.close().await.unwrap();
@@ -107,7 +108,7 @@ async fn a_workspace_without_mounts_is_an_empty_directory_for_its_owner_only() {
 }
 
 #[tokio::test]
-async fn what_may_be_run_may_be_run_and_nothing_more() {
+async fn only_executable_files_stay_executable() {
     let host = Host::new(&[("run", "#!/bin/sh"), ("data", "d"), ("locked", "l")]);
     let set = |name: &str, mode| {
         fs::set_permissions(host.root.join(name), fs::Permissions::from_mode(mode)).unwrap()
@@ -120,7 +121,7 @@ async fn what_may_be_run_may_be_run_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_preview_says_what_would_be_mounted_and_copies_nothing() {
+async fn a_preview_lists_files_and_copies_nothing() {
     let host = Host::new(&[("a", "12345"), ("sub/b", "123")]);
     let builder = host.builder().mount(HostMount::new(&host.root).at("x"));
     let previews = builder.preview().await.unwrap();
@@ -131,13 +132,13 @@ async fn a_preview_says_what_would_be_mounted_and_copies_nothing() {
     assert_eq!((preview.bytes, preview.is_directory, preview.mount_path.to_str()), (8, true, Some("x")));
     let workspace = builder.create().await.unwrap();
     assert_eq!(workspace.mounts(), previews);
-    // The same rules hold.
+    // The same rules apply.
     let error = host.builder().max_bytes(7).mount(HostMount::new(&host.root)).preview().await.unwrap_err();
     assert!(matches!(error, WorkspaceError::Budget(_)), "{error}");
 }
 
 #[tokio::test]
-async fn budgets_are_kept_and_nothing_is_left() {
+async fn exceeded_budgets_leave_nothing_behind() {
     let host = Host::new(&[("a", "12345"), ("b", "12345")]);
     let mount = || HostMount::new(&host.root).at("m");
     let exceeded = |outcome: Result<Workspace, WorkspaceError>| match outcome {
@@ -174,7 +175,7 @@ async fn allowed_host_roots_are_enforced() {
     let inside = HostMount::new(host.root.join("inside"));
     let builder = Workspace::builder().allow_root(host.root.join("inside")).parent(&host.workspaces);
     builder.mount(inside.clone()).create().await.unwrap();
-    // Nothing is allowed that was not: neither without roots nor with one that is not there.
+    // Nothing is allowed without roots, or with a root that does not exist.
     for builder in [Workspace::builder(), Workspace::builder().allow_root(host.root.join("absent"))] {
         let error = builder.mount(inside.clone()).create().await.unwrap_err();
         assert!(matches!(error, WorkspaceError::Security(SecurityError::NoAllowedRoots { .. })), "{error}");
@@ -194,7 +195,7 @@ async fn mount_paths_stay_in_the_workspace() {
 }
 
 #[tokio::test]
-async fn two_files_at_one_place_are_an_error() {
+async fn two_files_at_the_same_path_are_an_error() {
     let host = Host::new(&[("one/a", "1"), ("two/a", "2"), ("three/a/b", "3")]);
     for other in ["two", "three"] {
         let mounts = ["one", other].map(|name| HostMount::new(host.root.join(name)).at("m"));
@@ -224,7 +225,7 @@ async fn equal_workspaces_have_equal_fingerprints() {
 }
 
 #[tokio::test]
-async fn a_workspace_is_removed_even_when_the_agent_has_closed_its_directories() {
+async fn a_workspace_with_inaccessible_directories_is_removed() {
     let host = Host::new(&[("sub/a", "1")]);
     for is_closed in [true, false] {
         let workspace = host.builder().mount(HostMount::new(&host.root)).create().await.unwrap();
@@ -242,7 +243,7 @@ async fn a_workspace_is_removed_even_when_the_agent_has_closed_its_directories()
 }
 
 #[tokio::test]
-async fn a_directory_that_is_gone_already_is_no_error() {
+async fn closing_a_directory_that_was_already_removed_is_not_an_error() {
     let workspace = Workspace::builder().create().await.unwrap();
     fs::remove_dir_all(workspace.path()).unwrap();
     workspace.close().await.unwrap();

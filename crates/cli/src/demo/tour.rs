@@ -107,7 +107,7 @@ impl<'a> DemoTour<'a> {
         self.print(&self.palette.bold(&format!("> {question}")))?;
         let again = client.run_turn(turn(&thread.id, question)).await?;
         self.print(&again.agent_message)?;
-        let turns = client.read_thread(&thread.id, IncludeTurns::Included).await?.turns.len();
+        let turns = client.read_thread(&thread.id, IncludeTurns::Yes).await?.turns.len();
         client.close().await;
 
         self.heading("What was shown")?;

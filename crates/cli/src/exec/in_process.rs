@@ -22,5 +22,5 @@ pub fn serve(config: ConfigStore, cwd: PathBuf) -> anyhow::Result<Server> {
 /// Connects a client. Returns it with the stream of its notifications.
 pub async fn client(server: &Server, builder: ClientBuilder) -> Result<(Client, EventStream), ClientError> {
     let (to_server, from_server) = connect(server).split();
-    builder.connect_and_listen(Endpoint::channels(to_server, from_server)).await
+    builder.connect_with_events(Endpoint::channels(to_server, from_server)).await
 }

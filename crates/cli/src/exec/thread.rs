@@ -193,7 +193,7 @@ async fn resume_thread(
 /// Finds a thread by its id, or else by its name.
 async fn find_by_id_or_name(client: &Client, name: &str) -> anyhow::Result<ThreadId> {
     let id = ThreadId::from(name);
-    let Err(error) = client.read_thread(&id, codicil_client::IncludeTurns::LeftOut).await else {
+    let Err(error) = client.read_thread(&id, codicil_client::IncludeTurns::No).await else {
         return Ok(id);
     };
     let search_term = Some(name.to_owned());

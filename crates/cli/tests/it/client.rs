@@ -52,7 +52,7 @@ async fn list_models_and_run_a_turn(server: ServerLaunch, work: &Path) {
     assert_eq!((done.agent_message.as_str(), streamed.as_str()), ("hello world", "hello world"));
     assert_eq!(done.turn.status, TurnStatus::Completed);
     let ended = soon(client.close()).await;
-    assert_eq!(ended.cause, DisconnectCause::Closed);
+    assert_eq!(ended.cause, DisconnectCause::ClosedByClient);
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn a_server_that_cannot_start_says_why() {
     let home = tempfile::tempdir().unwrap();
     let broken = codicil(home.path()).arg("--strict-config").config("no_such_key", 1);
     let error = soon(Client::builder().connect(broken)).await.unwrap_err();
-    let ClientError::PortExit(ended) = &error else { panic!("{error}") };
+    let ClientError::Disconnected(ended) = &error else { panic!("{error}") };
     assert!(matches!(ended.cause, DisconnectCause::Exited(exit) if exit.code() == 1), "{error}");
     assert!(error.to_string().contains("no_such_key"), "{error}");
 }

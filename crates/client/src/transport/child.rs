@@ -1,4 +1,4 @@
-//! A server that this client started: lines over its pipes, and what it says to standard error.
+//! A spawned server: lines over its pipes, and the tail of its standard error.
 
 use std::{collections::VecDeque, io};
 
@@ -16,13 +16,13 @@ pub struct ServerChild {
     lines: LineSplitter,
     ready: VecDeque<Bytes>,
     stderr: HeadTail,
-    shown: Option<StderrForwarder>,
+    forwarder: Option<StderrForwarder>,
 }
 
-/// Standard error that is passed on to this process's own.
+/// Copies the server's standard error to that of this process.
 struct StderrForwarder {
     to: Stderr,
-    /// What has come and is not written yet.
+    /// Bytes that are not written yet.
     rest: Bytes,
 }
 
@@ -37,7 +37,9 @@ pub async fn spawn(launch: &ServerLaunch, limits: &ClientLimits) -> Result<Trans
         lines: LineSplitter::new(limits.message_bytes),
         ready: VecDeque::new(),
         stderr: HeadTail::split(0, limits.stderr_tail),
-        shown: launch.shows_stderr.then(|| StderrForwarder { to: tokio::io::stderr(), rest: Bytes::new() }),
+        forwarder: launch
+            .forwards_stderr
+            .then(|| StderrForwarder { to: tokio::io::stderr(), rest: Bytes::new() }),
     };
     let sink = MessageSink::Child { stdin, buffer: Vec::new() };
     Ok(TransportLink { source: MessageSource::Child(Box::new(child)), sink })
@@ -46,13 +48,13 @@ pub async fn spawn(launch: &ServerLaunch, limits: &ClientLimits) -> Result<Trans
 impl ServerChild {
     pub async fn fill(&mut self) -> Result<(), DisconnectCause> {
         while self.ready.is_empty() {
-            self.show().await;
+            self.forward_stderr().await;
             match self.process.output.next().await {
                 Some(chunk) if chunk.source == Stream::Stderr => {
                     tracing::debug!(target: "codicil_client::stderr", "{}", String::from_utf8_lossy(&chunk.bytes));
                     self.stderr.push(&chunk.bytes);
-                    if let Some(shown) = &mut self.shown {
-                        shown.rest = chunk.bytes;
+                    if let Some(forwarder) = &mut self.forwarder {
+                        forwarder.rest = chunk.bytes;
                     }
                 }
                 Some(chunk) => self.lines.feed_shared(&chunk.bytes, |line| push_line(line, &mut self.ready)),
@@ -69,14 +71,14 @@ impl ServerChild {
         Ok(())
     }
 
-    /// Safe to drop while waiting: what was not written stays.
-    async fn show(&mut self) {
-        let Some(shown) = &mut self.shown else { return };
-        while shown.rest.has_remaining() {
-            match shown.to.write(&shown.rest).await {
-                Ok(count) if count > 0 => shown.rest.advance(count),
-                // Nobody is there to see it.
-                _ => shown.rest.clear(),
+    /// Writes the pending bytes of standard error. Cancel safe: bytes that were not written stay.
+    async fn forward_stderr(&mut self) {
+        let Some(forwarder) = &mut self.forwarder else { return };
+        while forwarder.rest.has_remaining() {
+            match forwarder.to.write(&forwarder.rest).await {
+                Ok(count) if count > 0 => forwarder.rest.advance(count),
+                // Standard error is closed; there is nothing to write to.
+                _ => forwarder.rest.clear(),
             }
         }
     }

@@ -1,9 +1,8 @@
-//! How messages come and go: lines over a child's pipes or a socket, frames over a websocket, or channels.
+//! Transports: lines over a child's pipes or a socket, websocket frames, or channels.
 //!
-//! A link is a source of whole messages and a sink for them. It knows nothing of what they say.
+//! A [`TransportLink`] is a source of whole messages and a sink for them. It does not interpret them.
 
 mod child;
-mod open;
 mod stream;
 mod websocket;
 
@@ -11,12 +10,48 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use codicil_protocol::SplitLine;
-use tokio::sync::mpsc;
+use tokio::{net::UnixStream, sync::mpsc};
 
 use self::{child::ServerChild, stream::LineReader, websocket::SocketReader};
-use crate::error::DisconnectCause;
+use crate::{
+    endpoint::{Endpoint, EndpointKind, OpenEnds, ServerAddress, redact_url},
+    error::{ClientError, DisconnectCause},
+    options::ClientLimits,
+};
 
-pub use self::open::open;
+/// Opens a link to an endpoint.
+pub async fn open(endpoint: Endpoint, limits: &ClientLimits) -> Result<TransportLink, ClientError> {
+    match endpoint.0 {
+        EndpointKind::Address(address) => open_address(address, limits).await,
+        EndpointKind::Open(OpenEnds::Lines { reader, writer }) => Ok(stream::link(reader, writer, limits)),
+        EndpointKind::Open(OpenEnds::Channels { to_server, from_server }) => Ok(TransportLink {
+            source: MessageSource::Channel { receiver: from_server, ready: None },
+            sink: MessageSink::Channel(to_server),
+        }),
+    }
+}
+
+async fn open_address(address: ServerAddress, limits: &ClientLimits) -> Result<TransportLink, ClientError> {
+    match address {
+        ServerAddress::Launch(launch) => {
+            let failed = |error: codicil_exec::SpawnError| connect_error(launch.program(), error);
+            child::spawn(&launch, limits).await.map_err(failed)
+        }
+        ServerAddress::WebSocket(socket) => {
+            let failed = |reason: String| connect_error(redact_url(&socket.url), reason);
+            websocket::connect(&socket, limits).await.map_err(failed)
+        }
+        ServerAddress::Unix(socket) => {
+            let failed = |error: std::io::Error| connect_error(socket.0.display().to_string(), error);
+            let (reader, writer) = UnixStream::connect(&socket.0).await.map_err(failed)?.into_split();
+            Ok(stream::link(Box::new(reader), Box::new(writer), limits))
+        }
+    }
+}
+
+fn connect_error(to: String, reason: impl ToString) -> ClientError {
+    ClientError::Connect { to, reason: reason.to_string() }
+}
 
 /// Both directions of an open connection.
 pub struct TransportLink {
@@ -24,9 +59,9 @@ pub struct TransportLink {
     pub sink: MessageSink,
 }
 
-/// Where messages come from.
+/// Incoming messages.
 pub enum MessageSource {
-    /// Owns the process: it ends when this is dropped.
+    /// Owns the process, which is killed when this is dropped.
     Child(Box<ServerChild>),
     Lines(LineReader),
     WebSocket(SocketReader),
@@ -37,7 +72,7 @@ pub enum MessageSource {
 }
 
 impl MessageSource {
-    /// Waits until [`take`](Self::take) has something, or says why it never will. Safe to drop while waiting.
+    /// Waits until [`take`](Self::take) has a message, or returns the reason why there will be none. Cancel safe.
     pub async fn fill(&mut self) -> Result<(), DisconnectCause> {
         match self {
             Self::Child(child) => child.fill().await,
@@ -45,12 +80,12 @@ impl MessageSource {
             Self::WebSocket(reader) => reader.fill().await,
             Self::Channel { receiver, ready } => {
                 *ready = receiver.recv().await;
-                ready.as_ref().map(|_| ()).ok_or_else(|| DisconnectCause::Disconnected(String::new()))
+                ready.as_ref().map(|_| ()).ok_or_else(|| DisconnectCause::ClosedByServer(String::new()))
             }
         }
     }
 
-    /// The next message that is here already.
+    /// Returns the next message that has already arrived.
     pub fn take(&mut self) -> Option<Bytes> {
         match self {
             Self::Child(child) => child.take(),
@@ -60,7 +95,7 @@ impl MessageSource {
         }
     }
 
-    /// What a child wrote to standard error last.
+    /// Returns the end of a child's standard error.
     pub fn stderr_tail(&self) -> String {
         match self {
             Self::Child(child) => child.stderr_tail(),
@@ -69,7 +104,7 @@ impl MessageSource {
     }
 }
 
-/// Where messages go.
+/// Outgoing messages.
 pub enum MessageSink {
     Child { stdin: codicil_exec::ProcessInput, buffer: Vec<u8> },
     Lines(stream::LineWriter),
@@ -78,28 +113,28 @@ pub enum MessageSink {
 }
 
 impl MessageSink {
-    /// Writes messages, waiting while the server does not read.
+    /// Writes messages. Waits while the server does not read.
     pub async fn send(&mut self, batch: &mut Vec<Bytes>) -> Result<(), String> {
         match self {
             Self::Child { stdin, buffer } => {
-                gather(batch, buffer);
+                join_lines(batch, buffer);
                 stdin.write(buffer).await.map_err(|error| error.to_string())
             }
             Self::Lines(writer) => writer.send(batch).await.map_err(|error| error.to_string()),
             Self::WebSocket(writer) => writer.send(batch).await,
             Self::Channel(sender) => {
                 for message in batch.drain(..) {
-                    sender.send(message).await.map_err(|_| "the server is gone".to_owned())?;
+                    sender.send(message).await.map_err(|_| "the server closed the channel".to_owned())?;
                 }
                 Ok(())
             }
         }
     }
 
-    /// Says that nothing more comes.
+    /// Closes the outgoing direction.
     pub async fn close(self) {
         match self {
-            // Dropping closes the pipe or channel.
+            // Dropping them closes the pipe or channel.
             Self::Child { .. } | Self::Channel(_) => {}
             Self::Lines(writer) => writer.close().await,
             Self::WebSocket(writer) => writer.close().await,
@@ -118,13 +153,13 @@ fn push_line(line: SplitLine, ready: &mut VecDeque<Bytes>) {
     }
 }
 
-/// More of a buffer than this is given back after a large message.
-const KEEP: usize = 1 << 20;
+/// Capacity that is kept of a write buffer after a large message.
+const KEPT_CAPACITY: usize = 1 << 20;
 
-/// Makes lines of messages, in one buffer for one write.
-fn gather(batch: &mut Vec<Bytes>, buffer: &mut Vec<u8>) {
+/// Joins messages into lines, so that one write sends them all.
+fn join_lines(batch: &mut Vec<Bytes>, buffer: &mut Vec<u8>) {
     buffer.clear();
-    buffer.shrink_to(KEEP);
+    buffer.shrink_to(KEPT_CAPACITY);
     for message in batch.drain(..) {
         buffer.extend_from_slice(&message);
         buffer.push(b'\n');

@@ -1,4 +1,4 @@
-//! Lines over anything that carries bytes.
+//! Messages as lines over byte streams.
 
 use std::{collections::VecDeque, io};
 
@@ -6,10 +6,10 @@ use bytes::{Bytes, BytesMut};
 use codicil_protocol::{LineSplitter, SplitLine};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::{MessageSink, MessageSource, TransportLink, gather, push_line};
+use super::{MessageSink, MessageSource, TransportLink, join_lines, push_line};
 use crate::{error::DisconnectCause, options::ClientLimits};
 
-const READ: usize = 64 << 10;
+const READ_BYTES: usize = 64 << 10;
 
 pub fn link(
     reader: Box<dyn AsyncRead + Send + Unpin>,
@@ -18,7 +18,7 @@ pub fn link(
 ) -> TransportLink {
     let lines = LineSplitter::new(limits.message_bytes);
     let reader =
-        LineReader { reader, buffer: BytesMut::new(), lines, ready: VecDeque::new(), is_over: false };
+        LineReader { reader, buffer: BytesMut::new(), lines, ready: VecDeque::new(), is_finished: false };
     TransportLink {
         source: MessageSource::Lines(reader),
         sink: MessageSink::Lines(LineWriter { writer, buffer: Vec::new() }),
@@ -30,19 +30,19 @@ pub struct LineReader {
     buffer: BytesMut,
     lines: LineSplitter,
     ready: VecDeque<Bytes>,
-    is_over: bool,
+    is_finished: bool,
 }
 
 impl LineReader {
     pub async fn fill(&mut self) -> Result<(), DisconnectCause> {
         while self.ready.is_empty() {
-            if self.is_over {
-                return Err(DisconnectCause::Disconnected(String::new()));
+            if self.is_finished {
+                return Err(DisconnectCause::ClosedByServer(String::new()));
             }
-            self.buffer.reserve(READ);
+            self.buffer.reserve(READ_BYTES);
             let count = self.reader.read_buf(&mut self.buffer).await;
             if count.map_err(|error| DisconnectCause::Failed(error.to_string()))? == 0 {
-                self.is_over = true;
+                self.is_finished = true;
                 if let Some(last) = self.lines.finish() {
                     push_line(SplitLine::Whole(last), &mut self.ready);
                 }
@@ -65,7 +65,7 @@ pub struct LineWriter {
 
 impl LineWriter {
     pub async fn send(&mut self, batch: &mut Vec<Bytes>) -> io::Result<()> {
-        gather(batch, &mut self.buffer);
+        join_lines(batch, &mut self.buffer);
         self.writer.write_all(&self.buffer).await?;
         self.writer.flush().await
     }

@@ -1,4 +1,4 @@
-//! Frames over a websocket, with TLS for `wss://`.
+//! Messages as websocket frames, with TLS for `wss://`.
 
 use std::{io, sync::Arc};
 
@@ -28,7 +28,7 @@ use tokio_tungstenite::{
 use super::{MessageSink, MessageSource, TransportLink};
 use crate::{endpoint::WebSocket, error::DisconnectCause, options::ClientLimits};
 
-/// Plain TCP or TLS over it.
+/// A TCP stream, or TLS over one.
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
@@ -37,7 +37,7 @@ type SocketStream = WebSocketStream<Box<dyn ByteStream>>;
 
 pub async fn connect(socket: &WebSocket, limits: &ClientLimits) -> Result<TransportLink, String> {
     let request = request(socket)?;
-    let stream = dial(&request).await?;
+    let stream = connect_stream(&request).await?;
     let config = WebSocketConfig::default()
         .max_message_size(Some(limits.message_bytes))
         .max_frame_size(Some(limits.message_bytes));
@@ -62,7 +62,7 @@ fn request(socket: &WebSocket) -> Result<Request, String> {
     Ok(request)
 }
 
-async fn dial(request: &Request) -> Result<Box<dyn ByteStream>, String> {
+async fn connect_stream(request: &Request) -> Result<Box<dyn ByteStream>, String> {
     let uri = request.uri();
     let host = uri.host().ok_or("the address has no host")?.trim_start_matches('[').trim_end_matches(']');
     let is_secure = match uri.scheme_str() {
@@ -72,7 +72,7 @@ async fn dial(request: &Request) -> Result<Box<dyn ByteStream>, String> {
     };
     let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
     let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
-    // Requests are small and somebody waits for each of them.
+    // Requests are small, and their latency matters.
     let _ = stream.set_nodelay(true);
     if !is_secure {
         return Ok(Box::new(stream));
@@ -82,7 +82,8 @@ async fn dial(request: &Request) -> Result<Box<dyn ByteStream>, String> {
     Ok(Box::new(connector.connect(name, stream).await.map_err(|error| error.to_string())?))
 }
 
-/// Reads the certificates that the operating system trusts, which takes a while.
+/// Builds the TLS configuration. Runs on a blocking thread, since reading the operating system's certificates takes a
+/// while.
 async fn tls() -> Result<Arc<ClientConfig>, String> {
     let build = || {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -93,7 +94,7 @@ async fn tls() -> Result<Arc<ClientConfig>, String> {
     config.map(Arc::new).map_err(|error| format!("failed to set up TLS: {error}"))
 }
 
-/// What the server said instead of opening a websocket; its body is not for us to repeat.
+/// Describes why the server did not open a websocket. The response body may hold secrets and is left out.
 fn refusal(error: &Error) -> String {
     match error {
         Error::Http(response) => format!("the server answered {}", response.status()),
@@ -113,15 +114,14 @@ impl SocketReader {
                 Some(Ok(Message::Text(text))) => self.ready = Some(text.into()),
                 Some(Ok(Message::Binary(bytes))) => self.ready = Some(bytes),
                 Some(Ok(Message::Close(frame))) => {
-                    let said = frame.map(|frame| format!("{} {}", frame.code, frame.reason));
-                    return Err(DisconnectCause::Disconnected(
-                        said.unwrap_or_default().trim_end().to_owned(),
-                    ));
+                    let reason = frame.map(|frame| format!("{} {}", frame.code, frame.reason));
+                    let reason = reason.unwrap_or_default().trim_end().to_owned();
+                    return Err(DisconnectCause::ClosedByServer(reason));
                 }
-                // Pings are answered below this.
+                // The library answers pings.
                 Some(Ok(_)) => continue,
-                Some(Err(error)) => return Err(broken(error)),
-                None => return Err(DisconnectCause::Disconnected(String::new())),
+                Some(Err(error)) => return Err(disconnect_cause(error)),
+                None => return Err(DisconnectCause::ClosedByServer(String::new())),
             }
             return Ok(());
         }
@@ -132,11 +132,11 @@ impl SocketReader {
     }
 }
 
-fn broken(error: Error) -> DisconnectCause {
+fn disconnect_cause(error: Error) -> DisconnectCause {
     match error {
-        Error::ConnectionClosed | Error::AlreadyClosed => DisconnectCause::Disconnected(String::new()),
+        Error::ConnectionClosed | Error::AlreadyClosed => DisconnectCause::ClosedByServer(String::new()),
         Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            DisconnectCause::Disconnected(String::new())
+            DisconnectCause::ClosedByServer(String::new())
         }
         other => DisconnectCause::Failed(other.to_string()),
     }

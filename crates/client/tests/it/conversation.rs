@@ -1,4 +1,4 @@
-//! Calls: their order, their names, and what the protocol's table does not have.
+//! Calls: their order, the named methods, and methods outside the protocol's table.
 
 use codicil_client::{Client, IncludeTurns, command, protocol::*};
 use serde_json::{Value, json};
@@ -9,13 +9,15 @@ use crate::{
 };
 
 #[tokio::test]
-async fn calls_are_sent_in_the_order_in_which_they_are_made_whether_or_not_they_are_awaited() {
+async fn calls_are_sent_in_order_whether_or_not_they_are_awaited() {
     let (mut fake, client) = connected(Client::builder()).await;
     let interrupt = |turn: &str| {
         client.call::<TurnInterrupt>(TurnInterruptParams { thread_id: "t".into(), turn_id: turn.into() })
     };
-    let (first, second, third) = (interrupt("1"), interrupt("2"), interrupt("3"));
-    // Awaited from the back.
+    let first = interrupt("1");
+    let second = interrupt("2");
+    let third = interrupt("3");
+    // Awaited in reverse order.
     let waiting = tokio::spawn(async move { (third.await, second.await, first.await) });
     for turn in ["1", "2", "3"] {
         let request = fake.expect("turn/interrupt").await;
@@ -27,7 +29,7 @@ async fn calls_are_sent_in_the_order_in_which_they_are_made_whether_or_not_they_
 }
 
 #[tokio::test]
-async fn the_usual_methods_have_names() {
+async fn the_common_methods_have_named_calls() {
     let (mut fake, client) = connected(Client::builder()).await;
     let id = ThreadId::from("t");
     let opened = json!({ "thread": { "id": "t" } });
@@ -44,10 +46,8 @@ async fn the_usual_methods_have_names() {
         tokio::join!(client.fork_thread(&id), answer("thread/fork", thread.clone(), opened.clone()));
     assert_eq!(&*forked.unwrap().id, "t");
     let with_turns = json!({ "threadId": "t", "includeTurns": true });
-    let (read, ()) = tokio::join!(
-        client.read_thread(&id, IncludeTurns::Included),
-        answer("thread/read", with_turns, opened)
-    );
+    let (read, ()) =
+        tokio::join!(client.read_thread(&id, IncludeTurns::Yes), answer("thread/read", with_turns, opened));
     assert_eq!(&*read.unwrap().id, "t");
     let page = json!({ "data": [{ "id": "t" }], "nextCursor": "c" });
     let limited = ThreadListParams { limit: Some(3), ..Default::default() };
@@ -69,7 +69,7 @@ async fn the_usual_methods_have_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_is_waited_for_as_long_as_it_may_take() {
+async fn exec_command_waits_for_the_commands_own_timeout() {
     let (_fake, client) = connected(Client::builder()).await;
     let began = tokio::time::Instant::now();
     let params = CommandExecParams { timeout_ms: Some(600_000), ..command(["sleep", "inf"]) };
@@ -81,7 +81,7 @@ async fn a_command_is_waited_for_as_long_as_it_may_take() {
 }
 
 #[tokio::test]
-async fn methods_beyond_the_table_can_be_called_too() {
+async fn methods_outside_the_table_can_be_called() {
     let (mut fake, client) = connected(Client::builder()).await;
     let call = tokio::spawn(client.call_raw("future/method", json!({ "a": 1 })));
     let request = fake.expect("future/method").await;
@@ -91,7 +91,7 @@ async fn methods_beyond_the_table_can_be_called_too() {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_wrong_shape_is_an_error_of_its_own() {
+async fn a_response_of_the_wrong_form_is_response_invalid() {
     let (mut fake, client) = connected(Client::builder()).await;
     let call = tokio::spawn(
         client.call::<ThreadRead>(ThreadReadParams { thread_id: "t".into(), include_turns: false }),
@@ -104,7 +104,7 @@ async fn an_answer_of_the_wrong_shape_is_an_error_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_client_can_be_told_what_not_to_hear() {
+async fn notifications_can_be_opted_out() {
     let (mut fake, endpoint) = server();
     let builder = Client::builder().stable_only().opt_out(["item/agentMessage/delta", "thread/started"]);
     let connecting = tokio::spawn(builder.connect(endpoint));
@@ -117,17 +117,17 @@ async fn a_client_can_be_told_what_not_to_hear() {
 }
 
 #[tokio::test]
-async fn a_connection_can_be_opened_before_the_handshake() {
+async fn a_connection_can_be_opened_without_the_handshake() {
     let (mut fake, endpoint) = server();
-    let client = soon(Client::builder().name("early", "1").dial(endpoint)).await.unwrap();
+    let client = soon(Client::builder().name("early", "1").open(endpoint)).await.unwrap();
     assert!(client.is_connected() && client.server().is_none());
-    let (greeted, ()) = soon(async { tokio::join!(client.greet(), fake.greet()) }).await;
+    let (greeted, ()) = soon(async { tokio::join!(client.initialize(), fake.greet()) }).await;
     greeted.unwrap();
     assert_eq!(client.server().unwrap().user_agent, "fake/1.0");
-    // One that does not greet can be seen off by whoever opened it.
+    // The caller can close a connection whose server does not answer the handshake.
     let (mut silent, endpoint) = server();
-    let client = soon(Client::builder().dial(endpoint)).await.unwrap();
-    let gone = async move { assert_eq!(silent.next().await, None) };
-    let (ended, ()) = soon(async { tokio::join!(client.close(), gone) }).await;
-    assert_eq!(ended.cause, codicil_client::DisconnectCause::Closed);
+    let client = soon(Client::builder().open(endpoint)).await.unwrap();
+    let server_sees_end = async move { assert_eq!(silent.next().await, None) };
+    let (disconnected, ()) = soon(async { tokio::join!(client.close(), server_sees_end) }).await;
+    assert_eq!(disconnected.cause, codicil_client::DisconnectCause::ClosedByClient);
 }

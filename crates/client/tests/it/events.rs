@@ -1,4 +1,4 @@
-//! Streams of events.
+//! Event streams, and turns followed through them.
 
 use codicil_client::{Client, ClientEvent, protocol::*, turn};
 use futures_util::StreamExt;
@@ -40,7 +40,7 @@ async fn a_turn_can_be_followed_and_steered_while_it_runs() {
     ));
     assert_eq!(soon(running_turn.next()).await, None);
     let done = soon(running_turn.finish()).await.unwrap();
-    assert_eq!(done.agent_message, "Hello", "a message that never completed is what its deltas say");
+    assert_eq!(done.agent_message, "Hello", "a message without a completed item consists of its deltas");
 }
 
 #[tokio::test]
@@ -56,12 +56,13 @@ async fn turns_on_different_threads_do_not_mix() {
     fake.take_turn("t2", "u2").await;
     fake.item("t2", "u2", message("i", "two")).await;
     fake.item("t1", "u1", message("i", "one")).await;
-    // With two turns running, nobody can know whose this is.
+    // Two turns run, so a notification without ids belongs to neither.
     fake.notify("turn/completed", json!({})).await;
     fake.item("t1", "another turn", message("i", "other")).await;
     fake.complete("t2", "u2").await;
     fake.complete("t1", "u1").await;
-    let (one, two) = (soon(one).await.unwrap().unwrap(), soon(two).await.unwrap().unwrap());
+    let one = soon(one).await.unwrap().unwrap();
+    let two = soon(two).await.unwrap().unwrap();
     assert_eq!((one.agent_message.as_str(), one.items.len()), ("one", 1));
     assert_eq!((two.agent_message.as_str(), two.items.len()), ("two", 1));
 }
@@ -69,7 +70,8 @@ async fn turns_on_different_threads_do_not_mix() {
 #[tokio::test]
 async fn events_are_a_stream_of_all_threads_or_one() {
     let (fake, client) = connected(Client::builder()).await;
-    let (all, one) = (client.events(), client.thread_events(&"b".into()));
+    let all = client.events();
+    let one = client.thread_events(&"b".into());
     for thread in ["a", "b"] {
         fake.notify("turn/started", json!({ "threadId": thread, "turn": running("u") })).await;
     }
@@ -79,7 +81,7 @@ async fn events_are_a_stream_of_all_threads_or_one() {
 }
 
 #[tokio::test]
-async fn dropping_a_running_turn_interrupts_it_and_letting_go_does_not() {
+async fn dropping_a_running_turn_interrupts_it_and_detaching_does_not() {
     let (mut fake, client) = connected(Client::builder()).await;
     let mut start = async |turn_id: &'static str| {
         let client = client.clone();
@@ -87,15 +89,16 @@ async fn dropping_a_running_turn_interrupts_it_and_letting_go_does_not() {
         fake.take_turn("t", turn_id).await;
         soon(starting).await.unwrap().unwrap()
     };
-    let (kept, dropped) = (start("u1").await, start("u2").await);
-    kept.detach();
+    let detached = start("u1").await;
+    let dropped = start("u2").await;
+    detached.detach();
     drop(dropped);
     let request = fake.expect("turn/interrupt").await;
     assert_eq!(request["params"]["turnId"], "u2");
 }
 
 #[tokio::test]
-async fn the_final_answer_is_preferred_to_remarks() {
+async fn the_final_answer_is_preferred_to_commentary() {
     let (mut fake, client) = connected(Client::builder()).await;
     let turning = tokio::spawn(async move { client.run_turn(turn(&"t".into(), "Hi")).await });
     fake.take_turn("t", "u").await;
@@ -109,7 +112,7 @@ async fn the_final_answer_is_preferred_to_remarks() {
 }
 
 #[tokio::test]
-async fn items_of_a_kind_that_is_not_known_are_kept() {
+async fn items_of_an_unknown_type_are_kept() {
     let (mut fake, client) = connected(Client::builder()).await;
     let turning = tokio::spawn(async move { client.run_turn(turn(&"t".into(), "Hi")).await });
     fake.take_turn("t", "u").await;

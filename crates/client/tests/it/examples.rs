@@ -1,11 +1,11 @@
-//! The examples run, against the real binary where it is built.
+//! Runs the examples against the real binary, if it is built.
 
 use codicil_testkit::run_example;
 
 fn check(name: &str, parts: &[&str]) {
-    let Some(said) = run_example(name) else { return };
+    let Some(output) = run_example(name) else { return };
     for part in parts {
-        assert!(said.contains(part), "{name} does not say {part:?}: {said}");
+        assert!(output.contains(part), "{name} does not print {part:?}: {output}");
     }
 }
 
@@ -16,8 +16,8 @@ fn quickstart() {
 
 #[test]
 fn orchestrator() {
-    let Some(said) = run_example("orchestrator") else { return };
-    assert_eq!(said.matches("I am the scripted model").count(), 20, "{said}");
+    let Some(output) = run_example("orchestrator") else { return };
+    assert_eq!(output.matches("I am the scripted model").count(), 20, "{output}");
 }
 
 #[test]

@@ -1,16 +1,16 @@
-//! A server that does what a test says, and a client that has it.
+//! A scripted server, and a client connected to it.
 
 use codicil_client::{Client, ClientBuilder, Endpoint};
 use codicil_testkit::FakeServer;
 use serde_json::{Value, json};
 
-/// A server, and where to connect to it.
+/// Returns a server and its endpoint.
 pub fn server() -> (FakeServer, Endpoint) {
     let (fake, to_server, from_server) = FakeServer::new();
     (fake, Endpoint::channels(to_server, from_server))
 }
 
-/// A client that has shaken hands with its server.
+/// Returns a server and a client that have completed the handshake.
 pub async fn connected(builder: ClientBuilder) -> (FakeServer, Client) {
     let (mut fake, endpoint) = server();
     let (client, ()) = tokio::join!(builder.connect(endpoint), fake.greet());

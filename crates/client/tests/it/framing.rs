@@ -1,4 +1,4 @@
-//! Lines however they arrive, and what is no message among them.
+//! Line framing, and lines that are not messages.
 
 use codicil_client::{Client, ClientEvent, ClientLimits, Endpoint, protocol::*};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ impl Raw {
 }
 
 #[tokio::test]
-async fn a_message_may_come_in_pieces() {
+async fn a_message_may_arrive_in_pieces() {
     let (mut raw, client) = Raw::connected(ClientLimits::default()).await;
     let call = tokio::spawn(client.call::<ModelList>(Default::default()));
     raw.next().await;
@@ -64,7 +64,7 @@ async fn a_message_may_be_very_long() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_skipped() {
+async fn lines_that_are_not_messages_are_skipped() {
     let (mut raw, client) =
         Raw::connected(ClientLimits { message_bytes: 1000, ..ClientLimits::default() }).await;
     let mut events = client.events();
@@ -78,7 +78,7 @@ async fn what_is_no_message_is_skipped() {
 }
 
 #[tokio::test]
-async fn answers_may_come_in_any_order_and_with_ids_as_text() {
+async fn responses_may_arrive_in_any_order_and_with_string_ids() {
     let (mut raw, client) = Raw::connected(ClientLimits::default()).await;
     let calls: Vec<_> = (0..5).map(|_| tokio::spawn(client.call::<ModelList>(Default::default()))).collect();
     for _ in 0..5 {
@@ -96,7 +96,7 @@ async fn answers_may_come_in_any_order_and_with_ids_as_text() {
 }
 
 #[tokio::test]
-async fn an_error_without_a_code_is_still_an_answer() {
+async fn an_error_without_a_code_resolves_the_call() {
     let (mut raw, client) = Raw::connected(ClientLimits::default()).await;
     let call = tokio::spawn(client.call::<ModelList>(Default::default()));
     raw.next().await;
@@ -106,7 +106,7 @@ async fn an_error_without_a_code_is_still_an_answer() {
 }
 
 #[tokio::test]
-async fn a_last_line_without_an_end_is_read() {
+async fn a_last_line_without_a_newline_is_read() {
     let (mut raw, client) = Raw::connected(ClientLimits::default()).await;
     let mut events = client.events();
     raw.write(b"{\"method\":\"skills/changed\"}").await;

@@ -1,4 +1,4 @@
-//! A server that hangs, floods, talks nonsense or dies: every call ends, and memory stays bounded.
+//! Servers that hang, flood, send garbage or crash: every call ends, and memory stays bounded.
 
 use std::{ops::ControlFlow, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_greets_is_given_up() {
+async fn connecting_to_a_silent_server_times_out() {
     let (_fake, endpoint) = server();
     let began = tokio::time::Instant::now();
     let error = Client::builder().connect(endpoint).await.unwrap_err();
@@ -32,7 +32,7 @@ async fn a_server_that_refuses_the_handshake_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_flood_of_notifications_costs_a_reader_events_and_nobody_else_anything() {
+async fn a_flood_of_notifications_affects_only_the_slow_reader() {
     let limits = ClientLimits { events: 100, ..ClientLimits::default() };
     let (mut fake, client) = connected(Client::builder().limits(limits)).await;
     let mut unread = client.events();
@@ -40,7 +40,7 @@ async fn a_flood_of_notifications_costs_a_reader_events_and_nobody_else_anything
     for _ in 0..50_000 {
         fake.notify("item/agentMessage/delta", delta.clone()).await;
     }
-    // The connection goes on answering.
+    // The connection still answers calls.
     let call = tokio::spawn(client.call::<ModelList>(Default::default()));
     let request = fake.expect("model/list").await;
     fake.reply(&request, json!({ "data": [] })).await;
@@ -68,14 +68,14 @@ async fn a_flood_of_items_in_a_turn_is_counted_and_the_turn_still_times_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_stops_reading_does_not_hold_up_answers_or_the_end() {
+async fn a_server_that_stops_reading_delays_neither_responses_nor_closing() {
     let (to_server, _unread) = mpsc::channel::<Bytes>(1);
     let (to_client, from_server) = mpsc::channel(8);
     let limits = ClientLimits { outgoing: 4, ..ClientLimits::default() };
     let builder = Client::builder().limits(limits);
     to_client.send(r#"{"id":0,"result":{"userAgent":"deaf"}}"#.into()).await.unwrap();
     let client = builder.connect(Endpoint::channels(to_server, from_server)).await.unwrap();
-    // More than fits anywhere: each caller waits by itself and then gives up.
+    // More than any queue holds: each caller waits and times out.
     let calls: Vec<_> = (0..50).map(|_| tokio::spawn(client.call::<ModelList>(Default::default()))).collect();
     to_client.send(r#"{"id":1,"result":{"data":[],"nextCursor":"answered"}}"#.into()).await.unwrap();
     let mut outcomes = Vec::new();
@@ -90,7 +90,7 @@ async fn a_server_that_stops_reading_does_not_hold_up_answers_or_the_end() {
 }
 
 #[tokio::test]
-async fn a_flood_of_questions_is_refused_beyond_a_number() {
+async fn server_requests_beyond_the_limit_are_refused() {
     struct Never;
     impl codicil_client::RequestHandler for Never {
         async fn call_tool(
@@ -100,7 +100,7 @@ async fn a_flood_of_questions_is_refused_beyond_a_number() {
             std::future::pending().await
         }
     }
-    let limits = ClientLimits { questions: 10, ..ClientLimits::default() };
+    let limits = ClientLimits { server_requests: 10, ..ClientLimits::default() };
     let (mut fake, client) = connected(Client::builder().limits(limits).handler(Never)).await;
     for id in 0..15 {
         let params = json!({ "threadId": "t", "turnId": "u", "callId": "c", "tool": "x", "arguments": {} });
@@ -115,7 +115,7 @@ async fn a_flood_of_questions_is_refused_beyond_a_number() {
 }
 
 #[tokio::test]
-async fn nonsense_is_survived() {
+async fn garbage_is_skipped() {
     let (mut fake, client) = connected(Client::builder()).await;
     let turning = tokio::spawn({
         let client = client.clone();
@@ -139,7 +139,7 @@ async fn nonsense_is_survived() {
         }
         fake.send_raw(text).await;
     }
-    // Well-formed, but not what the protocol says.
+    // Valid JSON-RPC with params that the protocol does not allow.
     for params in [json!(null), json!([]), json!("x"), json!({ "turn": 7 }), json!({ "threadId": {} })] {
         fake.notify("item/started", params.clone()).await;
         fake.notify("turn/started", params.clone()).await;
@@ -150,7 +150,7 @@ async fn nonsense_is_survived() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_the_middle_of_a_turn_ends_it() {
+async fn a_crash_during_a_turn_ends_it() {
     let (mut fake, client) = connected(Client::builder()).await;
     let mut running = {
         let starting = tokio::spawn(async move { client.turn(turn(&"t".into(), "Hi")).await });
@@ -165,7 +165,7 @@ async fn a_server_that_dies_in_the_middle_of_a_turn_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_leaves_a_followed_turn_hanging_ends_the_stream_of_events() {
+async fn a_followed_turn_that_hangs_times_out() {
     let (mut fake, client) = connected(Client::builder()).await;
     let starting = tokio::spawn(async move { client.turn(turn(&"t".into(), "Hi")).await });
     fake.take_turn("t", "u").await;
@@ -184,12 +184,13 @@ async fn a_server_that_leaves_a_followed_turn_hanging_ends_the_stream_of_events(
     assert!(request.is_ok());
 }
 
-/// Whatever the server does, when the client has gone nothing of it is left.
 #[tokio::test]
-async fn no_task_is_left_behind_by_a_hostile_server() {
+async fn no_task_outlives_the_client() {
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = alive();
-    for behaviour in ["hangs", "floods", "talks nonsense", "asks", "dies", "answers others"] {
+    for behaviour in
+        ["hangs", "floods", "sends garbage", "sends requests", "crashes", "answers unknown calls"]
+    {
         let (mut fake, client) = connected(Client::builder()).await;
         let mut running = {
             let client = client.clone();
@@ -206,20 +207,20 @@ async fn no_task_is_left_behind_by_a_hostile_server() {
                     fake.item("t", "u", message("i", &"x".repeat(1000))).await;
                 }
             }
-            "talks nonsense" => fake.send_raw("{\"id\":[],\"method\":{}}").await,
-            "asks" => {
+            "sends garbage" => fake.send_raw("{\"id\":[],\"method\":{}}").await,
+            "sends requests" => {
                 for id in 0..50 {
                     let params = json!({ "threadId": "t", "turnId": "u", "callId": "c", "tool": "x" });
                     fake.send(json!({ "id": id, "method": "item/tool/call", "params": params })).await;
                 }
             }
-            "dies" => {
+            "crashes" => {
                 drop(fake);
                 assert_eq!(soon(waiting).await.unwrap_err().name(), "port_exit");
                 soon(running.finish()).await.unwrap_err();
                 continue;
             }
-            "answers others" => fake.send(json!({ "id": 4711, "result": {} })).await,
+            "answers unknown calls" => fake.send(json!({ "id": 4711, "result": {} })).await,
             _ => {}
         }
         let error = soon(waiting).await.unwrap_err();

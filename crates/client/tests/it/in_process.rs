@@ -1,4 +1,4 @@
-//! The real server, in this process: no pipe, the same behaviour.
+//! The real server in this process, over channels.
 
 use codicil_client::{Client, ClientEvent, Endpoint, IncludeTurns, protocol::*, turn};
 use codicil_server::{Server, connect};
@@ -6,7 +6,7 @@ use codicil_testkit::{ModelServer, Script, TestHome};
 
 use crate::soon;
 
-/// A server with a home and a scripted model of its own.
+/// A server with its own home and scripted model.
 pub struct Host {
     pub server: Server,
     _model: ModelServer,
@@ -45,7 +45,7 @@ async fn a_turn_is_streamed_collected_and_stored() {
     assert!(done.items.iter().any(|item| matches!(item, ThreadItem::Reasoning { .. })));
     assert!(done.token_usage.is_some());
 
-    let stored = soon(client.read_thread(&thread.id, IncludeTurns::Included)).await.unwrap();
+    let stored = soon(client.read_thread(&thread.id, IncludeTurns::Yes)).await.unwrap();
     assert_eq!(stored.turns.len(), 1);
     assert_eq!(stored.turns[0].items, done.items, "what was streamed is what is stored");
     soon(client.close()).await;

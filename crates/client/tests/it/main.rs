@@ -1,4 +1,4 @@
-//! The client against a scripted server, a hostile one, and the real one in this process.
+//! The client against a scripted server, a misbehaving one, and the real one in this process.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-/// Waits for what must come. Generous: machines are busy.
+/// Awaits an event that must happen. The timeout is long enough for a loaded machine.
 async fn soon<T>(event: impl Future<Output = T>) -> T {
-    timeout(Duration::from_secs(30), event).await.expect("it happens soon")
+    timeout(Duration::from_secs(30), event).await.expect("the event happens in time")
 }

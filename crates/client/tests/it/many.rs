@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::{in_process::Host, soon};
 
-/// The server takes 128 requests of a connection at a time; the rest of the 1,000 come back later.
+/// The server accepts 128 requests of a connection at a time and refuses the others, which are repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_turns_through_one_websocket_complete() {
     let host = Host::start(Script::new().repeat(Reply::new().say_deltas(["Hel", "lo"]))).await;
@@ -36,21 +36,23 @@ async fn a_thousand_turns_through_one_websocket_complete() {
     soon(serving).await.unwrap().unwrap();
 }
 
-/// A listener at a free port and a client of it. Somebody else may take the port in between; then the next one.
+/// Starts a listener at a free port and connects to it. Another process may take the port in between; then the next port
+/// is tried.
 async fn served(host: &Host) -> (Client, JoinHandle<Result<(), ListenError>>) {
     loop {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let (server, url) = (host.server.clone(), format!("ws://{address}"));
+        let server = host.server.clone();
+        let url = format!("ws://{address}");
         let listen: ListenAddress = url.parse().unwrap();
         let mut serving = tokio::spawn(async move { server.serve(listen, WsAuth::None).await });
         tokio::select! {
             client = connected(&url) => return (client, serving),
-            failed = &mut serving => assert!(failed.unwrap().is_err(), "it cannot end by itself"),
+            failed = &mut serving => assert!(failed.unwrap().is_err(), "the listener does not end by itself"),
         }
     }
 }
 
-/// The listener may not be there yet.
+/// Connects as soon as the listener is ready.
 async fn connected(url: &str) -> Client {
     soon(async {
         loop {

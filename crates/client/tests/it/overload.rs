@@ -1,4 +1,4 @@
-//! A server that is overloaded is asked again.
+//! Requests that an overloaded server refuses are repeated.
 
 use std::time::Duration;
 
@@ -11,14 +11,15 @@ use crate::fake::connected;
 const OVERLOADED: &str = "Server overloaded; retry later.";
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_request_is_repeated_with_growing_pauses() {
+async fn a_refused_request_is_repeated_with_growing_delays() {
     let (mut fake, client) = connected(Client::builder()).await;
     let call = tokio::spawn(client.call::<ModelList>(Default::default()));
-    let (mut last, mut pauses) = (Instant::now(), Vec::new());
+    let mut last = Instant::now();
+    let mut delays = Vec::new();
     for id in 1..=5 {
         let request = fake.expect("model/list").await;
-        assert_eq!(request["id"], id, "each try has an id of its own");
-        pauses.push(last.elapsed());
+        assert_eq!(request["id"], id, "each attempt has its own id");
+        delays.push(last.elapsed());
         last = Instant::now();
         match id {
             5 => fake.reply(&request, json!({ "data": [] })).await,
@@ -26,15 +27,15 @@ async fn a_refused_request_is_repeated_with_growing_pauses() {
         }
     }
     call.await.unwrap().unwrap();
-    for (number, pause) in pauses.iter().skip(1).enumerate() {
+    for (number, delay) in delays.iter().skip(1).enumerate() {
         let full = Duration::from_millis(100 << number);
-        // The clock counts in milliseconds.
-        assert!(*pause >= full / 2 && *pause <= full + Duration::from_millis(2), "{number}: {pause:?}");
+        // Timers have a resolution of one millisecond.
+        assert!(*delay >= full / 2 && *delay <= full + Duration::from_millis(2), "{number}: {delay:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_given_up_after_a_while() {
+async fn the_number_of_retries_is_limited() {
     let retry = RetryOptions { max_retries: 2, ..RetryOptions::default() };
     let (mut fake, client) = connected(Client::builder().retry(retry)).await;
     let call = tokio::spawn(client.call::<ModelList>(Default::default()));

@@ -1,4 +1,4 @@
-//! Requests of the server: safe defaults, handlers that take their time, panic or are no longer needed.
+//! Server requests: safe defaults, and handlers that are slow, panic or are cancelled.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use crate::{fake::connected, soon};
 
-fn here(mut params: Value) -> Value {
+fn with_ids(mut params: Value) -> Value {
     for (name, value) in [("threadId", "t"), ("turnId", "u"), ("itemId", "i")] {
         params[name] = value.into();
     }
@@ -25,7 +25,7 @@ fn here(mut params: Value) -> Value {
 async fn by_default_nothing_is_approved() {
     let (mut fake, _client) = connected(Client::builder()).await;
     let mut result =
-        async |method: &str, params: Value| fake.ask(1, method, here(params)).await["result"].clone();
+        async |method: &str, params: Value| fake.ask(1, method, with_ids(params)).await["result"].clone();
     let command = json!({ "command": "ls" });
     assert_eq!(
         result("item/commandExecution/requestApproval", command).await,
@@ -51,7 +51,7 @@ async fn by_default_nothing_is_approved() {
 async fn everything_can_be_approved() {
     let (mut fake, _client) = connected(Client::builder().handler(ApproveAll::once())).await;
     let mut result =
-        async |method: &str, params: Value| fake.ask(1, method, here(params)).await["result"].clone();
+        async |method: &str, params: Value| fake.ask(1, method, with_ids(params)).await["result"].clone();
     let command = json!({ "command": "ls" });
     assert_eq!(
         result("item/commandExecution/requestApproval", command).await,
@@ -68,11 +68,11 @@ async fn everything_can_be_approved() {
     let accepted = result("mcpServer/elicitation/request", form(json!([]))).await;
     assert_eq!(accepted, json!({ "action": "accept", "content": {} }));
     let declined = result("mcpServer/elicitation/request", form(json!(["name"]))).await;
-    assert_eq!(declined, json!({ "action": "decline" }), "a form that must be filled needs a person");
+    assert_eq!(declined, json!({ "action": "decline" }), "a form with required fields needs a user");
 }
 
 #[tokio::test]
-async fn a_closure_may_decide() {
+async fn a_closure_decides_approvals() {
     let handler = ask(|approval| async move {
         match approval {
             ApprovalRequest::Command(asked) if asked.command.as_deref() == Some("ls 'a b'") => {
@@ -86,20 +86,20 @@ async fn a_closure_may_decide() {
     let (mut fake, _client) = connected(Client::builder().handler(handler)).await;
     let older = json!({ "conversationId": "t", "callId": "c", "command": ["ls", "a b"], "cwd": "/", "parsedCmd": [] });
     assert_eq!(fake.ask(1, "execCommandApproval", older).await["result"], json!({ "decision": "approved" }));
-    let command = here(json!({ "command": "rm" }));
+    let command = with_ids(json!({ "command": "rm" }));
     let answer = fake.ask(2, "item/commandExecution/requestApproval", command).await;
     assert_eq!(answer["result"], json!({ "decision": "decline" }));
-    let change = here(json!({ "reason": null, "grantRoot": null }));
+    let change = with_ids(json!({ "reason": null, "grantRoot": null }));
     let answer = fake.ask(3, "item/fileChange/requestApproval", change).await;
     assert_eq!(answer["result"], json!({ "decision": "cancel" }));
-    let wanted = here(json!({ "permissions": { "network": null, "fileSystem": null }, "reason": null }));
+    let wanted = with_ids(json!({ "permissions": { "network": null, "fileSystem": null }, "reason": null }));
     let answer = fake.ask(4, "item/permissions/requestApproval", wanted).await;
     assert_eq!(answer["result"], json!({ "permissions": {}, "scope": "session" }));
 }
 
-/// Waits for ever with commands, panics on edits.
+/// Never answers commands, and panics on edits.
 #[derive(Default)]
-struct Odd {
+struct OddHandler {
     asked: Arc<Notify>,
     was_dropped: Arc<AtomicBool>,
 }
@@ -113,7 +113,7 @@ impl Drop for OnDrop {
     }
 }
 
-impl RequestHandler for Odd {
+impl RequestHandler for OddHandler {
     async fn approve_command(
         &self,
         _: CommandExecutionRequestApprovalParams,
@@ -133,17 +133,18 @@ impl RequestHandler for Odd {
     async fn other(&self, asked: rpc::Notification) -> HandlerAnswer<Value> {
         match asked.method.as_str() {
             "future/question" => Ok(json!({ "echo": asked.params })),
-            _ => Err(NoAnswer::because("not that")),
+            _ => Err(NoAnswer::error("not that")),
         }
     }
 }
 
 #[tokio::test]
-async fn a_handler_that_takes_its_time_holds_up_nothing_and_is_dropped_when_no_longer_needed() {
-    let odd = Odd::default();
-    let (asked, was_dropped) = (odd.asked.clone(), odd.was_dropped.clone());
+async fn a_slow_handler_delays_nothing_and_is_dropped_once_the_request_is_resolved() {
+    let odd = OddHandler::default();
+    let asked = odd.asked.clone();
+    let was_dropped = odd.was_dropped.clone();
     let (mut fake, client) = connected(Client::builder().handler(odd)).await;
-    let params = here(json!({ "command": "ls" }));
+    let params = with_ids(json!({ "command": "ls" }));
     fake.send(json!({ "id": 7, "method": "item/commandExecution/requestApproval", "params": params })).await;
     soon(asked.notified()).await;
 
@@ -156,13 +157,13 @@ async fn a_handler_that_takes_its_time_holds_up_nothing_and_is_dropped_when_no_l
     soon(asked.notified()).await;
     assert!(was_dropped.load(Ordering::SeqCst));
     let answer = fake.ask(8, "future/question", json!({ "a": 1 })).await;
-    assert_eq!(answer["result"], json!({ "echo": { "a": 1 } }), "and nothing was said to the one before");
+    assert_eq!(answer["result"], json!({ "echo": { "a": 1 } }), "the resolved request got no response");
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_is_an_error_for_the_server_only() {
-    let (mut fake, client) = connected(Client::builder().handler(Odd::default())).await;
-    let change = here(json!({ "reason": null, "grantRoot": null }));
+async fn a_panicking_handler_is_an_error_response() {
+    let (mut fake, client) = connected(Client::builder().handler(OddHandler::default())).await;
+    let change = with_ids(json!({ "reason": null, "grantRoot": null }));
     let answer = fake.ask(1, "item/fileChange/requestApproval", change).await;
     assert_eq!(answer["error"], json!({ "code": -32603, "message": "the client failed to answer" }));
     let answer = fake.ask(2, "other/question", json!({})).await;

@@ -13,14 +13,14 @@ fn mode(kind: &str, text: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn an_inline_review_is_collected_whatever_turn_its_messages_name() {
+async fn an_inline_review_is_collected_under_any_turn_id() {
     let (mut fake, client) = connected(Client::builder()).await;
     let params = review(&"t".into(), ReviewTarget::UncommittedChanges);
     let reviewing = tokio::spawn(async move { client.run_review(params).await });
     let request = fake.expect("review/start").await;
     assert_eq!(request["params"], json!({ "threadId": "t", "target": { "type": "uncommittedChanges" } }));
     fake.reply(&request, json!({ "turn": running("u"), "reviewThreadId": "t" })).await;
-    // The reference names one turn in its answer and another one in what follows.
+    // The reference server uses one turn id in its response and another one in the notifications.
     fake.item("t", "0", mode("enteredReviewMode", "current changes")).await;
     fake.item("t", "0", mode("exitedReviewMode", "Looks good.")).await;
     fake.complete("t", "0").await;
@@ -30,7 +30,7 @@ async fn an_inline_review_is_collected_whatever_turn_its_messages_name() {
 }
 
 #[tokio::test]
-async fn a_detached_review_is_followed_to_its_own_thread() {
+async fn a_detached_review_is_collected_from_its_own_thread() {
     let (mut fake, client) = connected(Client::builder()).await;
     let delivery = Some(ReviewDelivery::Detached);
     let params = ReviewStartParams {
@@ -40,7 +40,7 @@ async fn a_detached_review_is_followed_to_its_own_thread() {
     let reviewing = tokio::spawn(async move { client.run_review(params).await });
     let request = fake.expect("review/start").await;
     assert_eq!(request["params"]["delivery"], "detached");
-    // Before the answer nobody knows the thread.
+    // The client learns the thread only from the response.
     fake.item("new", "u", mode("enteredReviewMode", "Be kind")).await;
     fake.reply(&request, json!({ "turn": running("u"), "reviewThreadId": "new" })).await;
     fake.item("t", "v", message("x", "Another thread's")).await;

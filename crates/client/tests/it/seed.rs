@@ -1,4 +1,4 @@
-//! The nine unit tests of the TypeScript client's specification.
+//! The nine unit tests that the specification of the TypeScript client lists, by number.
 
 use codicil_client::{Client, ClientError, DisconnectCause, protocol::*, turn};
 use serde_json::json;
@@ -45,7 +45,7 @@ async fn start_thread_sends_thread_start_with_the_defaults_and_returns_the_threa
     let params = &request["params"];
     assert_eq!((&params["approvalPolicy"], &params["sandbox"]), (&json!("never"), &json!("workspace-write")));
     assert_eq!(params["cwd"], std::env::current_dir().unwrap().to_str().unwrap());
-    assert_eq!(params.get("model"), None, "the server knows its models");
+    assert_eq!(params.get("model"), None, "the server chooses the model");
     fake.reply(&request, json!({ "thread": { "id": "thr_1", "preview": "hello" } })).await;
 
     let thread = soon(starting).await.unwrap().unwrap();
@@ -146,21 +146,21 @@ async fn an_error_response_keeps_code_message_and_data() {
 
 /// 9
 #[tokio::test]
-async fn the_end_of_the_connection_rejects_everything_that_waits() {
+async fn the_end_of_the_connection_fails_everything_that_is_pending() {
     let (mut fake, client) = connected(Client::builder()).await;
     let mut events = client.events();
     let call = client.call::<ModelList>(Default::default());
     let other = client.call::<ThreadList>(Default::default());
-    let (mine, id) = (client.clone(), ThreadId::from("t"));
-    let running_turn = tokio::spawn(async move { mine.run_turn(turn(&id, "Hi")).await });
+    let turn_client = client.clone();
+    let running_turn = tokio::spawn(async move { turn_client.run_turn(turn(&"t".into(), "Hi")).await });
     fake.expect("model/list").await;
     fake.expect("thread/list").await;
     fake.take_turn("t", "u").await;
     drop(fake);
 
     for failed in [soon(call).await.unwrap_err(), soon(other).await.unwrap_err()] {
-        let ClientError::PortExit(ended) = failed else { panic!("{failed}") };
-        assert_eq!(ended.cause, DisconnectCause::Disconnected(String::new()));
+        let ClientError::Disconnected(reason) = failed else { panic!("{failed}") };
+        assert_eq!(reason.cause, DisconnectCause::ClosedByServer(String::new()));
     }
     assert_eq!(soon(running_turn).await.unwrap().unwrap_err().name(), "port_exit");
     assert_eq!(soon(events.next()).await, None);

@@ -1,4 +1,4 @@
-//! Servers that die and come back.
+//! Restarts: servers that crash, and what the supervisor does with calls, turns and threads.
 
 use std::time::Duration;
 
@@ -17,47 +17,47 @@ use crate::{
     soon,
 };
 
-/// A place where servers listen, one life after the other.
-struct Place {
+/// A socket at which the test plays one server after another.
+struct TestListener {
     _folder: tempfile::TempDir,
     address: UnixSocket,
-    listener: UnixListener,
+    socket: UnixListener,
 }
 
-/// One life of a server.
-struct Life {
+/// The server side of one connection.
+struct TestConnection {
     lines: Lines<BufReader<OwnedReadHalf>>,
     writer: OwnedWriteHalf,
 }
 
-impl Place {
+impl TestListener {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        let listener = UnixListener::bind(&path).unwrap();
-        Self { _folder: folder, address: UnixSocket::new(path), listener }
+        let socket = UnixListener::bind(&path).unwrap();
+        Self { _folder: folder, address: UnixSocket::new(path), socket }
     }
 
-    async fn life(&self) -> Life {
-        let (reader, writer) = soon(self.listener.accept()).await.unwrap().0.into_split();
-        let mut life = Life { lines: BufReader::new(reader).lines(), writer };
-        let hello = life.expect("initialize").await;
-        life.reply(&hello, json!({})).await;
-        life.expect("initialized").await;
-        life
+    async fn accept(&self) -> TestConnection {
+        let (reader, writer) = soon(self.socket.accept()).await.unwrap().0.into_split();
+        let mut connection = TestConnection { lines: BufReader::new(reader).lines(), writer };
+        let hello = connection.expect("initialize").await;
+        connection.reply(&hello, json!({})).await;
+        connection.expect("initialized").await;
+        connection
     }
 
     /// A supervisor with its first server.
-    async fn supervised(&self, supervision: RestartLimits) -> (Supervisor, Life) {
-        let starting = Supervisor::start(Client::builder(), self.address.clone(), supervision);
-        let (supervisor, life) = tokio::join!(starting, self.life());
-        (supervisor.unwrap(), life)
+    async fn supervised(&self, limits: RestartLimits) -> (Supervisor, TestConnection) {
+        let starting = Supervisor::start(Client::builder(), self.address.clone(), limits);
+        let (supervisor, connection) = tokio::join!(starting, self.accept());
+        (supervisor.unwrap(), connection)
     }
 }
 
-impl Life {
+impl TestConnection {
     async fn expect(&mut self, method: &str) -> Value {
-        let line = soon(self.lines.next_line()).await.unwrap().expect("the client goes on");
+        let line = soon(self.lines.next_line()).await.unwrap().expect("the connection is open");
         let message: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(message["method"], method, "{message}");
         message
@@ -92,57 +92,57 @@ impl Life {
 }
 
 fn quick() -> RestartLimits {
-    RestartLimits { pause: Duration::from_millis(1), ..RestartLimits::default() }
+    RestartLimits { delay: Duration::from_millis(1), ..RestartLimits::default() }
 }
 
 #[tokio::test]
-async fn a_turn_of_which_nothing_had_begun_runs_on_the_next_server() {
-    let place = Place::new();
-    let (supervisor, mut first) = place.supervised(quick()).await;
+async fn a_turn_without_any_work_is_repeated_on_the_next_server() {
+    let listener = TestListener::new();
+    let (supervisor, mut first) = listener.supervised(quick()).await;
     let (thread, ()) = tokio::join!(supervisor.start_thread(Default::default()), first.start_thread("t"));
     let thread = thread.unwrap();
     let (done, second) = tokio::join!(supervisor.run_turn(turn(&thread.id, "Hi")), async {
         first.take_turn("t", "u1").await;
         drop(first);
-        let mut second = place.life().await;
+        let mut second = listener.accept().await;
         let resume = second.expect("thread/resume").await;
         assert_eq!(resume["params"]["threadId"], "t");
         second.reply(&resume, json!({ "thread": { "id": "t" } })).await;
         second.take_turn("t", "u2").await;
-        second.complete("t", "u2", "Here again").await;
+        second.complete("t", "u2", "Second attempt").await;
         second
     });
-    assert_eq!(done.unwrap().agent_message, "Here again");
+    assert_eq!(done.unwrap().agent_message, "Second attempt");
     drop((supervisor, second));
 }
 
 #[tokio::test]
-async fn a_turn_that_had_begun_is_reported_and_the_thread_started_anew_if_it_is_gone() {
-    let place = Place::new();
-    let (supervisor, mut first) = place.supervised(quick()).await;
+async fn a_turn_with_work_fails_and_a_lost_thread_is_started_anew() {
+    let listener = TestListener::new();
+    let (supervisor, mut first) = listener.supervised(quick()).await;
     let (thread, ()) = tokio::join!(supervisor.start_thread(Default::default()), first.start_thread("t"));
     let thread = thread.unwrap();
-    let (cut, ()) = tokio::join!(supervisor.run_turn(turn(&thread.id, "Hi")), async {
+    let (interrupted, ()) = tokio::join!(supervisor.run_turn(turn(&thread.id, "Hi")), async {
         first.take_turn("t", "u").await;
         let params = json!({ "threadId": "t", "turnId": "u", "item": message("i", "I did something") });
         first.send(json!({ "method": "item/started", "params": params })).await;
         drop(first);
     });
-    assert_eq!(cut.unwrap_err().name(), "port_exit");
+    assert_eq!(interrupted.unwrap_err().name(), "port_exit");
 
     let (done, mut second) = tokio::join!(supervisor.run_turn(turn(&thread.id, "Again")), async {
-        let mut second = place.life().await;
+        let mut second = listener.accept().await;
         let resume = second.expect("thread/resume").await;
         let error = json!({ "code": -32600, "message": "no rollout found" });
         second.send(json!({ "id": resume["id"], "error": error })).await;
         second.start_thread("t2").await;
         second.take_turn("t2", "u2").await;
-        second.complete("t2", "u2", "A new start").await;
+        second.complete("t2", "u2", "New thread").await;
         second
     });
-    assert_eq!(done.unwrap().agent_message, "A new start");
+    assert_eq!(done.unwrap().agent_message, "New thread");
     assert_eq!(&*supervisor.current_id(&thread.id), "t2");
-    // The next turn needs neither.
+    // The next turn neither resumes nor starts a thread.
     let (done, ()) = tokio::join!(supervisor.run_turn(turn(&thread.id, "More")), async {
         second.take_turn("t2", "u3").await;
         second.complete("t2", "u3", "More").await;
@@ -153,40 +153,40 @@ async fn a_turn_that_had_begun_is_reported_and_the_thread_started_anew_if_it_is_
 }
 
 #[tokio::test]
-async fn it_is_given_up_after_three_restarts_in_a_row() {
-    let place = Place::new();
-    let (supervisor, first) = place.supervised(quick()).await;
+async fn the_supervisor_gives_up_after_three_restarts_in_a_row() {
+    let listener = TestListener::new();
+    let (supervisor, first) = listener.supervised(quick()).await;
     drop(first);
     for _ in 0..3 {
-        drop(place.life().await);
+        drop(listener.accept().await);
     }
     let error = loop {
         // Until it has noticed, it may still give out the last client.
         match soon(supervisor.client()).await {
-            Ok(client) => drop(soon(client.ended()).await),
+            Ok(client) => drop(soon(client.disconnected()).await),
             Err(error) => break error,
         }
     };
-    assert!(matches!(error, ClientError::PortExit(_)), "{error}");
+    assert!(matches!(error, ClientError::Disconnected(_)), "{error}");
     assert_eq!(soon(supervisor.run_turn(turn(&"t".into(), "Hi"))).await.unwrap_err().name(), "port_exit");
 }
 
 #[tokio::test]
-async fn a_server_that_was_given_up_is_tried_again_for_whoever_wants_it_later() {
-    let place = Place::new();
+async fn a_later_call_restarts_a_server_that_was_given_up() {
+    let listener = TestListener::new();
     let later = RestartLimits { max_restarts: 0, retry_after: Some(Duration::ZERO), ..quick() };
-    let (supervisor, first) = place.supervised(later).await;
+    let (supervisor, first) = listener.supervised(later).await;
     let client = supervisor.client().await.unwrap();
     drop(first);
-    soon(client.ended()).await;
-    let (connection, second) = tokio::join!(supervisor.connection(), place.life());
+    soon(client.disconnected()).await;
+    let (connection, second) = tokio::join!(supervisor.connection(), listener.accept());
     assert_eq!(connection.unwrap().1, 1);
     drop(second);
-    // Each call tries once, and is told when that did not help.
-    drop(place);
+    // Each call makes one attempt and returns its error.
+    drop(listener);
     let error = loop {
         match soon(supervisor.client()).await {
-            Ok(client) => drop(soon(client.ended()).await),
+            Ok(client) => drop(soon(client.disconnected()).await),
             Err(error) => break error,
         }
     };
@@ -194,13 +194,13 @@ async fn a_server_that_was_given_up_is_tried_again_for_whoever_wants_it_later() 
 }
 
 #[tokio::test]
-async fn a_server_stays_down_where_nobody_wants_it_back() {
-    let place = Place::new();
+async fn a_server_stays_down_without_retry_after() {
+    let listener = TestListener::new();
     let (supervisor, first) =
-        place.supervised(RestartLimits { max_restarts: 0, retry_after: None, ..quick() }).await;
+        listener.supervised(RestartLimits { max_restarts: 0, retry_after: None, ..quick() }).await;
     let client = supervisor.client().await.unwrap();
     drop(first);
-    soon(client.ended()).await;
+    soon(client.disconnected()).await;
     for _ in 0..3 {
         assert_eq!(soon(supervisor.client()).await.unwrap_err().name(), "port_exit");
     }
@@ -208,14 +208,14 @@ async fn a_server_stays_down_where_nobody_wants_it_back() {
 
 #[tokio::test]
 async fn pending_calls_fail_with_the_reason_and_new_ones_wait_for_the_next_server() {
-    let place = Place::new();
-    let (supervisor, mut first) = place.supervised(quick()).await;
+    let listener = TestListener::new();
+    let (supervisor, mut first) = listener.supervised(quick()).await;
     let client = supervisor.client().await.unwrap();
     let call = client.call::<ModelList>(Default::default());
     first.expect("model/list").await;
     drop(first);
     assert_eq!(soon(call).await.unwrap_err().name(), "port_exit");
-    let (client, mut second) = tokio::join!(supervisor.client(), place.life());
+    let (client, mut second) = tokio::join!(supervisor.client(), listener.accept());
     let client = client.unwrap();
     let (models, ()) = tokio::join!(client.list_models(Default::default()), async {
         let request = second.expect("model/list").await;
@@ -225,14 +225,14 @@ async fn pending_calls_fail_with_the_reason_and_new_ones_wait_for_the_next_serve
 }
 
 #[tokio::test]
-async fn connections_are_numbered_for_those_who_look_after_threads_themselves() {
-    let place = Place::new();
-    let (supervisor, first) = place.supervised(quick()).await;
+async fn each_connection_has_a_generation() {
+    let listener = TestListener::new();
+    let (supervisor, first) = listener.supervised(quick()).await;
     let (client, number) = supervisor.connected().unwrap();
     assert_eq!(number, 0);
     drop(first);
-    soon(client.ended()).await;
-    let (connection, second) = tokio::join!(supervisor.connection(), place.life());
+    soon(client.disconnected()).await;
+    let (connection, second) = tokio::join!(supervisor.connection(), listener.accept());
     assert_eq!(connection.unwrap().1, 1);
     soon(supervisor.close()).await;
     assert!(supervisor.connected().is_none());
@@ -241,13 +241,13 @@ async fn connections_are_numbered_for_those_who_look_after_threads_themselves() 
 }
 
 #[tokio::test]
-async fn a_turn_that_had_begun_in_other_words_is_not_run_twice() {
-    let place = Place::new();
-    let (supervisor, mut first) = place.supervised(quick()).await;
-    let (cut, ()) = tokio::join!(supervisor.run_turn(turn(&"t".into(), "Hi")), async {
+async fn a_turn_with_work_outside_the_protocols_table_is_not_repeated() {
+    let listener = TestListener::new();
+    let (supervisor, mut first) = listener.supervised(quick()).await;
+    let (interrupted, ()) = tokio::join!(supervisor.run_turn(turn(&"t".into(), "Hi")), async {
         first.take_turn("t", "u").await;
         first.send(json!({ "method": "item/mcpToolCall/started", "params": { "tool": "launch" } })).await;
         drop(first);
     });
-    assert_eq!(cut.unwrap_err().name(), "port_exit");
+    assert_eq!(interrupted.unwrap_err().name(), "port_exit");
 }

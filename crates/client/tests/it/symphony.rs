@@ -1,30 +1,30 @@
-//! The statements of the document that describes what orchestrators do on the wire, and where each is shown.
+//! The statements of the document that describes what orchestrators do on the wire, and the tests of each.
 //!
 //! | the document says | test |
 //! |---|---|
-//! | framing is one JSON object a line, buffered until the newline; no headers | `framing::a_message_may_come_in_pieces`, `framing::a_last_line_without_an_end_is_read` |
+//! | framing is one JSON object a line, buffered until the newline; no headers | `framing::a_message_may_arrive_in_pieces`, `framing::a_last_line_without_a_newline_is_read` |
 //! | very large lines are split by the pipe | `framing::a_message_may_be_very_long` |
-//! | `"jsonrpc"` is not sent, and tolerated | `seed::connecting_sends_initialize_with_id_0_and_then_initialized`, `framing::what_is_no_message_is_skipped` |
+//! | `"jsonrpc"` is not sent, and tolerated | `seed::connecting_sends_initialize_with_id_0_and_then_initialized`, `framing::lines_that_are_not_messages_are_skipped` |
 //! | `initialize`, its answer, `initialized`, `thread/start`, `turn/start`, in this order, with these members | [`the_session_starts_as_in_the_document`] |
-//! | `thread.id` is taken from the answer; another shape is an error | [`an_answer_without_a_thread_is_an_error`] |
+//! | `thread.id` is taken from the answer; another shape is an error | [`a_response_without_a_thread_is_an_error`] |
 //! | `turn.id` is taken from the answer | `seed::start_turn_sends_turn_start_and_returns_the_turn` |
 //! | `turn/completed`, `turn/failed`, `turn/cancelled` end a turn | [`a_turn_ends_with_each_of_the_three_methods`], [`an_interrupted_turn_is_cancelled`] |
-//! | approvals in both dialects: `acceptForSession`, `approved_for_session` | [`approvals_are_given_in_the_dialect_of_the_question`] |
-//! | user input: the option that approves, or that nobody is there | [`questions_to_the_operator_are_answered_without_one`] |
-//! | `item/tool/call` runs a tool and answers to the same id | `tools::calls_are_answered_with_what_the_tool_says` |
-//! | an unsupported tool is a failed call | [`a_tool_that_nobody_has_is_a_failed_call`] |
-//! | unknown methods are generic notifications | [`unknown_methods_are_passed_on_and_work_continues`] |
-//! | lines that are not JSON, standard error among them, are logged and skipped | `framing::what_is_no_message_is_skipped`, `hostile::nonsense_is_survived` |
+//! | approvals in both formats: `acceptForSession`, `approved_for_session` | [`approvals_are_answered_in_the_format_of_the_request`] |
+//! | user input: the option that approves, or the sentence that no operator is available | [`questions_are_answered_without_an_operator`] |
+//! | `item/tool/call` runs a tool and answers to the same id | `tools::calls_are_answered_with_the_tools_output` |
+//! | an unsupported tool is a failed call | [`an_unknown_tool_is_a_failed_call`] |
+//! | unknown methods are generic notifications | [`unknown_methods_are_passed_on`] |
+//! | lines that are not JSON, standard error among them, are logged and skipped | `framing::lines_that_are_not_messages_are_skipped`, `hostile::garbage_is_skipped` |
 //! | one thread, a turn for each prompt; the session is `<thread>-<turn>` | [`a_session_is_a_thread_and_a_turn_for_each_prompt`] |
-//! | `response_timeout` | [`a_response_that_does_not_come_times_out`] |
-//! | `port_exit` with the status | `ending::a_server_that_exits_is_reported_with_its_status_and_last_words` |
+//! | `response_timeout` | [`a_missing_response_times_out`] |
+//! | `port_exit` with the status | `ending::an_exit_is_reported_with_status_and_stderr` |
 //! | `response_error` | `seed::an_error_response_keeps_code_message_and_data` |
-//! | `turn_timeout` | [`a_turn_that_does_not_end_times_out_and_is_stopped`], [`a_turn_that_falls_silent_can_be_given_up_earlier`] |
+//! | `turn_timeout` | [`a_turn_that_does_not_end_times_out_and_is_interrupted`], [`a_silent_turn_times_out_earlier`] |
 //! | `turn_failed`, `turn_cancelled` with the params | [`a_turn_ends_with_each_of_the_three_methods`] |
-//! | `turn_input_required`, `approval_required` with the payload | [`with_a_safer_policy_an_approval_ends_the_turn`], [`with_a_safer_policy_a_question_ends_the_turn`], [`every_way_to_say_that_a_person_is_needed_ends_the_turn`] |
-//! | overload: `-32001` | `overload::a_refused_request_is_repeated_with_growing_pauses` |
-//! | ids are integers or texts, and keep their type in replies | [`approvals_are_given_in_the_dialect_of_the_question`], `framing::answers_may_come_in_any_order_and_with_ids_as_text` |
-//! | notifications may come while an answer is waited for | [`notifications_before_the_answer_are_not_lost`] |
+//! | `turn_input_required`, `approval_required` with the payload | [`fail_turn_ends_a_turn_that_needs_an_approval`], [`fail_turn_ends_a_turn_that_needs_input`], [`every_notification_that_input_is_required_ends_the_turn`] |
+//! | overload: `-32001` | `overload::a_refused_request_is_repeated_with_growing_delays` |
+//! | ids are integers or texts, and keep their type in replies | [`approvals_are_answered_in_the_format_of_the_request`], `framing::responses_may_arrive_in_any_order_and_with_string_ids` |
+//! | notifications may come while an answer is waited for | [`notifications_before_the_response_are_not_lost`] |
 //!
 //! Against the real binary, and the reference where it is installed: `client.rs` among the tests of `codicil-cli`.
 
@@ -157,7 +157,7 @@ async fn the_session_starts_as_in_the_document() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_thread_is_an_error() {
+async fn a_response_without_a_thread_is_an_error() {
     for answer in [json!({}), json!({ "thread": {} }), json!({ "thread": "t" }), json!(null), json!([])] {
         let (mut fake, client) = connected(Client::builder()).await;
         let starting = tokio::spawn(async move { client.start_thread(Default::default()).await });
@@ -168,7 +168,7 @@ async fn an_answer_without_a_thread_is_an_error() {
 }
 
 #[tokio::test]
-async fn every_way_to_say_that_a_person_is_needed_ends_the_turn() {
+async fn every_notification_that_input_is_required_ends_the_turn() {
     for (method, name) in [
         ("turn/input_required", "turn_input_required"),
         ("turn/inputRequired", "turn_input_required"),
@@ -189,9 +189,9 @@ async fn every_way_to_say_that_a_person_is_needed_ends_the_turn() {
     }
 }
 
-/// The older dialect: the answer to `turn/start` is null, and nothing that follows has an id.
+/// Older servers answer `turn/start` with null and send notifications without ids.
 #[tokio::test]
-async fn a_server_that_names_nothing_is_followed_too() {
+async fn a_turn_without_any_ids_is_collected() {
     let (mut fake, client) = connected(Client::builder()).await;
     assert_eq!(client.names_threads(), None);
     let turning = run(&client);
@@ -230,7 +230,7 @@ async fn an_interrupted_turn_is_cancelled() {
 }
 
 #[tokio::test]
-async fn approvals_are_given_in_the_dialect_of_the_question() {
+async fn approvals_are_answered_in_the_format_of_the_request() {
     let (mut fake, _client) = connected(Client::builder().handler(ApproveAll::for_session())).await;
     let command = json!({ "command": "gh pr view", "cwd": "/tmp", "reason": "need approval" });
     let answer = fake.ask(99, "item/commandExecution/requestApproval", command).await;
@@ -270,7 +270,7 @@ fn free_question() -> Value {
 }
 
 #[tokio::test]
-async fn questions_to_the_operator_are_answered_without_one() {
+async fn questions_are_answered_without_an_operator() {
     let (mut fake, _client) = connected(Client::builder().handler(ApproveAll::for_session())).await;
     let answer = fake.ask(110, "item/tool/requestUserInput", approval_question()).await;
     let expected = json!({ "mcp_tool_call_approval_call-717": { "answers": ["Approve this Session"] } });
@@ -281,7 +281,7 @@ async fn questions_to_the_operator_are_answered_without_one() {
 }
 
 #[tokio::test]
-async fn a_tool_that_nobody_has_is_a_failed_call() {
+async fn an_unknown_tool_is_a_failed_call() {
     let (mut fake, _client) = connected(Client::builder()).await;
     let call = json!({ "tool": "some_tool", "callId": "c", "threadId": "t", "turnId": "u", "arguments": {} });
     let answer = fake.ask(101, "item/tool/call", call).await;
@@ -291,7 +291,7 @@ async fn a_tool_that_nobody_has_is_a_failed_call() {
 }
 
 #[tokio::test]
-async fn with_a_safer_policy_an_approval_ends_the_turn() {
+async fn fail_turn_ends_a_turn_that_needs_an_approval() {
     let (mut fake, client) = connected(Client::builder().handler(FailTurn)).await;
     let turning = run(&client);
     fake.take_turn("thread-123", "turn-456").await;
@@ -307,12 +307,13 @@ async fn with_a_safer_policy_an_approval_ends_the_turn() {
 }
 
 #[tokio::test]
-async fn with_a_safer_policy_a_question_ends_the_turn() {
+async fn fail_turn_ends_a_turn_that_needs_input() {
     let (mut fake, client) = connected(Client::builder().handler(FailTurn)).await;
     let turning = run(&client);
     fake.take_turn("thread-123", "turn-456").await;
     let mut question = free_question();
-    (question["threadId"], question["turnId"]) = ("thread-123".into(), "turn-456".into());
+    question["threadId"] = "thread-123".into();
+    question["turnId"] = "turn-456".into();
     let answer = fake.ask(111, "item/tool/requestUserInput", question).await;
     assert_eq!(answer["error"]["message"], "this client does not answer; the turn ends");
     let stop = fake.expect("turn/interrupt").await;
@@ -321,7 +322,7 @@ async fn with_a_safer_policy_a_question_ends_the_turn() {
 }
 
 #[tokio::test]
-async fn unknown_methods_are_passed_on_and_work_continues() {
+async fn unknown_methods_are_passed_on() {
     let (mut fake, client) = connected(Client::builder()).await;
     let mut events = client.events();
     fake.notify("some/future", json!({ "x": 1 })).await;
@@ -336,7 +337,7 @@ async fn unknown_methods_are_passed_on_and_work_continues() {
 }
 
 #[tokio::test]
-async fn notifications_before_the_answer_are_not_lost() {
+async fn notifications_before_the_response_are_not_lost() {
     let (mut fake, client) = connected(Client::builder()).await;
     let turning = run(&client);
     let request = fake.expect("turn/start").await;
@@ -351,13 +352,13 @@ async fn notifications_before_the_answer_are_not_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_response_that_does_not_come_times_out() {
+async fn a_missing_response_times_out() {
     let (mut fake, client) = connected(Client::builder()).await;
     let began = tokio::time::Instant::now();
     let error = client.list_models(Default::default()).await.unwrap_err();
     assert_eq!((error.name(), began.elapsed().as_secs()), ("response_timeout", 30));
     assert_eq!(error.to_string(), "model/list was not answered within 30s");
-    // The answer comes too late and does no harm.
+    // A late response is ignored.
     let request = fake.expect("model/list").await;
     fake.reply(&request, json!({ "data": [], "nextCursor": null })).await;
     let quick = client.call_within::<ModelList>(Default::default(), Duration::from_secs(2)).await;
@@ -365,7 +366,7 @@ async fn a_response_that_does_not_come_times_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_does_not_end_times_out_and_is_stopped() {
+async fn a_turn_that_does_not_end_times_out_and_is_interrupted() {
     let (mut fake, client) = connected(Client::builder()).await;
     let began = tokio::time::Instant::now();
     let turning = run(&client);
@@ -379,7 +380,7 @@ async fn a_turn_that_does_not_end_times_out_and_is_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_falls_silent_can_be_given_up_earlier() {
+async fn a_silent_turn_times_out_earlier() {
     let timeouts = ClientTimeouts {
         turn: None,
         turn_silence: Some(Duration::from_secs(60)),
@@ -387,13 +388,15 @@ async fn a_turn_that_falls_silent_can_be_given_up_earlier() {
     };
     let (mut fake, client) = connected(Client::builder().timeouts(timeouts)).await;
     let began = tokio::time::Instant::now();
-    let turning = run(&client);
+    let starting = tokio::spawn(async move { client.turn(turn(&"thread-123".into(), "<prompt>")).await });
     fake.take_turn("thread-123", "u").await;
+    let mut running = starting.await.unwrap().unwrap();
     for _ in 0..10 {
-        tokio::time::sleep(Duration::from_secs(50)).await;
+        tokio::time::advance(Duration::from_secs(50)).await;
         fake.item("thread-123", "u", message("i", "Still here")).await;
+        assert!(running.next().await.is_some());
     }
-    let error = turning.await.unwrap().unwrap_err();
+    let error = running.finish().await.unwrap_err();
     assert_eq!((error.name(), began.elapsed().as_secs()), ("turn_timeout", 560));
     assert_eq!(error.unfinished().unwrap().message, "no message within 60s");
 }

@@ -1,4 +1,4 @@
-//! Tools that live in the client.
+//! Client-side tools.
 
 use codicil_client::{Client, ClientTools, protocol::*};
 use serde_json::json;
@@ -14,7 +14,7 @@ fn tools() -> ClientTools {
         defer_loading: Some(true),
     };
     ClientTools::new()
-        .add("weather", "Tells the weather.", schema, |arguments| async move {
+        .add("weather", "Returns the weather.", schema, |arguments| async move {
             match arguments["city"].as_str() {
                 Some(city) => Ok(format!("It rains in {city}.")),
                 None => Err("which city?".to_owned()),
@@ -41,7 +41,7 @@ async fn tools_are_offered_to_new_threads() {
 }
 
 #[tokio::test]
-async fn a_client_of_the_stable_protocol_does_not_offer_them() {
+async fn a_client_of_the_stable_protocol_offers_no_tools() {
     let (mut fake, client) = connected(Client::builder().tools(tools()).stable_only()).await;
     let starting = tokio::spawn(async move { client.start_thread(Default::default()).await });
     let request = fake.expect("thread/start").await;
@@ -51,7 +51,7 @@ async fn a_client_of_the_stable_protocol_does_not_offer_them() {
 }
 
 #[tokio::test]
-async fn calls_are_answered_with_what_the_tool_says() {
+async fn calls_are_answered_with_the_tools_output() {
     let (mut fake, _client) = connected(Client::builder().tools(tools())).await;
     let call = |tool: &str, arguments| json!({ "threadId": "t", "turnId": "u", "callId": "c", "tool": tool, "arguments": arguments });
     let text = |text: &str| json!([{ "type": "inputText", "text": text }]);

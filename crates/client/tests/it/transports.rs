@@ -1,4 +1,4 @@
-//! Sockets.
+//! Unix sockets and websockets.
 
 use codicil_client::{Client, ClientError, DisconnectCause, UnixSocket, WebSocket, protocol::*};
 use futures_util::{SinkExt, StreamExt};
@@ -41,11 +41,11 @@ async fn over_a_unix_socket() {
     soon(client.list_models(Default::default())).await.unwrap();
     soon(client.close()).await;
     assert_eq!(soon(serving).await.unwrap(), 3, "the server sees the end");
-    let nobody = UnixSocket::new(folder.path().join("nobody"));
-    assert_eq!(soon(Client::builder().connect(nobody)).await.unwrap_err().name(), "connect");
+    let absent = UnixSocket::new(folder.path().join("absent"));
+    assert_eq!(soon(Client::builder().connect(absent)).await.unwrap_err().name(), "connect");
 }
 
-/// Serves one websocket: lets in who knows the token, answers each request, and hangs up on `model/list`.
+/// Serves one websocket: checks the token, answers each request, and closes the connection on `model/list`.
 #[expect(clippy::result_large_err, reason = "the library wants the whole refusal by value")]
 async fn serve(listener: TcpListener) {
     let (stream, _) = listener.accept().await.unwrap();
@@ -83,8 +83,8 @@ async fn over_a_websocket_with_a_token_and_headers() {
     let client = soon(Client::builder().connect(socket)).await.unwrap();
     soon(client.list_threads(Default::default())).await.unwrap();
     let error = soon(client.call::<ModelList>(Default::default())).await.unwrap_err();
-    let ClientError::PortExit(ended) = error else { panic!("{error}") };
-    assert_eq!(ended.cause, DisconnectCause::Disconnected("1008 too many unread messages".into()));
+    let ClientError::Disconnected(reason) = error else { panic!("{error}") };
+    assert_eq!(reason.cause, DisconnectCause::ClosedByServer("1008 too many unread messages".into()));
     soon(serving).await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Deadlines and budgets: turns that must not go on.
+//! Deadlines and budgets.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ async fn turn_interrupt_on_deadline_expiry() {
     let began = Instant::now();
     let evaluating = evaluator.evaluate(&prompt).session(&recording.session).timeout(MINUTE).text();
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         fake.start_thread().await;
         fake.start_turn().await;
         fake.usage([100, 10], [100, 10]).await;
-        // More than a minute later, by the paused clock.
+        // The paused clock has advanced by more than a minute.
         let interrupt = tokio::time::timeout(2 * MINUTE, fake.expect_late("turn/interrupt")).await.unwrap();
         assert_eq!(interrupt["params"], json!({ "threadId": "t", "turnId": "u" }));
         fake.reply(&interrupt, json!({})).await;
@@ -39,23 +39,23 @@ async fn turn_interrupt_on_deadline_expiry() {
     assert_eq!((error.phase(), began.elapsed()), (Some(EvaluationPhase::Request), MINUTE));
     let failed = error.failed().unwrap();
     assert_eq!((failed.thread_id.as_deref(), failed.turn_id.as_deref()), (Some("t"), Some("u")));
-    assert_eq!(failed.usage.unwrap().total_tokens, 110, "what was used is told all the same");
-    assert_eq!(recording.names(), ["PromptRendered", "ToolInvoked"], "what was done until then is told too");
+    assert_eq!(failed.usage.unwrap().total_tokens, 110, "the usage is reported anyway");
+    assert_eq!(recording.names(), ["PromptRendered", "ToolInvoked"], "the work until then is reported");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_stop_its_turn_is_given_up_in_bounded_time() {
+async fn a_server_that_ignores_the_interrupt_delays_the_end_by_the_stop_timeout() {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
     let prompt = Prompt::text("Hi");
     let began = Instant::now();
     let evaluating = evaluator.evaluate(&prompt).timeout(MINUTE).text();
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         fake.start_thread().await;
         fake.start_turn().await;
         fake
     };
-    // The server stays, and says nothing more.
+    // The server stays connected and silent.
     let (answer, _fake) = tokio::join!(evaluating, serving);
     assert!(answer.unwrap_err().is_deadline());
     let config = ClientConfig::default();
@@ -63,8 +63,8 @@ async fn a_server_that_does_not_stop_its_turn_is_given_up_in_bounded_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_counts_at_every_step() {
-    // Before it begins.
+async fn the_deadline_applies_to_every_step() {
+    // Before the evaluation starts.
     let (evaluator, _servers) = evaluator(ClientConfig::default());
     let prompt = Prompt::text("Hi");
     let recording = Recording::new();
@@ -72,7 +72,7 @@ async fn a_deadline_counts_at_every_step() {
     let error = late.unwrap_err();
     assert!(error.is_deadline() && error.phase() == Some(EvaluationPhase::Request), "{error}");
     assert_eq!(recording.events(), [], "nothing was rendered");
-    // At the handshake, at the thread, at the turn.
+    // During the handshake, `thread/start` and `turn/start`.
     for step in 0..3 {
         let config = ClientConfig { startup_timeout: 10 * MINUTE, ..ClientConfig::default() };
         let (evaluator, mut servers) = super::fake::evaluator(config);
@@ -80,7 +80,7 @@ async fn a_deadline_counts_at_every_step() {
             if step == 0 {
                 return servers.next().await;
             }
-            let mut fake = servers.greeted().await;
+            let mut fake = servers.accept().await;
             if step == 2 {
                 fake.start_thread().await;
             }
@@ -94,7 +94,7 @@ async fn a_deadline_counts_at_every_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_greets_is_given_up_after_the_startup_timeout() {
+async fn a_silent_server_fails_after_the_startup_timeout() {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
     let prompt = Prompt::text("Hi");
     let began = Instant::now();
@@ -106,7 +106,7 @@ async fn a_server_that_never_greets_is_given_up_after_the_startup_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_takes_too_long_is_cut_off() {
+async fn a_tool_that_exceeds_the_deadline_is_cancelled() {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
     let recording = Recording::new();
     let tool = Tool::new("slow", "", |_: (), cx: ToolContext| async move {
@@ -118,7 +118,7 @@ async fn a_tool_that_takes_too_long_is_cut_off() {
     let prompt = Prompt::text("Hi").tool(tool);
     let evaluating = evaluator.evaluate(&prompt).session(&recording.session).timeout(MINUTE).text();
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         fake.start_thread().await;
         fake.start_turn().await;
         let params =
@@ -128,24 +128,24 @@ async fn a_tool_that_takes_too_long_is_cut_off() {
     };
     let (answer, _fake) = tokio::join!(evaluating, serving);
     assert!(answer.unwrap_err().is_deadline());
-    let told = &recording.tools()[0];
+    let reported = &recording.tools()[0];
     assert_eq!(
-        (told.success, &*told.output, recording.session.get::<u32>()),
+        (reported.success, &*reported.output, recording.session.get::<u32>()),
         (false, "the deadline has passed", None)
     );
 }
 
 #[tokio::test]
-async fn a_turn_that_uses_too_much_is_interrupted() {
+async fn a_turn_that_exceeds_the_budget_is_interrupted() {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
     let prompt = Prompt::text("Hi");
     let budget = Budget::new().max_total_tokens(1000);
     let evaluating = evaluator.evaluate(&prompt).budget(&budget).text();
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         fake.start_thread().await;
         fake.start_turn().await;
-        // A thread that had used a lot before: only this turn counts.
+        // The thread had a high usage before; only this turn counts.
         fake.usage([50_600, 5000], [600, 0]).await;
         fake.usage([51_050, 5000], [450, 0]).await;
         let interrupt = fake.expect("turn/interrupt").await;
@@ -159,7 +159,7 @@ async fn a_turn_that_uses_too_much_is_interrupted() {
     assert!(matches!(error.failed().unwrap().cause, EvaluationCause::Budget(_)));
     assert_eq!(budget.spent().total_tokens, 1050);
 
-    // The next evaluation does not even begin.
+    // The next evaluation does not start.
     let recording = Recording::new();
     let error = soon(evaluator.evaluate(&prompt).budget(&budget).session(&recording.session).text())
         .await
@@ -176,7 +176,7 @@ async fn a_budget_is_shared_by_the_evaluations_that_have_it() {
         let recording = Recording::new();
         let evaluating = evaluator.evaluate(&prompt).budget(&budget).session(&recording.session).text();
         let serving = async {
-            let mut fake = servers.greeted().await;
+            let mut fake = servers.accept().await;
             fake.start_thread().await;
             fake.start_turn().await;
             fake.usage([200, 10], [200, 10]).await;
@@ -193,13 +193,13 @@ async fn a_budget_is_shared_by_the_evaluations_that_have_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_of_a_budget_counts_too() {
+async fn the_deadline_of_a_budget_applies() {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
     let prompt = Prompt::text("Hi");
     let budget = Budget::new().timeout(MINUTE / 3);
     let began = Instant::now();
     let evaluating = evaluator.evaluate(&prompt).budget(&budget).timeout(10 * MINUTE).text();
-    let (answer, _fake) = tokio::join!(evaluating, servers.greeted());
+    let (answer, _fake) = tokio::join!(evaluating, servers.accept());
     assert!(answer.unwrap_err().is_deadline());
     assert!(began.elapsed() < 2 * MINUTE);
 }

@@ -1,4 +1,4 @@
-//! Sections that are shown in short until a tool asks for them.
+//! Sections that are summarised until a tool asks for them.
 
 use codicil_agents::evaluate::{
     ClientConfig, EvaluateError, EvaluationEvent, OPEN_SECTIONS, Prompt, Section, SectionExpansion, Tool,
@@ -18,20 +18,20 @@ fn prompt() -> Prompt {
         .section(Section::new("Rules", "Rule one. Rule two.").summary("There are rules."))
 }
 
-/// The first round asks for the rules, the second answers.
+/// Plays two runs: the first asks for the rules, the second answers.
 async fn ask_then_answer(servers: &mut Servers, tool: &str, arguments: serde_json::Value) {
-    let mut fake = servers.greeted().await;
+    let mut fake = servers.accept().await;
     let tools = fake.start_thread().await["dynamicTools"].clone();
     assert!(tools.to_string().contains(tool), "{tools}");
     let text = fake.start_turn().await["input"][0]["text"].clone();
     assert!(text.as_str().unwrap().contains("There are rules."), "{text}");
     let answer = fake.call(tool, arguments).await;
-    assert_eq!(answer["success"], true, "a wish is no failure: {answer}");
+    assert_eq!(answer["success"], true, "a request for sections succeeds: {answer}");
     fake.say("I need to see the rules.").await;
     fake.complete().await;
     drop(fake);
 
-    let mut fake = servers.greeted().await;
+    let mut fake = servers.accept().await;
     fake.start_thread().await;
     let text = fake.start_turn().await["input"][0]["text"].clone();
     assert!(text.as_str().unwrap().contains("Rule one. Rule two."), "{text}");
@@ -40,9 +40,10 @@ async fn ask_then_answer(servers: &mut Servers, tool: &str, arguments: serde_jso
 }
 
 #[tokio::test]
-async fn the_prompt_is_shown_again_with_what_the_model_asked_for() {
+async fn the_prompt_is_run_again_with_the_requested_sections() {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
-    let (prompt, recording) = (prompt(), Recording::new());
+    let prompt = prompt();
+    let recording = Recording::new();
     let evaluating = evaluator.evaluate(&prompt).session(&recording.session).text();
     let arguments = json!({ "section_keys": ["rules"], "reason": "to follow them" });
     let serving = ask_then_answer(&mut servers, OPEN_SECTIONS, arguments);
@@ -51,7 +52,7 @@ async fn the_prompt_is_shown_again_with_what_the_model_asked_for() {
     let names = ["PromptRendered", "ToolInvoked", "PromptRendered", "PromptExecuted"];
     assert_eq!(recording.names(), names);
     let tools: Vec<_> = recording.events().iter().filter_map(offered).collect();
-    assert_eq!(tools, [vec![OPEN_SECTIONS.to_owned()], vec![]], "nothing is left to open");
+    assert_eq!(tools, [vec![OPEN_SECTIONS.to_owned()], vec![]], "all sections are open");
 }
 
 fn offered(event: &EvaluationEvent) -> Option<Vec<String>> {
@@ -62,13 +63,14 @@ fn offered(event: &EvaluationEvent) -> Option<Vec<String>> {
 }
 
 #[tokio::test]
-async fn any_tool_may_ask_for_more_of_the_prompt_and_its_changes_are_rolled_back() {
+async fn any_tool_may_expand_the_prompt_and_its_changes_are_rolled_back() {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
     let tool = Tool::new("lookup", "", |_: (), cx: ToolContext| async move {
         cx.set(7_u32);
         Err::<String, _>(ToolError::expand(SectionExpansion::new(["rules"], "they say how")))
     });
-    let (prompt, recording) = (prompt().tool(tool), Recording::new());
+    let prompt = prompt().tool(tool);
+    let recording = Recording::new();
     let evaluating = evaluator.evaluate(&prompt).session(&recording.session).text();
     let serving = ask_then_answer(&mut servers, "lookup", json!({}));
     let (answer, ()) = soon(async { tokio::join!(evaluating, serving) }).await;
@@ -77,9 +79,10 @@ async fn any_tool_may_ask_for_more_of_the_prompt_and_its_changes_are_rolled_back
 }
 
 #[tokio::test]
-async fn the_caller_may_decide_whether_more_is_shown() {
+async fn the_caller_may_decide_about_an_expansion() {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
-    let (prompt, recording) = (prompt(), Recording::new());
+    let prompt = prompt();
+    let recording = Recording::new();
     let session = &recording.session;
     let evaluating = async {
         let outcome = evaluator.evaluate(&prompt).session(session).max_expansions(0).text().await;
@@ -99,11 +102,11 @@ async fn the_caller_may_decide_whether_more_is_shown() {
 }
 
 #[tokio::test]
-async fn a_section_that_does_not_exist_is_a_failed_call() {
+async fn an_unknown_section_is_a_failed_call() {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
     let prompt = prompt();
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         fake.start_thread().await;
         fake.start_turn().await;
         let answer = fake.call(OPEN_SECTIONS, json!({ "section_keys": ["none"], "reason": "" })).await;

@@ -1,4 +1,4 @@
-//! The phases of errors, and what is known about each.
+//! Errors: their phases and details.
 
 use codicil_agents::evaluate::{
     ClientConfig, ConfigError, EvaluateError, EvaluationCause, EvaluationPhase, Evaluator, ModelConfig,
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::{Recording, fake::evaluator, soon};
 
-/// The error of an evaluation whose turn ends in this way.
+/// Returns the error of an evaluation whose turn ends like this.
 async fn ended(status: &str, error: Value) -> EvaluateError {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
     let prompt = Prompt::text("Hi");
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         fake.start_thread().await;
         fake.start_turn().await;
         fake.end(status, error).await;
@@ -22,7 +22,7 @@ async fn ended(status: &str, error: Value) -> EvaluateError {
     answer.unwrap_err()
 }
 
-/// The error of a turn that fails with this `codexErrorInfo`.
+/// Returns the error of a turn that fails with this `codexErrorInfo`.
 async fn failed_with(info: Value) -> EvaluateError {
     ended("failed", json!({ "message": "it broke", "codexErrorInfo": info, "additionalDetails": "a cause" }))
         .await
@@ -60,7 +60,7 @@ async fn every_row_of_the_turn_failure_table() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_refused_is_an_error_of_the_request() {
+async fn a_refused_request_is_an_error_of_the_request_phase() {
     for step in ["initialize", "thread/start", "turn/start"] {
         let (evaluator, mut servers) = evaluator(ClientConfig::default());
         let prompt = Prompt::text("Hi");
@@ -86,19 +86,20 @@ async fn a_request_that_is_refused_is_an_error_of_the_request() {
 }
 
 #[tokio::test]
-async fn a_turn_that_somebody_else_interrupts_is_an_error_of_the_response() {
+async fn a_turn_interrupted_by_another_client_is_an_error_of_the_response_phase() {
     let error = ended("interrupted", Value::Null).await;
     assert!(matches!(error.failed().unwrap().cause, EvaluationCause::Interrupted), "{error}");
     assert_eq!(error.phase(), Some(EvaluationPhase::Response));
 }
 
 #[tokio::test]
-async fn a_connection_that_ends_is_an_error_of_the_request() {
+async fn a_disconnect_is_an_error_of_the_request_phase() {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
-    let (prompt, recording) = (Prompt::text("Hi"), Recording::new());
+    let prompt = Prompt::text("Hi");
+    let recording = Recording::new();
     let evaluating = evaluator.evaluate(&prompt).session(&recording.session).text();
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         fake.start_thread().await;
         fake.start_turn().await;
         fake.item(json!({ "type": "webSearch", "id": "i", "query": "x" })).await;
@@ -110,7 +111,7 @@ async fn a_connection_that_ends_is_an_error_of_the_request() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_refused_before_anything_is_started() {
+async fn an_invalid_configuration_is_refused_before_anything_starts() {
     let relative = ClientConfig { cwd: Some("work".into()), ..ClientConfig::default() };
     let error = Evaluator::new(relative, ModelConfig::default()).unwrap_err();
     assert_eq!(error, ConfigError::RelativeCwd("work".into()));
@@ -123,22 +124,22 @@ async fn what_cannot_work_is_refused_before_anything_is_started() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named() {
+async fn a_missing_program_is_named() {
     for program in ["no-such-program-anywhere", "/no/such/place/codex"] {
-        let config = ClientConfig { codex_bin: program.into(), ..ClientConfig::default() };
+        let config = ClientConfig { program: program.into(), ..ClientConfig::default() };
         let evaluator = Evaluator::new(config, ModelConfig::default()).unwrap();
         let error = soon(evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap_err();
         let expected = format!(
-            "request: cannot start {program}: there is no such program; install it, or set codex_bin"
+            "request: cannot start {program}: there is no such program; install it, or set `program`"
         );
         assert_eq!(error.to_string(), expected);
     }
 }
 
 #[tokio::test]
-async fn a_directory_that_is_not_there_is_named() {
+async fn a_missing_directory_is_named() {
     let cwd = Some("/no/such/place".into());
-    let config = ClientConfig { codex_bin: "sh".into(), cwd, ..ClientConfig::default() };
+    let config = ClientConfig { program: "sh".into(), cwd, ..ClientConfig::default() };
     let evaluator = Evaluator::new(config, ModelConfig::default()).unwrap();
     let error = soon(evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap_err();
     assert!(matches!(error.failed().unwrap().cause, EvaluationCause::Cwd(_)), "{error}");

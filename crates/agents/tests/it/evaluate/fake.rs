@@ -1,4 +1,4 @@
-//! A server that does what a test says, message by message.
+//! A server that the test plays message by message.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::soon;
 
-/// The server's side of one connection: thread `t` and turn `u`.
+/// The server side of one connection, with thread `t` and turn `u`.
 pub struct Fake(FakeServer);
 
 impl Deref for Fake {
@@ -35,7 +35,7 @@ impl DerefMut for Fake {
 /// The servers that an evaluator has connected to, in order.
 pub struct Servers(mpsc::Receiver<Fake>);
 
-/// An evaluator whose servers are played by the test.
+/// Returns an evaluator whose servers the test plays.
 pub fn evaluator(config: ClientConfig) -> (Evaluator, Servers) {
     let (sender, servers) = mpsc::channel(8);
     let sender = Arc::new(sender);
@@ -52,7 +52,7 @@ pub fn evaluator(config: ClientConfig) -> (Evaluator, Servers) {
 
 impl Servers {
     /// The next connection, after its handshake.
-    pub async fn greeted(&mut self) -> Fake {
+    pub async fn accept(&mut self) -> Fake {
         let mut fake = self.next().await;
         fake.greet().await;
         fake
@@ -68,26 +68,26 @@ impl Fake {
         self.0.refuse(request, -32600, message).await;
     }
 
-    /// Asks the client something and returns its answer.
+    /// Sends a request to the client and returns its response.
     pub async fn ask(&mut self, method: &str, params: Value) -> Value {
         self.0.ask("question", method, params).await
     }
 
-    /// Calls one of the prompt's tools and returns the answer's `result`.
+    /// Calls a tool of the prompt and returns the `result` of the response.
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let params =
             json!({ "threadId": "t", "turnId": "u", "callId": "c1", "tool": tool, "arguments": arguments });
         self.ask("item/tool/call", params).await["result"].clone()
     }
 
-    /// Takes `thread/start` and answers it with thread `t`.
+    /// Answers `thread/start` with thread `t` and returns its params.
     pub async fn start_thread(&mut self) -> Value {
         let request = self.expect("thread/start").await;
         self.reply(&request, json!({ "thread": { "id": "t" } })).await;
         request["params"].clone()
     }
 
-    /// Takes `turn/start` and answers it with turn `u`.
+    /// Answers `turn/start` with turn `u` and returns its params.
     pub async fn start_turn(&mut self) -> Value {
         self.take_turn("t", "u").await["params"].clone()
     }
@@ -100,7 +100,7 @@ impl Fake {
         self.item(json!({ "type": "agentMessage", "id": "say", "text": text })).await;
     }
 
-    /// Reports that the thread has used this, the last response that.
+    /// Reports the usage of the thread and of its last response.
     pub async fn usage(&self, total: [i64; 2], last: [i64; 2]) {
         let counts = |[input, output]: [i64; 2]| {
             json!({ "totalTokens": input + output, "inputTokens": input, "cachedInputTokens": 0,
@@ -119,7 +119,7 @@ impl Fake {
         self.0.complete("t", "u").await;
     }
 
-    /// Thread, turn, an answer and the end.
+    /// Plays a whole evaluation with this answer.
     pub async fn play(&mut self, answer: &str) {
         self.start_thread().await;
         self.start_turn().await;

@@ -1,11 +1,11 @@
-//! The way of a prompt: what is sent, what is told, what comes back.
+//! An evaluation from start to end: requests, events and the answer.
 
 use std::collections::BTreeMap;
 
 use codicil_agents::evaluate::{
-    ADAPTER_NAME, ApprovalPolicy, ClientConfig, EvaluationCause, EvaluationEvent, EvaluationPhase, McpServer,
-    OutputError, Personality, Prompt, ReasoningEffort, ReasoningSummary, SandboxMode, Section, TokenUsage,
-    ToolKind,
+    ADAPTER_NAME, AskForApproval, ClientConfig, EvaluationCause, EvaluationEvent, EvaluationPhase, McpServer,
+    ModelConfig, OutputError, Personality, Prompt, ReasoningEffort, ReasoningSummary, SandboxMode, Section,
+    TokenUsage, ToolKind,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,7 +29,7 @@ async fn prompt_rendered_and_prompt_executed_are_emitted_once() {
     let prompt = Prompt::new("demo/codex").section(Section::new("Task", "Say hello."));
     let evaluating = evaluator.evaluate(&prompt).session(&recording.session).text();
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         assert_eq!(recording.names(), ["PromptRendered"], "before anything is started");
         fake.start_thread().await;
         fake.start_turn().await;
@@ -45,7 +45,7 @@ async fn prompt_rendered_and_prompt_executed_are_emitted_once() {
     assert_eq!((&*answer.thread_id, &*answer.turn_id), ("t", "u"));
     assert_eq!(recording.names(), ["PromptRendered", "PromptExecuted"]);
     let EvaluationEvent::PromptRendered(rendered) = &recording.events()[0] else { panic!() };
-    assert_eq!((rendered.adapter, &*rendered.prompt), (ADAPTER_NAME, "demo/codex"));
+    assert_eq!((&*rendered.adapter, &*rendered.prompt), (ADAPTER_NAME, "demo/codex"));
     assert_eq!((&*rendered.text, &rendered.output_schema), ("## Task\n\nSay hello.", &None));
     let EvaluationEvent::PromptExecuted(executed) = &recording.events()[1] else { panic!() };
     assert_eq!((&*executed.text, executed.usage), ("Hello.", Some(usage)));
@@ -54,11 +54,12 @@ async fn prompt_rendered_and_prompt_executed_are_emitted_once() {
 #[tokio::test]
 async fn every_field_of_the_configuration_reaches_the_server() {
     let config = ClientConfig {
-        approval_policy: ApprovalPolicy::OnFailure,
+        approval_policy: AskForApproval::OnFailure,
         sandbox_mode: Some(SandboxMode::ReadOnly),
         ephemeral: true,
         client_name: "my-app".into(),
         client_version: "2.0".into(),
+        title: Some("My App".into()),
         mcp_servers: BTreeMap::from([
             ("files".into(), McpServer::stdio("/path/to/server", ["--flag"])),
             ("web".into(), McpServer::http("http://localhost:8080/mcp")),
@@ -70,7 +71,7 @@ async fn every_field_of_the_configuration_reaches_the_server() {
     let serving = async {
         let mut fake = servers.next().await;
         let hello = fake.expect("initialize").await;
-        let info = json!({ "name": "my-app", "title": "WINK Agent", "version": "2.0" });
+        let info = json!({ "name": "my-app", "title": "My App", "version": "2.0" });
         assert_eq!(hello["params"]["clientInfo"], info);
         assert_eq!(hello["params"]["capabilities"]["experimentalApi"], true);
         assert_eq!(hello.get("jsonrpc"), None);
@@ -80,7 +81,7 @@ async fn every_field_of_the_configuration_reaches_the_server() {
         let servers = json!({ "files": { "command": "/path/to/server", "args": ["--flag"] },
                               "web": { "url": "http://localhost:8080/mcp" } });
         assert_eq!(params["config"], json!({ "mcp_servers": servers }));
-        assert_eq!((&params["model"], &params["cwd"]), (&json!("gpt-5.1-codex"), &json!("/work")));
+        assert_eq!((params.get("model"), &params["cwd"]), (None, &json!("/work")));
         assert_eq!((&params["approvalPolicy"], &params["ephemeral"]), (&json!("on-failure"), &json!(true)));
         assert_eq!(params["sandbox"], "read-only");
         assert_eq!(params.get("dynamicTools"), None);
@@ -95,12 +96,39 @@ async fn every_field_of_the_configuration_reaches_the_server() {
     assert_eq!(answer.unwrap().text, "");
 }
 
+/// WINK's specification: `initialize` and `thread/start` of its adapter.
+#[tokio::test]
+async fn the_wink_presets_reach_the_server() {
+    let (evaluator, mut servers) =
+        evaluator(ClientConfig { cwd: Some("/work".into()), ..ClientConfig::wink() });
+    let evaluator = evaluator.with_model(ModelConfig::wink());
+    let recording = Recording::new();
+    let prompt = Prompt::text("Hi");
+    let serving = async {
+        let mut fake = servers.next().await;
+        let hello = fake.expect("initialize").await;
+        let info = json!({ "name": "wink", "title": "WINK Agent", "version": "0.1.0" });
+        assert_eq!(hello["params"]["clientInfo"], info);
+        fake.reply(&hello, json!({ "userAgent": "fake" })).await;
+        fake.expect("initialized").await;
+        let params = fake.start_thread().await;
+        assert_eq!((&params["model"], &params["cwd"]), (&json!("gpt-5.1-codex"), &json!("/work")));
+        fake.start_turn().await;
+        fake.complete().await;
+    };
+    let evaluating = evaluator.evaluate(&prompt).session(&recording.session).text();
+    let (answer, ()) = soon(async { tokio::join!(evaluating, serving) }).await;
+    answer.unwrap();
+    let EvaluationEvent::PromptRendered(rendered) = &recording.events()[0] else { panic!() };
+    assert_eq!(rendered.adapter, "codex_app_server");
+}
+
 #[tokio::test]
 async fn the_models_settings_reach_the_turn() {
     let (evaluator, mut servers) = evaluator(config());
-    // The same servers, another model.
-    let model = codicil_agents::evaluate::ModelConfig {
-        model: "gpt-5.2".into(),
+    // The same servers with another model.
+    let model = ModelConfig {
+        model: Some("gpt-5.2".into()),
         effort: Some(ReasoningEffort::Medium),
         summary: Some(ReasoningSummary::Concise),
         personality: Some(Personality::Friendly),
@@ -108,7 +136,7 @@ async fn the_models_settings_reach_the_turn() {
     let evaluator = evaluator.with_model(model);
     let prompt = Prompt::text("Hi");
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         assert_eq!(fake.start_thread().await["model"], "gpt-5.2");
         let params = fake.start_turn().await;
         let sent = (&params["effort"], &params["summary"], &params["personality"]);
@@ -127,27 +155,27 @@ async fn tool_invoked_for_command_execution_and_file_change_items() {
     let prompt = Prompt::text("Hi");
     let evaluating = evaluator.evaluate(&prompt).session(&recording.session).text();
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         fake.start_thread().await;
         fake.start_turn().await;
         work(&fake).await;
-        // Said twice is told once.
+        // A repeated item is reported once.
         fake.item(json!({ "type": "webSearch", "id": "i4", "query": "rust" })).await;
         fake.item(json!({ "type": "reasoning", "id": "i5" })).await;
-        // An older dialect, beside the new one.
+        // The older format, in addition to the current one.
         fake.notify("codex/event/exec_command_end", json!({ "msg": {} })).await;
         fake.complete().await;
     };
     let (answer, ()) = soon(async { tokio::join!(evaluating, serving) }).await;
     answer.unwrap();
-    let told: Vec<_> = recording
+    let reported: Vec<_> = recording
         .tools()
         .into_iter()
         .map(|tool| (tool.kind, tool.name, tool.call_id, tool.success, tool.output))
         .collect();
     let mcp = ToolKind::Mcp { server: "files".into() };
     assert_eq!(
-        told,
+        reported,
         [
             (ToolKind::Command, "command".into(), "i0".into(), true, "a\n".into()),
             (ToolKind::Command, "command".into(), "i1".into(), false, "no\n".into()),
@@ -191,7 +219,7 @@ async fn structured_output_via_output_schema() {
     let prompt = Prompt::text("Summarise");
     let evaluating = evaluator.evaluate(&prompt).session(&recording.session).value::<Summary>();
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         fake.start_thread().await;
         let schema = fake.start_turn().await["outputSchema"].clone();
         assert_eq!((&schema["type"], &schema["additionalProperties"]), (&json!("object"), &json!(false)));
@@ -209,13 +237,13 @@ async fn structured_output_via_output_schema() {
 }
 
 #[tokio::test]
-async fn structured_output_that_is_missing_or_invalid_is_an_error_of_the_response() {
+async fn missing_or_invalid_structured_output_is_an_error_of_the_response_phase() {
     let check = async |said: &str, is_expected: fn(&OutputError) -> bool| {
         let (evaluator, mut servers) = evaluator(config());
         let recording = Recording::new();
         let prompt = Prompt::text("Summarise");
         let evaluating = evaluator.evaluate(&prompt).session(&recording.session).value::<Summary>();
-        let serving = async { servers.greeted().await.play(said).await };
+        let serving = async { servers.accept().await.play(said).await };
         let (answer, ()) = soon(async { tokio::join!(evaluating, serving) }).await;
         let error = answer.unwrap_err();
         assert_eq!(error.phase(), Some(EvaluationPhase::Response));
@@ -231,11 +259,11 @@ async fn structured_output_that_is_missing_or_invalid_is_an_error_of_the_respons
 }
 
 #[tokio::test]
-async fn deltas_are_the_answer_of_a_message_that_never_completes() {
+async fn a_message_without_a_completed_item_consists_of_its_deltas() {
     let (evaluator, mut servers) = evaluator(config());
     let prompt = Prompt::text("Hi");
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         fake.start_thread().await;
         fake.start_turn().await;
         for delta in ["Hel", "lo"] {

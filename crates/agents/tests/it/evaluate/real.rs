@@ -1,4 +1,4 @@
-//! The real server: in this process, as a program where it has been built, and `codex` where it is installed.
+//! The real server: in this process, as a program if it is built, and `codex` if it is installed.
 
 use std::{fs, time::Duration};
 
@@ -48,9 +48,9 @@ struct Weather {
 #[derive(Clone, Default)]
 struct Asked(Vec<String>);
 
-/// Integration test: a dynamic tool is called, and `ToolInvoked` told.
+/// Integration test: a dynamic tool is called, and `ToolInvoked` emitted.
 #[tokio::test]
-async fn dynamic_tool_invocation_is_told() {
+async fn dynamic_tool_invocation_is_reported() {
     let script =
         || Script::new().call("weather", json!({ "city": "Ulm" })).call_id("w").then().say("It rains.");
     for stage in stages(script, &ClientConfig::default()).await {
@@ -63,10 +63,13 @@ async fn dynamic_tool_invocation_is_told() {
         let answer =
             soon(stage.evaluator.evaluate(&prompt).session(&recording.session).text()).await.unwrap();
         assert_eq!(answer.text, "It rains.", "{}", stage.name);
-        let told = recording.tools();
-        assert_eq!(told.len(), 1, "{}: {told:?}", stage.name);
-        assert_eq!((&told[0].kind, &*told[0].name, told[0].success), (&ToolKind::Bridged, "weather", true));
-        assert_eq!((&told[0].params, &*told[0].output), (&json!({ "city": "Ulm" }), "rain in Ulm"));
+        let reported = recording.tools();
+        assert_eq!(reported.len(), 1, "{}: {reported:?}", stage.name);
+        assert_eq!(
+            (&reported[0].kind, &*reported[0].name, reported[0].success),
+            (&ToolKind::Bridged, "weather", true)
+        );
+        assert_eq!((&reported[0].params, &*reported[0].output), (&json!({ "city": "Ulm" }), "rain in Ulm"));
         assert_eq!(recording.session.get::<Asked>().unwrap().0, ["Ulm"]);
         let requests = stage.model.requests();
         assert!(requests[0].tools().contains(&"weather"), "{}", stage.name);
@@ -75,7 +78,7 @@ async fn dynamic_tool_invocation_is_told() {
     }
 }
 
-/// Integration test: a thread is resumed, and the model sees what was said before.
+/// Integration test: a thread is resumed, and the model sees its history.
 #[tokio::test]
 async fn thread_resume_keeps_continuity() {
     let config = ClientConfig { reuse_thread: true, ..ClientConfig::default() };
@@ -89,7 +92,7 @@ async fn thread_resume_keeps_continuity() {
         let history = stage.model.requests()[1].body()["input"].to_string();
         assert!(history.contains("My colour is blue.") && history.contains("Noted."), "{}", stage.name);
         assert_eq!(two.usage.unwrap().total_tokens, 110, "{}: the turn's own", stage.name);
-        // Another session knows nothing of it.
+        // Another session starts its own thread.
         stage.model.push(Script::new().say("?"));
         let other = soon(stage.evaluator.evaluate(&second).text()).await.unwrap();
         assert_ne!(other.thread_id, one.thread_id, "{}", stage.name);
@@ -123,7 +126,7 @@ struct Verdict {
 }
 
 #[tokio::test]
-async fn structured_output_is_asked_of_the_model_and_read() {
+async fn structured_output_is_requested_and_decoded() {
     for stage in
         stages(|| Script::new().say(r#"{"urgent":true,"reasons":null}"#), &ClientConfig::default()).await
     {
@@ -142,13 +145,14 @@ async fn structured_output_is_asked_of_the_model_and_read() {
 async fn workspace_paths_restrict_file_operations() {
     let patch = |path: &str| format!("*** Begin Patch\n*** Add File: {path}\n+hello\n*** End Patch");
     let config = ClientConfig { sandbox_mode: Some(SandboxMode::WorkspaceWrite), ..ClientConfig::default() };
-    // Otherwise the sandbox leaves places for temporary files open, and everything here is in one.
+    // The sandbox would otherwise allow writes to temporary directories, where this test runs.
     let closed = "[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true";
     let host = tempfile::tempdir().unwrap();
     fs::write(host.path().join("readme"), "original").unwrap();
     let outside = host.path().join("escaped");
     let script = || {
-        let (inside, outside) = (patch("inside.txt"), patch(outside.to_str().unwrap()));
+        let inside = patch("inside.txt");
+        let outside = patch(outside.to_str().unwrap());
         Script::new()
             .custom_call("apply_patch", inside)
             .then()
@@ -164,13 +168,14 @@ async fn workspace_paths_restrict_file_operations() {
         let evaluation = stage.evaluator.evaluate(&prompt).session(&recording.session).workspace(&workspace);
         soon(evaluation.text()).await.unwrap();
         assert!(!outside.exists(), "{}", stage.name);
-        let told: Vec<_> = recording.tools().iter().map(|tool| (tool.kind.clone(), tool.success)).collect();
-        assert!(told.iter().skip(1).all(|(_, success)| !success), "{}: {told:?}", stage.name);
-        // The reference takes patches from models that it knows, and this is none of them.
+        let reported: Vec<_> =
+            recording.tools().iter().map(|tool| (tool.kind.clone(), tool.success)).collect();
+        assert!(reported.iter().skip(1).all(|(_, success)| !success), "{}: {reported:?}", stage.name);
+        // The reference server accepts patches only from models that it knows.
         if stage.name != "codex" {
             let written = fs::read_to_string(workspace.path().join("inside.txt")).unwrap();
             assert_eq!(
-                (written.as_str(), told.first()),
+                (written.as_str(), reported.first()),
                 ("hello\n", Some(&(ToolKind::FileChange, true))),
                 "{}",
                 stage.name
@@ -186,7 +191,7 @@ async fn workspace_paths_restrict_file_operations() {
 /// Security test: the sandbox policy reaches the server.
 #[tokio::test]
 async fn sandbox_policy_is_propagated() {
-    // In the words of one server or the other.
+    // The wording differs between servers.
     for (mode, said) in [
         (SandboxMode::ReadOnly, ["read-only", "read-only"]),
         (SandboxMode::WorkspaceWrite, ["workspace-write", "workspace-write"]),
@@ -195,16 +200,20 @@ async fn sandbox_policy_is_propagated() {
         let config = ClientConfig { sandbox_mode: Some(mode), ..ClientConfig::default() };
         for stage in stages(|| Script::new().say("Yes."), &config).await {
             soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap();
-            // What the model is told about its sandbox is what the thread has.
-            let told = stage.model.next_request().await.body()["input"].to_string();
-            assert!(said.iter().any(|said| told.contains(said)), "{}: {said:?} in {told}", stage.name);
+            // The prompt describes the sandbox of the thread.
+            let reported = stage.model.next_request().await.body()["input"].to_string();
+            assert!(
+                said.iter().any(|said| reported.contains(said)),
+                "{}: {said:?} in {reported}",
+                stage.name
+            );
             stage.stop().await;
         }
     }
 }
 
 #[tokio::test]
-async fn commands_of_the_agent_are_told() {
+async fn commands_of_the_agent_are_reported() {
     let script = || {
         Script::new().call("exec_command", json!({ "cmd": "echo made > made; exit 3" })).then().say("Done")
     };
@@ -213,14 +222,18 @@ async fn commands_of_the_agent_are_told() {
     let stage = Stage::in_process(script(), &config, "").await;
     let recording = Recording::new();
     soon(stage.evaluator.evaluate(&Prompt::text("Run it")).session(&recording.session).text()).await.unwrap();
-    let told = recording.tools();
-    assert_eq!((told.len(), &told[0].kind, told[0].success), (1, &ToolKind::Command, false), "{told:?}");
+    let reported = recording.tools();
+    assert_eq!(
+        (reported.len(), &reported[0].kind, reported[0].success),
+        (1, &ToolKind::Command, false),
+        "{reported:?}"
+    );
     assert_eq!(fs::read_to_string(stage.home.workspace().join("made")).unwrap(), "made\n");
     stage.stop().await;
 }
 
 #[tokio::test]
-async fn a_deadline_interrupts_the_turn_and_the_thread_can_be_gone_on_with() {
+async fn a_deadline_interrupts_the_turn_and_the_thread_can_be_continued() {
     let config = ClientConfig { reuse_thread: true, ..ClientConfig::default() };
     for stage in stages(|| Script::new().say("Let me look").hang(), &config).await {
         let recording = Recording::new();
@@ -246,7 +259,7 @@ async fn a_deadline_interrupts_the_turn_and_the_thread_can_be_gone_on_with() {
             let (to_server, from_server) = connect(server).split();
             let client = Client::builder().connect(Endpoint::channels(to_server, from_server));
             let client = soon(client).await.unwrap();
-            let turns = IncludeTurns::Included;
+            let turns = IncludeTurns::Yes;
             let thread = soon(client.read_thread(&interrupted, turns)).await.unwrap();
             assert_eq!(thread.turns[0].status, TurnStatus::Interrupted);
             soon(client.close()).await;
@@ -256,7 +269,7 @@ async fn a_deadline_interrupts_the_turn_and_the_thread_can_be_gone_on_with() {
 }
 
 #[tokio::test]
-async fn a_budget_ends_a_turn_that_uses_too_much() {
+async fn an_exceeded_budget_ends_the_turn() {
     let script = || {
         let asks = Script::new().call("count", json!({})).usage(900, 0, 200, 0);
         asks.then().call("count", json!({})).usage(900, 0, 200, 0).then().say("Never").hang()
@@ -273,7 +286,7 @@ async fn a_budget_ends_a_turn_that_uses_too_much() {
 }
 
 #[tokio::test]
-async fn a_provider_that_refuses_is_an_error_with_its_kind() {
+async fn a_refusing_provider_is_an_error_with_its_kind() {
     let script = || Script::new().reply(codicil_testkit::Reply::status(401));
     for stage in stages(script, &ClientConfig::default()).await {
         let error = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap_err();
@@ -294,7 +307,8 @@ async fn many_evaluations_run_at_the_same_time() {
     let budget = Budget::new().max_total_tokens(20 * 110);
     let mut evaluations = tokio::task::JoinSet::new();
     for number in 0..20 {
-        let (evaluator, budget) = (stage.evaluator.clone(), budget.clone());
+        let evaluator = stage.evaluator.clone();
+        let budget = budget.clone();
         evaluations.spawn(async move {
             let prompt = Prompt::text(format!("Hello from {number}"));
             evaluator.evaluate(&prompt).budget(&budget).text().await

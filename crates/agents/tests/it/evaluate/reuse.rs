@@ -1,4 +1,4 @@
-//! Going on with a session's thread, and when not to.
+//! Reuse of a session's thread, and its conditions.
 
 use codicil_agents::{
     evaluate::{ClientConfig, Evaluator, Prompt, SandboxMode, Session, ThreadState, Tool, ToolContext},
@@ -15,7 +15,7 @@ fn config() -> ClientConfig {
     ClientConfig { reuse_thread: true, cwd: Some("/work".into()), ..ClientConfig::default() }
 }
 
-/// Which of `thread/start` and `thread/resume` the next evaluation sends first.
+/// Returns which of `thread/start` and `thread/resume` the next evaluation sends first.
 async fn round(
     evaluator: &Evaluator,
     servers: &mut Servers,
@@ -29,7 +29,7 @@ async fn round(
 }
 
 async fn serve(servers: &mut Servers) -> &'static str {
-    let mut fake = servers.greeted().await;
+    let mut fake = servers.accept().await;
     let request = fake.next().await.unwrap();
     fake.reply(&request, json!({ "thread": { "id": "t" } })).await;
     fake.start_turn().await;
@@ -43,7 +43,8 @@ async fn serve(servers: &mut Servers) -> &'static str {
 async fn thread_resume_with_session_state() {
     let (evaluator, mut servers) =
         evaluator(ClientConfig { sandbox_mode: Some(SandboxMode::ReadOnly), ..config() });
-    let (session, prompt) = (Session::new(), Prompt::text("Hi"));
+    let session = Session::new();
+    let prompt = Prompt::text("Hi");
     assert_eq!(round(&evaluator, &mut servers, &session, &prompt).await, "start");
     let state = session.get::<ThreadState>().unwrap();
     assert_eq!(
@@ -53,7 +54,7 @@ async fn thread_resume_with_session_state() {
 
     let evaluating = evaluator.evaluate(&prompt).session(&session).text();
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         let request = fake.expect("thread/resume").await;
         assert_eq!(request["params"]["threadId"], "t");
         assert_eq!(request["params"]["sandbox"], "read-only", "today's settings hold");
@@ -64,7 +65,7 @@ async fn thread_resume_with_session_state() {
     let (answer, ()) = soon(async { tokio::join!(evaluating, serving) }).await;
     assert_eq!(&*answer.unwrap().thread_id, "t");
 
-    // Kept somewhere and put back.
+    // Stored and restored.
     let stored = serde_json::to_string(&state).unwrap();
     let later = Session::new();
     later.set(serde_json::from_str::<ThreadState>(&stored).unwrap());
@@ -75,11 +76,12 @@ async fn thread_resume_with_session_state() {
 #[tokio::test]
 async fn a_thread_that_cannot_be_resumed_is_replaced() {
     let (evaluator, mut servers) = evaluator(config());
-    let (session, prompt) = (Session::new(), Prompt::text("Hi"));
+    let session = Session::new();
+    let prompt = Prompt::text("Hi");
     round(&evaluator, &mut servers, &session, &prompt).await;
     let evaluating = evaluator.evaluate(&prompt).session(&session).text();
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         let request = fake.expect("thread/resume").await;
         fake.refuse(&request, "no rollout found for thread id t").await;
         let request = fake.expect("thread/start").await;
@@ -95,9 +97,10 @@ async fn a_thread_that_cannot_be_resumed_is_replaced() {
 }
 
 #[tokio::test]
-async fn another_directory_other_tools_or_no_wish_to_reuse_mean_a_new_thread() {
+async fn another_directory_other_tools_or_no_reuse_start_a_new_thread() {
     let (here, mut servers) = evaluator(config());
-    let (session, prompt) = (Session::new(), Prompt::text("Hi"));
+    let session = Session::new();
+    let prompt = Prompt::text("Hi");
     assert_eq!(round(&here, &mut servers, &session, &prompt).await, "start");
     let with_tool = Prompt::text("Hi").tool(Tool::new("t", "", |_: (), _: ToolContext| async { Ok("") }));
     assert_eq!(round(&here, &mut servers, &session, &with_tool).await, "start");
@@ -126,7 +129,8 @@ async fn a_thread_is_reused_only_for_the_same_workspace() {
     };
     let workspace = make().await.unwrap();
     let (evaluator, mut servers) = evaluator(config());
-    let (session, prompt) = (Session::new(), Prompt::text("Hi"));
+    let session = Session::new();
+    let prompt = Prompt::text("Hi");
     let mut round = async |workspace: &Workspace| {
         let evaluating = evaluator.evaluate(&prompt).session(&session).workspace(workspace).text();
         let (answer, sent) = soon(async { tokio::join!(evaluating, serve(&mut servers)) }).await;
@@ -138,7 +142,7 @@ async fn a_thread_is_reused_only_for_the_same_workspace() {
     let state = session.get::<ThreadState>().unwrap();
     assert_eq!(state.workspace_fingerprint.as_ref(), Some(workspace.fingerprint()));
     assert_eq!(state.cwd, workspace.path());
-    // The same content in another place, and other content.
+    // The same content in another directory, and different content.
     assert_eq!(round(&make().await.unwrap()).await, "start");
     std::fs::write(host.path().join("a"), "two").unwrap();
     let changed = make().await.unwrap();

@@ -1,4 +1,4 @@
-//! Where the real server runs, for tests that do not mind.
+//! The real server, in the ways in which it can run.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use codicil_testkit::{ModelServer, Script, TestHome, built, skipped};
 
 use super::soon;
 
-/// A real server with a home and a model of its own, and an evaluator for it.
+/// A real server with its own home and model, and an evaluator for it.
 pub struct Stage {
     pub name: &'static str,
     pub evaluator: Evaluator,
@@ -26,12 +26,12 @@ pub struct Stage {
     pub home: TestHome,
 }
 
-/// A stage for every server that there is. Those that are missing are named.
+/// Returns a stage for every available server. Reports those that are not available.
 pub async fn stages(script: impl Fn() -> Script, config: &ClientConfig) -> Vec<Stage> {
     stages_with(script, config, "").await
 }
 
-/// The same with more keys for the model's provider.
+/// Like [`stages`], with additional keys for the model provider.
 pub async fn stages_with(script: impl Fn() -> Script, config: &ClientConfig, provider: &str) -> Vec<Stage> {
     let mut stages = vec![Stage::in_process(script(), config, provider).await];
     match built("codicil") {
@@ -78,7 +78,7 @@ impl Stage {
         let variables = ["CODICIL_HOME", "CODEX_HOME", "HOME"];
         let env = variables.map(|name| (name.to_owned(), home.path().to_str().unwrap().to_owned()));
         let config = ClientConfig {
-            codex_bin: program.to_owned(),
+            program: program.to_owned(),
             cwd: Some(home.workspace().to_owned()),
             env: BTreeMap::from(env),
             startup_timeout: Duration::from_secs(40),

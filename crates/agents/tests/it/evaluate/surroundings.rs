@@ -1,10 +1,10 @@
-//! What surrounds an evaluation, with the real server: credentials, approvals, MCP servers.
+//! Credentials, approvals and MCP servers, with the real server.
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
 
 use codicil_agents::evaluate::{
-    AccountTokens, ApprovalPolicy, ClientConfig, EvaluationPhase, ExternalTokens, LoginMethod, McpServer,
-    Prompt, SandboxMode, ToolKind,
+    AccountTokens, AskForApproval, ClientConfig, EvaluationPhase, ExternalTokens, LoginMethod, McpServer,
+    OnApproval, Prompt, SandboxMode, ToolKind,
 };
 use codicil_testkit::{Reply, Script, skipped, token};
 use serde_json::json;
@@ -22,8 +22,8 @@ fn bearers(stage: &Stage) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_api_key_is_what_the_provider_gets() {
-    let config = ClientConfig { auth_mode: Some(LoginMethod::api_key("sk-test")), ..ClientConfig::default() };
+async fn an_api_key_reaches_the_provider() {
+    let config = ClientConfig { login: Some(LoginMethod::api_key("sk-test")), ..ClientConfig::default() };
     for stage in stages_with(|| Script::new().say("Hello"), &config, SIGNED_IN).await {
         let answer = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap();
         assert_eq!(answer.text, "Hello", "{}", stage.name);
@@ -43,7 +43,7 @@ async fn external_tokens_are_renewed_when_the_provider_refuses_them() {
         Ok(AccountTokens::new(token(2, "acc-1"), token(2, "acc-1")))
     });
     let config =
-        ClientConfig { auth_mode: Some(LoginMethod::ExternalTokens(tokens)), ..ClientConfig::default() };
+        ClientConfig { login: Some(LoginMethod::external_tokens(tokens)), ..ClientConfig::default() };
     let script = || Script::new().reply(Reply::status(401)).then().say("Hello");
     for stage in stages_with(script, &config, SIGNED_IN).await {
         let answer = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await;
@@ -64,7 +64,7 @@ async fn external_tokens_are_renewed_when_the_provider_refuses_them() {
 async fn external_tokens_that_cannot_be_renewed_are_an_error() {
     let tokens = ExternalTokens::new(AccountTokens::new(token(1, "acc-1"), token(1, "acc-1")));
     let config =
-        ClientConfig { auth_mode: Some(LoginMethod::ExternalTokens(tokens)), ..ClientConfig::default() };
+        ClientConfig { login: Some(LoginMethod::external_tokens(tokens)), ..ClientConfig::default() };
     let stage = Stage::in_process(Script::new().repeat(Reply::status(401)), &config, SIGNED_IN).await;
     let error = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap_err();
     assert_eq!(error.phase(), Some(EvaluationPhase::Request), "{error:?}");
@@ -73,21 +73,23 @@ async fn external_tokens_that_cannot_be_renewed_are_an_error() {
     stage.stop().await;
 }
 
-/// A patch is asked about where nothing may be written, and the policy answers.
+/// The server asks about a patch in a read-only sandbox, and the configuration answers.
 #[tokio::test]
-async fn approvals_that_the_server_asks_for_are_answered_by_policy() {
+async fn approvals_of_the_real_server_are_answered_as_configured() {
     let patch = "*** Begin Patch\n*** Add File: made\n+hello\n*** End Patch";
-    for (approval_policy, accepted) in [(ApprovalPolicy::Untrusted, true), (ApprovalPolicy::OnRequest, false)]
+    for (approval_policy, on_approval) in
+        [(AskForApproval::Untrusted, OnApproval::Accept), (AskForApproval::OnRequest, OnApproval::Decline)]
     {
+        let accepted = on_approval == OnApproval::Accept;
         let sandbox_mode = Some(SandboxMode::ReadOnly);
-        let config = ClientConfig { approval_policy, sandbox_mode, ..ClientConfig::default() };
+        let config = ClientConfig { approval_policy, on_approval, sandbox_mode, ..ClientConfig::default() };
         let script = Script::new().custom_call("apply_patch", patch).then().say("Done");
         let stage = Stage::in_process(script, &config, "").await;
         let recording = Recording::new();
         soon(stage.evaluator.evaluate(&Prompt::text("Hi")).session(&recording.session).text()).await.unwrap();
-        assert_eq!(stage.home.workspace().join("made").exists(), accepted, "{approval_policy:?}");
-        let told: Vec<_> = recording.tools().into_iter().map(|tool| (tool.kind, tool.success)).collect();
-        assert_eq!(told, [(ToolKind::FileChange, accepted)], "{approval_policy:?}");
+        assert_eq!(stage.home.workspace().join("made").exists(), accepted, "{on_approval:?}");
+        let reported: Vec<_> = recording.tools().into_iter().map(|tool| (tool.kind, tool.success)).collect();
+        assert_eq!(reported, [(ToolKind::FileChange, accepted)], "{on_approval:?}");
         stage.stop().await;
     }
 }
@@ -106,7 +108,7 @@ done
 "#;
 
 #[tokio::test]
-async fn tools_of_external_mcp_servers_are_called_and_told() {
+async fn tools_of_external_mcp_servers_are_called_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("shouter");
     fs::write(&program, SHOUTER).unwrap();
@@ -128,15 +130,15 @@ async fn tools_of_external_mcp_servers_are_called_and_told() {
         let answer =
             soon(stage.evaluator.evaluate(&prompt).session(&recording.session).text()).await.unwrap();
         assert_eq!(answer.text, "It shouted.", "{}", stage.name);
-        let told = recording.tools();
+        let reported = recording.tools();
         let expected = ToolKind::Mcp { server: "shouter".into() };
         assert_eq!(
-            (told.len(), &told[0].kind, &*told[0].name),
+            (reported.len(), &reported[0].kind, &*reported[0].name),
             (1, &expected, "shout"),
-            "{}: {told:?}",
+            "{}: {reported:?}",
             stage.name
         );
-        assert_eq!((told[0].success, &*told[0].output), (true, "HELLO"), "{}", stage.name);
+        assert_eq!((reported[0].success, &*reported[0].output), (true, "HELLO"), "{}", stage.name);
         stage.stop().await;
     }
 }

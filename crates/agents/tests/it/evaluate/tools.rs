@@ -1,4 +1,4 @@
-//! Tools: called, answered, told; and undone when they fail.
+//! Tools: calls, responses, events, and the rollback of failures.
 
 use std::sync::{
     Arc,
@@ -29,7 +29,7 @@ struct Add {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Sum(i64);
 
-/// Adds to the session's sum, then fails in the way that the amount asks for.
+/// Adds to the session's sum, then succeeds or fails depending on the amount.
 fn add() -> Tool {
     Tool::new("add", "Adds to the sum.", |add: Add, cx: ToolContext| async move {
         cx.update(|sum: &mut Sum| sum.0 += add.amount);
@@ -46,7 +46,7 @@ fn text(text: &str, success: bool) -> Value {
     json!({ "success": success, "contentItems": [{ "type": "inputText", "text": text }] })
 }
 
-/// Evaluates a prompt with these tools against what `serve` plays after thread and turn have started.
+/// Evaluates a prompt with these tools. `serve` plays the server after the start of the turn.
 async fn with_tools<S>(tools: Vec<Tool>, recording: &Recording, serve: S) -> Result<String, EvaluateError>
 where
     S: AsyncFnOnce(&mut Fake, &mut Servers),
@@ -55,7 +55,7 @@ where
     let prompt = tools.into_iter().fold(Prompt::text("Hi"), Prompt::tool);
     let evaluating = evaluator.evaluate(&prompt).session(&recording.session).text();
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         fake.start_thread().await;
         fake.start_turn().await;
         serve(&mut fake, &mut servers).await;
@@ -66,14 +66,14 @@ where
 
 /// Unit test: `item/tool/call` → tool → response.
 #[tokio::test]
-async fn dynamic_tool_call_is_run_answered_and_told() {
+async fn dynamic_tool_call_is_run_answered_and_reported() {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
     let recording = Recording::new();
     recording.session.set(Sum(1));
     let prompt = Prompt::text("Hi").tool(add());
     let evaluating = evaluator.evaluate(&prompt).session(&recording.session).text();
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         let params = fake.start_thread().await;
         let offered = &params["dynamicTools"][0];
         assert_eq!((&offered["name"], &offered["description"]), (&json!("add"), &json!("Adds to the sum.")));
@@ -89,15 +89,18 @@ async fn dynamic_tool_call_is_run_answered_and_told() {
     answer.unwrap();
     assert_eq!(recording.session.get(), Some(Sum(7)));
     assert_eq!(recording.names(), ["PromptRendered", "ToolInvoked", "ToolInvoked", "PromptExecuted"]);
-    let told = &recording.tools()[0];
-    assert_eq!((told.adapter, &told.kind, &*told.name), (ADAPTER_NAME, &ToolKind::Bridged, "add"));
-    assert_eq!((&*told.call_id, &told.params), ("c1", &json!({ "amount": 2 })));
-    assert_eq!((told.success, &*told.output), (true, "3"));
-    assert!(told.duration.is_some());
+    let reported = &recording.tools()[0];
+    assert_eq!(
+        (&*reported.adapter, &reported.kind, &*reported.name),
+        (ADAPTER_NAME, &ToolKind::Bridged, "add")
+    );
+    assert_eq!((&*reported.call_id, &reported.params), ("c1", &json!({ "amount": 2 })));
+    assert_eq!((reported.success, &*reported.output), (true, "3"));
+    assert!(reported.duration.is_some());
 }
 
 #[tokio::test]
-async fn a_call_that_fails_panics_or_is_malformed_is_rolled_back_and_the_turn_goes_on() {
+async fn a_failed_panicking_or_malformed_call_is_rolled_back_and_the_turn_continues() {
     let recording = Recording::new();
     recording.session.set(Sum(1));
     let session = recording.session.clone();
@@ -118,12 +121,12 @@ async fn a_call_that_fails_panics_or_is_malformed_is_rolled_back_and_the_turn_go
     })
     .await;
     assert_eq!(answer.unwrap(), "Done");
-    let told: Vec<_> = recording.tools().iter().map(|tool| tool.success).collect();
-    assert_eq!(told, [false, false, false, true]);
+    let reported: Vec<_> = recording.tools().iter().map(|tool| tool.success).collect();
+    assert_eq!(reported, [false, false, false, true]);
 }
 
 #[tokio::test]
-async fn what_a_failed_call_did_outside_is_undone() {
+async fn the_external_effects_of_a_failed_call_are_undone() {
     let undone = Arc::new(AtomicUsize::new(0));
     let count = undone.clone();
     let tool = Tool::new("write", "", move |add: Add, cx: ToolContext| {
@@ -148,13 +151,14 @@ async fn what_a_failed_call_did_outside_is_undone() {
 }
 
 #[tokio::test]
-async fn a_fatal_failure_interrupts_the_turn_and_is_an_error_of_the_tool() {
+async fn a_fatal_failure_interrupts_the_turn_and_is_an_error_of_the_tool_phase() {
     let recording = Recording::new();
     let outcome = with_tools(vec![add()], &recording, async |fake: &mut Fake, _: &mut Servers| {
-        // The answer and the interrupt may come in either order.
+        // The response and the interrupt may arrive in either order.
         let params = json!({ "threadId": "t", "turnId": "u", "callId": "c", "tool": "add", "arguments": { "amount": 999 } });
         fake.send(json!({ "id": 1, "method": "item/tool/call", "params": params })).await;
-        let (one, two) = (fake.next().await.unwrap(), fake.next().await.unwrap());
+        let one = fake.next().await.unwrap();
+        let two = fake.next().await.unwrap();
         let (interrupt, answer) = if one.get("method").is_some() { (one, two) } else { (two, one) };
         assert_eq!(answer["result"], text("the disk is full", false));
         assert_eq!(interrupt["method"], "turn/interrupt");
@@ -173,12 +177,17 @@ async fn a_fatal_failure_interrupts_the_turn_and_is_an_error_of_the_tool() {
 
 #[tokio::test]
 async fn calls_of_one_turn_run_one_after_the_other() {
-    let (started, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let started = Arc::new(Notify::new());
+    let release = Arc::new(Notify::new());
     let running = Arc::new(AtomicUsize::new(0));
     let tool = {
-        let (started, release, running) = (started.clone(), release.clone(), running.clone());
+        let started = started.clone();
+        let release = release.clone();
+        let running = running.clone();
         Tool::new("slow", "", move |_: (), cx: ToolContext| {
-            let (started, release, running) = (started.clone(), release.clone(), running.clone());
+            let started = started.clone();
+            let release = release.clone();
+            let running = running.clone();
             async move {
                 assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "one at a time");
                 started.notify_one();
@@ -210,7 +219,7 @@ async fn calls_of_one_turn_run_one_after_the_other() {
     assert_eq!(recording.session.get(), Some(Sum(3)));
 }
 
-/// A tool that changes something and never ends, and word that it has begun.
+/// Returns a tool that changes the state and never ends, and a notification of its start.
 fn hanging() -> (Tool, Arc<Notify>) {
     let started = Arc::new(Notify::new());
     let begun = started.clone();
@@ -227,7 +236,7 @@ fn hanging() -> (Tool, Arc<Notify>) {
 }
 
 #[tokio::test]
-async fn a_call_that_the_server_gives_up_is_rolled_back_and_told() {
+async fn a_call_that_the_server_cancels_is_rolled_back_and_reported() {
     let (tool, started) = hanging();
     let recording = Recording::new();
     let answer = with_tools(vec![tool], &recording, async |fake: &mut Fake, _: &mut Servers| {
@@ -240,13 +249,13 @@ async fn a_call_that_the_server_gives_up_is_rolled_back_and_told() {
     })
     .await;
     answer.unwrap();
-    let told = &recording.tools()[0];
-    assert_eq!((told.success, &*told.output), (false, "the call was cut off"));
+    let reported = &recording.tools()[0];
+    assert_eq!((reported.success, &*reported.output), (false, "the call was cut off"));
     assert_eq!(recording.session.get::<Sum>(), None);
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_call_when_the_evaluation_is_dropped() {
+async fn dropping_the_evaluation_rolls_back_the_call() {
     let (evaluator, mut servers) = evaluator(ClientConfig::default());
     let recording = Recording::new();
     let (tool, started) = hanging();
@@ -254,7 +263,7 @@ async fn nothing_is_left_of_a_call_when_the_evaluation_is_dropped() {
     let session = recording.session.clone();
     let evaluating =
         tokio::spawn(async move { evaluator.evaluate(&prompt).session(&session).text().await.map(drop) });
-    let mut fake = servers.greeted().await;
+    let mut fake = servers.accept().await;
     fake.start_thread().await;
     fake.start_turn().await;
     let params = json!({ "threadId": "t", "turnId": "u", "callId": "c", "tool": "hang", "arguments": {} });

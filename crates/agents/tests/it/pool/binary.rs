@@ -1,9 +1,9 @@
-//! The real binary, started as a product starts it. Skipped where the binary is not built.
+//! The real binary, started as a product starts it. Skipped if it is not built.
 
 use std::path::Path;
 
 use codicil_agents::pool::{
-    BuiltinTool, McpServer, McpToken, Pool, PoolSettings, ServerCommand, ServerSharing, StreamMessage,
+    BuiltinTool, HttpMcpServer, McpToken, Pool, PoolSettings, ServerCommand, ServerSharing, StreamMessage,
 };
 use codicil_client::ApprovalDecision;
 use codicil_testkit::{ModelServer, Reply, Script, built, skipped};
@@ -16,7 +16,7 @@ use tokio::{
 
 use super::soon;
 
-/// A command line for the binary with a scripted model and a home of its own.
+/// Returns a command line for the binary with a scripted model and its own home.
 fn command(model: &ModelServer, home: &Path) -> Option<ServerCommand> {
     let Some(program) = built("codicil") else {
         skipped("the codicil binary is not built");
@@ -30,17 +30,18 @@ fn command(model: &ModelServer, home: &Path) -> Option<ServerCommand> {
         setting("model_providers.mock.request_max_retries", "0"),
     ];
     let env = ["CODICIL_HOME", "HOME"].map(|name| (name.into(), home.as_os_str().to_owned())).into();
-    Some(ServerCommand { settings, env, model: Some("mock-model".into()), ..ServerCommand::new(program) })
+    Some(ServerCommand { settings, env, model: Some("mock-model".into()), ..ServerCommand::yaar(program) })
 }
 
 #[tokio::test]
 async fn the_token_reaches_the_products_mcp_servers() {
-    let (model, home) = (ModelServer::start(Script::new()).await, tempfile::tempdir().unwrap());
+    let model = ModelServer::start(Script::new()).await;
+    let home = tempfile::tempdir().unwrap();
     let Some(command) = command(&model, home.path()) else { return };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp/system", listener.local_addr().unwrap());
     let token = McpToken::generate("YAAR_MCP_TOKEN").unwrap();
-    let mcp_servers = vec![McpServer::new("system", url).token(&token)];
+    let mcp_servers = vec![HttpMcpServer::new("system", url).token(&token)];
     let command = ServerCommand { mcp_servers, ..command };
     let knocking = async {
         let (stream, _) = listener.accept().await.unwrap();
@@ -62,12 +63,14 @@ async fn the_token_reaches_the_products_mcp_servers() {
 #[tokio::test]
 async fn disabled_tools_are_not_offered() {
     let script = || Script::new().repeat(Reply::new().say("ok"));
-    let (model, home) = (ModelServer::start(script()).await, tempfile::tempdir().unwrap());
+    let model = ModelServer::start(script()).await;
+    let home = tempfile::tempdir().unwrap();
     let Some(usual) = command(&model, home.path()) else { return };
     let offered = async |disabled: Vec<BuiltinTool>| {
         let command = ServerCommand { disabled, ..usual.clone() };
-        let pool =
-            soon(Pool::start(PoolSettings { warm: 0, ..PoolSettings::new(command.launch()) })).await.unwrap();
+        let pool = soon(Pool::start(PoolSettings { warm_threads: 0, ..PoolSettings::new(command.launch()) }))
+            .await
+            .unwrap();
         soon(pool.agent().await.unwrap().ask("Hi").text()).await.unwrap();
         soon(pool.close()).await;
         let request = model.next_request().await;
@@ -87,25 +90,27 @@ async fn disabled_tools_are_not_offered() {
         assert!(all.iter().any(|offered| offered == name), "{name} is offered without the flag: {all:?}");
         let rest = offered(vec![tool]).await;
         assert!(!rest.iter().any(|offered| offered == name), "{name} is not: {rest:?}");
-        // What cannot be disabled.
+        // Tools that cannot be disabled.
         assert!(rest.iter().any(|offered| offered == "update_plan"), "{rest:?}");
     }
     let rest = offered(vec![BuiltinTool::WebSearch]).await;
     assert!(!rest.iter().any(|offered| offered == "web_search"), "{rest:?}");
 }
 
-/// The table of approval policies: who is asked before a command runs.
+/// The table of approval policies: which commands need an approval.
 #[tokio::test]
-async fn each_approval_policy_asks_as_it_says() {
+async fn each_approval_policy_asks_for_what_it_documents() {
     for (policy, is_asked) in [("never", false), ("always", true), ("on-failure", false)] {
         let script = Script::new().call("exec_command", json!({ "cmd": "touch file" })).then().say("Done.");
-        let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
+        let model = ModelServer::start(script).await;
+        let home = tempfile::tempdir().unwrap();
         let Some(command) = command(&model, home.path()) else { return };
         let command =
             ServerCommand { disabled: Vec::new(), approval_policy: Some(policy.to_owned()), ..command };
         let pool = soon(Pool::start(PoolSettings::new(command.launch()))).await.unwrap();
         let mut reply = pool.agent().await.unwrap().ask("Make a file");
-        let (mut questions, mut failures) = (0, 0);
+        let mut questions = 0;
+        let mut failures = 0;
         while let Some(message) = soon(reply.next()).await {
             match message {
                 StreamMessage::ApprovalRequest { id, .. } => {
@@ -121,17 +126,18 @@ async fn each_approval_policy_asks_as_it_says() {
     }
 }
 
-/// A pool whose server is started again at once, with what the server needs.
+/// Returns a pool that restarts its server without delay, with the model and home of the server.
 async fn restarting(script: Script) -> Option<(ModelServer, TempDir, Pool)> {
-    let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
+    let model = ModelServer::start(script).await;
+    let home = tempfile::tempdir().unwrap();
     let mut settings = PoolSettings::new(command(&model, home.path())?.launch());
-    settings.supervision.pause = std::time::Duration::from_millis(10);
+    settings.restart_limits.delay = std::time::Duration::from_millis(10);
     let pool = soon(Pool::start(settings)).await.unwrap();
     Some((model, home, pool))
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_comes_back() {
+async fn a_killed_server_is_restarted() {
     let script = Script::new().repeat(Reply::new().say("Hello"));
     let Some((_model, home, pool)) = restarting(script).await else { return };
     let agent = pool.agent().await.unwrap();
@@ -148,7 +154,7 @@ async fn a_server_that_is_killed_comes_back() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_in_the_middle_of_a_turn_is_told_of_and_the_conversation_goes_on() {
+async fn a_server_killed_during_a_turn_is_an_error_and_the_conversation_continues() {
     let script = Script::new().say("Half").hang().say("Whole");
     let Some((model, home, pool)) = restarting(script).await else { return };
     let agent = pool.agent().await.unwrap();
@@ -167,7 +173,7 @@ async fn a_server_that_is_killed_in_the_middle_of_a_turn_is_told_of_and_the_conv
     soon(pool.close()).await;
 }
 
-/// Kills the server with this home; `false` where processes cannot be listed.
+/// Kills the server with this home; returns `false` if processes cannot be listed.
 fn kill(home: &Path) -> bool {
     if !Path::new("/proc").is_dir() {
         return false;
@@ -176,13 +182,13 @@ fn kill(home: &Path) -> bool {
     std::process::Command::new("kill").args(["-9", &server.to_string()]).status().unwrap().success()
 }
 
-/// The processes of this machine, where they can be listed.
+/// Returns the processes of this machine, if they can be listed.
 fn processes() -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Whether a process was started with this home.
+/// Returns whether a process was started with this home.
 fn names_home(pid: u32, home: &Path) -> bool {
     let variables = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let wanted = format!("CODICIL_HOME={}", home.display());
@@ -190,15 +196,18 @@ fn names_home(pid: u32, home: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn servers_of_their_own_are_processes_of_their_own() {
+async fn separate_servers_are_separate_processes() {
     let script = Script::new().repeat(Reply::new().say("Hello"));
-    let (model, home) = (ModelServer::start(script).await, tempfile::tempdir().unwrap());
+    let model = ModelServer::start(script).await;
+    let home = tempfile::tempdir().unwrap();
     let Some(command) = command(&model, home.path()) else { return };
     let sharing = ServerSharing::PerAgent { max_servers: 3 };
-    let settings = PoolSettings { sharing, warm: 0, ..PoolSettings::new(command.launch()) };
+    let settings = PoolSettings { sharing, warm_threads: 0, ..PoolSettings::new(command.launch()) };
     let pool = soon(Pool::start(settings)).await.unwrap();
-    let (one, two) = (soon(pool.agent()).await.unwrap(), soon(pool.agent()).await.unwrap());
-    let (first, second) = (one.ask("Hi"), two.ask("Hi"));
+    let one = soon(pool.agent()).await.unwrap();
+    let two = soon(pool.agent()).await.unwrap();
+    let first = one.ask("Hi");
+    let second = two.ask("Hi");
     assert_eq!(
         (soon(first.text()).await.unwrap(), soon(second.text()).await.unwrap()),
         ("Hello".into(), "Hello".into())

@@ -1,7 +1,7 @@
-//! A server that does what a test says, one life after the other, at a socket.
+//! A server at a socket that the test plays, one connection after another.
 //!
-//! The handshake and the bookkeeping of threads are answered by themselves and noted down. Turns, and whatever a
-//! test wants to see, are left to it.
+//! Requests of the handshake and about threads are recorded and answered automatically. Turns, and methods that the test
+//! reserves, are left to it.
 
 use std::sync::{
     Arc,
@@ -22,33 +22,33 @@ use super::soon;
 
 pub struct Fake {
     pub address: UnixSocket,
-    lives: mpsc::Receiver<Life>,
+    connections: mpsc::Receiver<Connection>,
     pub rules: Arc<Rules>,
     _folder: tempfile::TempDir,
     _accepting: JoinSet<()>,
 }
 
-/// What all lives have in common.
+/// The state that all connections share.
 #[derive(Default)]
 pub struct Rules {
     threads: AtomicUsize,
     turns: AtomicUsize,
-    /// Whether stored threads are gone.
+    /// Whether the server has lost its stored threads.
     pub forgets: AtomicBool,
-    /// Methods that the test answers itself.
+    /// Methods that the test answers.
     pub own: Mutex<Vec<&'static str>>,
 }
 
-/// Ends the connection when all before it is written.
+/// Ends the connection after everything before it is written.
 const LAST_LINE: &str = "the end";
 
 /// One connection.
-pub struct Life {
+pub struct Connection {
     from_client: mpsc::Receiver<Value>,
     to_client: mpsc::Sender<String>,
     seen: Arc<Mutex<Vec<Value>>>,
     rules: Arc<Rules>,
-    /// Dropped with the life, which closes the connection at once.
+    /// Dropped with the connection, which closes it at once.
     tasks: JoinSet<()>,
 }
 
@@ -57,23 +57,23 @@ impl Fake {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
-        let (sender, lives) = mpsc::channel(16);
+        let (sender, connections) = mpsc::channel(16);
         let rules = Arc::<Rules>::default();
         let mut accepting = JoinSet::new();
         let common = rules.clone();
         accepting.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                if sender.send(Life::new(stream, common.clone())).await.is_err() {
+                if sender.send(Connection::new(stream, common.clone())).await.is_err() {
                     return;
                 }
             }
         });
-        Self { address: UnixSocket::new(path), lives, rules, _folder: folder, _accepting: accepting }
+        Self { address: UnixSocket::new(path), connections, rules, _folder: folder, _accepting: accepting }
     }
 
     /// The next connection.
-    pub async fn life(&mut self) -> Life {
-        soon(self.lives.recv()).await.expect("the socket stays open")
+    pub async fn accept(&mut self) -> Connection {
+        soon(self.connections.recv()).await.expect("the socket stays open")
     }
 
     /// Leaves requests of this method to the test.
@@ -82,7 +82,7 @@ impl Fake {
     }
 }
 
-impl Life {
+impl Connection {
     fn new(stream: UnixStream, rules: Arc<Rules>) -> Self {
         let (reader, mut writer) = stream.into_split();
         let (to_client, mut lines) = mpsc::channel::<String>(64);
@@ -95,7 +95,9 @@ impl Life {
                 }
             }
         };
-        let (answers, notes, common) = (to_client.clone(), seen.clone(), rules.clone());
+        let answers = to_client.clone();
+        let notes = seen.clone();
+        let common = rules.clone();
         let reading = async move {
             let mut lines = BufReader::new(reader).lines();
             while let Ok(Some(line)) = lines.next_line().await {
@@ -108,7 +110,7 @@ impl Life {
             }
         };
         let mut tasks = JoinSet::new();
-        // When the client goes, so does the server.
+        // The server ends when the client disconnects.
         tasks.spawn(async move {
             tokio::select! {
                 () = writing => {}
@@ -118,10 +120,10 @@ impl Life {
         Self { from_client, to_client, seen, rules, tasks }
     }
 
-    /// The next message that is left to the test.
+    /// Returns the next message that is left to the test.
     pub async fn next(&mut self) -> Value {
         loop {
-            let message = soon(self.from_client.recv()).await.expect("the client goes on");
+            let message = soon(self.from_client.recv()).await.expect("the client is connected");
             if message["method"] != "initialized" {
                 return message;
             }
@@ -134,7 +136,7 @@ impl Life {
         message
     }
 
-    /// Whether the client has gone away.
+    /// Waits until the client has disconnected.
     pub async fn is_over(&mut self) -> bool {
         while let Some(message) = soon(self.from_client.recv()).await {
             assert_eq!(message["method"], "initialized", "{message}");
@@ -142,7 +144,7 @@ impl Life {
         true
     }
 
-    /// Takes a turn, and tells its thread and its own id.
+    /// Accepts a turn and returns its thread and its id.
     pub async fn turn(&mut self) -> (String, String) {
         let request = self.expect("turn/start").await;
         let turn = format!("u{}", self.rules.turns.fetch_add(1, Ordering::Relaxed) + 1);
@@ -151,7 +153,7 @@ impl Life {
         (request["params"]["threadId"].as_str().unwrap().to_owned(), turn)
     }
 
-    /// Takes a turn as older servers do, and tells its text.
+    /// Accepts a turn as older servers do, and returns its text.
     pub async fn bare_turn(&mut self) -> String {
         let request = self.expect("turn/start").await;
         self.reply(&request, Value::Null).await;
@@ -159,7 +161,7 @@ impl Life {
         said(&request)
     }
 
-    /// Says a text and ends the turn.
+    /// Sends a text and ends the turn.
     pub async fn complete(&self, thread: &str, turn: &str, text: &str) {
         let delta = json!({ "threadId": thread, "turnId": turn, "itemId": "i", "delta": text });
         self.notify("item/agentMessage/delta", delta).await;
@@ -167,7 +169,7 @@ impl Life {
         self.notify("turn/completed", json!({ "threadId": thread, "turn": turn })).await;
     }
 
-    /// The same without ids.
+    /// Like [`complete`](Self::complete), without ids.
     pub async fn bare_complete(&self, text: &str) {
         self.notify("item/agentMessage/delta", json!({ "delta": text })).await;
         self.notify("turn/completed", json!({ "status": "completed" })).await;
@@ -191,16 +193,16 @@ impl Life {
     }
 
     pub async fn send_raw(&self, line: &str) {
-        soon(self.to_client.send(line.to_owned())).await.expect("the client goes on");
+        soon(self.to_client.send(line.to_owned())).await.expect("the client is connected");
     }
 
-    /// Crashes, after what was said has been said.
+    /// Closes the connection after everything is written.
     pub async fn die(mut self) {
         self.send_raw(LAST_LINE).await;
         soon(self.tasks.join_next()).await;
     }
 
-    /// The params of every message of this method so far.
+    /// Returns the params of every message of this method so far.
     pub fn seen(&self, method: &str) -> Vec<Value> {
         let seen = self.seen.lock();
         seen.iter().filter(|message| message["method"] == method).map(|it| it["params"].clone()).collect()
@@ -208,7 +210,7 @@ impl Life {
 }
 
 impl Rules {
-    /// `None` for what is left to the test.
+    /// Returns the automatic response; `None` if the message is left to the test.
     fn answer(&self, message: &Value) -> Option<Value> {
         let method = message["method"].as_str()?;
         if self.own.lock().contains(&method) {
@@ -233,7 +235,7 @@ impl Rules {
     }
 }
 
-/// The text of a `turn/start`.
+/// Returns the text of a `turn/start`.
 pub fn said(request: &Value) -> String {
     request["params"]["input"][0]["text"].as_str().unwrap().to_owned()
 }

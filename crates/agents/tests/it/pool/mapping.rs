@@ -1,51 +1,51 @@
-//! The table of events that are handled, row by row, in both dialects; and what the roadmap adds to it.
+//! The guide's table of handled events, row by row, in both formats, and the additions of its roadmap.
 
 use codicil_agents::pool::{ItemStage, PoolSettings, StreamMessage};
 use serde_json::{Value, json};
 
 use super::{all, cold, failure, fake::Fake, quick, started, status, text};
 
-/// What a product sees of a turn with these notifications. They get the ids of the turn.
+/// Returns the messages of a turn with these notifications, to which the ids of the turn are added.
 pub async fn shown(notifications: &[(&str, Value)]) -> Vec<StreamMessage> {
     let mut fake = Fake::new();
-    let (pool, mut life) = cold(&mut fake).await;
+    let (pool, mut connection) = cold(&mut fake).await;
     let reply = pool.agent().await.unwrap().ask("Go");
-    let (thread, turn) = life.turn().await;
+    let (thread, turn) = connection.turn().await;
     for (method, params) in notifications {
         let mut params = params.clone();
         (params["threadId"], params["turnId"]) = (thread.clone().into(), turn.clone().into());
-        life.notify(method, params).await;
+        connection.notify(method, params).await;
     }
     let end = json!({ "id": turn, "items": [], "status": "completed", "error": null });
-    life.notify("turn/completed", json!({ "threadId": thread, "turn": end })).await;
+    connection.notify("turn/completed", json!({ "threadId": thread, "turn": end })).await;
     let messages = all(reply).await;
     pool.close().await;
     messages
 }
 
-/// The same from a server that names neither threads nor turns.
+/// Like [`shown`], from a server that names neither threads nor turns.
 pub async fn shown_bare(notifications: &[(&str, Value)]) -> Vec<StreamMessage> {
     let mut fake = Fake::new();
-    let (pool, mut life) = cold(&mut fake).await;
+    let (pool, mut connection) = cold(&mut fake).await;
     let reply = pool.agent().await.unwrap().ask("Go");
-    life.bare_turn().await;
+    connection.bare_turn().await;
     for (method, params) in notifications {
-        life.notify(method, params.clone()).await;
+        connection.notify(method, params.clone()).await;
     }
-    life.notify("turn/completed", json!({ "status": "completed" })).await;
+    connection.notify("turn/completed", json!({ "status": "completed" })).await;
     let messages = all(reply).await;
     pool.close().await;
     messages
 }
 
-/// All but the end, which must be a good one.
+/// Returns all messages but the final one, which must be a completion.
 pub fn body(messages: &[StreamMessage]) -> &[StreamMessage] {
     let (last, body) = messages.split_last().unwrap();
     assert!(matches!(last, StreamMessage::Complete { .. }), "{messages:?}");
     body
 }
 
-/// The typed form and the bare form of the same thing show the same.
+/// Checks that the current and the older format yield the same messages.
 async fn both(typed: &[(&str, Value)], bare: &[(&str, Value)], expected: &[StreamMessage]) {
     assert_eq!(body(&shown(typed).await), expected);
     assert_eq!(body(&shown_bare(bare).await), expected);
@@ -188,7 +188,7 @@ async fn command_execution_completed_is_tool_result() {
 }
 
 #[tokio::test]
-async fn items_without_ids_are_told_apart_by_order() {
+async fn items_without_ids_are_matched_by_order() {
     let call = |tool: &str| json!({ "server": "s", "tool": tool });
     let messages = shown_bare(&[
         ("item/mcpToolCall/started", call("a")),
@@ -208,7 +208,7 @@ async fn items_without_ids_are_told_apart_by_order() {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_both_dialects_is_not_shown_twice() {
+async fn items_reported_in_both_formats_are_shown_once() {
     let result = json!({ "content": [{ "type": "text", "text": "opened" }], "structuredContent": null });
     let call = json!({ "itemId": "i1", "server": "window", "tool": "open", "result": result });
     let messages = shown(&[
@@ -231,13 +231,13 @@ async fn turn_completed_is_complete() {
     assert_eq!(serde_json::to_value(&messages).unwrap(), json!([expected]));
 }
 
-/// How a reply ends when the server's last word is this.
+/// Returns the messages of a turn that ends with this notification.
 async fn ended(method: &str, params: Value) -> Vec<StreamMessage> {
     let mut fake = Fake::new();
-    let (pool, mut life) = cold(&mut fake).await;
+    let (pool, mut connection) = cold(&mut fake).await;
     let reply = pool.agent().await.unwrap().ask("Go");
-    life.bare_turn().await;
-    life.notify(method, params).await;
+    connection.bare_turn().await;
+    connection.notify(method, params).await;
     let messages = all(reply).await;
     pool.close().await;
     messages
@@ -283,7 +283,7 @@ async fn patches_and_diffs_are_shown_as_diffs() {
 }
 
 #[tokio::test]
-async fn a_message_that_was_not_streamed_is_shown_when_it_is_complete() {
+async fn a_message_without_deltas_is_shown_when_it_completes() {
     let item = json!({ "type": "agentMessage", "id": "i", "text": "All at once", "phase": null });
     both(
         &[("item/completed", json!({ "item": item }))],
@@ -294,18 +294,18 @@ async fn a_message_that_was_not_streamed_is_shown_when_it_is_complete() {
 }
 
 #[tokio::test]
-async fn the_life_of_items_can_be_followed() {
+async fn item_events_can_be_enabled() {
     let mut fake = Fake::new();
-    let settings = PoolSettings { warm: 0, lifecycle: true, ..quick(&fake) };
-    let (pool, mut life) = started(settings, &mut fake).await;
+    let settings = PoolSettings { warm_threads: 0, lifecycle: true, ..quick(&fake) };
+    let (pool, mut connection) = started(settings, &mut fake).await;
     let reply = pool.agent().await.unwrap().ask("Go");
-    life.bare_turn().await;
-    life.notify("item/started", json!({ "itemId": "item_1", "itemType": "agent_message" })).await;
-    life.notify("item/agentMessage/delta", json!({ "delta": "Hi" })).await;
-    life.notify("item/agentMessage/completed", json!({ "text": "Hi" })).await;
-    life.notify("item/completed", json!({ "itemId": "item_1" })).await;
-    life.notify("item/completed", json!({ "itemId": "item_1" })).await;
-    life.notify("turn/completed", json!({})).await;
+    connection.bare_turn().await;
+    connection.notify("item/started", json!({ "itemId": "item_1", "itemType": "agent_message" })).await;
+    connection.notify("item/agentMessage/delta", json!({ "delta": "Hi" })).await;
+    connection.notify("item/agentMessage/completed", json!({ "text": "Hi" })).await;
+    connection.notify("item/completed", json!({ "itemId": "item_1" })).await;
+    connection.notify("item/completed", json!({ "itemId": "item_1" })).await;
+    connection.notify("turn/completed", json!({})).await;
     let item = |stage| StreamMessage::Item { id: "item_1".into(), kind: "agentMessage".into(), stage };
     let messages = all(reply).await;
     assert_eq!(body(&messages), [item(ItemStage::Started), text("Hi"), item(ItemStage::Completed)]);
@@ -313,22 +313,22 @@ async fn the_life_of_items_can_be_followed() {
 }
 
 #[tokio::test]
-async fn what_is_not_read_in_time_is_counted_and_the_end_comes_all_the_same() {
+async fn unread_messages_are_dropped_and_counted_and_the_final_one_stays() {
     let mut fake = Fake::new();
-    let settings = PoolSettings { warm: 0, reply_bytes: 4000, ..quick(&fake) };
-    let (pool, mut life) = started(settings, &mut fake).await;
+    let settings = PoolSettings { warm_threads: 0, reply_bytes: 4000, ..quick(&fake) };
+    let (pool, mut connection) = started(settings, &mut fake).await;
     let agent = pool.agent().await.unwrap();
     let unread = agent.ask("Go");
-    let (thread, turn) = life.turn().await;
+    let (thread, turn) = connection.turn().await;
     for number in 0..100 {
         let diff = json!({ "threadId": thread, "turnId": turn, "diff": number.to_string() });
-        life.notify("turn/diff/updated", diff).await;
+        connection.notify("turn/diff/updated", diff).await;
     }
-    life.complete(&thread, &turn, "Done").await;
-    // Nobody reads, and the next message is answered.
+    connection.complete(&thread, &turn, "Done").await;
+    // The reply is not read, and the next message is answered.
     let next = agent.ask("Next");
-    let (thread, turn) = life.turn().await;
-    life.complete(&thread, &turn, "Done").await;
+    let (thread, turn) = connection.turn().await;
+    connection.complete(&thread, &turn, "Done").await;
     assert!(failure(&all(next).await).is_none());
     let messages = all(unread).await;
     let StreamMessage::Missed { count } = messages[0] else { panic!("{messages:?}") };

@@ -1,6 +1,6 @@
-//! Pools of agents: against a scripted server over a socket, and against the real one.
+//! Pools of agents: against a scripted server at a socket, and against the real one.
 //!
-//! Where the statements of the integration guide are shown:
+//! The tests of each statement of the integration guide:
 //!
 //! | the guide says | module |
 //! |---|---|
@@ -33,12 +33,12 @@ use codicil_agents::pool::{Pool, PoolSettings, ReplyStatus, ReplyStream, StreamM
 use codicil_client::RestartLimits;
 use tokio::time::timeout;
 
-/// Waits for what must come. Generous: machines are busy.
+/// Awaits an event that must happen. The timeout is long enough for a loaded machine.
 async fn soon<T>(event: impl Future<Output = T>) -> T {
-    timeout(Duration::from_secs(30), event).await.expect("it happens soon")
+    timeout(Duration::from_secs(30), event).await.expect("the event happens in time")
 }
 
-/// Everything that comes of a reply.
+/// Returns all messages of a reply.
 async fn all(mut reply: ReplyStream) -> Vec<StreamMessage> {
     let mut messages = Vec::new();
     while let Some(message) = soon(reply.next()).await {
@@ -47,27 +47,27 @@ async fn all(mut reply: ReplyStream) -> Vec<StreamMessage> {
     messages
 }
 
-/// A pool on a scripted server, without a thread that stands ready.
-async fn cold(fake: &mut fake::Fake) -> (Pool, fake::Life) {
-    started(PoolSettings { warm: 0, ..quick(fake) }, fake).await
+/// Starts a pool on a scripted server, without warm threads.
+async fn cold(fake: &mut fake::Fake) -> (Pool, fake::Connection) {
+    started(PoolSettings { warm_threads: 0, ..quick(fake) }, fake).await
 }
 
-async fn started(settings: PoolSettings, fake: &mut fake::Fake) -> (Pool, fake::Life) {
-    let (pool, life) = tokio::join!(soon(Pool::start(settings)), fake.life());
-    (pool.unwrap(), life)
+async fn started(settings: PoolSettings, fake: &mut fake::Fake) -> (Pool, fake::Connection) {
+    let (pool, connection) = tokio::join!(soon(Pool::start(settings)), fake.accept());
+    (pool.unwrap(), connection)
 }
 
-/// Does not wait before a restart.
+/// Returns settings without a delay before restarts.
 fn quick(fake: &fake::Fake) -> PoolSettings {
-    let supervision = RestartLimits { pause: Duration::from_millis(1), ..RestartLimits::default() };
-    PoolSettings { supervision, ..PoolSettings::new(fake.address.clone()) }
+    let restart_limits = RestartLimits { delay: Duration::from_millis(1), ..RestartLimits::default() };
+    PoolSettings { restart_limits, ..PoolSettings::new(fake.address.clone()) }
 }
 
 fn text(text: &str) -> StreamMessage {
     StreamMessage::Text { text: text.to_owned() }
 }
 
-/// How a reply ended.
+/// Returns how a reply ended.
 fn status(messages: &[StreamMessage]) -> Option<ReplyStatus> {
     match messages.last() {
         Some(StreamMessage::Complete { status, .. }) => Some(*status),
@@ -75,7 +75,7 @@ fn status(messages: &[StreamMessage]) -> Option<ReplyStatus> {
     }
 }
 
-/// The code of the error that a reply ended with.
+/// Returns the code of the final error of a reply.
 fn failure(messages: &[StreamMessage]) -> Option<&str> {
     match messages.last() {
         Some(StreamMessage::Error { code, is_final: true, .. }) => Some(code),

@@ -1,4 +1,4 @@
-//! The real server: the same conversations without a script of messages.
+//! Conversations with the real server.
 
 use codicil_agents::pool::{
     ApprovalSubject, DefaultDirectory, Pool, PoolSettings, ReplyStatus, StreamMessage,
@@ -65,13 +65,15 @@ async fn many_agents_at_once() {
 }
 
 #[tokio::test]
-async fn turns_run_side_by_side() {
+async fn turns_run_in_parallel() {
     let script = Script::new().repeat(Reply::new().say("A").gate("both").say("B"));
     let host = Host::start(script).await;
     let pool = pool(&host).await;
-    let (one, other) = (pool.agent().await.unwrap(), pool.agent().await.unwrap());
-    let (one, other) = (one.ask("one"), other.ask("other"));
-    // Both models wait at the gate, so both turns run.
+    let one = pool.agent().await.unwrap();
+    let other = pool.agent().await.unwrap();
+    let one = one.ask("one");
+    let other = other.ask("other");
+    // Both models have reached the gate, so both turns run.
     host.model.next_request().await;
     host.model.next_request().await;
     host.model.release("both");
@@ -83,7 +85,7 @@ async fn turns_run_side_by_side() {
 }
 
 #[tokio::test]
-async fn an_interrupted_turn_ends_and_the_conversation_goes_on() {
+async fn an_interrupted_turn_ends_and_the_conversation_continues() {
     let host = Host::start(Script::new().say("Let me").hang().say("Fine")).await;
     let pool = pool(&host).await;
     let agent = pool.agent().await.unwrap();
@@ -155,7 +157,7 @@ async fn tools_of_this_process_are_called() {
     host.stop().await;
 }
 
-/// The reason for the isolated directory: what lies about must not get into the conversation.
+/// The purpose of the isolated directory: files of a project must not enter the conversation.
 #[tokio::test]
 async fn a_projects_instructions_and_skills_do_not_reach_an_isolated_agent() {
     let host = Host::start(Script::new().repeat(Reply::new().say("ok"))).await;

@@ -1,9 +1,9 @@
-//! One server for all or one each: how they are started, where they work, and that they end.
+//! Shared and separate servers: how they start, where they work, and how they end.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use codicil_agents::pool::{
-    DefaultDirectory, McpServer, McpToken, Pool, PoolError, PoolSettings, ReplyStatus, ServerCommand,
+    DefaultDirectory, HttpMcpServer, McpToken, Pool, PoolError, PoolSettings, ReplyStatus, ServerCommand,
     ServerSharing,
 };
 use codicil_client::{Client, ClientTools};
@@ -14,33 +14,35 @@ use super::{all, cold, fake::Fake, quick, soon, started, status, text};
 #[tokio::test]
 async fn all_agents_share_a_server() {
     let mut fake = Fake::new();
-    let (pool, mut life) = cold(&mut fake).await;
+    let (pool, mut connection) = cold(&mut fake).await;
     for number in 0..5 {
         let agent = pool.agent().await.unwrap();
         let reply = agent.ask(number.to_string());
-        let (thread, turn) = life.turn().await;
-        life.complete(&thread, &turn, "ok").await;
+        let (thread, turn) = connection.turn().await;
+        connection.complete(&thread, &turn, "ok").await;
         all(reply).await;
     }
     let counts = pool.counts();
     assert_eq!((counts.servers_started, counts.threads_started, counts.turns_completed), (1, 5, 5));
     pool.close().await;
-    assert!(life.is_over().await);
+    assert!(connection.is_over().await);
 }
 
 #[tokio::test]
-async fn agents_may_have_servers_of_their_own() {
+async fn agents_may_have_separate_servers() {
     let mut fake = Fake::new();
     let sharing = ServerSharing::PerAgent { max_servers: 2 };
-    let settings = PoolSettings { warm: 0, sharing, ..quick(&fake) };
+    let settings = PoolSettings { warm_threads: 0, sharing, ..quick(&fake) };
     let pool = soon(Pool::start(settings)).await.unwrap();
-    let (one, mut first) = tokio::join!(pool.agent(), fake.life());
-    let (two, mut second) = tokio::join!(pool.agent(), fake.life());
-    let (one, two) = (one.unwrap(), two.unwrap());
+    let (one, mut first) = tokio::join!(pool.agent(), fake.accept());
+    let (two, mut second) = tokio::join!(pool.agent(), fake.accept());
+    let one = one.unwrap();
+    let two = two.unwrap();
     assert!(matches!(pool.agent().await, Err(PoolError::TooManyServers(2))));
 
-    // One crashes in the middle of its work; the other goes on, both at once.
-    let (crashing, steady) = (one.ask("one"), two.ask("two"));
+    // Both run at the same time. One crashes; the other continues.
+    let crashing = one.ask("one");
+    let steady = two.ask("two");
     first.bare_turn().await;
     second.bare_turn().await;
     first.notify("item/agentMessage/delta", json!({ "delta": "Half" })).await;
@@ -50,27 +52,27 @@ async fn agents_may_have_servers_of_their_own() {
     let messages = all(steady).await;
     assert_eq!((&messages[0], status(&messages)), (&text("Whole"), Some(ReplyStatus::Completed)));
 
-    // Its windows share it, and its place is free when they are gone.
+    // Windows share the server. It ends with the last of them, which makes room for another.
     let window = soon(two.window()).await.unwrap();
     drop(two);
     assert!(matches!(pool.agent().await, Err(PoolError::TooManyServers(2))));
     drop(window);
     assert!(second.is_over().await);
-    let (three, _third) = tokio::join!(soon(pool.agent()), fake.life());
+    let (three, _third) = tokio::join!(soon(pool.agent()), fake.accept());
     assert!(three.is_ok());
     pool.close().await;
 }
 
 #[tokio::test]
-async fn servers_of_their_own_stand_ready_too() {
+async fn separate_servers_are_kept_warm() {
     let mut fake = Fake::new();
     let sharing = ServerSharing::PerAgent { max_servers: 2 };
     let (pool, mut first) = started(PoolSettings { sharing, ..quick(&fake) }, &mut fake).await;
     let agent = pool.agent().await.unwrap();
     assert_eq!(agent.session_id(), Some("t1".into()));
-    let _second = fake.life().await;
+    let _second = fake.accept().await;
     let other = soon(async {
-        while pool.warm() == 0 {
+        while pool.warm_threads() == 0 {
             tokio::task::yield_now().await;
         }
         pool.agent().await.unwrap()
@@ -80,24 +82,26 @@ async fn servers_of_their_own_stand_ready_too() {
     first.bare_turn().await;
     first.bare_complete("ok").await;
     all(reply).await;
-    // There is no room for a third.
+    // The limit allows no third server.
     assert_eq!((pool.counts().servers_started, pool.counts().warm_hits), (2, 2));
     drop(other);
     pool.close().await;
 }
 
 #[tokio::test]
-async fn a_server_of_its_own_may_be_another_one() {
-    let (fake, mut other) = (Fake::new(), Fake::new());
+async fn a_separate_server_may_have_another_address() {
+    let fake = Fake::new();
+    let mut other = Fake::new();
     let sharing = ServerSharing::PerAgent { max_servers: 1 };
-    let pool = soon(Pool::start(PoolSettings { warm: 0, sharing, ..quick(&fake) })).await.unwrap();
-    let (agent, mut life) = tokio::join!(pool.agent_at(other.address.clone(), "Be odd."), other.life());
+    let pool = soon(Pool::start(PoolSettings { warm_threads: 0, sharing, ..quick(&fake) })).await.unwrap();
+    let (agent, mut connection) =
+        tokio::join!(pool.agent_at(other.address.clone(), "Be odd."), other.accept());
     let agent = agent.unwrap();
     let reply = agent.ask("Go");
-    life.bare_turn().await;
-    life.bare_complete("ok").await;
+    connection.bare_turn().await;
+    connection.bare_complete("ok").await;
     assert_eq!(all(reply).await[0], text("ok"));
-    assert_eq!(life.seen("thread/start")[0]["baseInstructions"], "Be odd.");
+    assert_eq!(connection.seen("thread/start")[0]["baseInstructions"], "Be odd.");
     assert!(matches!(pool.agent().await, Err(PoolError::TooManyServers(1))));
     pool.close().await;
 
@@ -108,10 +112,10 @@ async fn a_server_of_its_own_may_be_another_one() {
 }
 
 #[tokio::test]
-async fn agents_work_in_an_empty_directory_that_goes_with_the_server() {
+async fn agents_work_in_an_empty_directory_that_is_removed_with_the_server() {
     let mut fake = Fake::new();
-    let (pool, life) = started(quick(&fake), &mut fake).await;
-    let cwd = PathBuf::from(life.seen("thread/start")[0]["cwd"].as_str().unwrap());
+    let (pool, connection) = started(quick(&fake), &mut fake).await;
+    let cwd = PathBuf::from(connection.seen("thread/start")[0]["cwd"].as_str().unwrap());
     assert!(cwd.is_dir() && fs::read_dir(&cwd).unwrap().next().is_none(), "{cwd:?}");
     assert_eq!(fs::metadata(&cwd).unwrap().permissions().mode() & 0o777, 0o700);
     assert_ne!(cwd, std::env::current_dir().unwrap());
@@ -124,24 +128,24 @@ async fn another_directory_can_be_chosen() {
     let folder = tempfile::tempdir().unwrap();
     for (directory, expected) in [
         (DefaultDirectory::At(folder.path().into()), json!(folder.path())),
-        (DefaultDirectory::Servers, json!(null)),
+        (DefaultDirectory::ServerDefault, json!(null)),
     ] {
         let mut fake = Fake::new();
-        let (pool, life) = started(PoolSettings { directory, ..quick(&fake) }, &mut fake).await;
-        assert_eq!(life.seen("thread/start")[0]["cwd"], expected);
+        let (pool, connection) = started(PoolSettings { directory, ..quick(&fake) }, &mut fake).await;
+        assert_eq!(connection.seen("thread/start")[0]["cwd"], expected);
         pool.close().await;
     }
-    assert!(folder.path().is_dir(), "it is not the pool's");
+    assert!(folder.path().is_dir(), "the pool does not remove it");
 }
 
 #[tokio::test]
-async fn dropping_the_pool_ends_its_server_though_agents_are_left() {
+async fn dropping_the_pool_ends_its_server_even_if_agents_remain() {
     let mut fake = Fake::new();
-    let (pool, mut life) = started(quick(&fake), &mut fake).await;
-    let cwd = PathBuf::from(life.seen("thread/start")[0]["cwd"].as_str().unwrap());
+    let (pool, mut connection) = started(quick(&fake), &mut fake).await;
+    let cwd = PathBuf::from(connection.seen("thread/start")[0]["cwd"].as_str().unwrap());
     let agent = pool.agent().await.unwrap();
     drop(pool);
-    assert!(life.is_over().await);
+    assert!(connection.is_over().await);
     soon(async {
         while cwd.exists() {
             tokio::task::yield_now().await;
@@ -155,12 +159,12 @@ async fn dropping_the_pool_ends_its_server_though_agents_are_left() {
 async fn no_task_is_left_when_a_pool_is_closed() {
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let mut fake = Fake::new();
-    let (pool, mut life) = started(PoolSettings { warm: 3, ..quick(&fake) }, &mut fake).await;
+    let (pool, mut connection) = started(PoolSettings { warm_threads: 3, ..quick(&fake) }, &mut fake).await;
     let agent = pool.agent().await.unwrap();
     let reply = agent.ask("Go");
-    life.turn().await;
+    connection.turn().await;
     pool.close().await;
-    drop((pool, agent, reply, life, fake));
+    drop((pool, agent, reply, connection, fake));
     soon(async {
         while tokio::runtime::Handle::current().metrics().num_alive_tasks() > before {
             tokio::task::yield_now().await;
@@ -170,27 +174,28 @@ async fn no_task_is_left_when_a_pool_is_closed() {
 }
 
 #[tokio::test]
-async fn the_handshake_says_who_it_is_and_what_it_can() {
+async fn the_handshake_carries_the_clients_name_and_capabilities() {
     let mut fake = Fake::new();
     let client = Client::builder().name("yaar", "1.0.0").title("Desk").opt_out(["thread/started"]);
     let schema = json!({ "type": "object" });
     let tools = ClientTools::new().add("note", "Takes a note.", schema, |_| async { Ok("noted".to_owned()) });
-    let (pool, life) = started(PoolSettings { client, tools, ..quick(&fake) }, &mut fake).await;
-    let hello = &life.seen("initialize")[0];
+    let (pool, connection) = started(PoolSettings { client, tools, ..quick(&fake) }, &mut fake).await;
+    let hello = &connection.seen("initialize")[0];
     assert_eq!(hello["clientInfo"], json!({ "name": "yaar", "title": "Desk", "version": "1.0.0" }));
     let capabilities = json!({ "experimentalApi": true, "optOutNotificationMethods": ["thread/started"] });
     assert_eq!(hello["capabilities"], capabilities);
-    let start = &life.seen("thread/start")[0];
+    let start = &connection.seen("thread/start")[0];
     assert_eq!(start["dynamicTools"][0]["name"], "note");
-    assert_eq!((start.get("approvalPolicy"), start.get("sandbox")), (None, None), "the flags say it");
+    assert_eq!((start.get("approvalPolicy"), start.get("sandbox")), (None, None), "the flags set them");
     pool.close().await;
 }
 
-/// A shell script in place of a server: notes its arguments, variables and directory, and answers what it must.
+/// The server is a shell script that records its arguments, variables and directory.
 #[tokio::test]
-async fn the_command_line_and_environment_are_those_of_the_guide() {
+async fn the_yaar_preset_has_the_command_line_and_environment_of_its_guide() {
     let folder = tempfile::tempdir().unwrap();
-    let (program, notes) = (folder.path().join("codex"), folder.path().join("notes"));
+    let program = folder.path().join("codex");
+    let notes = folder.path().join("notes");
     let script = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$NOTES\"\n\
         printf '%s|%s|%s|%s\\n' \"$CI\" \"$YAAR_MCP_TOKEN\" \"$PORT\" \"$PWD\" >> \"$NOTES\"\n\
         read line; echo '{\"id\":0,\"result\":{}}'; read line\n\
@@ -199,11 +204,11 @@ async fn the_command_line_and_environment_are_those_of_the_guide() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let token = McpToken::generate("YAAR_MCP_TOKEN").unwrap();
     let command = ServerCommand {
-        mcp_servers: vec![McpServer::new("system", "http://127.0.0.1:8000/mcp/system").token(&token)],
+        mcp_servers: vec![HttpMcpServer::new("system", "http://127.0.0.1:8000/mcp/system").token(&token)],
         model: Some("gpt-5.3-codex".to_owned()),
         port: Some(8000),
         env: vec![("NOTES".into(), notes.clone().into())],
-        ..ServerCommand::new(&program)
+        ..ServerCommand::yaar(&program)
     };
     let pool = soon(Pool::start(PoolSettings::new(command.launch()))).await.unwrap();
     let notes = fs::read_to_string(&notes).unwrap();

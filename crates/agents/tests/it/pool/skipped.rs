@@ -1,4 +1,4 @@
-//! The table of events that are skipped, row by row.
+//! The guide's table of skipped events, row by row.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::{
     text,
 };
 
-/// Neither dialect shows anything of it.
+/// Checks that neither format yields a message.
 async fn nothing(method: &str, typed: Value, bare: Value) {
     assert_eq!(body(&shown(&[(method, typed)]).await), [], "{method}");
     assert_eq!(body(&shown_bare(&[(method, bare)]).await), [], "{method}");
@@ -77,19 +77,19 @@ async fn codex_events_are_telemetry_and_counted() {
     nothing("codex/event/token_count", params.clone(), params.clone()).await;
 
     let mut fake = Fake::new();
-    let (pool, mut life) = cold(&mut fake).await;
+    let (pool, mut connection) = cold(&mut fake).await;
     let reply = pool.agent().await.unwrap().ask("Go");
-    life.bare_turn().await;
-    life.notify("codex/event/token_count", params.clone()).await;
-    life.notify("codex/event/task_started", params).await;
-    life.bare_complete("Hi").await;
+    connection.bare_turn().await;
+    connection.notify("codex/event/token_count", params.clone()).await;
+    connection.notify("codex/event/task_started", params).await;
+    connection.bare_complete("Hi").await;
     all(reply).await;
     assert_eq!(pool.counts().telemetry_events, 2);
     pool.close().await;
 }
 
 #[tokio::test]
-async fn what_nobody_knows() {
+async fn unknown_notifications() {
     nothing("item/hologram/started", json!({ "itemId": "i" }), json!([1])).await;
     nothing("some/future", json!({}), json!(null)).await;
 }

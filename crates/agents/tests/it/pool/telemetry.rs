@@ -1,4 +1,4 @@
-//! What is told to whoever collects spans and events.
+//! Spans and events for `tracing` subscribers.
 
 use std::sync::{
     Arc,
@@ -11,10 +11,10 @@ use tracing::{Event, Level, Metadata, Subscriber, span};
 
 use super::{all, cold, fake::Fake};
 
-/// Notes the names of spans and the levels of events, of the pool alone.
+/// Records the names of spans and the levels of events of the pool.
 #[derive(Clone, Default)]
 struct Notes {
-    told: Arc<Mutex<Vec<String>>>,
+    reported: Arc<Mutex<Vec<String>>>,
     spans: Arc<AtomicU64>,
 }
 
@@ -24,13 +24,13 @@ impl Subscriber for Notes {
     }
 
     fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
-        self.told.lock().push(format!("span {}", span.metadata().name()));
+        self.reported.lock().push(format!("span {}", span.metadata().name()));
         span::Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     fn event(&self, event: &Event<'_>) {
         if *event.metadata().level() <= Level::WARN {
-            self.told.lock().push(format!("{}", event.metadata().level()));
+            self.reported.lock().push(format!("{}", event.metadata().level()));
         }
     }
 
@@ -43,23 +43,23 @@ impl Subscriber for Notes {
 #[tokio::test]
 async fn each_turn_is_a_span_and_failures_are_warnings() {
     let notes = Notes::default();
-    // With a single subscriber, a test of another thread that comes first decides for all whether a span is
-    // wanted; with two, all subscribers are asked.
+    // With a single subscriber, the first thread that reaches a call site decides for all threads whether it is
+    // enabled. With two, every subscriber is consulted.
     let _second = tracing::Dispatch::new(Notes::default());
     let _guard = tracing::subscriber::set_default(notes.clone());
     tracing::callsite::rebuild_interest_cache();
     let mut fake = Fake::new();
-    let (pool, mut life) = cold(&mut fake).await;
+    let (pool, mut connection) = cold(&mut fake).await;
     let agent = pool.agent().await.unwrap();
     let good = agent.ask("one");
-    life.bare_turn().await;
-    life.bare_complete("ok").await;
+    connection.bare_turn().await;
+    connection.bare_complete("ok").await;
     all(good).await;
     let bad = agent.ask("two");
-    life.bare_turn().await;
-    life.notify("turn/failed", json!({ "message": "broken" })).await;
+    connection.bare_turn().await;
+    connection.notify("turn/failed", json!({ "message": "broken" })).await;
     all(bad).await;
-    assert_eq!(*notes.told.lock(), ["span turn", "span turn", "WARN"]);
+    assert_eq!(*notes.reported.lock(), ["span turn", "span turn", "WARN"]);
     let counts = serde_json::to_value(pool.counts()).unwrap();
     assert_eq!((&counts["turns_started"], &counts["turns_failed"]), (&json!(2), &json!(1)));
     pool.close().await;

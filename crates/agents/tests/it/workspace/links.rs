@@ -1,4 +1,4 @@
-//! Links and other things that are no files.
+//! Links and special files.
 
 use std::{fs, os::unix::fs::symlink, os::unix::net::UnixListener};
 
@@ -6,7 +6,7 @@ use codicil_agents::workspace::{HostMount, SecurityError, SymlinkPolicy, Workspa
 
 use super::{Host, files, tree};
 
-/// A host with links of every kind, and a secret beside the allowed root.
+/// Returns a host with links of every kind, and a secret beside the allowed root.
 fn linked() -> Host {
     let host = Host::new(&[("tree/a", "a"), ("tree/sub/b", "b"), ("other/c", "c"), ("secret/key", "s3cret")]);
     let tree = host.root.join("tree");
@@ -41,7 +41,7 @@ async fn links_may_be_refused() {
 }
 
 #[tokio::test]
-async fn links_are_followed_within_the_allowed_roots_and_no_further() {
+async fn links_are_followed_only_within_the_allowed_roots() {
     let host = linked();
     let workspace = create(&host, "", SymlinkPolicy::Follow).await.unwrap();
     let expected = [("a", "a"), ("sub/b", "b"), ("to-file", "a"), ("to-folder/b", "b"), ("to-other", "c")];
@@ -56,7 +56,7 @@ async fn links_are_followed_within_the_allowed_roots_and_no_further() {
 }
 
 #[tokio::test]
-async fn a_mount_that_is_a_link_counts_as_what_it_leads_to() {
+async fn a_mount_that_is_a_link_is_resolved_before_the_check() {
     let host = linked();
     let door = host.root.join("tree/door");
     symlink("../secret", &door).unwrap();
@@ -64,7 +64,7 @@ async fn a_mount_that_is_a_link_counts_as_what_it_leads_to() {
     let error = builder.create().await.unwrap_err();
     let expected = SecurityError::OutsideAllowedRoots { path: door.clone() };
     assert!(matches!(&error, WorkspaceError::Security(found) if *found == expected), "{error}");
-    // A link on the way is a way out just as well.
+    // A link within the path leads out of the root as well.
     let below =
         Workspace::builder().allow_root(host.root.join("tree")).mount(HostMount::new(door.join("key")));
     let error = below.create().await.unwrap_err();
@@ -72,7 +72,7 @@ async fn a_mount_that_is_a_link_counts_as_what_it_leads_to() {
 }
 
 #[tokio::test]
-async fn pipes_and_sockets_are_left_out_without_waiting_for_them() {
+async fn pipes_and_sockets_are_left_out_without_blocking() {
     let host = Host::new(&[("a", "a")]);
     let _socket = UnixListener::bind(host.root.join("socket")).unwrap();
     let made = std::process::Command::new("mkfifo").arg(host.root.join("pipe")).status();
@@ -83,7 +83,7 @@ async fn pipes_and_sockets_are_left_out_without_waiting_for_them() {
 }
 
 #[tokio::test]
-async fn a_tree_that_never_ends_is_given_up() {
+async fn a_tree_that_is_too_deep_is_refused() {
     let host = Host::new(&[]);
     let deep = (0..200).fold(host.root.clone(), |path, _| path.join("d"));
     fs::create_dir_all(&deep).unwrap();

@@ -1,4 +1,4 @@
-//! A host that changes while it is being copied.
+//! Host files that change while they are being copied.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use codicil_agents::workspace::{HostMount, SymlinkPolicy, WorkspaceError};
 
 use super::{Host, tree};
 
-/// Swaps a directory of the mount for a link to a secret, again and again, while workspaces are made.
+/// Repeatedly replaces a directory of the mount with a link to a secret while workspaces are created.
 async fn swapped_while_copying(symlinks: SymlinkPolicy) {
     let host = Host::new(&[("mount/swap/key", "harmless"), ("mount/z", "z"), ("secret/key", "s3cret")]);
     let (swap, aside, secret) =
@@ -41,7 +41,7 @@ async fn swapped_while_copying(symlinks: SymlinkPolicy) {
                 let copied = tree(workspace.path());
                 assert!(copied.iter().all(|(_, content)| content != "s3cret"), "{copied:?}");
             }
-            // Noticed, or vanished while it was looked at.
+            // The replacement was detected, or the file vanished meanwhile.
             Err(WorkspaceError::Security(_) | WorkspaceError::Io { .. }) => {}
             Err(other) => panic!("{other}"),
         }
@@ -62,7 +62,7 @@ async fn a_link_that_is_followed_cannot_be_swapped_for_another() {
 }
 
 #[tokio::test]
-async fn a_workspace_that_nobody_waits_for_any_more_is_not_left_behind() {
+async fn dropping_the_future_leaves_no_workspace_behind() {
     let many: Vec<_> = (0..500).map(|number| format!("f{number}")).collect();
     let named: Vec<_> = many.iter().map(|name| (name.as_str(), "content")).collect();
     let host = Host::new(&named);
@@ -70,7 +70,7 @@ async fn a_workspace_that_nobody_waits_for_any_more_is_not_left_behind() {
         let creating = tokio::spawn(host.builder().mount(HostMount::new(&host.root)).create());
         tokio::task::yield_now().await;
         creating.abort();
-        // Either it was in time, or it was dropped.
+        // The workspace was complete, or the future was dropped.
         drop(creating.await);
     }
     let gone = async {

@@ -1,10 +1,10 @@
-//! Counting what mounts bring against what they may.
+//! Counts copied bytes and files against the budgets.
 
 use std::path::PathBuf;
 
 use super::error::{BudgetExceededError, BudgetUnit};
 
-/// What is left of the budgets: that of the mount at hand and those of the workspace.
+/// The budgets of the current mount and of the workspace.
 #[derive(Debug)]
 pub(super) struct BudgetMeter {
     bytes: BudgetCount,
@@ -34,29 +34,29 @@ impl BudgetMeter {
         Self { bytes: BudgetCount::new(max_bytes), files: BudgetCount::new(max_files), mount: None }
     }
 
-    /// From here on, bytes count for this mount too.
-    pub fn begin(&mut self, host_path: PathBuf, max_bytes: Option<u64>) {
+    /// Starts counting for a mount.
+    pub fn begin_mount(&mut self, host_path: PathBuf, max_bytes: Option<u64>) {
         self.mount = max_bytes.map(|limit| (host_path, BudgetCount::new(limit)));
     }
 
-    pub fn bytes(&mut self, amount: u64) -> Result<(), BudgetExceededError> {
+    pub fn add_bytes(&mut self, amount: u64) -> Result<(), BudgetExceededError> {
         if let Some((path, count)) = &mut self.mount
             && !count.take(amount)
         {
             return Err(exceeded(Some(path.clone()), count.limit, BudgetUnit::Bytes));
         }
-        match self.bytes.take(amount) {
-            true => Ok(()),
-            false => Err(exceeded(None, self.bytes.limit, BudgetUnit::Bytes)),
+        if self.bytes.take(amount) {
+            return Ok(());
         }
+        Err(exceeded(None, self.bytes.limit, BudgetUnit::Bytes))
     }
 
-    /// Something to look at, whether or not it is copied: a tree of nothing but empty names costs time too.
-    pub fn entry(&mut self) -> Result<(), BudgetExceededError> {
-        match self.files.take(1) {
-            true => Ok(()),
-            false => Err(exceeded(None, self.files.limit, BudgetUnit::Files)),
+    /// Counts a directory entry, whether or not it is copied: a tree of empty files costs time too.
+    pub fn add_entry(&mut self) -> Result<(), BudgetExceededError> {
+        if self.files.take(1) {
+            return Ok(());
         }
+        Err(exceeded(None, self.files.limit, BudgetUnit::Files))
     }
 }
 
@@ -69,18 +69,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_budget_that_is_used_up_is_named() {
+    fn the_first_exceeded_budget_is_reported() {
         let mut meter = BudgetMeter::new(100, 2);
-        meter.begin("/a".into(), Some(50));
-        assert_eq!(meter.bytes(50), Ok(()));
-        let error = meter.bytes(1).unwrap_err();
+        meter.begin_mount("/a".into(), Some(50));
+        assert_eq!(meter.add_bytes(50), Ok(()));
+        let error = meter.add_bytes(1).unwrap_err();
         assert_eq!(error.to_string(), "mount /a exceeds its budget of 50 bytes");
-        meter.begin("/b".into(), None);
-        let error = meter.bytes(51).unwrap_err();
+        meter.begin_mount("/b".into(), None);
+        let error = meter.add_bytes(51).unwrap_err();
         assert_eq!(error.to_string(), "the workspace exceeds its budget of 100 bytes");
-        meter.entry().unwrap();
-        meter.entry().unwrap();
-        assert_eq!(meter.entry().unwrap_err().unit, BudgetUnit::Files);
-        assert!(meter.bytes(u64::MAX).is_err());
+        meter.add_entry().unwrap();
+        meter.add_entry().unwrap();
+        assert_eq!(meter.add_entry().unwrap_err().unit, BudgetUnit::Files);
+        assert!(meter.add_bytes(u64::MAX).is_err());
     }
 }

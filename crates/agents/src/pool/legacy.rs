@@ -1,41 +1,40 @@
-//! Notifications of the older dialect, which the protocol's list does not have.
+//! Maps notifications of older servers that are not in the protocol's table.
 
 use codicil_client::protocol::{ItemId, rpc::Notification};
 use serde_json::{Value, json};
 
 use super::{
-    mapper::MessageMapper,
+    mapper::{ItemKind, MessageMapper},
     message::StreamMessage,
-    tool::{self, RunningTool, ToolOutcome},
+    tool_items::{self, RunningTool, ToolOutcome},
 };
 
 impl MessageMapper {
-    pub(super) fn foreign(&mut self, unknown: &Notification, out: &mut Vec<StreamMessage>) {
-        let nothing = Value::Null;
-        let params = unknown.params.as_ref().unwrap_or(&nothing);
-        // Some wrap what they say in `item`, others do not.
+    pub(super) fn map_legacy(&mut self, unknown: &Notification, out: &mut Vec<StreamMessage>) {
+        let params = unknown.params.as_ref().unwrap_or(&Value::Null);
+        // Some servers put the fields into `item`.
         let body = params.get("item").unwrap_or(params);
         let id = text(params, &["itemId"]).or_else(|| text(body, &["id", "itemId", "callId"]));
         let id = id.filter(|id| !id.is_empty()).map(ItemId::from);
         match unknown.method.as_str() {
-            "item/mcpToolCall/started" => self.foreign_start(id, mcp_tool(body), out),
-            "item/mcpToolCall/completed" => self.foreign_end(id, mcp_tool(body), mcp_outcome(body), out),
-            "item/commandExecution/started" => self.foreign_start(id, command(body), out),
+            "item/mcpToolCall/started" => self.start_legacy_tool(id, mcp_tool(body), out),
+            "item/mcpToolCall/completed" => self.end_legacy_tool(id, mcp_tool(body), mcp_outcome(body), out),
+            "item/commandExecution/started" => self.start_legacy_tool(id, command(body), out),
             "item/commandExecution/completed" => {
-                self.foreign_end(id, command(body), command_outcome(body), out);
+                self.end_legacy_tool(id, command(body), command_outcome(body), out);
             }
             "item/agentMessage/completed" => {
-                let said = text(body, &["text", "message"]).unwrap_or_default();
-                self.whole_message(id.as_ref(), said, out);
+                let message = text(body, &["text", "message"]).unwrap_or_default();
+                self.whole_message(id.as_ref(), message, out);
             }
             "item/started" => {
                 if let (Some(id), Some(kind)) = (id, text(body, &["itemType", "type"])) {
-                    self.open(&id, camel(kind), false, out);
+                    self.open(&id, camel_case(kind), ItemKind::Other, out);
                 }
             }
             "item/completed" => {
                 if let Some(id) = id {
-                    let kind = text(body, &["itemType", "type"]).map(camel).unwrap_or_default();
+                    let kind = text(body, &["itemType", "type"]).map(camel_case).unwrap_or_default();
                     self.close(&id, &kind, out);
                 }
             }
@@ -45,12 +44,12 @@ impl MessageMapper {
         }
     }
 
-    fn foreign_start(&mut self, id: Option<ItemId>, tool: RunningTool, out: &mut Vec<StreamMessage>) {
+    fn start_legacy_tool(&mut self, id: Option<ItemId>, tool: RunningTool, out: &mut Vec<StreamMessage>) {
         let id = id.unwrap_or_else(|| self.next_id());
         self.open_tool(&id, tool, out);
     }
 
-    fn foreign_end(
+    fn end_legacy_tool(
         &mut self,
         id: Option<ItemId>,
         tool: RunningTool,
@@ -58,7 +57,7 @@ impl MessageMapper {
         out: &mut Vec<StreamMessage>,
     ) {
         let id = id.or_else(|| self.last_open(&tool.kind)).unwrap_or_else(|| self.next_id());
-        // Some tell only of the end.
+        // Some servers report only the end.
         self.open_tool(&id, tool, out);
         self.close_tool(&id, outcome, out);
     }
@@ -78,10 +77,10 @@ fn mcp_outcome(body: &Value) -> ToolOutcome {
     let error = body.get("error").filter(|error| !error.is_null());
     let result = ["result", "output"].iter().find_map(|name| body.get(name));
     let output = match (error, result) {
-        (Some(error), _) => text(error, &["message"]).map_or_else(|| plain(error), str::to_owned),
+        (Some(error), _) => text(error, &["message"]).map_or_else(|| to_text(error), str::to_owned),
         (None, Some(result)) => match result.get("content").and_then(Value::as_array) {
-            Some(parts) => tool::content(parts),
-            None => plain(result),
+            Some(parts) => tool_items::content(parts),
+            None => to_text(result),
         },
         (None, None) => String::new(),
     };
@@ -92,15 +91,20 @@ fn mcp_outcome(body: &Value) -> ToolOutcome {
 
 fn command(body: &Value) -> RunningTool {
     let line = match body.get("command") {
-        Some(Value::Array(words)) => words.iter().map(plain).collect::<Vec<_>>().join(" "),
-        Some(line) => plain(line),
+        Some(Value::Array(words)) => words.iter().map(to_text).collect::<Vec<_>>().join(" "),
+        Some(line) => to_text(line),
         None => String::new(),
     };
     let mut input = json!({ "command": line });
     if let (Some(cwd), Some(members)) = (body.get("cwd"), input.as_object_mut()) {
         members.insert("cwd".to_owned(), cwd.clone());
     }
-    RunningTool { kind: "commandExecution".to_owned(), name: tool::SHELL.to_owned(), server: None, input }
+    RunningTool {
+        kind: "commandExecution".to_owned(),
+        name: tool_items::SHELL.to_owned(),
+        server: None,
+        input,
+    }
 }
 
 fn command_outcome(body: &Value) -> ToolOutcome {
@@ -120,13 +124,13 @@ fn patch(item_id: Option<ItemId>, body: &Value, out: &mut Vec<StreamMessage>) {
     }
 }
 
-/// The first of these members that is a text.
+/// Returns the first of these fields that is a string.
 fn text<'v>(body: &'v Value, names: &[&str]) -> Option<&'v str> {
     names.iter().find_map(|name| body.get(name).and_then(Value::as_str))
 }
 
-/// A text as it is, anything else as JSON.
-fn plain(value: &Value) -> String {
+/// Returns a string as it is, and any other value as JSON.
+fn to_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -134,8 +138,8 @@ fn is_set(body: &Value, name: &str) -> bool {
     body.get(name).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// `agent_message` as the protocol writes it: `agentMessage`.
-fn camel(kind: &str) -> String {
+/// Converts `agent_message` to the protocol's spelling, `agentMessage`.
+fn camel_case(kind: &str) -> String {
     let mut words = kind.split('_');
     let mut name = words.next().unwrap_or_default().to_owned();
     for word in words {

@@ -1,25 +1,25 @@
-//! Threads that stand ready, so that the first message of an agent need not wait for one.
+//! Warm threads, started in advance so that an agent's first message does not wait for `thread/start`.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use codicil_client::protocol::ThreadId;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{sync::Notify, time::sleep};
 
 use super::{error::PoolError, handle::PoolShared, server::PoolServer};
 
-/// The wait after a failure; it doubles up to [`MAX_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// Delay after a failure; it doubles up to [`MAX_DELAY`].
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// What stands ready.
+/// The warm threads of a pool.
 #[derive(Debug, Default)]
 pub(super) struct WarmThreads {
     ready: Mutex<VecDeque<ReadyThread>>,
     wanted: Notify,
 }
 
-/// A thread that nobody has used yet.
+/// A started thread that no agent uses yet.
 #[derive(Debug)]
 pub(super) struct ReadyThread {
     pub server: Arc<PoolServer>,
@@ -28,16 +28,16 @@ pub(super) struct ReadyThread {
 }
 
 impl ReadyThread {
-    /// A crash takes the threads with it that have no history yet.
+    /// Returns whether the thread still exists: a crash loses threads without history.
     fn is_fresh(&self) -> bool {
         self.server.supervisor.connected().is_some_and(|(_, generation)| generation == self.generation)
     }
 }
 
 impl WarmThreads {
-    /// Takes one away, and has another made in its place.
+    /// Takes a thread, and requests a replacement.
     pub fn take(&self) -> Option<ReadyThread> {
-        let mut ready = self.lock();
+        let mut ready = self.ready.lock();
         while let Some(first) = ready.pop_front() {
             if first.is_fresh() {
                 self.wanted.notify_one();
@@ -49,46 +49,42 @@ impl WarmThreads {
     }
 
     pub fn len(&self) -> usize {
-        self.lock().iter().filter(|ready| ready.is_fresh()).count()
+        self.ready.lock().iter().filter(|ready| ready.is_fresh()).count()
     }
 
-    /// Has what a crash took made again.
+    /// Requests replacements for threads that a crash lost.
     pub fn refresh(&self) {
         self.wanted.notify_one();
     }
 
     pub fn clear(&self) {
-        let ready = std::mem::take(&mut *self.lock());
+        let ready = std::mem::take(&mut *self.ready.lock());
         drop(ready);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<ReadyThread>> {
-        self.ready.lock()
     }
 }
 
-/// Makes as many ready as there should be.
+/// Starts threads until there are enough.
 pub(super) async fn fill(shared: &PoolShared) -> Result<(), PoolError> {
-    shared.warm.lock().retain(ReadyThread::is_fresh);
-    while shared.warm.len() < shared.settings.warm {
-        let server = match shared.a_server().await {
+    shared.warm.ready.lock().retain(ReadyThread::is_fresh);
+    while shared.warm.len() < shared.settings.warm_threads {
+        let server = match shared.assign_server().await {
             Ok(server) => server,
-            // Those who use the servers come first.
+            // Agents have priority over warm threads.
             Err(PoolError::TooManyServers(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
         let (client, generation) = server.connection(shared).await?;
         let settings = &shared.settings;
         let thread = server.start_thread(&client, settings, &settings.instructions).await?;
-        shared.counters.threads_started.one();
-        shared.warm.lock().push_back(ReadyThread { server, thread, generation });
+        shared.counters.threads_started.increment();
+        shared.warm.ready.lock().push_back(ReadyThread { server, thread, generation });
     }
     Ok(())
 }
 
-/// Fills up whenever one was taken, until the pool closes.
+/// Replaces threads that were taken, until the pool closes.
 pub(super) async fn keep_filled(shared: Arc<PoolShared>) {
-    let mut pause = FIRST_PAUSE;
+    let mut delay = FIRST_DELAY;
     loop {
         let filled = tokio::select! {
             filled = fill(&shared) => filled,
@@ -97,13 +93,13 @@ pub(super) async fn keep_filled(shared: Arc<PoolShared>) {
         let next = async {
             match filled {
                 Ok(()) => {
-                    pause = FIRST_PAUSE;
+                    delay = FIRST_DELAY;
                     shared.warm.wanted.notified().await;
                 }
                 Err(error) => {
-                    tracing::warn!("no thread could be made ready: {error}");
-                    sleep(pause).await;
-                    pause = (pause * 2).min(MAX_PAUSE);
+                    tracing::warn!("failed to start a warm thread: {error}");
+                    sleep(delay).await;
+                    delay = (delay * 2).min(MAX_DELAY);
                 }
             }
         };

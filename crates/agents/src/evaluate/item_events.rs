@@ -1,4 +1,4 @@
-//! What the agent did by itself, as events: its commands, edits, searches and calls of MCP tools.
+//! Converts the agent's own commands, edits, searches and MCP calls into events.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use codicil_client::protocol::{
 };
 use serde_json::{Value, json};
 
-use super::events::{ADAPTER_NAME, MAX_OUTPUT, ToolInvoked, ToolKind, shortened};
+use super::events::{MAX_OUTPUT, ToolInvoked, ToolKind, truncate};
 
-/// The event of a completed item; `None` for those that are no use of a tool, and for the prompt's own tools,
-/// whose calls are told when they are answered.
-pub(super) fn invocation(prompt: &str, item: &ThreadItem) -> Option<ToolInvoked> {
-    let used = used(item)?;
+/// Returns the event of a completed item; `None` for items that are not tool calls, and for the prompt's own tools,
+/// whose events are emitted when the calls are answered.
+pub(super) fn tool_invoked(adapter: &str, prompt: &str, item: &ThreadItem) -> Option<ToolInvoked> {
+    let used = tool_use(item)?;
     Some(ToolInvoked {
-        adapter: ADAPTER_NAME,
+        adapter: adapter.to_owned(),
         prompt: prompt.to_owned(),
         kind: used.kind,
         name: used.name,
         call_id: item.id().map(ToString::to_string).unwrap_or_default(),
         params: used.params,
         success: used.success,
-        output: shortened(&used.output, MAX_OUTPUT),
+        output: truncate(&used.output, MAX_OUTPUT),
         duration: used.millis.and_then(|millis| u64::try_from(millis).ok()).map(Duration::from_millis),
     })
 }
@@ -36,7 +36,7 @@ struct ToolUse {
     millis: Option<i64>,
 }
 
-fn used(item: &ThreadItem) -> Option<ToolUse> {
+fn tool_use(item: &ThreadItem) -> Option<ToolUse> {
     match item {
         ThreadItem::CommandExecution {
             command,
@@ -108,7 +108,7 @@ mod tests {
     fn items_become_events() {
         let check = |item: Value, expected: Option<(&str, bool, &str)>| {
             let item: ThreadItem = serde_json::from_value(item).unwrap();
-            let event = invocation("p", &item);
+            let event = tool_invoked("a", "p", &item);
             let found = event.as_ref().map(|event| (&*event.name, event.success, &*event.output));
             assert_eq!(found, expected, "{item:?}");
         };

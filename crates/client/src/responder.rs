@@ -1,4 +1,4 @@
-//! Answering one request of the server.
+//! Answers one server request: runs the tool or handler and sends the response.
 
 use std::sync::Arc;
 
@@ -14,23 +14,28 @@ use crate::{
     collect::TurnOutcome,
     handler::{AnyHandler, HandlerAnswer, NoAnswer},
     ids::MessageIds,
-    receive::fire,
+    receiver::send_and_forget,
     shared::ClientShared,
     tools::ClientTools,
 };
 
-/// A request of the server.
+/// A server request that is being answered.
 pub struct IncomingRequest {
     id: RequestId,
     request: ServerRequest,
+    source: RequestSource,
+}
+
+/// The turn that a request belongs to.
+struct RequestSource {
     kind: RequestKind,
     thread: Option<String>,
     turn: Option<String>,
-    /// As it came, for whoever has to know why a turn was ended.
+    /// The whole request, for the error of a turn that it ends.
     payload: Value,
 }
 
-/// What a turn lacks when it gets no answer.
+/// What a turn needs when its request gets no answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequestKind {
     Approval,
@@ -44,12 +49,15 @@ impl IncomingRequest {
             _ => RequestKind::Approval,
         };
         let ids = MessageIds::of(params);
-        let (thread, turn) = (ids.thread.map(Into::into), ids.turn.map(Into::into));
+        let thread = ids.thread.map(Into::into);
+        let turn = ids.turn.map(Into::into);
         let params = params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
         let payload = json!({ "id": id, "method": method, "params": params });
-        Self { id, request, kind, thread, turn, payload }
+        Self { id, request, source: RequestSource { kind, thread, turn, payload } }
     }
+}
 
+impl RequestSource {
     fn ids(&self) -> MessageIds<'_> {
         MessageIds {
             thread: self.thread.as_deref().map(Into::into),
@@ -58,7 +66,8 @@ impl IncomingRequest {
     }
 }
 
-/// Who answers, and the way back. Does not keep the connection open.
+/// The handler, the tools and the way back to the server. Holds a weak sender, so that it does not keep the connection
+/// open.
 #[derive(Clone)]
 pub struct RequestResponder {
     pub handler: Arc<dyn AnyHandler>,
@@ -68,18 +77,18 @@ pub struct RequestResponder {
 }
 
 impl RequestResponder {
-    /// Answers with an error without waiting.
+    /// Queues an error response without waiting.
     pub fn refuse(&self, id: &RequestId, error: ErrorObject) {
         let sent = self.outgoing.upgrade().map(|outgoing| outgoing.try_send(error_frame(id, &error)));
         if !matches!(sent, Some(Ok(()))) {
-            tracing::debug!(%id, "a refusal was not sent: the server does not read, or is gone");
+            tracing::debug!(%id, "error response not sent: the queue is full or the connection closed");
         }
     }
 
-    pub async fn answer(self, mut question: IncomingRequest) {
-        let guard = OnPanic { desk: &self, id: question.id.clone() };
-        let request = std::mem::replace(&mut question.request, ServerRequest::Unknown(nothing()));
-        let is_patch_or_command = is_approval_of_work(&request);
+    pub async fn answer(self, incoming: IncomingRequest) {
+        let IncomingRequest { id, request, source } = incoming;
+        let guard = OnPanic { responder: &self, id: id.clone() };
+        let can_cancel = has_cancel_decision(&request);
         let answer = match request {
             ServerRequest::DynamicToolCall(call) if self.tools.has(&call.tool) => {
                 Ok(json!(self.tools.call(call).await))
@@ -88,8 +97,8 @@ impl RequestResponder {
         };
         drop(guard);
         match answer {
-            Err(NoAnswer::EndTurn) => self.end_turn(&question, is_patch_or_command).await,
-            answer => self.send(&question.id, answer).await,
+            Err(NoAnswer::EndTurn) => self.end_turn(&id, &source, can_cancel).await,
+            answer => self.send(&id, answer).await,
         }
     }
 
@@ -97,39 +106,40 @@ impl RequestResponder {
         let message = match answer {
             Ok(result) => Frame::response(id, &result).bytes().clone(),
             Err(NoAnswer::Error(error)) => error_frame(id, &error),
-            Err(NoAnswer::EndTurn) => error_frame(id, &unanswered()),
+            Err(NoAnswer::EndTurn) => error_frame(id, &turn_ends()),
         };
         if let Some(outgoing) = self.outgoing.upgrade() {
-            // Fails when the connection is over; then nobody waits for the answer.
+            // Fails when the connection has ended; then the response is not needed.
             let _ = outgoing.send(message).await;
         }
     }
 
-    /// First whoever runs the turn is told, with the question; then the server.
-    async fn end_turn(&self, question: &IncomingRequest, can_cancel: bool) {
-        let payload = &question.payload;
-        self.shared.routes.end_turn(&question.ids(), || match question.kind {
-            RequestKind::Approval => TurnOutcome::ApprovalRequired(payload.clone()),
-            RequestKind::Input => TurnOutcome::InputRequired(payload.clone()),
+    /// Ends the turn for its caller, then for the server.
+    async fn end_turn(&self, id: &RequestId, source: &RequestSource, can_cancel: bool) {
+        self.shared.routes.end_turn(&source.ids(), || match source.kind {
+            RequestKind::Approval => TurnOutcome::ApprovalRequired(source.payload.clone()),
+            RequestKind::Input => TurnOutcome::InputRequired(source.payload.clone()),
         });
-        // `cancel` ends the turn by itself. Where the server has no such answer, an interrupt follows.
-        let is_older =
-            question.payload.get("method").and_then(Value::as_str).is_some_and(|m| !m.contains('/'));
-        let cancel = json!({ "decision": if is_older { "abort" } else { "cancel" } });
-        let answer = if can_cancel { Ok(cancel) } else { Err(NoAnswer::EndTurn) };
-        self.send(&question.id, answer).await;
-        if let (Some(thread), Some(turn), Some(outgoing)) =
-            (&question.thread, &question.turn, self.outgoing.upgrade())
-            && !can_cancel
+        // The decision `cancel` ends the turn on the server. Requests without such a decision need an interrupt.
+        if can_cancel {
+            let method = source.payload.get("method").and_then(Value::as_str);
+            let is_legacy = method.is_some_and(|method| !method.contains('/'));
+            let decision = if is_legacy { "abort" } else { "cancel" };
+            return self.send(id, Ok(json!({ "decision": decision }))).await;
+        }
+        self.send(id, Err(NoAnswer::EndTurn)).await;
+        if let Some(thread) = &source.thread
+            && let Some(turn) = &source.turn
+            && let Some(outgoing) = self.outgoing.upgrade()
         {
             let params =
                 TurnInterruptParams { thread_id: thread.as_str().into(), turn_id: turn.as_str().into() };
-            fire::<TurnInterrupt>(&self.shared, &outgoing, &params);
+            send_and_forget::<TurnInterrupt>(&self.shared, &outgoing, &params);
         }
     }
 }
 
-fn is_approval_of_work(request: &ServerRequest) -> bool {
+fn has_cancel_decision(request: &ServerRequest) -> bool {
     matches!(
         request,
         ServerRequest::CommandExecutionApproval(_)
@@ -143,18 +153,14 @@ fn error_frame(id: &RequestId, error: &ErrorObject) -> Bytes {
     Frame::error(id, error).bytes().clone()
 }
 
-fn unanswered() -> ErrorObject {
+fn turn_ends() -> ErrorObject {
     let message = "this client does not answer; the turn ends".to_owned();
     ErrorObject { code: codes::INVALID_REQUEST, message, data: None }
 }
 
-fn nothing() -> codicil_protocol::rpc::Notification {
-    codicil_protocol::rpc::Notification { method: String::new(), params: None }
-}
-
-/// A handler that panics must not leave the server waiting.
+/// Responds with an error when the handler panics, so that the server does not wait.
 struct OnPanic<'a> {
-    desk: &'a RequestResponder,
+    responder: &'a RequestResponder,
     id: RequestId,
 }
 
@@ -162,7 +168,7 @@ impl Drop for OnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let message = "the client failed to answer".to_owned();
-            self.desk.refuse(&self.id, ErrorObject { code: codes::INTERNAL_ERROR, message, data: None });
+            self.responder.refuse(&self.id, ErrorObject { code: codes::INTERNAL_ERROR, message, data: None });
         }
     }
 }

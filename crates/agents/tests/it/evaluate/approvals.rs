@@ -1,16 +1,17 @@
-//! Approvals: answered by policy.
+//! Approvals, answered as configured.
 
-use codicil_agents::evaluate::{ApprovalPolicy, ClientConfig, Prompt};
+use codicil_agents::evaluate::{AskForApproval, ClientConfig, OnApproval, Prompt};
 use serde_json::{Value, json};
 
 use super::{fake::evaluator, soon};
 
-/// What each kind of question is answered under a policy.
-async fn answers(approval_policy: ApprovalPolicy) -> (String, Vec<Value>) {
-    let (evaluator, mut servers) = evaluator(ClientConfig { approval_policy, ..ClientConfig::default() });
+/// Returns the policy that the server receives, and the answer to each kind of request.
+async fn answers(approval_policy: AskForApproval, on_approval: OnApproval) -> (String, Vec<Value>) {
+    let config = ClientConfig { approval_policy, on_approval, ..ClientConfig::default() };
+    let (evaluator, mut servers) = evaluator(config);
     let prompt = Prompt::text("Hi");
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         let sent = fake.start_thread().await["approvalPolicy"].as_str().unwrap().to_owned();
         fake.start_turn().await;
         let ids = json!({ "threadId": "t", "turnId": "u", "itemId": "i" });
@@ -22,7 +23,7 @@ async fn answers(approval_policy: ApprovalPolicy) -> (String, Vec<Value>) {
         let permissions = json!({ "network": { "enabled": true }, "fileSystem": null });
         let question = json!({ "id": "q", "header": "", "question": "?",
             "options": [{ "label": "Approve Once", "description": "" }, { "label": "Deny", "description": "" }] });
-        let asked = [
+        let requests = [
             ("item/commandExecution/requestApproval", with(json!({ "command": "rm -rf /" })), "/decision"),
             ("item/fileChange/requestApproval", with(json!({})), "/decision"),
             (
@@ -33,7 +34,7 @@ async fn answers(approval_policy: ApprovalPolicy) -> (String, Vec<Value>) {
             ("item/tool/requestUserInput", with(json!({ "questions": [question] })), "/answers/q/answers/0"),
         ];
         let mut answered = Vec::new();
-        for (method, params, pointer) in asked {
+        for (method, params, pointer) in requests {
             let answer = fake.ask(method, params).await;
             answered.push(answer["result"].pointer(pointer).cloned().unwrap_or_default());
         }
@@ -45,18 +46,18 @@ async fn answers(approval_policy: ApprovalPolicy) -> (String, Vec<Value>) {
     seen
 }
 
-/// Unit test: approval auto-response per policy.
+/// Unit test: approval auto-response per policy. The pairs are those of WINK's four policies.
 #[tokio::test]
-async fn approvals_are_answered_by_policy() {
+async fn approvals_are_answered_as_configured() {
     let accepted = [json!("accept"), json!("accept"), json!({ "enabled": true }), json!("Approve Once")];
     let declined = [json!("decline"), json!("decline"), Value::Null, json!("Deny")];
-    for (policy, on_the_wire, expected) in [
-        (ApprovalPolicy::Never, "never", &accepted),
-        (ApprovalPolicy::Untrusted, "untrusted", &accepted),
-        (ApprovalPolicy::OnFailure, "on-failure", &accepted),
-        (ApprovalPolicy::OnRequest, "on-request", &declined),
+    for (policy, on_approval, sent, expected) in [
+        (AskForApproval::Never, OnApproval::Accept, "never", &accepted),
+        (AskForApproval::Untrusted, OnApproval::Accept, "untrusted", &accepted),
+        (AskForApproval::OnFailure, OnApproval::Accept, "on-failure", &accepted),
+        (AskForApproval::OnRequest, OnApproval::Decline, "on-request", &declined),
     ] {
-        let (sent, answered) = answers(policy).await;
-        assert_eq!((sent.as_str(), answered.as_slice()), (on_the_wire, expected.as_slice()), "{policy:?}");
+        let (received, answered) = answers(policy, on_approval).await;
+        assert_eq!((received.as_str(), answered.as_slice()), (sent, expected.as_slice()));
     }
 }

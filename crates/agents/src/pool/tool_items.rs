@@ -1,4 +1,4 @@
-//! Items that are the work of a tool: what it was given, and what came of it.
+//! Tool calls among a thread's items: their input and their result.
 
 use codicil_client::protocol::{
     CommandExecutionStatus, DynamicToolCallOutputContentItem, FileUpdateChange, McpToolCallStatus,
@@ -6,10 +6,10 @@ use codicil_client::protocol::{
 };
 use serde_json::{Value, json};
 
-/// The name under which commands are shown.
+/// The tool name of commands.
 pub(super) const SHELL: &str = "shell";
 
-/// A tool at work.
+/// A tool call.
 #[derive(Debug)]
 pub(super) struct RunningTool {
     /// The type of its item.
@@ -19,15 +19,15 @@ pub(super) struct RunningTool {
     pub input: Value,
 }
 
-/// What came of it.
+/// The result of a tool call.
 #[derive(Debug, PartialEq)]
 pub(super) struct ToolOutcome {
     pub output: String,
     pub is_error: bool,
 }
 
-/// The tool of an item, if it is one.
-pub(super) fn of(item: &ThreadItem) -> Option<RunningTool> {
+/// Returns the tool call of an item, if it is one.
+pub(super) fn tool_of(item: &ThreadItem) -> Option<RunningTool> {
     let tool = |kind: &str, name: &str, server: Option<&String>, input: Value| RunningTool {
         kind: kind.to_owned(),
         name: name.to_owned(),
@@ -51,7 +51,7 @@ pub(super) fn of(item: &ThreadItem) -> Option<RunningTool> {
     })
 }
 
-/// What came of a tool's item.
+/// Returns the result of a tool call's item.
 pub(super) fn outcome(item: &ThreadItem) -> Option<ToolOutcome> {
     Some(match item {
         ThreadItem::McpToolCall { status, result, error, .. } => ToolOutcome {
@@ -67,7 +67,7 @@ pub(super) fn outcome(item: &ThreadItem) -> Option<ToolOutcome> {
             is_error: *status != CommandExecutionStatus::Completed || exit_code.is_some_and(|code| code != 0),
         },
         ThreadItem::DynamicToolCall { content_items, success, .. } => ToolOutcome {
-            output: content_items.iter().flatten().map(said).collect::<Vec<_>>().join("\n"),
+            output: content_items.iter().flatten().map(output_text).collect::<Vec<_>>().join("\n"),
             is_error: *success != Some(true),
         },
         ThreadItem::WebSearch { query, .. } => ToolOutcome { output: query.clone(), is_error: false },
@@ -75,7 +75,7 @@ pub(super) fn outcome(item: &ThreadItem) -> Option<ToolOutcome> {
     })
 }
 
-/// All changes of an item, one file after the other, under headers that name them.
+/// Returns all changes of an item as a unified diff with file headers.
 pub(super) fn diff(changes: &[FileUpdateChange]) -> String {
     let mut text = String::new();
     for FileUpdateChange { path, kind, diff } in changes {
@@ -87,8 +87,8 @@ pub(super) fn diff(changes: &[FileUpdateChange]) -> String {
         };
         text.push_str(&format!("--- {old}\n+++ {new}\n"));
         match kind {
-            PatchChangeKind::Add => whole(diff, '+', &mut text),
-            PatchChangeKind::Delete => whole(diff, '-', &mut text),
+            PatchChangeKind::Add => push_whole_file(diff, '+', &mut text),
+            PatchChangeKind::Delete => push_whole_file(diff, '-', &mut text),
             _ => text.push_str(diff),
         }
         if !text.ends_with('\n') {
@@ -98,8 +98,8 @@ pub(super) fn diff(changes: &[FileUpdateChange]) -> String {
     text
 }
 
-/// A file that appears or goes is given by its content.
-fn whole(content: &str, sign: char, text: &mut String) {
+/// Appends a hunk for a file that is added or deleted as a whole.
+fn push_whole_file(content: &str, sign: char, text: &mut String) {
     let count = content.lines().count();
     let range = if sign == '+' { format!("-0,0 +1,{count}") } else { format!("-1,{count} +0,0") };
     text.push_str(&format!("@@ {range} @@\n"));
@@ -110,7 +110,7 @@ fn whole(content: &str, sign: char, text: &mut String) {
     }
 }
 
-/// The text of MCP content; what is not text stays JSON.
+/// Returns the text of MCP content; other parts as JSON.
 pub(super) fn content(parts: &[Value]) -> String {
     let text = |part: &Value| match part.get("text").and_then(Value::as_str) {
         Some(text) => text.to_owned(),
@@ -119,7 +119,7 @@ pub(super) fn content(parts: &[Value]) -> String {
     parts.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
-fn said(item: &DynamicToolCallOutputContentItem) -> String {
+fn output_text(item: &DynamicToolCallOutputContentItem) -> String {
     match item {
         DynamicToolCallOutputContentItem::InputText { text } => text.clone(),
         DynamicToolCallOutputContentItem::InputImage { .. } => "(an image)".to_owned(),

@@ -1,13 +1,14 @@
-//! A schema as providers take it for answers: objects without other members than those listed, all of them required.
+//! Converts JSON schemas to the strict form that providers require for answers: closed objects with all properties
+//! required.
 //!
-//! A member that may be missing may be null instead, and a value that is no object is put into one.
+//! An optional property becomes nullable instead, and a schema that is not an object is wrapped in one.
 
 use serde_json::{Map, Value, json};
 
-/// The member that holds a value which is no object by itself.
-pub(super) const WRAPPED: &str = "value";
+/// The property that holds a wrapped value.
+pub(super) const WRAPPER_PROPERTY: &str = "value";
 
-/// Whether values of this schema are objects.
+/// Returns whether values of this schema are objects.
 pub(super) fn is_object(schema: &Value) -> bool {
     schema.as_object().is_some_and(is_object_type)
 }
@@ -16,31 +17,33 @@ pub(super) fn is_object_type(members: &Map<String, Value>) -> bool {
     members.get("type").is_some_and(|kind| kind == "object")
 }
 
-/// The schema of an object that holds the value. The definitions stay at the root, where references look for them.
-pub(super) fn wrapped(mut schema: Value) -> Value {
+/// Returns the schema of an object that holds the value. Definitions stay at the root, where references point.
+pub(super) fn wrap(mut schema: Value) -> Value {
     let definitions = schema.as_object_mut().and_then(|members| members.remove("$defs"));
     let mut definitions = match definitions {
         Some(Value::Object(definitions)) => definitions,
         _ => Map::new(),
     };
-    let own = definitions
+    let own_name = definitions
         .keys()
         .fold("Value".to_owned(), |name, taken| if *taken == name { name + "_" } else { name });
     let mut refers_to_itself = false;
     let mut redirect = |reference: &mut Value| {
         if reference == "#" {
-            *reference = format!("#/$defs/{own}").into();
+            *reference = format!("#/$defs/{own_name}").into();
             refers_to_itself = true;
         }
     };
     each_reference(&mut schema, &mut redirect);
     definitions.values_mut().for_each(|definition| each_reference(definition, &mut redirect));
     if refers_to_itself {
-        definitions.insert(own.clone(), schema);
-        schema = json!({ "$ref": format!("#/$defs/{own}") });
+        definitions.insert(own_name.clone(), schema);
+        schema = json!({ "$ref": format!("#/$defs/{own_name}") });
     }
-    let mut object = json!({ "type": "object", "properties": { WRAPPED: schema }, "required": [WRAPPED] });
-    if let (false, Some(members)) = (definitions.is_empty(), object.as_object_mut()) {
+    let mut object = json!({ "type": "object", "properties": { WRAPPER_PROPERTY: schema }, "required": [WRAPPER_PROPERTY] });
+    if !definitions.is_empty()
+        && let Some(members) = object.as_object_mut()
+    {
         members.insert("$defs".to_owned(), definitions.into());
     }
     object
@@ -57,36 +60,36 @@ fn each_reference(schema: &mut Value, visit: &mut impl FnMut(&mut Value)) {
     }
 }
 
-/// Members of a schema that hold further schemas: one, a list of them, or some by name.
+/// Keywords that hold further schemas: one, a list, or a map by name.
 const ONE: [&str; 3] = ["items", "additionalProperties", "not"];
 const SEVERAL: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
 const NAMED: [&str; 2] = ["properties", "$defs"];
 
-/// Closes every object in it, and leaves out what providers do not take.
-pub(super) fn tighten(schema: &mut Value) {
+/// Closes every object, and removes keywords that providers reject.
+pub(super) fn make_strict(schema: &mut Value) {
     let Some(members) = schema.as_object_mut() else { return };
-    // For programs that write forms; providers refuse some of them.
+    // Hints for user interfaces; providers reject some of them.
     for hint in ["title", "default", "format", "examples", "$schema"] {
         members.remove(hint);
     }
     if let Some(choices) = members.remove("oneOf") {
-        // The same for values that fit one of them, and the only one of the two that providers take.
+        // `anyOf` is equivalent for values that match one alternative, and providers accept only `anyOf`.
         members.insert("anyOf".to_owned(), choices);
     }
     close_object(members);
     for key in ONE {
-        members.get_mut(key).into_iter().for_each(tighten);
+        members.get_mut(key).into_iter().for_each(make_strict);
     }
     for key in SEVERAL {
-        members.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().for_each(tighten);
+        members.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().for_each(make_strict);
     }
     for key in NAMED {
         let named = members.get_mut(key).and_then(Value::as_object_mut);
-        named.into_iter().flat_map(Map::values_mut).for_each(tighten);
+        named.into_iter().flat_map(Map::values_mut).for_each(make_strict);
     }
 }
 
-/// All members required, no others allowed. A map from any name stays one.
+/// Requires all properties and forbids others. An object that maps arbitrary names stays open.
 fn close_object(members: &mut Map<String, Value>) {
     if !is_object_type(members) {
         return;
@@ -124,7 +127,7 @@ fn allow_null(property: &mut Value) {
     if let Some(kind) = property.get_mut("type") {
         *kind = json!([kind.take(), "null"]);
     }
-    // An enumeration has to list null as well.
+    // An enumeration must list null as well.
     if let Some(values) = property.get_mut("enum").and_then(Value::as_array_mut) {
         values.push(Value::Null);
     }

@@ -1,4 +1,4 @@
-//! Signing in: keys, tokens, and fresh tokens.
+//! Signing in: API keys, tokens, and their renewal.
 
 use codicil_agents::evaluate::{
     AccountTokens, ClientConfig, EvaluationPhase, ExternalTokens, LoginMethod, Prompt,
@@ -7,13 +7,12 @@ use serde_json::{Value, json};
 
 use super::{fake::evaluator, soon};
 
-/// What is sent as a login, and what the questions for fresh tokens are answered.
+/// Returns the params of the login, and the answers to requests for fresh tokens.
 async fn sign_in(auth: LoginMethod, refreshes: usize) -> (Value, Vec<Value>) {
-    let (evaluator, mut servers) =
-        evaluator(ClientConfig { auth_mode: Some(auth), ..ClientConfig::default() });
+    let (evaluator, mut servers) = evaluator(ClientConfig { login: Some(auth), ..ClientConfig::default() });
     let prompt = Prompt::text("Hi");
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         let login = fake.expect("account/login/start").await;
         fake.reply(&login, json!({ "type": login["params"]["type"] })).await;
         fake.start_thread().await;
@@ -39,7 +38,7 @@ async fn authentication_with_an_api_key() {
     assert_eq!(answers[0]["error"]["message"], "this client has no fresh tokens");
 }
 
-/// Unit test: authentication with external tokens, which are renewed when the server asks.
+/// Unit test: authentication with external tokens, which are renewed on request.
 #[tokio::test]
 async fn authentication_with_external_tokens_and_their_refresh() {
     let tokens = ExternalTokens::new(AccountTokens {
@@ -51,7 +50,7 @@ async fn authentication_with_external_tokens_and_their_refresh() {
         assert_eq!(account.as_deref(), Some("acc-1"));
         Ok(AccountTokens::new("id-2", "access-2"))
     });
-    let (login, answers) = sign_in(LoginMethod::ExternalTokens(tokens), 1).await;
+    let (login, answers) = sign_in(LoginMethod::external_tokens(tokens), 1).await;
     let expected = json!({
         "type": "chatgptAuthTokens", "idToken": "id-1", "accessToken": "access-1",
         "chatgptAccountId": "acc-1", "chatgptPlanType": "pro",
@@ -61,24 +60,24 @@ async fn authentication_with_external_tokens_and_their_refresh() {
 }
 
 #[tokio::test]
-async fn tokens_that_cannot_be_renewed_are_answered_with_the_reason() {
+async fn a_failed_renewal_is_answered_with_the_reason() {
     let tokens = AccountTokens::new("id", "access");
     let fixed = ExternalTokens::new(tokens.clone());
-    let (_, answers) = sign_in(LoginMethod::ExternalTokens(fixed), 1).await;
+    let (_, answers) = sign_in(LoginMethod::external_tokens(fixed), 1).await;
     assert_eq!(answers[0]["error"]["message"], "this client has no fresh tokens");
     let failing =
         ExternalTokens::new(tokens).refresh_with(|_| async { Err("the vault is closed".to_owned()) });
-    let (_, answers) = sign_in(LoginMethod::ExternalTokens(failing), 1).await;
+    let (_, answers) = sign_in(LoginMethod::external_tokens(failing), 1).await;
     assert_eq!(answers[0]["error"]["message"], "the vault is closed");
 }
 
 #[tokio::test]
-async fn a_login_that_is_refused_is_an_error_of_the_request_that_shows_no_secret() {
-    let auth_mode = Some(LoginMethod::api_key("sk-secret"));
-    let (evaluator, mut servers) = evaluator(ClientConfig { auth_mode, ..ClientConfig::default() });
+async fn a_refused_login_is_an_error_of_the_request_phase_without_secrets() {
+    let login = Some(LoginMethod::api_key("sk-secret"));
+    let (evaluator, mut servers) = evaluator(ClientConfig { login, ..ClientConfig::default() });
     let prompt = Prompt::text("Hi");
     let serving = async {
-        let mut fake = servers.greeted().await;
+        let mut fake = servers.accept().await;
         let login = fake.expect("account/login/start").await;
         fake.refuse(&login, "no such key").await;
     };
