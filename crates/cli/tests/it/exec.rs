@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use codicil_testkit::{ModelServer, Reply, Script, ServerProcess};
+use codicil_testkit::{ModelServer, Reply, Script, ServerProcess, skipped};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -289,10 +289,19 @@ async fn a_turn_that_fails_is_exit_code_1() {
     assert_eq!(events[2]["message"], events[3]["error"]["message"]);
 }
 
+/// Returns a temporary directory that is not inside a git repository.
+fn outside_repositories() -> Option<tempfile::TempDir> {
+    let candidates = [std::env::temp_dir(), PathBuf::from("/var/tmp"), PathBuf::from("/dev/shm")];
+    let is_outside = |folder: &PathBuf| !folder.ancestors().any(|above| above.join(".git").exists());
+    tempfile::tempdir_in(candidates.iter().find(|folder| is_outside(folder))?).ok()
+}
+
 #[tokio::test]
 async fn it_runs_outside_a_repository_only_if_allowed() {
     let test = ExecTest::new(Script::new().repeat(Reply::new().say("Hello"))).await;
-    let outside = tempfile::tempdir().unwrap();
+    let Some(outside) = outside_repositories() else {
+        return skipped("every temporary directory is inside a git repository");
+    };
     let at = |arguments: &[&str]| {
         let outside = outside.path().to_str().unwrap();
         let mut command = test.command(&[&["-C", outside], arguments, &["Hi"]].concat());

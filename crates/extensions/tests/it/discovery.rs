@@ -178,9 +178,10 @@ fn a_thread_has_the_skills_of_its_current_directory() {
     let homes = TestHomes::new();
     homes.skill("work/.agents/skills", "here");
     homes.skill("other/.agents/skills", "there");
-    let begun = homes.load();
+    fs::create_dir(homes.path("other/.git")).unwrap();
+    let started = homes.load();
     let names = |folder: &str| -> Vec<_> {
-        let found = homes.extensions.skills.at(&homes.path(folder), &begun).skills.into_iter();
+        let found = homes.extensions.skills.at(&homes.path(folder), &started).skills.into_iter();
         own(found.map(|skill| skill.metadata).collect()).into_iter().map(|skill| skill.name).collect()
     };
     assert_eq!(names("work"), ["here"]);

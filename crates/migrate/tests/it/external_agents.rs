@@ -15,6 +15,15 @@ use codicil_protocol::{
 use serde_json::json;
 use tempfile::TempDir;
 
+/// Returns a temporary directory that is not inside a git repository, which would be the project of everything
+/// below it.
+fn directory_outside_repositories() -> TempDir {
+    let candidates = [std::env::temp_dir(), PathBuf::from("/var/tmp"), PathBuf::from("/dev/shm")];
+    let is_outside = |folder: &&PathBuf| !folder.ancestors().any(|above| above.join(".git").exists());
+    let folder = candidates.iter().find(is_outside).expect("a directory outside of git repositories");
+    tempfile::tempdir_in(folder).unwrap()
+}
+
 /// A user's home and projects in a temporary directory.
 struct Machine {
     root: PathBuf,
@@ -25,7 +34,7 @@ struct Machine {
 
 impl Machine {
     fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory_outside_repositories();
         let root = directory.path().canonicalize().unwrap();
         let system = SystemFiles { config: Vec::new(), requirements: Vec::new() };
         let home = HomeDirectory::new(root.join("home/.codicil")).unwrap();
