@@ -69,7 +69,7 @@ pub struct FileWatch {
 }
 
 impl FileWatcher {
-    /// Watches a path, in its [normal](crate::normal) form. Changes are reported below that path, even if it contains
+    /// Watches a path, in its [normal](codicil_protocol::normal_path) form. Changes are reported below that path, even if it contains
     /// links. Changes within a short time are reported together.
     ///
     /// `on_change` is called on the watching thread and must not block. It is not called before [`FileWatch::listen`].
