@@ -1,8 +1,8 @@
-//! Copying files and trees.
+//! Copies files and trees.
 //!
-//! Links stay links, wherever they lead. In a tree, pipes, sockets and devices are passed over. A file at
-//! the destination is overwritten, a directory there is added to; what is in the way of a link or of a
-//! directory is an error, and what was copied by then stays.
+//! Links are copied as links. In a tree, pipes, sockets and devices are skipped. An existing file at the destination is
+//! overwritten, and an existing directory is merged with the source. Anything that exists where a link or a directory is to
+//! be created is an error; what was copied before it stays.
 
 use std::{
     fs::{self, File, FileType, Metadata, OpenOptions},
@@ -15,19 +15,19 @@ use codicil_protocol::normal_path;
 
 use crate::{FileError, read::check_regular};
 
-/// The longest file that is copied through memory.
+/// The size of the largest file that is copied through memory.
 const SMALL_BYTES: u64 = 64 << 10;
 
 /// What may be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyDepth {
-    /// A file or a link.
+    /// One file or link.
     Single,
-    /// Directories too, with all that is in them.
+    /// Also a directory with its contents.
     Tree,
 }
 
-/// Copies what is at `source`. Directories above the destination are made for a directory only.
+/// Copies `source`. Missing parents of the destination are created for a directory only.
 pub fn copy(source: &Path, destination: &Path, depth: CopyDepth) -> Result<(), FileError> {
     let kind = fs::symlink_metadata(source)?.file_type();
     match depth {
@@ -38,14 +38,14 @@ pub fn copy(source: &Path, destination: &Path, depth: CopyDepth) -> Result<(), F
     }
 }
 
-/// What becomes of pipes, sockets and devices.
+/// How pipes, sockets and devices are treated.
 #[derive(Clone, Copy)]
 enum SpecialFiles {
     Refused,
     Skipped,
 }
 
-/// Goes through directories one at a time, so that a deep tree needs neither stack nor descriptors.
+/// Copies a tree, one directory at a time, so that a deep tree needs neither stack nor descriptors.
 fn copy_tree(source: &Path, destination: &Path) -> Result<(), FileError> {
     fs::create_dir_all(destination)?;
     let mut waiting = vec![(source.to_owned(), destination.to_owned())];
@@ -65,8 +65,8 @@ fn copy_tree(source: &Path, destination: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// One that is there already will do, unless it is a link back into the tree that is being copied: then each
-/// copied directory would be found again below the source.
+/// Creates a directory unless it exists. A link back into the source is an error, because every copied directory would
+/// then appear again in the source.
 fn make_directory(path: &Path, source: &Path) -> Result<(), FileError> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
@@ -92,7 +92,7 @@ fn copy_entry(kind: FileType, from: &Path, to: &Path, special: SpecialFiles) -> 
     }
 }
 
-/// Contents and mode. A file that is copied onto itself stays as it is.
+/// Copies contents and mode. A file that is copied onto itself is not changed.
 fn copy_file(from: &Path, to: &Path) -> Result<(), FileError> {
     let mut source = open_checked(from, OpenOptions::new().read(true))?;
     let found = source.metadata()?;
@@ -107,17 +107,17 @@ fn copy_file(from: &Path, to: &Path) -> Result<(), FileError> {
         target => target?,
     };
     copy_contents(&mut source, &mut target, found.len())?;
-    // Not only when it was made: what is overwritten takes the mode of the source as well.
+    // An overwritten file gets the mode of the source as well.
     Ok(target.set_permissions(found.permissions())?)
 }
 
-/// An emptied file at the destination; `None` when that is the source itself, under whatever name.
+/// Opens and empties an existing file at the destination. Returns `None` if it is the source itself.
 fn open_existing(to: &Path, source: &Metadata) -> Result<Option<File>, FileError> {
-    // Before opening too: with some devices that alone has an effect.
+    // Checked before opening as well, because opening some devices has an effect.
     if fs::metadata(to).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return Err(FileError::NothingToCopy);
     }
-    // A link that leads nowhere is there, and yet its file has to be made.
+    // A dangling link exists, but its target must be created.
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(false).mode(source.permissions().mode());
     let target = open_checked(to, options)?;
@@ -125,21 +125,21 @@ fn open_existing(to: &Path, source: &Metadata) -> Result<Option<File>, FileError
     if (existing.dev(), existing.ino()) == (source.dev(), source.ino()) {
         return Ok(None);
     }
-    // Some file systems write a file to disk at once when it was emptied before.
+    // Some file systems flush a file at once if it was truncated before.
     if existing.len() > 0 {
         target.set_len(0)?;
     }
     Ok(Some(target))
 }
 
-/// Opens without waiting, and only a regular file.
+/// Opens a regular file without blocking.
 fn open_checked(path: &Path, options: &mut OpenOptions) -> Result<File, FileError> {
     let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
     check_regular(&file.metadata()?)?;
     Ok(file)
 }
 
-/// For a small file, asking the system to do it takes longer than doing it.
+/// Copies contents. A small file is copied through memory, which is faster than a system call that copies.
 fn copy_contents(source: &mut File, target: &mut File, length: u64) -> io::Result<()> {
     if length <= SMALL_BYTES {
         let mut contents = Vec::with_capacity(length as usize + 1);
@@ -149,12 +149,12 @@ fn copy_contents(source: &mut File, target: &mut File, length: u64) -> io::Resul
     io::copy(source, target).map(drop)
 }
 
-/// Whether a destination is a directory or lies in it, links followed.
+/// Returns whether a destination is a directory or inside it, with links followed.
 fn is_within(destination: &Path, directory: &Path) -> io::Result<bool> {
     Ok(resolve(destination)?.starts_with(directory.canonicalize()?))
 }
 
-/// The true place of a path of which the last parts need not exist.
+/// Resolves the links of a path whose last components need not exist.
 fn resolve(path: &Path) -> io::Result<PathBuf> {
     let mut missing = Vec::new();
     let mut existing = path;

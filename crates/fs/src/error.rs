@@ -1,9 +1,9 @@
-//! Why an operation on files failed, in the words that clients know.
+//! Errors of file operations, with the texts that clients know.
 
 use std::io;
 
-/// A failed file operation. The sentences about parameters are the reference server's; clients match on
-/// them. Errors of the system say what happened and not where: the client knows the path.
+/// A failed file operation. The texts about parameters are those of the reference server, which clients match. Errors of
+/// the system have no path, because the client knows it.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error(transparent)]
@@ -12,7 +12,7 @@ pub enum FileError {
     TooLarge { limit: u64 },
     #[error("directory is too large to list: limit is {limit} bytes")]
     TooManyEntries { limit: usize },
-    /// A pipe, a socket or a device: reading or writing it may wait for ever, or do something else.
+    /// A pipe, a socket or a device. Reading or writing it may block forever or have side effects.
     #[error("only regular files can be read and written")]
     NotRegular,
     #[error("fs/writeFile requires valid base64 dataBase64: {0}")]

@@ -1,8 +1,7 @@
-//! Files of the server's machine, for clients: reading and changing them, watching them, finding them.
+//! Files of the server's machine for clients: reading, changing, watching and searching them.
 //!
-//! Everything here blocks, except [`FileWatcher`] and [`FileSearches`]; a server calls it where that is allowed.
-//! What is read, listed or copied never waits for somebody at the other end: pipes, sockets and devices
-//! are refused or passed over.
+//! Everything here blocks, except [`FileWatcher`] and [`FileSearches`]. Reading, listing and copying never wait for another
+//! process: pipes, sockets and devices are refused or skipped.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod copy;

@@ -1,4 +1,4 @@
-//! Looking at files: contents, metadata, directories.
+//! Reads files: contents, metadata, directories.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
@@ -13,11 +13,10 @@ use codicil_protocol::{FsGetMetadataResponse, FsReadDirectoryEntry};
 
 use crate::FileError;
 
-/// How much of a file is in memory beside its base64. A multiple of three, so that pieces join without
-/// padding.
+/// How much of a file is in memory besides its base64. A multiple of three, so that pieces join without padding.
 const PIECE_BYTES: usize = 3 << 14;
 
-/// What an entry of a directory costs in an answer, beside its name.
+/// The size of a directory entry in a response, without its name.
 const ENTRY_BYTES: usize = 56;
 
 /// Appends the contents of a file as base64, in one pass over the file.
@@ -27,7 +26,7 @@ pub fn read_base64(path: &Path, limit: u64, text: &mut String) -> Result<(), Fil
     if length > limit {
         return Err(FileError::TooLarge { limit });
     }
-    // And a little for what the caller puts behind it.
+    // With some room for what the caller appends.
     text.reserve(length.div_ceil(3) as usize * 4 + 16);
     let mut piece = Vec::with_capacity(PIECE_BYTES);
     let mut total = 0;
@@ -35,7 +34,7 @@ pub fn read_base64(path: &Path, limit: u64, text: &mut String) -> Result<(), Fil
         piece.clear();
         let read = (&mut file).take(PIECE_BYTES as u64).read_to_end(&mut piece)?;
         total += read as u64;
-        // The file may have grown, and files of /proc do not tell their length.
+        // The file may have grown, and files of /proc have the length 0.
         if total > limit {
             return Err(FileError::TooLarge { limit });
         }
@@ -46,7 +45,7 @@ pub fn read_base64(path: &Path, limit: u64, text: &mut String) -> Result<(), Fil
     }
 }
 
-/// What a path leads to, links followed.
+/// Returns the metadata of a path, with links followed.
 pub fn metadata(path: &Path) -> Result<FsGetMetadataResponse, FileError> {
     let metadata = fs::metadata(path)?;
     Ok(FsGetMetadataResponse {
@@ -62,14 +61,14 @@ fn milliseconds(time: io::Result<SystemTime>) -> i64 {
     since.and_then(|since| since.as_millis().try_into().ok()).unwrap_or(0)
 }
 
-/// The children of a directory, as the system orders them. `limit` is for the bytes they take in an answer.
+/// Returns the entries of a directory in the system's order. `limit` is their size in a response in bytes.
 pub fn directory(path: &Path, limit: usize) -> Result<Vec<FsReadDirectoryEntry>, FileError> {
     let mut entries = Vec::new();
     let mut bytes = 0;
     for entry in fs::read_dir(path)? {
         let entry = entry?;
         let kind = entry.file_type()?;
-        // Only a link has to be looked at again. One that leads nowhere is neither file nor directory.
+        // Only a link needs another look-up. A dangling one is neither file nor directory.
         let target = if kind.is_symlink() { fs::metadata(entry.path()).ok() } else { None };
         let file_name = entry.file_name().to_string_lossy().into_owned();
         bytes += file_name.len() + ENTRY_BYTES;
@@ -85,13 +84,13 @@ pub fn directory(path: &Path, limit: usize) -> Result<Vec<FsReadDirectoryEntry>,
     Ok(entries)
 }
 
-/// Opens a regular file. Nothing else is opened, and nothing is waited for.
+/// Opens a regular file without blocking. Other files are not opened.
 pub fn open_regular(path: &Path) -> Result<File, FileError> {
     let found = fs::metadata(path)?;
     if found.is_dir() {
         return Err(io::Error::from_raw_os_error(libc::EISDIR).into());
     }
-    // Before opening too: with some devices that alone has an effect.
+    // Checked before opening as well, because opening some devices has an effect.
     check_regular(&found)?;
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     check_regular(&file.metadata()?)?;

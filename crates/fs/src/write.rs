@@ -1,4 +1,4 @@
-//! Changing files: contents, new directories, removal.
+//! Changes files: contents, new directories, removal.
 
 use std::{
     fs::{self, OpenOptions},
@@ -11,17 +11,17 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 
 use crate::{FileError, read::check_regular};
 
-/// Contents as they come over the wire.
+/// Decodes the contents of a file from the protocol's base64.
 pub fn decode(data_base64: &str) -> Result<Vec<u8>, FileError> {
     Ok(BASE64_STANDARD.decode(data_base64)?)
 }
 
-/// Makes a file hold this and nothing else. The file itself is overwritten, as the reference server does:
-/// mode, owner and both kinds of links stay as they are, and a reader may meanwhile see a part.
+/// Replaces the contents of a file. The file itself is overwritten, as by the reference server: mode, owner, hard links and
+/// symbolic links are kept, and a reader may see incomplete contents.
 pub fn write(path: &Path, data: &[u8]) -> Result<(), FileError> {
     match fs::metadata(path) {
         Ok(found) if !found.is_dir() => check_regular(&found)?,
-        // What is wrong with a directory or a missing parent, opening says best.
+        // Opening reports a directory or a missing parent with its own error.
         _ => {}
     }
     let mut options = OpenOptions::new();
@@ -31,12 +31,12 @@ pub fn write(path: &Path, data: &[u8]) -> Result<(), FileError> {
     Ok(file.write_all(data)?)
 }
 
-/// What is made above a new directory.
+/// How missing parents of a new directory are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParentDirectories {
-    /// Whatever is missing; a directory that is already there is fine.
+    /// They are created, and the directory may exist.
     Made,
-    /// Nothing; the directory must be new.
+    /// They are an error, and the directory must not exist.
     Required,
 }
 
@@ -48,16 +48,16 @@ pub fn create_directory(path: &Path, parents: ParentDirectories) -> Result<(), F
     Ok(())
 }
 
-/// How much is removed, and whether there has to be something.
+/// The options of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoveOptions {
-    /// With all that is inside; otherwise a directory has to be empty.
+    /// Whether a directory is removed with its contents. Otherwise it must be empty.
     pub recursive: bool,
-    /// Nothing being there is fine.
+    /// Whether a missing path is not an error.
     pub force: bool,
 }
 
-/// Removes a file, a link (never what it leads to) or a directory.
+/// Removes a file, a link (never its target) or a directory.
 pub fn remove(path: &Path, how: RemoveOptions) -> Result<(), FileError> {
     if path.parent().is_none() {
         return Err(FileError::Root);
@@ -70,10 +70,12 @@ pub fn remove(path: &Path, how: RemoveOptions) -> Result<(), FileError> {
 
 fn remove_existing(path: &Path, recursive: bool) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
-    match (found.is_dir(), recursive) {
-        (false, _) => fs::remove_file(path),
-        (true, false) => fs::remove_dir(path),
-        // Does not follow links, not even such as are put in its way while it works.
-        (true, true) => fs::remove_dir_all(path),
+    if !found.is_dir() {
+        fs::remove_file(path)
+    } else if recursive {
+        // Does not follow links, not even ones that are created while it runs.
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_dir(path)
     }
 }

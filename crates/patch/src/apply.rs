@@ -1,11 +1,11 @@
-//! Applying a plan: all of it or nothing.
+//! Applies a plan, all of it or nothing.
 //!
-//! Everything that can fail is done first, beside the files: directories are made, new contents written to
-//! temporary files. Only then do files change, each by one rename, and a failure in between takes back those
-//! before it. A reader sees each file as it was or as it will be, never a part.
+//! Everything that can fail is done first: directories are created, and new contents are written to temporary files. Only
+//! then do files change, each by one rename; if one fails, the earlier ones are undone. A reader sees each file either
+//! unchanged or completely changed.
 //!
-//! Places are free of links when the plan is made, and a policy agrees to these places. A link that appears
-//! on the way to one of them afterwards makes the patch fail; it is never followed.
+//! The paths of a plan have no symbolic links, and the policy has allowed these paths. A link that is created in one of them
+//! afterwards makes the patch fail; it is never followed.
 
 use std::{collections::BTreeSet, io, path::PathBuf};
 
@@ -17,17 +17,17 @@ use crate::{
     transaction::PatchTransaction,
 };
 
-/// How long to wait for the disk.
+/// Whether to wait for the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The system writes when it likes.
+    /// The system writes the changes later.
     #[default]
     Cached,
-    /// The changes survive a power cut once [`apply`] has returned.
+    /// The changes survive a power failure once [`apply`] has returned.
     Synced,
 }
 
-/// Why the files are as they were before.
+/// Why a plan was not applied. The files are unchanged, except after [`ApplyError::NotRestored`].
 #[derive(Debug, Error)]
 pub enum ApplyError {
     #[error("`{0}` changed since the patch was read; read it again and make a new patch")]
@@ -39,12 +39,12 @@ pub enum ApplyError {
     LinkOnPath(PathBuf),
     #[error("cannot change `{}`: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    /// The one case in which something may be left half done.
+    /// A step and its undoing failed, so that some changes may remain.
     #[error("cannot change `{}`: {source}; and cannot restore `{}`: {undo}", path.display(), stuck.display())]
     NotRestored { path: PathBuf, source: io::Error, stuck: PathBuf, undo: io::Error },
 }
 
-/// Makes the changes of a plan. The files must be as they were when it was made.
+/// Applies the changes of a plan. Fails if the files have changed since it was created.
 pub fn apply(plan: &PatchPlan, files: &impl WriteFiles, durability: Durability) -> Result<(), ApplyError> {
     let mut transaction = PatchTransaction::new(files, durability);
     check(plan, files, &mut transaction)?;
@@ -64,7 +64,7 @@ pub fn apply(plan: &PatchPlan, files: &impl WriteFiles, durability: Durability) 
     }
 }
 
-/// A step that did not work, and on what.
+/// A failed step and the path it was for.
 #[derive(Debug)]
 pub(crate) struct StepFailure {
     pub(crate) path: PathBuf,
@@ -77,7 +77,7 @@ impl From<StepFailure> for ApplyError {
     }
 }
 
-/// Between planning and applying a person may have thought for an hour.
+/// Checks that the files have not changed since planning, which may be an hour ago if the user was asked.
 fn check<F: WriteFiles>(
     plan: &PatchPlan,
     files: &F,
@@ -100,7 +100,7 @@ fn check<F: WriteFiles>(
     Ok(())
 }
 
-/// Whether a link on the way has been changed, so that the path no longer leads to the place agreed to.
+/// Returns whether a link in the path was changed, so that it no longer leads to the allowed place.
 fn moved_away(side: &ChangeSide, files: &impl WriteFiles) -> bool {
     let leads_there = |follow| files.resolve(&side.path, follow).is_ok_and(|place| place == side.place);
     !leads_there(FollowLinks::Nothing) && !leads_there(FollowLinks::Links)
@@ -121,7 +121,7 @@ fn stage<F: WriteFiles>(
             transaction.write(&to.place, &to.entry.content, like.as_deref())?;
         }
     }
-    // After the writes, so that a moved file is in its new place before it leaves the old one.
+    // After the writes, so that a moved file exists at its new path before the old one is removed.
     let removed = plan.changes.iter().filter_map(|change| change.from.as_ref());
     for from in removed.filter(|from| !written.contains(&from.place)) {
         transaction.remove(&from.place)?;
@@ -129,8 +129,8 @@ fn stage<F: WriteFiles>(
     Ok(())
 }
 
-/// The file whose mode and owner a changed file gets. For a link it is the one that the link leads to: a
-/// moved link becomes a file with that content.
+/// Returns the file whose mode and owner a changed file gets. For a link it is the link's target, because a moved link
+/// becomes a file with the target's content.
 fn model(from: &ChangeSide, files: &impl WriteFiles) -> Result<PathBuf, StepFailure> {
     if from.entry.mode != FileMode::Link {
         return Ok(from.place.clone());

@@ -1,4 +1,4 @@
-//! Files as git names them.
+//! Git's ids, modes and rules for the contents of files.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use sha1::{Digest, Sha1};
 
 use crate::files::FileMode;
 
-/// What git writes for the missing side of a file.
+/// The id that git writes for a missing file.
 pub(crate) const NO_BLOB: &str = "0000000000000000000000000000000000000000";
 
-/// The id under which git would store the content.
+/// Returns the id under which git would store the content.
 pub(crate) fn blob_id(content: &[u8]) -> String {
     let mut hash = Sha1::new();
     hash.update(format!("blob {}\0", content.len()));
@@ -21,7 +21,7 @@ pub(crate) fn blob_id(content: &[u8]) -> String {
 }
 
 impl FileMode {
-    /// The mode in git's headers.
+    /// Returns the mode as in git's headers.
     pub(crate) fn git(self) -> &'static str {
         match self {
             Self::Regular => "100644",
@@ -31,8 +31,8 @@ impl FileMode {
     }
 }
 
-/// Content that a diff of lines cannot show. Git looks for a zero byte near the start; what is not UTF-8 is
-/// added because the diff has to be a string.
+/// Returns whether a diff of lines cannot show the content. Git looks for a zero byte near the start. Content that is not
+/// UTF-8 is binary here as well, because the diff is a string.
 pub(crate) fn is_binary(content: &[u8]) -> bool {
     content.contains(&0) || str::from_utf8(content).is_err()
 }

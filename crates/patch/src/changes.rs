@@ -1,4 +1,4 @@
-//! A plan in the words of the protocol.
+//! Converts a plan to the protocol's types.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use crate::{
     plan::{ChangeSide, PatchPlan, PlannedChange},
 };
 
-/// Unchanged lines around each hunk of an item's diff; the reference server shows one.
+/// The number of unchanged lines around each hunk of an item's diff, as in the reference server.
 const CONTEXT: usize = 1;
 
 impl PatchPlan {
-    /// What a `fileChange` item shows. Bytes that are not text are shown as replacement characters.
+    /// Returns the changes for a `fileChange` item. Bytes that are not UTF-8 become replacement characters.
     pub fn file_changes(&self) -> Vec<FileUpdateChange> {
         self.changes.iter().filter_map(file_change).collect()
     }

@@ -1,4 +1,4 @@
-//! Directories that stay open, reached without following a link.
+//! Open directories, opened without following symbolic links.
 
 use std::{
     io,
@@ -12,18 +12,18 @@ use rustix::{
     io::Errno,
 };
 
-/// A descriptor for names in a directory; reading the directory itself takes another one.
+/// The access mode of a descriptor that is used for names in a directory, not for reading the directory.
 #[cfg(target_os = "linux")]
 const ACCESS: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const ACCESS: OFlags = OFlags::RDONLY;
 
-/// A directory of this machine, for as long as this or a clone of it lives.
+/// An open directory, closed when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct OpenDirectory(Arc<OwnedFd>);
 
 impl OpenDirectory {
-    /// Opens an absolute path. The error is `ELOOP` when one of its components is a link.
+    /// Opens an absolute path. The error is `ELOOP` if one of its components is a symbolic link.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut names = path.components();
         let is_plain = names.next() == Some(Component::RootDir)
@@ -34,7 +34,7 @@ impl OpenDirectory {
         Ok(Self(Arc::new(open_at_once(path)?)))
     }
 
-    /// Opens a directory in this one; a link of that name is not followed.
+    /// Opens a directory in this one. A symbolic link of that name is not followed.
     pub(crate) fn open_child(&self, name: &Path) -> io::Result<Self> {
         Ok(Self(Arc::new(open_step(self.as_fd(), name)?)))
     }
@@ -58,7 +58,7 @@ fn open_at_once(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = ACCESS | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(CWD, path, flags, Mode::empty(), resolve) {
-        // Kernels before 5.6, and filters of containers that do not know the call.
+        // Kernels before 5.6, and system call filters of containers that do not know the call.
         Err(Errno::NOSYS | Errno::PERM) => open_step_by_step(path),
         opened => opened,
     }
@@ -83,7 +83,7 @@ fn open_step_by_step(path: &Path) -> Result<OwnedFd, Errno> {
 fn open_step(directory: BorrowedFd<'_>, name: &Path) -> Result<OwnedFd, Errno> {
     let flags = ACCESS | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match openat(directory, name, flags, Mode::empty()) {
-        // Systems disagree on the error for a link here; callers rely on one.
+        // Systems return different errors for a link here; callers rely on this one.
         Err(Errno::NOTDIR) if is_link(directory, name) => Err(Errno::LOOP),
         opened => opened,
     }

@@ -1,4 +1,4 @@
-//! The real file system.
+//! The file system of this machine.
 
 use std::{
     fs::{self, File, Metadata, Permissions},
@@ -18,10 +18,10 @@ use crate::{
     files::{FileEntry, FileIdentity, FileMode, FilePlace, FollowLinks, LARGEST_FILE, ReadFiles, WriteFiles},
 };
 
-/// Links that are followed before a loop is assumed.
-const MOST_LINKS: usize = 40;
+/// How many links are followed before a cycle is assumed.
+const MAX_LINKS: usize = 40;
 
-/// Files on this machine, with the rights of this process.
+/// The files of this machine, accessed with the rights of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiskFiles;
 
@@ -47,8 +47,8 @@ impl ReadFiles for DiskFiles {
         if follow == FollowLinks::Links {
             path = follow_links(path)?;
         }
-        // Left over where a link leads through something that does not exist. Were that created, the path
-        // would mean something else than it seems to.
+        // `..` remains if a link leads through a missing directory. If that directory were created, the path would mean
+        // another file than it seems to.
         if path.components().any(|component| component == Component::ParentDir) {
             return Err(io::Error::other("a symbolic link leads nowhere"));
         }
@@ -69,7 +69,7 @@ impl WriteFiles for DiskFiles {
     fn create_directory(&self, place: &DiskPlace) -> io::Result<OpenDirectory> {
         mkdirat(&place.directory, &place.name, Mode::from_raw_mode(0o777))?;
         place.directory.open_child(Path::new(&place.name)).inspect_err(|_| {
-            // Another process has put something else there; if it is a directory of theirs, it stays.
+            // Another process has replaced the directory. If theirs is not empty, it stays.
             let _ = self.remove_directory(place);
         })
     }
@@ -88,7 +88,7 @@ impl WriteFiles for DiskFiles {
         }
     }
 
-    // The fields have other widths on some machines.
+    // The fields have other types on some platforms.
     #[allow(clippy::unnecessary_cast, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
     fn identity(&self, place: &DiskPlace) -> io::Result<Option<FileIdentity>> {
         let found = present(statat(&place.directory, &place.name, AtFlags::SYMLINK_NOFOLLOW))?;
@@ -108,14 +108,14 @@ impl WriteFiles for DiskFiles {
     ) -> io::Result<FileIdentity> {
         let like = like.map(open_regular).transpose()?;
         let mode = match &like {
-            // As with any other write, new content does not inherit the right to run as another user.
+            // As with any other write, new content does not keep the set-user-ID and set-group-ID bits.
             Some((_, metadata)) => metadata.mode() & 0o777,
             None => new_file_mode(place)?,
         };
         let mut file = create_new(place, 0o600)?;
         file.write_all(content)?;
         if let Some((_, metadata)) = &like {
-            // Only a privileged process may give files away; for others the new file is their own.
+            // Only a privileged process may change the owner; otherwise the new file belongs to this user.
             let _ = fchown(&file, Some(metadata.uid()), Some(metadata.gid()));
         }
         file.set_permissions(Permissions::from_mode(mode))?;
@@ -123,7 +123,7 @@ impl WriteFiles for DiskFiles {
     }
 
     fn duplicate(&self, place: &DiskPlace, copy: &DiskPlace) -> io::Result<()> {
-        // Without flags, so that a second name for a link is one for the link itself.
+        // Without flags, the new name for a symbolic link refers to the link itself.
         if linkat(&place.directory, &place.name, &copy.directory, &copy.name, AtFlags::empty()).is_ok() {
             return Ok(());
         }
@@ -157,7 +157,7 @@ impl WriteFiles for DiskFiles {
     }
 }
 
-/// The file's name in its directory, which must exist.
+/// Opens the directory of a file, which must exist.
 fn place(path: &Path) -> io::Result<DiskPlace> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -169,7 +169,7 @@ fn place(path: &Path) -> io::Result<DiskPlace> {
 fn present<T, E: Into<io::Error>>(found: Result<T, E>) -> io::Result<Option<T>> {
     match found.map_err(Into::into) {
         Ok(found) => Ok(Some(found)),
-        // A file where a directory is expected: below it there is nothing.
+        // A file instead of a directory has nothing below it.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)
         }
@@ -177,7 +177,7 @@ fn present<T, E: Into<io::Error>>(found: Result<T, E>) -> io::Result<Option<T>> 
     }
 }
 
-/// The size is checked while reading, since a file may grow.
+/// Reads a file. Checks its size while reading, because it may grow.
 fn read(place: &DiskPlace) -> io::Result<FileEntry> {
     let (file, metadata) = open_regular(place)?;
     let mut content = Vec::new();
@@ -189,7 +189,7 @@ fn read(place: &DiskPlace) -> io::Result<FileEntry> {
     Ok(FileEntry { content, mode: if is_executable { FileMode::Executable } else { FileMode::Regular } })
 }
 
-/// Opens a file for reading: no link is followed and no pipe waited for.
+/// Opens a regular file for reading, without following a link or waiting for a pipe.
 fn open_regular(place: &DiskPlace) -> io::Result<(File, Metadata)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(&place.directory, &place.name, flags, Mode::empty())?);
@@ -205,9 +205,8 @@ fn create_new(place: &DiskPlace, mode: u32) -> Result<File, Errno> {
     openat(&place.directory, &place.name, flags, Mode::from_raw_mode(mode as _)).map(File::from)
 }
 
-/// The mode that a new file gets here by default. Asking for the process's umask would mean to change it for
-/// a moment, for all threads, and would miss default access lists of the directory. So an empty file is made
-/// and looked at.
+/// Returns the mode that a new file gets in a directory by default. Reading the umask would change it for a moment for all
+/// threads, and would miss default access lists of the directory. So this creates an empty file and reads its mode.
 fn new_file_mode(place: &DiskPlace) -> io::Result<u32> {
     let sample = DiskPlace { name: temporary_name().into(), ..place.clone() };
     let file = create_new(&sample, 0o666)?;
@@ -216,7 +215,7 @@ fn new_file_mode(place: &DiskPlace) -> io::Result<u32> {
     mode
 }
 
-/// A name for a file of ours that no other process can foresee.
+/// Returns a name for a temporary file that no other process can predict.
 pub(crate) fn temporary_name() -> String {
     let number = RandomState::new().build_hasher().finish();
     format!(".codicil-{number:016x}.tmp")
@@ -232,7 +231,7 @@ fn file_identity(metadata: &Metadata) -> FileIdentity {
 }
 
 fn follow_links(mut path: PathBuf) -> io::Result<PathBuf> {
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         match fs::read_link(&path) {
             Ok(target) => path = resolve_directories(&sibling(&path, &target))?,
             Err(_) => return Ok(path),
@@ -241,13 +240,13 @@ fn follow_links(mut path: PathBuf) -> io::Result<PathBuf> {
     Err(io::Error::other("too many levels of symbolic links"))
 }
 
-/// Follows links in the directories of a path, as far as they exist.
+/// Follows links in the existing directories of a path.
 fn resolve_directories(path: &Path) -> io::Result<PathBuf> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(path.to_owned()) };
     match fs::canonicalize(parent) {
         Ok(parent) => Ok(parent.join(name)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(resolve_directories(parent)?.join(name)),
-        // Nothing can be below a file; reading or writing there says so in its own words.
+        // Nothing can be below a file; reading or writing there returns its own error.
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(path.to_owned()),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! Why a patch is refused. The texts go to the model, so each says what to do instead.
+//! Why a patch is refused. The model gets the texts, so each says what to do instead.
 
 use std::{io, path::PathBuf};
 
@@ -9,16 +9,16 @@ use crate::{
     work::{LARGEST_PATCH, LARGEST_PLAN, MOST_LINES, MOST_OPERATIONS},
 };
 
-/// A patch that cannot be read.
+/// A patch that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("invalid patch, line {line}: {problem}")]
 pub struct ParseError {
-    /// Counted from 1, in the text as it came.
+    /// The line in the original text, counted from 1.
     pub line: usize,
     pub problem: ParseProblem,
 }
 
-/// What is wrong with a line. The strings are the line's text, cut to a readable length.
+/// The problem of a line. The strings are the line's text, truncated to a readable length.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseProblem {
     #[error("the patch is longer than {LARGEST_PATCH} bytes; split it into smaller ones")]
@@ -55,7 +55,7 @@ pub enum ParseProblem {
     AfterEndOfFile(String),
 }
 
-/// A patch that reads well and does not fit the files. Nothing was changed.
+/// A valid patch that does not match the files. Nothing was changed.
 #[derive(Debug, Error)]
 pub enum PlanError {
     #[error("`{0}` does not exist; to create it use `*** Add File: {0}`")]
@@ -83,7 +83,7 @@ pub enum PlanError {
         line_number_hint(.anchor)
     )]
     NoAnchor { path: String, line: usize, anchor: String },
-    /// `expected` is the beginning of what the section wants to find.
+    /// `expected` has the first lines that the section expects.
     #[error(
         "`{path}` does not have these lines in this order (section at patch line {line}); read the file again and copy them as they are:\n{expected}"
     )]
@@ -96,13 +96,13 @@ pub enum PlanError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Models that think of unified diffs write ranges after `@@`.
+/// Returns a hint for models that write line ranges after `@@`, as in unified diffs.
 fn line_number_hint(anchor: &str) -> &'static str {
     let looks_like_range = anchor.starts_with('-') && anchor.contains(" +");
     if looks_like_range { " (line numbers mean nothing in this format)" } else { "" }
 }
 
-/// Texts in errors stay short enough to be read.
+/// Truncates a text for an error.
 pub(crate) fn excerpt(text: &str) -> String {
     const LONGEST: usize = 120;
     match text.char_indices().nth(LONGEST) {

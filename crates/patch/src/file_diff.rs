@@ -1,10 +1,10 @@
-//! One file of a git diff.
+//! Writes one file of a git diff.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::{blob::NO_BLOB, files::FileMode, hunks::unified, turn_diff::FileVersion};
 
-/// Unchanged lines around each hunk.
+/// The number of unchanged lines around each hunk.
 const CONTEXT: usize = 3;
 
 pub(crate) struct FileDiff<'a> {
@@ -12,13 +12,14 @@ pub(crate) struct FileDiff<'a> {
     pub(crate) to: &'a str,
     pub(crate) before: Option<&'a FileVersion>,
     pub(crate) after: Option<&'a FileVersion>,
-    /// A move that changed nothing has no content to show that it is one.
+    /// Whether the file moved without a change, which the diff must state because it has no hunks.
     pub(crate) is_plain_rename: bool,
 }
 
 impl Display for FileDiff<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (from, to) = (name("a/", self.from), name("b/", self.to));
+        let from = name("a/", self.from);
+        let to = name("b/", self.to);
         writeln!(f, "diff --git {from} {to}")?;
         self.modes(f)?;
         if self.is_plain_rename {
@@ -43,7 +44,8 @@ impl FileDiff<'_> {
     }
 
     fn content(&self, f: &mut Formatter<'_>, from: &str, to: &str) -> fmt::Result {
-        let (old, new) = (id(self.before), id(self.after));
+        let old = id(self.before);
+        let new = id(self.after);
         if old == new {
             return Ok(());
         }
@@ -69,7 +71,7 @@ fn id(version: Option<&FileVersion>) -> &str {
     version.map_or(NO_BLOB, |version| &version.id)
 }
 
-/// What is not there reads as empty.
+/// Returns the text of a version, or an empty one for a missing file.
 fn text(version: Option<&FileVersion>) -> Option<&[u8]> {
     match version {
         Some(version) => version.text.as_deref(),
@@ -77,7 +79,7 @@ fn text(version: Option<&FileVersion>) -> Option<&[u8]> {
     }
 }
 
-/// The path in git's spelling: in quotes when a line of text could not hold it otherwise.
+/// Returns a path as git writes it: quoted if it has characters that a line cannot contain.
 fn name(side: &str, path: &str) -> String {
     let is_special = |c: char| c.is_ascii_control() || c == '"' || c == '\\';
     if !path.contains(is_special) {
@@ -97,7 +99,7 @@ fn name(side: &str, path: &str) -> String {
     out
 }
 
-/// A tab ends names with spaces, for tools that would take the rest for a date.
+/// Adds a tab after a name with spaces, for tools that would take a part of it for a date.
 fn header(name: &str) -> String {
     if name.contains(' ') && !name.starts_with('"') { format!("{name}\t") } else { name.to_owned() }
 }

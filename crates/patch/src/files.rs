@@ -1,4 +1,4 @@
-//! The files a patch is planned against and applied to, as the rest of the crate sees them.
+//! The interface to the files that a patch is planned for and applied to.
 
 use std::{
     ffi::OsString,
@@ -8,25 +8,24 @@ use std::{
 
 use rustix::io::Errno;
 
-/// Larger files are refused: a patch is a text, and both versions are held in memory.
+/// The size of the largest file. Both versions of a patched file are held in memory.
 pub const LARGEST_FILE: u64 = 64 * 1024 * 1024;
 
 /// A file as git would store it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {
-    /// For a link, the path it points to.
+    /// The contents, or for a symbolic link the path it points to.
     pub content: Vec<u8>,
     pub mode: FileMode,
 }
 
 impl FileEntry {
-    /// A plain file.
     pub fn regular(content: impl Into<Vec<u8>>) -> Self {
         Self { content: content.into(), mode: FileMode::Regular }
     }
 }
 
-/// The three kinds of files that git knows.
+/// The three kinds of files in git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileMode {
     Regular,
@@ -34,53 +33,53 @@ pub enum FileMode {
     Link,
 }
 
-/// Looking at files. All paths are absolute.
+/// Read access to files. All paths are absolute.
 pub trait ReadFiles {
-    /// What is at a path that [`ReadFiles::resolve`] returned; a link there is not followed. `None` when there is
-    /// nothing. Errors for directories ([`io::ErrorKind::IsADirectory`]), devices and the like
-    /// ([`io::ErrorKind::InvalidInput`]), files above [`LARGEST_FILE`] ([`io::ErrorKind::FileTooLarge`]) and
-    /// paths on which a link has appeared since (`ELOOP`).
+    /// Returns the file at a path from [`ReadFiles::resolve`], or `None` if nothing is there. A link is not followed.
+    /// Returns an error for directories ([`io::ErrorKind::IsADirectory`]), for devices and similar files
+    /// ([`io::ErrorKind::InvalidInput`]), for files above [`LARGEST_FILE`] ([`io::ErrorKind::FileTooLarge`]), and for paths
+    /// in which a link was created since (`ELOOP`).
     fn look(&self, path: &Path) -> io::Result<Option<FileEntry>>;
 
-    /// Whether there is anything at all, be it a directory or a broken link. Errors as [`ReadFiles::look`] does
-    /// when a link has appeared on the path.
+    /// Returns whether anything is at a path, including a directory or a dangling link. Returns an error as
+    /// [`ReadFiles::look`] does if a link was created in the path.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
-    /// The same place without links in the directories that lead to it, and with [`Follow::Links`] also
-    /// without a link at the end. What does not exist yet is kept as it is.
+    /// Returns a path without links in its directories, and with [`FollowLinks::Links`] also without a link at the end.
+    /// Components that do not exist are kept.
     fn resolve(&self, path: &Path, follow: FollowLinks) -> io::Result<PathBuf>;
 }
 
-/// Whether a link at the end of a path stands for itself or for what it points to.
+/// Whether a link at the end of a path is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FollowLinks {
     Links,
     Nothing,
 }
 
-/// The steps of which applying a patch is made. Each is atomic by itself; order and undoing are the caller's.
+/// The steps of applying a patch. Each is atomic; the caller orders and undoes them.
 ///
-/// Another process may swap directories for links at any time. So a directory is opened once, without
-/// following links, and every step names a file in an open directory. No step follows a link.
+/// Another process may replace directories by links at any time. So a directory is opened once, without following links,
+/// and every step names a file in an open directory. No step follows a link.
 pub trait WriteFiles: ReadFiles {
-    /// An open directory: it stays the same one whatever happens to the path that led to it.
+    /// An open directory, which stays the same even if its path changes.
     type Directory: Clone;
 
-    /// Opens the directory at an absolute path. `None` when there is nothing; the error is `ELOOP` when the
-    /// path contains a link.
+    /// Opens the directory at an absolute path, or returns `None` if nothing is there. The error is `ELOOP` if the path
+    /// contains a link.
     fn open_directory(&self, path: &Path) -> io::Result<Option<Self::Directory>>;
 
-    /// Makes and opens a directory that must not exist.
+    /// Creates and opens a directory that must not exist.
     fn create_directory(&self, place: &FilePlace<Self::Directory>) -> io::Result<Self::Directory>;
 
     /// Does what [`ReadFiles::look`] does, in an open directory.
     fn look_at(&self, place: &FilePlace<Self::Directory>) -> io::Result<Option<FileEntry>>;
 
-    /// Which file is there; `None` when there is nothing.
+    /// Returns the identity of a file, or `None` if nothing is there.
     fn identity(&self, place: &FilePlace<Self::Directory>) -> io::Result<Option<FileIdentity>>;
 
-    /// Writes a file that must not exist, with the mode and owner of the regular file `like`. Other users
-    /// cannot read the file before it has its final mode.
+    /// Writes a file that must not exist, with the mode and owner of the regular file `like`. Other users cannot read the
+    /// file before it has its final mode.
     fn create(
         &self,
         place: &FilePlace<Self::Directory>,
@@ -88,14 +87,14 @@ pub trait WriteFiles: ReadFiles {
         like: Option<&FilePlace<Self::Directory>>,
     ) -> io::Result<FileIdentity>;
 
-    /// A second name for a file or link, or a copy where the system has no second names.
+    /// Creates a hard link to a file or link, or a copy where the file system has no hard links.
     fn duplicate(
         &self,
         place: &FilePlace<Self::Directory>,
         copy: &FilePlace<Self::Directory>,
     ) -> io::Result<()>;
 
-    /// Replaces what is at `to`.
+    /// Renames a file, replacing an existing one at `to`.
     fn rename(&self, from: &FilePlace<Self::Directory>, to: &FilePlace<Self::Directory>) -> io::Result<()>;
 
     /// Removes a file or a link.
@@ -104,23 +103,23 @@ pub trait WriteFiles: ReadFiles {
     /// Removes an empty directory.
     fn remove_directory(&self, place: &FilePlace<Self::Directory>) -> io::Result<()>;
 
-    /// Returns when the file would survive a power cut.
+    /// Waits until the file would survive a power failure.
     fn sync(&self, place: &FilePlace<Self::Directory>) -> io::Result<()>;
 
-    /// Returns when the directory's names would survive a power cut.
+    /// Waits until the directory's entries would survive a power failure.
     fn sync_directory(&self, directory: &Self::Directory) -> io::Result<()>;
 }
 
-/// A name in an open directory; there need not be a file of that name.
+/// A name in an open directory. A file of that name need not exist.
 #[derive(Clone, Debug)]
 pub struct FilePlace<D> {
     pub directory: D,
     pub name: OsString,
-    /// For messages only.
+    /// The path, for messages only.
     pub path: PathBuf,
 }
 
-/// Values that differ between two files, and between a file before and after a write.
+/// The identity of a file, which differs between two files and before and after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     pub device: u64,
@@ -130,7 +129,7 @@ pub struct FileIdentity {
     pub modified: (i64, i64),
 }
 
-/// Whether an operation failed because it met a link, which no operation on a resolved path follows.
+/// Returns whether an operation failed because of a symbolic link, which no operation on a resolved path follows.
 pub(crate) fn is_link_error(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }

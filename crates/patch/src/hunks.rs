@@ -1,4 +1,4 @@
-//! Unified hunks, as `diff -u` and git write them.
+//! Writes unified hunks as `diff -u` and git do.
 
 use std::ops::Range;
 
@@ -6,16 +6,14 @@ use imara_diff::{Algorithm, Diff, Hunk, InternedInput};
 
 const NO_NEWLINE: &str = "\\ No newline at end of file\n";
 
-/// Files with more lines, before and after together, are compared without the lines that they begin and end
-/// with in common. The comparison itself does so as well, but only after it has numbered all lines.
+/// The number of lines, before and after together, above which common lines at the beginning and end are skipped. The
+/// comparison itself skips them as well, but only after it has numbered all lines.
 const MANY_LINES: usize = 20_000;
 
-/// If more lines than these are left to compare, all of them count as replaced: comparing them would take
-/// seconds.
+/// The number of remaining lines above which all of them count as replaced, because comparing them would take seconds.
 const MOST_COMPARED: usize = 200_000;
 
-/// The differences with `context` unchanged lines around them, without file headers; empty when there are
-/// none.
+/// Returns the differences with `context` unchanged lines around them, without file headers. Empty if there are none.
 pub(crate) fn unified(old: &[u8], new: &[u8], context: usize) -> String {
     let lines = DiffLines { old: split(old), new: split(new), context };
     let mut out = String::new();
@@ -65,7 +63,8 @@ impl DiffLines<'_> {
         let new = new.get(..new.len() - end).unwrap_or_default();
         let start = start as u32;
         if old.len() + new.len() > MOST_COMPARED {
-            let (before, after) = (start..start + old.len() as u32, start..start + new.len() as u32);
+            let before = start..start + old.len() as u32;
+            let after = start..start + new.len() as u32;
             return vec![Hunk { before, after }];
         }
         let moved = |range: Range<u32>| range.start + start..range.end + start;
@@ -73,7 +72,7 @@ impl DiffLines<'_> {
         hunks.map(|hunk| Hunk { before: moved(hunk.before), after: moved(hunk.after) }).collect()
     }
 
-    /// One hunk for changes that are close enough to share their context.
+    /// Writes one hunk for changes that are close enough to share their context.
     fn write(&self, group: &[Hunk], out: &mut String) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
         let before = (first.before.start as usize).min(self.context);
@@ -103,7 +102,7 @@ impl DiffLines<'_> {
     }
 }
 
-/// Counted from 1; an empty range names the line before it, and a length of one is left out.
+/// Formats a range of lines, counted from 1. An empty range names the line before it, and a length of 1 is omitted.
 fn range(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
@@ -138,7 +137,7 @@ mod tests {
         check(old, "x\n2\n3\ny\n5\n6\n", 1, "@@ -1,5 +1,5 @@\n-1\n+x\n 2\n 3\n-4\n+y\n 5\n");
     }
 
-    /// Follows the hunks from the old content to the new one.
+    /// Applies hunks to the old content.
     fn follow(old: &str, hunks: &str) -> String {
         let mut rest = old.split_inclusive('\n');
         let mut out = String::new();
@@ -172,7 +171,8 @@ mod tests {
 
     #[test]
     fn the_ends_of_long_files_are_left_out_of_the_comparison() {
-        let (start, end) = ("a\n".repeat(15_000), "b\n".repeat(15_000));
+        let start = "a\n".repeat(15_000);
+        let end = "b\n".repeat(15_000);
         check(
             &format!("{start}1\n2\n3\n{end}"),
             &format!("{start}1\n3\n4\n{end}"),
@@ -188,7 +188,8 @@ mod tests {
         let lines = |from: u32, step: usize| -> String {
             (from..from + 150_000).step_by(step).map(|number| format!("{number}\n")).collect()
         };
-        let (old, new) = (format!("same\n{}", lines(0, 1)), format!("same\n{}", lines(1_000, 2)));
+        let old = format!("same\n{}", lines(0, 1));
+        let new = format!("same\n{}", lines(1_000, 2));
         let hunks = unified(old.as_bytes(), new.as_bytes(), 1);
         assert!(hunks.starts_with("@@ -1,150001 +1,75001 @@\n same\n-0\n"), "{}", &hunks[..80]);
         assert_eq!(follow(&old, &hunks), new);

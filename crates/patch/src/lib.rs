@@ -1,16 +1,16 @@
 //! The `apply_patch` format, from the model's text to changed files.
 //!
-//! | step | what | where |
+//! | step | result | function |
 //! |---|---|---|
 //! | find | a patch inside a shell command | [`find_in_command`] |
-//! | parse | text to operations | [`Patch::parse`] |
-//! | plan | operations to changes, against the files as they are | [`PatchPlan::new`] |
-//! | show | changes for clients, result for the model | [`PatchPlan::file_changes`], [`PatchPlan::summary`] |
+//! | parse | the operations of a patch | [`Patch::parse`] |
+//! | plan | the changes to the files as they are now | [`PatchPlan::new`] |
+//! | show | changes for clients, a summary for the model | [`PatchPlan::file_changes`], [`PatchPlan::summary`] |
 //! | apply | all of the changes or none | [`apply`] |
 //! | sum up | the diff of a whole turn | [`TurnDiff`] |
 //!
-//! Where a patch may write is not decided here: [`PatchPlan::places`] names what it would touch, links followed.
-//! Everything blocks; callers on an async runtime move it to a thread for that.
+//! This crate does not decide where a patch may write: [`PatchPlan::places`] returns the paths that it would change, with
+//! symbolic links followed, for the caller's policy. All functions block; an async caller uses a blocking thread.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod error;

@@ -1,25 +1,25 @@
-//! What a patch says, once read. Paths are as written; nothing here has looked at a file.
+//! The operations of a parsed patch. Paths are as in the patch; no file has been read yet.
 
 use crate::{error::ParseError, parse};
 
-/// A whole patch. Its operations happen in order, and all or none of them.
+/// A parsed patch. Its operations are applied in order, all or none of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
     pub operations: Vec<PatchOperation>,
 }
 
 impl Patch {
-    /// Reads the text between `*** Begin Patch` and `*** End Patch`. Forgives what does not change the
-    /// meaning: a heredoc around it, CRLF, blank lines at the ends, a last line without newline.
+    /// Parses the text between `*** Begin Patch` and `*** End Patch`. Tolerates deviations that do not change the meaning:
+    /// a heredoc around it, CRLF, blank lines at the ends, a last line without newline.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         parse::parse(text)
     }
 }
 
-/// What happens to one file.
+/// An operation on one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchOperation {
-    /// Every line of the content ends with a newline.
+    /// A new file. Every line of the content ends with a newline.
     Add {
         path: String,
         content: String,
@@ -27,7 +27,7 @@ pub enum PatchOperation {
     Delete {
         path: String,
     },
-    /// No sections means that the file only moves.
+    /// A changed or moved file. Without sections the file only moves.
     Update {
         path: String,
         move_to: Option<String>,
@@ -35,20 +35,20 @@ pub enum PatchOperation {
     },
 }
 
-/// Lines that stand together in the file, some of them to be changed.
+/// Consecutive lines of the file, some of which are changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchSection {
-    /// Where it begins in the patch, counted from 1.
+    /// The line of the patch where it begins, counted from 1.
     pub line: usize,
-    /// The texts after `@@`: each is a line to go to first, one after the other.
+    /// The texts after `@@`: lines of the file that precede the section, in order.
     pub anchors: Vec<String>,
     pub lines: Vec<PatchLine>,
-    /// The lines are the last ones of the file.
+    /// Whether the lines are the last ones of the file.
     pub at_end: bool,
 }
 
 impl PatchSection {
-    /// The lines that the file must have.
+    /// Returns the lines that the file must have.
     pub(crate) fn old_lines(&self) -> Vec<&str> {
         self.lines.iter().filter_map(PatchLine::old).collect()
     }

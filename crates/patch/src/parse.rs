@@ -1,5 +1,5 @@
-//! Reading the patch format. The format is small and line-based; written by hand because the errors are the
-//! point: they are what a model has to go by when it tries again.
+//! Parses the patch format. The format is small and line-based. The parser is written by hand for the sake of its errors:
+//! a model uses them to correct the patch.
 
 use crate::{
     error::{ParseError, ParseProblem, excerpt},
@@ -42,7 +42,7 @@ struct NumberedLine<'a> {
     text: &'a str,
 }
 
-/// The lines between the first and the last marker.
+/// Returns the lines between the first and the last marker.
 fn body<'a, 'b>(lines: &'b [NumberedLine<'a>]) -> Result<&'b [NumberedLine<'a>], ParseError> {
     let lines = without_heredoc(trim_blank(lines));
     let (begin, rest) = match lines {
@@ -71,7 +71,7 @@ fn trim_blank<'a, 'b>(mut lines: &'b [NumberedLine<'a>]) -> &'b [NumberedLine<'a
     lines
 }
 
-/// A model used to shells wraps even a patch that needs no wrapping.
+/// Removes a heredoc, which models add even where no shell is involved.
 fn without_heredoc<'a, 'b>(lines: &'b [NumberedLine<'a>]) -> &'b [NumberedLine<'a>] {
     match lines {
         [first, inner @ .., last]
@@ -177,7 +177,7 @@ impl<'a> PatchParser<'a, '_> {
         Ok(PatchOperation::Update { path, move_to, sections })
     }
 
-    /// The next section of an update; `None` where the next file or the end of the patch comes.
+    /// Parses the next section of an update. Returns `None` before the next file and at the end of the patch.
     fn section(&mut self) -> Result<Option<PatchSection>, ParseError> {
         let Some(first) = self.peek().filter(|line| !is_header(line.text)) else { return Ok(None) };
         let mut section = PatchSection { line: first.number, ..PatchSection::default() };
@@ -229,7 +229,7 @@ impl<'a> PatchParser<'a, '_> {
 fn section_line(line: NumberedLine<'_>) -> Result<PatchLine, ParseError> {
     let mut rest = line.text.chars();
     match rest.next() {
-        // A blank context line easily loses the space that marks it.
+        // Models often omit the space of a blank context line.
         None => Ok(PatchLine::Keep(String::new())),
         Some(' ') => Ok(PatchLine::Keep(rest.as_str().to_owned())),
         Some('-') => Ok(PatchLine::Remove(rest.as_str().to_owned())),
@@ -246,7 +246,7 @@ fn path_after(text: &str, header: NumberedLine<'_>) -> Result<String, ParseError
     }
 }
 
-/// Inside an update a header starts in the first column: with a space before it, it is a line of the file.
+/// Returns whether a line is a header. Inside an update, a header with a space before it is a line of the file.
 fn is_header(text: &str) -> bool {
     [ADD, DELETE, UPDATE].iter().any(|header| text.starts_with(header))
 }

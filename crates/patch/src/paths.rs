@@ -1,4 +1,4 @@
-//! Paths as text: from what a patch says to one absolute path, and back to something short to show.
+//! Converts the paths of a patch to absolute ones, and absolute ones to short ones for display.
 
 use std::{
     ffi::OsStr,
@@ -7,12 +7,12 @@ use std::{
 
 use codicil_protocol::normal_path;
 
-/// The absolute path that a patch means, `.` and `..` taken out by their names alone.
+/// Returns the absolute path for a path of a patch, with `.` and `..` removed without looking at the disk.
 pub(crate) fn absolute(cwd: &Path, given: &str) -> PathBuf {
     normal_path(&cwd.join(given))
 }
 
-/// The path as seen from `root`, with `..` where it is outside, and with `/` everywhere.
+/// Returns a path relative to `root`, with `..` if it is outside, and with `/` as separator.
 pub(crate) fn relative(root: &Path, path: &Path) -> String {
     let shared = root.components().zip(path.components()).take_while(|(a, b)| a == b).count();
     let up = root.components().skip(shared).map(|_| OsStr::new(".."));
@@ -21,7 +21,7 @@ pub(crate) fn relative(root: &Path, path: &Path) -> String {
     names.join("/")
 }
 
-/// The directory that holds the repository's `.git`, which is a file in work trees and submodules.
+/// Returns the directory that contains the repository's `.git`, which is a file in worktrees and submodules.
 pub fn git_root(directory: &Path) -> Option<PathBuf> {
     directory.ancestors().find(|directory| directory.join(".git").exists()).map(Path::to_path_buf)
 }
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn shown_paths_are_relative() {
+    fn displayed_paths_are_relative() {
         let check = |path, expected| assert_eq!(relative(Path::new("/w/s"), Path::new(path)), expected);
         check("/w/s/a/b.txt", "a/b.txt");
         check("/w/outside/o.txt", "../outside/o.txt");

@@ -1,4 +1,4 @@
-//! What a patch will do to the files, worked out in full before anything is touched.
+//! The plan of a patch: all changes to the files, determined before any file is changed.
 
 use std::path::{Path, PathBuf};
 
@@ -9,24 +9,24 @@ use crate::{
     planner,
 };
 
-/// The changes of one patch, one per file: operations that meet in a file have been merged.
+/// The changes of one patch, one per file. Operations on the same file are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchPlan {
     pub changes: Vec<PlannedChange>,
 }
 
 impl PatchPlan {
-    /// Reads the files that the patch names, relative to `cwd`, and fits the patch to them.
+    /// Reads the files that the patch names, relative to `cwd`, and matches the patch to them.
     pub fn new(patch: &Patch, cwd: &Path, files: &impl ReadFiles) -> Result<Self, PlanError> {
         Ok(Self { changes: planner::changes(patch, cwd, files)? })
     }
 
-    /// Every place that will be written or removed, links followed: what a policy has to agree to.
+    /// Returns every path that will be written or removed, with symbolic links followed: what a policy must allow.
     pub fn places(&self) -> impl Iterator<Item = &Path> {
         self.changes.iter().flat_map(PlannedChange::sides).map(|side| side.place.as_path())
     }
 
-    /// The tool's result for the model: new, modified and deleted files, by the names that the patch used.
+    /// Returns the tool's result for the model: new, modified and deleted files, by their names in the patch.
     pub fn summary(&self) -> String {
         let mut lines: Vec<_> = self.changes.iter().filter_map(PlannedChange::summary).collect();
         // Stable, so that files of one kind stay in the order of the patch.
@@ -39,7 +39,7 @@ impl PatchPlan {
     }
 }
 
-/// A file before and after: without `from` it is new, without `to` deleted, at different paths moved.
+/// A file before and after the patch: without `from` it is new, without `to` it is deleted, with different paths it moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedChange {
     pub from: Option<ChangeSide>,
@@ -47,7 +47,7 @@ pub struct PlannedChange {
 }
 
 impl PlannedChange {
-    /// The move's two ends, if the file moves.
+    /// Returns both sides if the file moves.
     pub fn moved(&self) -> Option<(&ChangeSide, &ChangeSide)> {
         match (&self.from, &self.to) {
             (Some(from), Some(to)) if from.place != to.place => Some((from, to)),
@@ -69,14 +69,14 @@ impl PlannedChange {
     }
 }
 
-/// A file at one end of a change.
+/// A file before or after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeSide {
-    /// As the patch wrote it.
+    /// The path as in the patch.
     pub given: String,
-    /// The same as an absolute path; links in it are not followed.
+    /// The absolute path, with symbolic links not followed.
     pub path: PathBuf,
-    /// Where the file really is.
+    /// The path with symbolic links followed.
     pub place: PathBuf,
     pub entry: FileEntry,
 }

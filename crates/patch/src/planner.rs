@@ -1,5 +1,5 @@
-//! Operations one after the other on an imagined copy of the files, so that a later one sees what an earlier
-//! one did.
+//! Applies the operations of a patch in order to a model of the files, so that a later one sees the effects of an earlier
+//! one.
 
 use std::{
     cell::Cell,
@@ -22,8 +22,8 @@ pub(crate) fn changes(
     cwd: &Path,
     files: &impl ReadFiles,
 ) -> Result<Vec<PlannedChange>, PlanError> {
-    let (bytes_read, work) = (Cell::new(0), WorkBudget::new());
-    let mut planner = PatchPlanner { cwd, files, changes: Vec::new(), bytes_read, work };
+    let mut planner =
+        PatchPlanner { cwd, files, changes: Vec::new(), bytes_read: Cell::new(0), work: WorkBudget::new() };
     for operation in &patch.operations {
         match operation {
             PatchOperation::Add { path, content } => planner.add(path, content)?,
@@ -40,24 +40,23 @@ struct PatchPlanner<'a, F> {
     cwd: &'a Path,
     files: &'a F,
     changes: Vec<PlannedChange>,
-    /// Of all files so far.
+    /// The size of all files read so far.
     bytes_read: Cell<u64>,
     work: WorkBudget,
 }
 
-/// What is at a place after the operations so far.
+/// The file at a path after the operations so far.
 enum FoundFile {
-    /// The result of this change.
+    /// The result of the change with this index.
     Planned(usize),
-    /// Removed or moved away by the patch.
+    /// None: the patch has removed or moved it.
     Gone,
     OnDisk(FileEntry),
     Nothing,
 }
 
 impl<F: ReadFiles> PatchPlanner<'_, F> {
-    /// An existing file is replaced: the change then is an update, so that whoever approves it sees what
-    /// goes.
+    /// Adds a file. If it exists, the change is an update, so that an approval shows what is replaced.
     fn add(&mut self, given: &str, content: &str) -> Result<(), PlanError> {
         let side = ChangeSide { entry: FileEntry::regular(content), ..self.written(given)? };
         match self.find(&side)? {
@@ -79,8 +78,8 @@ impl<F: ReadFiles> PatchPlanner<'_, F> {
         Ok(())
     }
 
-    /// A file that the patch deleted and now writes again was rewritten; one that it moved away leaves room
-    /// for a new one.
+    /// Adds a file at a path that the patch has cleared. If it deleted the file, the change becomes an update; if it moved
+    /// the file, this is a new one.
     fn bring_back(&mut self, side: ChangeSide) {
         let deleted = self.changes.iter_mut().find(|change| {
             change.to.is_none() && change.from.as_ref().is_some_and(|from| from.place == side.place)
@@ -102,7 +101,7 @@ impl<F: ReadFiles> PatchPlanner<'_, F> {
                 if let Some(change) = self.changes.get_mut(index) {
                     change.to = None;
                 }
-                // A file that the patch itself made was never there.
+                // A file that the patch itself has created leaves no change.
                 self.changes.retain(|change| change.from.is_some() || change.to.is_some());
             }
             FoundFile::OnDisk(entry) => {
@@ -141,7 +140,7 @@ impl<F: ReadFiles> PatchPlanner<'_, F> {
     fn move_file(&mut self, index: usize, given: &str, target: &str) -> Result<(), PlanError> {
         let target = self.side(target, FollowLinks::Nothing)?;
         let is_free = match self.find(&target)? {
-            // Onto itself, perhaps by another name: then it does not move.
+            // The target is the file itself, perhaps by another name: it does not move.
             FoundFile::Planned(other) if other == index => return Ok(()),
             FoundFile::Gone => true,
             FoundFile::Nothing => !self.exists(&target)?,
@@ -157,7 +156,7 @@ impl<F: ReadFiles> PatchPlanner<'_, F> {
         Ok(())
     }
 
-    /// Moving a link away leaves alone the file that it points to.
+    /// Makes a change apply to a link instead of its target, because moving a link does not change its target.
     fn unfollow(&mut self, index: usize, given: &str) -> Result<(), PlanError> {
         let link = self.side(given, FollowLinks::Nothing)?;
         let is_followed = |from: &ChangeSide| from.path == link.path && from.place != link.place;
@@ -196,7 +195,7 @@ impl<F: ReadFiles> PatchPlanner<'_, F> {
     }
 
     fn find_planned(&self, side: &ChangeSide) -> Option<FoundFile> {
-        // Places have one spelling each, and comparing their bytes is much faster than their components.
+        // Resolved paths have one spelling each, and comparing their bytes is much faster than their components.
         let place = side.place.as_os_str();
         let is_here =
             |end: &Option<ChangeSide>| end.as_ref().is_some_and(|end| end.place.as_os_str() == place);
@@ -210,7 +209,7 @@ impl<F: ReadFiles> PatchPlanner<'_, F> {
         self.files.exists(&side.place).map_err(|error| refuse_place(error, side))
     }
 
-    /// Where writing to a path ends up: in the file a link points to, unless the patch took the link away.
+    /// Returns the file that writing to a path changes: the target of a link, unless the patch has removed the link.
     fn written(&self, given: &str) -> Result<ChangeSide, PlanError> {
         let side = self.side(given, FollowLinks::Nothing)?;
         if self.find_planned(&side).is_some() { Ok(side) } else { self.side(given, FollowLinks::Links) }
@@ -229,7 +228,7 @@ impl<F: ReadFiles> PatchPlanner<'_, F> {
     }
 }
 
-/// A place had no links when it was resolved.
+/// Converts the error for a resolved path, which had no links when it was resolved.
 fn refuse_place(source: io::Error, side: &ChangeSide) -> PlanError {
     if is_link_error(&source) { PlanError::LinkOnPath(side.given.clone()) } else { refuse(source, side) }
 }

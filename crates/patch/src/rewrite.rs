@@ -1,7 +1,6 @@
-//! Sections of a patch put into the content of a file.
+//! Applies the sections of a patch to the content of a file.
 //!
-//! Lines that a section only names as context stay byte for byte as the file has them; new lines end the way
-//! the file's lines end.
+//! Context lines keep the bytes of the file; new lines get the line ending of the file.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -12,10 +11,10 @@ use crate::{
     work::WorkBudget,
 };
 
-/// The lines of a failed section that its error repeats.
+/// How many lines of a failed section its error repeats.
 const SHOWN: usize = 12;
 
-/// The content after all sections, `path` being its name in errors.
+/// Returns the content after all sections. `path` is the file's name in errors.
 pub(crate) fn rewrite(
     path: &str,
     content: &[u8],
@@ -36,22 +35,23 @@ pub(crate) fn rewrite(
     Ok(assemble(&lines, placing.edits))
 }
 
-/// Sections and the lines of the file that each covers. No two cover the same line, or lines around an
-/// insertion of the other.
+/// The lines of the file that each section covers. No two sections cover the same line, and none covers lines on both
+/// sides of another one's insertion.
 #[derive(Default)]
 struct SectionEdits<'a> {
-    /// By start, end and number; the number keeps insertions at the same place in the order of the patch.
+    /// The lines of a section by start, end and number. The number keeps insertions at the same line in the order of the
+    /// patch.
     by_range: BTreeMap<(usize, usize, usize), &'a [PatchLine]>,
 }
 
 impl<'a> SectionEdits<'a> {
-    /// For a mere insertion the range is empty.
+    /// Adds a section. For an insertion the range is empty.
     fn add(&mut self, range: Range<usize>, lines: &'a [PatchLine]) {
         self.by_range.insert((range.start, range.end, self.by_range.len()), lines);
     }
 
     fn is_free(&self, range: &Range<usize>) -> bool {
-        // Ranges do not overlap, so of all that start before `range` ends the last one reaches furthest.
+        // Ranges do not overlap, so of all that start before the end of `range`, the last one has the greatest end.
         let before = self.by_range.range(..(range.end, 0, 0)).next_back();
         before.is_none_or(|((_, end, _), _)| *end <= range.start)
     }
@@ -66,12 +66,12 @@ struct SectionPlacing<'a> {
 }
 
 impl<'a> SectionPlacing<'a> {
-    /// Finds the section's place, looking behind `cursor` first; returns where the next one starts to look.
+    /// Finds the lines of a section, first after `cursor`. Returns where the search for the next one begins.
     fn place(&mut self, section: &'a PatchSection, cursor: usize) -> Result<usize, PlanError> {
         let anchor = self.anchor(section, cursor)?;
         let old = section.old_lines();
         let (start, lines) = if old.is_empty() {
-            // Where lines go that have no neighbours: below the anchor, else to the end.
+            // Lines without context are inserted after the anchor, else at the end.
             let at = anchor.filter(|_| !section.at_end).map_or(self.length, |anchor| anchor + 1);
             (at, section.lines.as_slice())
         } else {
@@ -99,8 +99,8 @@ impl<'a> SectionPlacing<'a> {
                 if self.work.is_spent() {
                     return Err(self.too_much_work(section));
                 }
-                let (path, anchor) = (self.path.to_owned(), excerpt(anchor));
-                return Err(PlanError::NoAnchor { path, line: section.line, anchor });
+                let path = self.path.to_owned();
+                return Err(PlanError::NoAnchor { path, line: section.line, anchor: excerpt(anchor) });
             };
             found = Some(at);
             from = at + 1;
@@ -108,7 +108,7 @@ impl<'a> SectionPlacing<'a> {
         Ok(found)
     }
 
-    /// The place of a section, and its lines without those at the end that the file need not have.
+    /// Returns the first line of a section in the file, and its lines without blank ones at the end that the file lacks.
     fn find(
         &self,
         section: &'a PatchSection,
@@ -119,7 +119,7 @@ impl<'a> SectionPlacing<'a> {
         if let Some(at) = self.find_lines(section, old, anchor, cursor) {
             return Some((at, &section.lines));
         }
-        // A blank line before the next marker is more often untidiness than context.
+        // Models often add a blank line before the next marker that is not context.
         let blank = section.lines.iter().rev().take_while(|line| line.is_blank_context()).count();
         let lines = section.lines.get(..section.lines.len() - blank)?;
         let old = old.get(..old.len() - blank)?;
@@ -142,7 +142,7 @@ impl<'a> SectionPlacing<'a> {
             return self.file.find(old, start..self.length, free);
         }
         match anchor {
-            // Some repeat the anchor as the first line of the section.
+            // Some models repeat the anchor as the first line of the section.
             Some(anchor) => (self.file.find(old, anchor + 1..self.length, free))
                 .or_else(|| self.file.find(old, anchor..self.length, free)),
             None => (self.file.find(old, cursor..self.length, free))
@@ -158,8 +158,8 @@ impl<'a> SectionPlacing<'a> {
         if old.len() > SHOWN {
             expected.push("…".to_owned());
         }
-        let (path, expected) = (self.path.to_owned(), expected.join("\n"));
-        PlanError::NoMatch { path, line: section.line, expected }
+        let expected = expected.join("\n");
+        PlanError::NoMatch { path: self.path.to_owned(), line: section.line, expected }
     }
 
     fn too_much_work(&self, section: &PatchSection) -> PlanError {
@@ -194,7 +194,7 @@ fn copy(out: &mut Vec<u8>, lines: &[&[u8]], range: Range<usize>) {
 }
 
 fn push_line(out: &mut Vec<u8>, text: &str, newline: &[u8]) {
-    // The file's last line may have ended without one.
+    // The last line of the file may lack a newline.
     if out.last().is_some_and(|&byte| byte != b'\n') {
         out.extend_from_slice(newline);
     }
@@ -202,7 +202,7 @@ fn push_line(out: &mut Vec<u8>, text: &str, newline: &[u8]) {
     out.extend_from_slice(newline);
 }
 
-/// The line ending that most lines of the file have.
+/// Returns the line ending that most lines of the file have.
 fn newline(lines: &[&[u8]]) -> &'static [u8] {
     let with_return = lines.iter().filter(|line| line.ends_with(b"\r\n")).count();
     if with_return * 2 > lines.len() { b"\r\n" } else { b"\n" }

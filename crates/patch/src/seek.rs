@@ -1,29 +1,30 @@
-//! Finding lines of a patch in a file that may not have them letter by letter.
+//! Finds lines of a patch in a file that may have slightly different ones.
 //!
-//! Models copy lines with small errors: a lost trailing space, straight quotes for curly ones. So three
-//! readings are tried, and a closer one anywhere wins over a looser one that comes first.
+//! Models copy lines with small errors: a lost trailing space, straight quotes instead of curly ones. So three readings of
+//! a line are tried, from strict to loose. A match by a stricter reading anywhere takes precedence over an earlier match by
+//! a looser one.
 //!
-//! Equal lines get equal numbers, once for each reading, and numbers are searched with the method of Knuth,
-//! Morris and Pratt: the time is linear in the length of the file even if all of its lines are equal.
+//! For each reading, equal lines get equal numbers, and the numbers are searched with the algorithm of Knuth, Morris and
+//! Pratt: the time is linear in the length of the file even if all of its lines are equal.
 
 use std::{borrow::Cow, cell::OnceCell, collections::HashMap, ops::Range};
 
 use crate::work::WorkBudget;
 
-/// From strict to forgiving.
+/// All readings, from strict to loose.
 const READINGS: [LineReading; 3] = [LineReading::Exact, LineReading::TrailingSpace, LineReading::Loose];
 
 #[derive(Clone, Copy)]
 enum LineReading {
     Exact,
-    /// Also what makes a patch without carriage returns fit a file that has them.
+    /// Ignores trailing spaces and carriage returns.
     TrailingSpace,
-    /// Indentation, runs of spaces and typographic punctuation do not count.
+    /// Ignores indentation, runs of spaces and typographic punctuation.
     Loose,
 }
 
 impl LineReading {
-    /// The part of a line that counts. Lines that are not text have no loose reading.
+    /// Returns the part of a line that is compared. Lines that are not UTF-8 have no loose reading.
     fn read<'a>(self, line: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         match self {
             Self::Exact => Some(Cow::Borrowed(line)),
@@ -37,7 +38,7 @@ impl LineReading {
 pub(crate) struct FileLines<'a> {
     lines: Vec<&'a [u8]>,
     work: &'a WorkBudget,
-    /// One for each reading, made when first needed; most patches need only the exact one.
+    /// The numbers for each reading, created on first use. Most patches need only the exact one.
     numbered: [OnceCell<NumberedLines<'a>>; READINGS.len()],
 }
 
@@ -46,8 +47,8 @@ impl<'a> FileLines<'a> {
         Self { lines, work, numbered: Default::default() }
     }
 
-    /// Returns the first place within `range` that has all of the lines and that `accepts` agrees to. Finds
-    /// nothing once the budget is spent.
+    /// Returns the first position within `range` that has all of the lines and that `accepts` accepts. Returns `None` once
+    /// the budget is spent.
     pub(crate) fn find(
         &self,
         needle: &[&str],
@@ -67,7 +68,7 @@ impl<'a> FileLines<'a> {
         })
     }
 
-    /// A line to go to. Unlike the lines of a section it may also be given by its beginning.
+    /// Finds an anchor. Unlike the lines of a section, it may be only the beginning of a line.
     pub(crate) fn find_anchor(&self, anchor: &str, range: Range<usize>) -> Option<usize> {
         self.find(&[anchor], range.clone(), |_| true).or_else(|| {
             let file = self.numbered(LineReading::Loose);
@@ -94,16 +95,16 @@ impl<'a> FileLines<'a> {
     }
 }
 
-/// The number of a line that has no such reading; no text has it.
+/// The number of a line without such a reading. No text has this number.
 const NO_NUMBER: u32 = u32::MAX;
 
-/// Lines in one reading. Equal ones have equal numbers.
+/// The lines in one reading. Equal lines have equal numbers.
 #[derive(Default)]
 struct NumberedLines<'a> {
     /// The number of each line of the file.
     numbers: Vec<u32>,
     by_text: HashMap<Cow<'a, [u8]>, u32>,
-    /// The texts by their numbers; filled for the loose reading only.
+    /// The texts by their numbers, for the loose reading only.
     texts: Vec<Vec<u8>>,
 }
 
@@ -130,13 +131,13 @@ impl<'a> NumberedLines<'a> {
         *self.by_text.entry(text).or_insert(next)
     }
 
-    /// The numbers of a patch's lines; `None` if the file lacks one of them.
+    /// Returns the numbers of a patch's lines, or `None` if the file lacks one of them.
     fn numbers_of(&self, needle: &[&str], reading: LineReading) -> Option<Vec<u32>> {
         needle.iter().map(|line| self.by_text.get(&reading.read(line.as_bytes())?).copied()).collect()
     }
 }
 
-/// Returns the first occurrence of `needle` that `accepts` agrees to.
+/// Returns the first occurrence of `needle` that `accepts` accepts.
 fn find_numbers(needle: &[u32], searched: &[u32], accepts: impl Fn(usize) -> bool) -> Option<usize> {
     if needle.is_empty() {
         return (0..=searched.len()).find(|&at| accepts(at));
@@ -155,7 +156,7 @@ fn find_numbers(needle: &[u32], searched: &[u32], accepts: impl Fn(usize) -> boo
     None
 }
 
-/// For each beginning of `needle`, the length of its longest proper beginning that is also its end.
+/// Returns for each prefix of `needle` the length of its longest proper prefix that is also its suffix.
 fn borders(needle: &[u32]) -> Vec<usize> {
     let mut borders = Vec::with_capacity(needle.len());
     let mut length = 0;
@@ -168,7 +169,7 @@ fn borders(needle: &[u32]) -> Vec<usize> {
     borders
 }
 
-/// The length of the match after one more number, given the `matched` numbers before it.
+/// Returns the length of the match after one more number, given the length before it.
 fn extend_match(needle: &[u32], borders: &[usize], mut matched: usize, number: u32) -> usize {
     loop {
         if needle.get(matched) == Some(&number) {
@@ -195,7 +196,7 @@ fn loosen(line: &str) -> String {
     out
 }
 
-/// What stands on a keyboard for a typographic character.
+/// Returns the ASCII text for a typographic character.
 fn plain(c: char) -> Option<&'static str> {
     Some(match c {
         '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' | '\u{ff0d}' => "-",
@@ -218,7 +219,7 @@ mod tests {
         haystack.find(needle, from..file.len(), |_| true)
     }
 
-    /// What [`FileLines::find`] returns, by trying each place with each reading.
+    /// Returns the same as [`FileLines::find`], by trying each position with each reading.
     fn find_slowly(
         file: &[String],
         needle: &[&str],
@@ -247,7 +248,8 @@ mod tests {
             needle in proptest::collection::vec("[ab]{1,2}[ ]{0,1}|[ ]a|", 1..5),
             bounds in (0usize..24, 0usize..24), refused in proptest::bits::u32::ANY,
         ) {
-            let (start, end) = (bounds.0.min(bounds.1).min(file.len()), bounds.0.max(bounds.1).min(file.len()));
+            let start = bounds.0.min(bounds.1).min(file.len());
+            let end = bounds.0.max(bounds.1).min(file.len());
             let needle: Vec<_> = needle.iter().map(String::as_str).collect();
             let accepts = |at: usize| refused & (1 << at) == 0;
             let work = WorkBudget::new();
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn closer_readings_win_over_earlier_places() {
+    fn stricter_readings_take_precedence_over_earlier_positions() {
         assert_eq!(find(&["a ", "a"], &["a"], 0), Some(1));
         assert_eq!(find(&["  a", "a "], &["a"], 0), Some(1));
         assert_eq!(find(&["a", "a"], &["a"], 0), Some(0));
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn small_errors_of_copying_are_forgiven() {
+    fn small_copying_errors_are_tolerated() {
         let check = |line: &str, needle: &str| assert_eq!(find(&[line], &[needle], 0), Some(0), "{line:?}");
         check("let x = 1;  ", "let x = 1;");
         check("let x = 1;\r", "let x = 1;");
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn anchors_may_be_beginnings() {
+    fn anchors_may_be_prefixes_of_lines() {
         let work = WorkBudget::new();
         let haystack = FileLines::new(vec![b"class A:", b"  def f(self):", b"def f"], &work);
         assert_eq!(haystack.find_anchor("class A", 0..3), Some(0));

@@ -1,24 +1,24 @@
-//! Patches inside shell commands: models call `apply_patch` as if it were a program.
+//! Finds patches in shell commands: models call `apply_patch` as if it were a program.
 //!
-//! Only a command that is a patch and nothing else is taken for one; everything else stays a command. The
-//! few shapes are read by hand: a shell grammar would accept far more than may be meant here.
+//! Only a command that consists of a patch is taken for one; every other command stays a command. The few forms are parsed
+//! by hand, because a shell grammar would accept far more than is intended here.
 
 use std::path::Path;
 
 const PROGRAMS: [&str; 2] = ["apply_patch", "applypatch"];
 const SHELLS: [&str; 5] = ["bash", "sh", "zsh", "dash", "ksh"];
 
-/// A patch that a command holds.
+/// A patch in a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchInvocation {
-    /// From `cd DIR &&`, as written: relative to the command's own working directory.
+    /// The directory of `cd DIR &&`, relative to the command's own working directory.
     pub workdir: Option<String>,
     /// The text for [`Patch::parse`](crate::Patch::parse).
     pub patch: String,
 }
 
-/// Recognises `["apply_patch", PATCH]` and shells that run `apply_patch <<'EOF'`, `apply_patch 'PATCH'`, or
-/// one of them after `cd DIR &&`.
+/// Recognises `["apply_patch", PATCH]`, and shells that run `apply_patch <<'EOF'`, `apply_patch 'PATCH'`, or one of them
+/// after `cd DIR &&`.
 pub fn find_in_command(argv: &[String]) -> Option<PatchInvocation> {
     match argv {
         [program, patch] if PROGRAMS.contains(&program.as_str()) => {
@@ -52,18 +52,18 @@ fn find_in_script(script: &str) -> Option<PatchInvocation> {
     Some(PatchInvocation { workdir, patch })
 }
 
-/// The rest of a line `<<'EOF'`, the lines up to `EOF`, and nothing after it.
+/// Returns the text of a heredoc: `<<'EOF'`, the lines up to `EOF`, and nothing after it.
 fn heredoc(rest: &str) -> Option<String> {
     let (opener, body) = rest.split_once('\n')?;
     let delimiter = delimiter(opener.trim())?;
     let body = body.trim_end();
     let (patch, last) = body.rsplit_once('\n')?;
-    // With the delimiter inside, the shell's heredoc would end there and more commands would follow.
+    // With the delimiter inside, the heredoc would end there for a shell, and more commands would follow.
     let ends_early = patch.lines().any(|line| line.trim_end() == delimiter);
     (last.trim() == delimiter && !ends_early).then(|| patch.to_owned())
 }
 
-/// `EOF` for `<<EOF`, `<<'EOF'`, `<<"EOF"` and `<<-EOF`, also with the program's name before it.
+/// Returns `EOF` for `<<EOF`, `<<'EOF'`, `<<"EOF"` and `<<-EOF`, with or without the program's name before it.
 pub(crate) fn heredoc_delimiter(line: &str) -> Option<&str> {
     let line = line.trim();
     delimiter(PROGRAMS.iter().find_map(|program| line.strip_prefix(program)).unwrap_or(line).trim_start())
@@ -78,15 +78,14 @@ fn delimiter(opener: &str) -> Option<&str> {
     is_name.then_some(delimiter)
 }
 
-/// A single quoted argument, and nothing after it.
+/// Returns a quoted argument that has nothing after it.
 fn argument(rest: &str) -> Option<String> {
     let text = rest.strip_prefix([' ', '\t'])?.trim_start_matches([' ', '\t']);
     let (patch, after) = word(text)?;
     (text.starts_with(['\'', '"']) && after.trim().is_empty()).then_some(patch)
 }
 
-/// One word of a shell command with its quotes resolved, and what follows it. `None` for words that the
-/// shell would compute.
+/// Returns one word of a shell command without its quotes, and the text after it. `None` for words that the shell computes.
 fn word(text: &str) -> Option<(String, &str)> {
     let mut out = String::new();
     let mut rest = text;
@@ -130,7 +129,7 @@ fn double_quoted<'a>(text: &'a str, out: &mut String) -> Option<&'a str> {
     }
 }
 
-/// Characters that mean only themselves outside quotes.
+/// Returns whether a character stands for itself outside quotes.
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || "/._-+,:@%=".contains(c)
 }

@@ -1,7 +1,7 @@
-//! Steps that are prepared first, then taken in order, and taken back if one of them fails.
+//! Steps that are prepared first, then performed in order, and undone if one of them fails.
 //!
-//! Each directory is opened once, without following links, and stays open to the end. Checks, steps and
-//! undoing all work in these open directories, so swapping one for a link meanwhile redirects none of them.
+//! Each directory is opened once, without following links, and stays open to the end. Checks, steps and undoing all use
+//! these open directories, so replacing one by a link redirects none of them.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +15,10 @@ use crate::{
     files::{FileEntry, FileIdentity, FilePlace, WriteFiles},
 };
 
-/// The most directories that one patch works in. Each takes a descriptor until the patch is applied.
+/// How many directories one patch may use. Each needs a descriptor until the patch is applied.
 const MOST_DIRECTORIES: usize = 256;
 
-/// How often a name for a temporary file is chosen anew because there is a file of that name.
+/// How many names for a temporary file are tried if a file of that name exists.
 const MOST_NAMES: usize = 16;
 
 type TransactionPlace<F> = FilePlace<<F as WriteFiles>::Directory>;
@@ -26,14 +26,14 @@ type TransactionPlace<F> = FilePlace<<F as WriteFiles>::Directory>;
 pub(crate) struct PatchTransaction<'a, F: WriteFiles> {
     files: &'a F,
     durability: Durability,
-    /// Those that are open, by path.
+    /// The open directories by path.
     directories: BTreeMap<PathBuf, F::Directory>,
-    /// What was at each place when it was checked.
+    /// The file at each path when it was checked.
     seen: BTreeMap<PathBuf, Option<FileIdentity>>,
     steps: Vec<TransactionStep<F>>,
-    /// What takes back the steps taken so far, the last one first.
+    /// The steps that undo those performed so far, to be run from last to first.
     undo: Vec<UndoStep<F>>,
-    /// Names of ours that must not outlive the transaction.
+    /// Temporary files and backups, which must not outlive the transaction.
     temporary: Vec<TransactionPlace<F>>,
 }
 
@@ -61,7 +61,7 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
         }
     }
 
-    /// Returns what is at a place. The step that changes it fails if another file is there by then.
+    /// Returns the file at a path. The step that changes it fails if another file is there by then.
     pub(crate) fn look(&mut self, path: &Path) -> Result<Option<FileEntry>, StepFailure> {
         if !self.see(path)? {
             return Ok(None);
@@ -72,7 +72,7 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
         }
     }
 
-    /// Whether there is anything at a place. The step that changes it fails if that is not so any more.
+    /// Returns whether anything is at a path. The step that changes it fails if that has changed by then.
     pub(crate) fn see(&mut self, path: &Path) -> Result<bool, StepFailure> {
         let found = match self.place(path)? {
             Some(place) => attempt(path, self.files.identity(&place))?,
@@ -82,8 +82,8 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
         Ok(found.is_some())
     }
 
-    /// Prepares a file: its directories exist and its content is on the disk, under another name. Mode and
-    /// owner are those of `like`.
+    /// Prepares a file: creates its directories, and writes its content to a temporary file with the mode and owner of
+    /// `like`.
     pub(crate) fn write(
         &mut self,
         path: &Path,
@@ -112,11 +112,11 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
         Ok(())
     }
 
-    /// Takes the steps. On failure the caller rolls back.
+    /// Performs the steps. On failure the caller rolls back.
     pub(crate) fn commit(&mut self) -> Result<(), StepFailure> {
         let steps = std::mem::take(&mut self.steps);
         for (index, step) in steps.iter().enumerate() {
-            // Nothing can fail after the last step, so it need not be taken back.
+            // Nothing can fail after the last step, so it need not be undone.
             let is_last = index + 1 == steps.len();
             match step {
                 TransactionStep::Put { temporary, written, place } => {
@@ -129,20 +129,20 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
         if self.durability == Durability::Synced {
             for step in &steps {
                 let (TransactionStep::Put { place, .. } | TransactionStep::Remove { place }) = step;
-                // The files are in place; a directory that cannot be synced is no reason to undo that.
+                // The files are in place; a directory that cannot be synced is not a reason to undo that.
                 let _ = self.files.sync_directory(&place.directory);
             }
         }
         Ok(())
     }
 
-    /// Takes back what was done. Goes on after a failure, and returns the first one.
+    /// Undoes the performed steps. Continues after a failure, and returns the first one.
     pub(crate) fn roll_back(&mut self) -> Option<StepFailure> {
         let mut failure = None;
         while let Some(undo) = self.undo.pop() {
             let (place, done) = match &undo {
                 UndoStep::RemoveDirectory(place) => {
-                    // Our own leftovers would keep it from being empty; others' files are theirs.
+                    // Temporary files would keep the directory from being empty. Files of other processes stay.
                     self.clean();
                     (place, self.files.remove_directory(place))
                 }
@@ -158,7 +158,7 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
         failure
     }
 
-    /// A backup that could not be put back is all that is left of the file.
+    /// Keeps a backup that could not be restored: it is the only copy of the file.
     fn keep_backup(&mut self, undo: &UndoStep<F>) {
         if let UndoStep::Restore { backup, .. } = undo {
             self.temporary.retain(|place| place.path != backup.path);
@@ -168,7 +168,7 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
     /// Removes temporary files and backups.
     pub(crate) fn clean(&mut self) {
         for place in self.temporary.drain(..) {
-            // Most have been renamed into place, and are not there any more.
+            // Most have been renamed and do not exist any more.
             let _ = self.files.remove(&place);
         }
     }
@@ -203,7 +203,7 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
         Ok(())
     }
 
-    /// Checks that a place is as it was when the plan was compared with it.
+    /// Checks that the file at a path is the one that was compared with the plan.
     fn check_unchanged(&self, place: &TransactionPlace<F>) -> Result<Option<FileIdentity>, StepFailure> {
         let seen = self.seen.get(&place.path).copied().flatten();
         self.check_identity(place, seen).map(|()| seen)
@@ -221,7 +221,7 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
         Err(StepFailure { path: place.path.clone(), source })
     }
 
-    /// Opens a directory and those above it that exist, and makes the rest.
+    /// Opens a directory, and creates it and its parents if they are missing.
     fn make_directories(&mut self, path: &Path) -> Result<F::Directory, StepFailure> {
         let mut missing = Vec::new();
         let mut existing = None;
@@ -249,7 +249,7 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
         self.place(path)?.ok_or_else(not_found)
     }
 
-    /// `None` if the directory does not exist.
+    /// Returns the place of a path, or `None` if its directory does not exist.
     fn place(&mut self, path: &Path) -> Result<Option<TransactionPlace<F>>, StepFailure> {
         let (parent, name) = split(path)?;
         let directory = self.open(parent)?;
@@ -276,7 +276,7 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
         Err(StepFailure { path: path.to_owned(), source: io::Error::other(limit) })
     }
 
-    /// Makes a file with a name of ours in the same directory, so that a rename can never cross file systems.
+    /// Creates a temporary file in the same directory, so that a rename never crosses file systems.
     fn beside<T>(
         &mut self,
         place: &TransactionPlace<F>,
@@ -289,7 +289,7 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
             if attempt(&place.path, self.files.identity(&temporary))?.is_some() {
                 continue;
             }
-            // Also when making it fails: it may have been half written.
+            // Recorded even if creating it fails, because a part may have been written.
             self.temporary.push(temporary.clone());
             let made = attempt(&place.path, make(self.files, &temporary))?;
             return Ok((temporary, made));

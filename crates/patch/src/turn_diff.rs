@@ -1,7 +1,7 @@
-//! The sum of a turn: what its patches made of the files, as one diff that `git apply` understands.
+//! The diff of a turn: the changes of its patches, in a format that `git apply` accepts.
 //!
-//! A file is remembered as it was when first touched and compared with what is there now, so changes that
-//! cancel each other disappear, and changes that commands make to the same files are included.
+//! Each file is stored as it was before its first patch and compared with its current state. So changes that cancel each
+//! other disappear, and changes that commands make to the same files are included.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,29 +17,29 @@ use crate::{
     plan::PatchPlan,
 };
 
-/// Larger files are named in a diff and not shown; nor are they kept.
+/// The size of the largest file whose text is stored and shown. Larger ones are only named in a diff.
 const LARGEST_SHOWN: usize = 4 * 1024 * 1024;
 
-/// Collects what the patches of one turn touch.
+/// The files that the patches of one turn change.
 #[derive(Clone, Debug)]
 pub struct TurnDiff {
     root: PathBuf,
-    /// By place; `None` for what did not exist.
+    /// The first version of each file by resolved path, `None` if it did not exist.
     before: BTreeMap<PathBuf, Option<FileVersion>>,
-    /// From the place a file has now to the one it had at first.
+    /// The first path of each moved file, by its current path.
     moves: BTreeMap<PathBuf, PathBuf>,
 }
 
 impl TurnDiff {
-    /// Paths will be shown relative to `root`: the repository's directory, or the working directory outside
-    /// of one.
+    /// Returns an empty diff with paths relative to `root`: the directory of the repository, or the working directory
+    /// outside of one.
     pub fn new(root: &Path) -> Self {
-        // Places are free of links, so the root has to be as well.
+        // Resolved paths have no links, so the root must not have any either.
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
         Self { root, before: BTreeMap::new(), moves: BTreeMap::new() }
     }
 
-    /// Takes note of a plan that has been applied.
+    /// Records a plan that has been applied.
     pub fn record(&mut self, plan: &PatchPlan) {
         for from in plan.changes.iter().filter_map(|change| change.from.as_ref()) {
             self.before
@@ -47,7 +47,7 @@ impl TurnDiff {
                 .or_insert_with(|| Some(FileVersion::new(from.entry.clone())));
         }
         for to in plan.changes.iter().filter_map(|change| change.to.as_ref()) {
-            // A file that is replaced has been seen as the beginning of a change above.
+            // A replaced file has been recorded above.
             self.before.entry(to.place.clone()).or_insert(None);
         }
         for (from, to) in plan.changes.iter().filter_map(|change| change.moved()) {
@@ -56,7 +56,7 @@ impl TurnDiff {
         }
     }
 
-    /// The diff from the beginning of the turn to now; `None` when there is nothing to tell.
+    /// Returns the diff from the beginning of the turn to now, or `None` without a difference.
     pub fn diff(&self, files: &impl ReadFiles) -> io::Result<Option<String>> {
         let now = self.now(files)?;
         let mut sections = BTreeMap::new();
@@ -88,23 +88,28 @@ impl TurnDiff {
     fn now(&self, files: &impl ReadFiles) -> io::Result<BTreeMap<&Path, Option<FileVersion>>> {
         let look = |place: &PathBuf| match files.look(place) {
             Ok(entry) => Ok(entry.map(FileVersion::new)),
-            // Whatever has taken the file's place, the file is gone.
+            // Something else has replaced the file.
             Err(error) if is_not_a_file(&error) => Ok(None),
             Err(error) => Err(error),
         };
         self.before.keys().map(|place| Ok((place.as_path(), look(place)?))).collect()
     }
 
-    /// A move is shown as one when nothing else came of either end.
+    /// Returns the diff of a move, or `None` if there is a file at the old path or was one at the new path.
     fn rename(&self, from: &Path, to: &Path, now: &BTreeMap<&Path, Option<FileVersion>>) -> Option<String> {
         let (Some(before), None) = (self.before.get(from)?, now.get(from)?) else { return None };
         let (None, Some(after)) = (self.before.get(to)?, now.get(to)?) else { return None };
-        let (from, to) = (relative(&self.root, from), relative(&self.root, to));
-        (before.mode != FileMode::Link).then(|| {
-            let is_plain_rename = before.id == after.id;
-            let (before, after) = (Some(before), Some(after));
-            FileDiff { from: &from, to: &to, before, after, is_plain_rename }.to_string()
-        })
+        if before.mode == FileMode::Link {
+            return None;
+        }
+        let diff = FileDiff {
+            from: &relative(&self.root, from),
+            to: &relative(&self.root, to),
+            before: Some(before),
+            after: Some(after),
+            is_plain_rename: before.id == after.id,
+        };
+        Some(diff.to_string())
     }
 }
 
@@ -112,12 +117,12 @@ fn is_not_a_file(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput) || is_link_error(error)
 }
 
-/// A file at one end of the turn.
+/// A file at the beginning or the end of the turn.
 #[derive(Clone, Debug)]
 pub(crate) struct FileVersion {
     pub(crate) id: String,
     pub(crate) mode: FileMode,
-    /// `None` when it is not text, or too much of it.
+    /// The text, or `None` if the file is binary or too large.
     pub(crate) text: Option<Vec<u8>>,
 }
 

@@ -1,29 +1,29 @@
-//! How much a patch may cost to plan.
+//! The limits of planning a patch.
 //!
-//! Both the patch and the files come from a model, so their sizes and what they do to the search are its
-//! choice. Each limit is far above what an edit needs, and each has an error that names it.
+//! A model chooses the patch and may choose the files, and with them the cost of the search. Each limit is far above what
+//! an edit needs, and each has an error that names it.
 
 use std::cell::Cell;
 
-/// The longest patch that is read.
+/// The size of the largest patch in bytes.
 pub const LARGEST_PATCH: usize = 16 * 1024 * 1024;
 
-/// The most files that a patch changes, counting a file as often as the patch names it.
+/// How many files a patch may change. A file counts as often as the patch names it.
 pub const MOST_OPERATIONS: usize = 5_000;
 
-/// The most bytes of files that are read for one patch. A plan holds them before and after the patch.
+/// How many bytes of files may be read for one patch. A plan holds the contents before and after the patch.
 pub const LARGEST_PLAN: u64 = 256 * 1024 * 1024;
 
-/// The most lines of a file that a patch changes. A short line takes more memory than its bytes.
+/// How many lines a patched file may have. A short line takes more memory than its bytes.
 pub const MOST_LINES: usize = 4_000_000;
 
-/// Lines that may be compared while the sections of a patch are looked for.
+/// How many lines may be compared while the sections of a patch are searched for.
 const MOST_COMPARISONS: usize = 100_000_000;
 
 /// The bytes of a file that cost as much as comparing a line.
 const BYTES_PER_COMPARISON: usize = 16;
 
-/// What is left for finding the sections of one patch.
+/// The remaining budget for finding the sections of one patch.
 pub(crate) struct WorkBudget {
     comparisons: Cell<usize>,
     is_spent: Cell<bool>,
@@ -34,16 +34,16 @@ impl WorkBudget {
         Self { comparisons: Cell::new(MOST_COMPARISONS), is_spent: Cell::new(false) }
     }
 
-    /// Takes away what a step costs. False if there is not enough left, then and from then on.
+    /// Deducts the cost of a step. Returns false if the budget does not suffice, and from then on.
     pub(crate) fn spend(&self, comparisons: usize) -> bool {
         match self.comparisons.get().checked_sub(comparisons) {
-            Some(left) if !self.is_spent.get() => self.comparisons.set(left),
+            Some(remaining) if !self.is_spent.get() => self.comparisons.set(remaining),
             _ => self.is_spent.set(true),
         }
         !self.is_spent.get()
     }
 
-    /// Takes away what going through a file costs.
+    /// Deducts the cost of reading bytes of a file.
     pub(crate) fn spend_bytes(&self, bytes: usize) -> bool {
         self.spend(bytes / BYTES_PER_COMPARISON)
     }

@@ -9,11 +9,6 @@ use std::{
 use codicil_exec::{
     CaptureLimit, CapturedOutput, InputSource, Process, ProcessEnvironment, ProcessOutput, ProcessSpec,
 };
-use rustix::{
-    io::Errno,
-    process::{Pid, PidfdFlags, pidfd_open},
-};
-use tokio::io::{Interest, unix::AsyncFd};
 
 /// The time after which a test fails. Far more than any step takes on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -94,7 +89,15 @@ pub async fn until_dead(pids: &[u32]) {
     }
 }
 
+/// Waits until a process has exited, through a process descriptor.
+#[cfg(target_os = "linux")]
 async fn exited(pid: u32) {
+    use rustix::{
+        io::Errno,
+        process::{Pid, PidfdFlags, pidfd_open},
+    };
+    use tokio::io::{Interest, unix::AsyncFd};
+
     let pid = Pid::from_raw(pid as i32).unwrap();
     match pidfd_open(pid, PidfdFlags::NONBLOCK) {
         Ok(descriptor) => {
@@ -105,6 +108,11 @@ async fn exited(pid: u32) {
         }
         Err(error) => assert_eq!(error, Errno::SRCH),
     }
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn exited(pid: u32) {
+    poll_until("the process still runs", || alive(pid), |is_alive| !is_alive).await;
 }
 
 /// Waits until no process has the mark in its environment.

@@ -1,4 +1,4 @@
-//! The paths that a walk has found, packed tightly: some 60 bytes each.
+//! The paths that a walk has found, in a compact form of about 60 bytes each.
 
 use std::sync::{
     Arc,
@@ -14,30 +14,30 @@ use super::{
     walk::{FoundPath, PathKind, WalkVisitor},
 };
 
-/// Paths of the first chunk of a thread. It is small, so that there is something to show soon; each one
-/// after it is twice as large.
+/// The number of paths in the first chunk of a thread. It is small, so that there are results soon; each following one is
+/// twice as large.
 const FIRST_CHUNK: usize = 64;
 const MAX_CHUNK: usize = 4096;
 
-/// What one entry takes beside its path.
+/// The size of one entry without its path.
 const ENTRY_BYTES: usize = size_of::<PathEntry>();
 
-/// All paths of a walk. It grows while the walk goes on and never shrinks.
+/// All paths of a walk. It grows while the walk runs and never shrinks.
 #[derive(Debug)]
 pub(super) struct PathIndex {
     chunks: RwLock<Vec<Arc<PathChunk>>>,
     complete: AtomicBool,
-    /// Something that could have been found is missing.
+    /// Whether paths are missing that could have been found.
     lacking: AtomicBool,
-    /// Woken when there is more, and when that was all.
+    /// Notified when paths are added, and at the end of the walk.
     pub grown: Notify,
-    /// Bytes of this index, which are also part of what all of them hold.
+    /// The size of this index in bytes, which is part of the size of all indexes.
     bytes: AtomicUsize,
     paths: AtomicUsize,
     held: Arc<AtomicUsize>,
 }
 
-/// Some paths, all below one root.
+/// A group of paths below one root.
 #[derive(Debug)]
 pub(super) struct PathChunk {
     pub root: u32,
@@ -48,7 +48,7 @@ pub(super) struct PathChunk {
 #[derive(Clone, Copy, Debug)]
 struct PathEntry {
     letters: u64,
-    /// Where the path ends; it begins where the one before it ends.
+    /// The end of the path, which begins at the end of the previous one.
     end: u32,
     kind: PathKind,
     is_link: bool,
@@ -67,9 +67,9 @@ impl PathIndex {
         }
     }
 
-    /// The chunks there are, and whether there will be no more.
+    /// Returns the chunks so far, and whether these are all.
     pub fn chunks(&self) -> (Vec<Arc<PathChunk>>, bool) {
-        // In this order: what is added before the end has been seen must not be missed.
+        // In this order, so that no chunk is missed that was added before the end.
         let complete = self.complete.load(Ordering::Acquire);
         (self.chunks.read().clone(), complete)
     }
@@ -78,18 +78,18 @@ impl PathIndex {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the walk is over and has seen everything.
+    /// Returns whether the walk has ended and has visited everything.
     pub fn is_whole(&self) -> bool {
         self.complete.load(Ordering::Acquire) && !self.lacking.load(Ordering::Relaxed)
     }
 
-    /// Says that the walk is over.
+    /// Marks the end of the walk.
     pub fn finish(&self) {
         self.complete.store(true, Ordering::Release);
         self.grown.notify_one();
     }
 
-    /// False when there is no room for more.
+    /// Adds a chunk. Returns false if there is no room for more.
     fn add(&self, chunk: PathChunk) -> bool {
         let bytes = chunk.text.len() + chunk.entries.len() * ENTRY_BYTES;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -116,7 +116,7 @@ impl PathChunk {
         self.entries.len() as u32
     }
 
-    /// A path and what it is, if it contains these letters.
+    /// Returns a path and its kind, if it contains these letters.
     pub fn get(&self, at: u32, wanted: u64) -> Option<FoundPath<'_>> {
         let entry = self.entries.get(at as usize).filter(|entry| entry.letters & wanted == wanted)?;
         let start = match at.checked_sub(1) {
@@ -127,7 +127,7 @@ impl PathChunk {
         Some(FoundPath { path, kind: entry.kind, is_link: entry.is_link })
     }
 
-    /// The directories and links, on which it depends what else is found.
+    /// Returns the directories and links, which determine what else a walk finds.
     pub fn landmarks(&self) -> impl Iterator<Item = FoundPath<'_>> {
         let all = (0..self.len()).filter_map(|at| self.get(at, 0));
         all.filter(|found| found.kind == PathKind::Directory || found.is_link)
@@ -140,7 +140,7 @@ impl PathChunk {
     }
 }
 
-/// One thread of a walk that fills an index.
+/// The visitor of one thread of a walk, which fills an index.
 pub(super) struct IndexWriter<'i> {
     index: &'i PathIndex,
     chunk: PathChunk,
@@ -167,7 +167,7 @@ impl<'i> IndexWriter<'i> {
 
 impl WalkVisitor for IndexWriter<'_> {
     fn visit(&mut self, root: u32, found: FoundPath<'_>) -> bool {
-        // A visitor never sees another root.
+        // A visitor has one root only.
         self.chunk.root = root;
         self.chunk.push(found);
         self.chunk.entries.len() < self.size || self.hand_over()

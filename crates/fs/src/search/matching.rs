@@ -1,4 +1,4 @@
-//! Whether a path matches a query, how well, and which matches are the best.
+//! Matches paths against a query, and keeps the best matches.
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
@@ -11,10 +11,10 @@ use nucleo_matcher::{
 
 use super::{MAX_RESULTS, roots::SearchRoots, walk::PathKind};
 
-/// The longest query. Paths are seldom longer than some hundred bytes.
+/// The length of the longest query. Paths are rarely longer than a few hundred bytes.
 pub const MAX_QUERY_BYTES: usize = 1024;
 
-/// The most words of a query. Each is looked for in every path.
+/// How many words a query may have. Each is searched for in every path.
 pub const MAX_QUERY_WORDS: usize = 32;
 
 /// A query that would take too long to match against many paths.
@@ -22,14 +22,14 @@ pub const MAX_QUERY_WORDS: usize = 32;
 #[error("query is too long: limit is {MAX_QUERY_BYTES} bytes and {MAX_QUERY_WORDS} words")]
 pub struct QueryTooLong;
 
-/// Checks that a query is within the limits. A search for one that is not finds nothing.
+/// Checks the limits of a query. A search beyond them finds nothing.
 pub fn check_query(text: &str) -> Result<(), QueryTooLong> {
     let is_short = text.len() <= MAX_QUERY_BYTES && text.split_whitespace().nth(MAX_QUERY_WORDS).is_none();
     is_short.then_some(()).ok_or(QueryTooLong)
 }
 
-/// A query, understood. Words match in any order; `^`, `$`, `'` and `!` mean what they mean to fzf. Capitals
-/// and accents count once the query has some.
+/// A parsed query. Words match in any order; `^`, `$`, `'` and `!` have the meaning of fzf. Case and accents are
+/// significant if the query has capitals or accents.
 #[derive(Clone, Debug)]
 pub(super) struct SearchQuery {
     text: String,
@@ -47,20 +47,20 @@ impl SearchQuery {
         &self.text
     }
 
-    /// Whether it matches nothing, having nothing to look for.
+    /// Returns whether the query is empty, so that it matches nothing.
     pub fn is_empty(&self) -> bool {
         self.pattern.atoms.is_empty()
     }
 
-    /// Whether whatever matches this one matched `earlier` too: letters were added to plain letters.
+    /// Returns whether every match of this query also matches `earlier`, because it only adds letters to plain letters.
     pub fn narrows(&self, earlier: &Self) -> bool {
         let is_plain = |text: &str| !text.contains(|c: char| "!^$'\\".contains(c) || c.is_whitespace());
         !earlier.is_empty() && self.text.starts_with(&earlier.text) && is_plain(&self.text)
     }
 
-    /// Letters without which a path cannot match, see [`letters`].
+    /// Returns the letters that a path must contain to match, see [`letters`].
     pub fn letters(&self) -> u64 {
-        // Negated and escaped queries are left to the matcher.
+        // For negated and escaped queries, only the matcher decides.
         if self.text.contains(['!', '\\']) {
             return 0;
         }
@@ -69,8 +69,8 @@ impl SearchQuery {
     }
 }
 
-/// Which letters and digits a path contains, as a set of bits; capitals count as small. A path with other
-/// than ASCII characters contains everything: some of them match plain letters.
+/// Returns the letters and digits of a path as a set of bits, without regard to case. A path with characters outside ASCII
+/// has all bits, because some of them match plain letters.
 pub(super) fn letters(path: &str) -> u64 {
     if !path.is_ascii() {
         return u64::MAX;
@@ -86,7 +86,7 @@ fn letter(byte: u8) -> u64 {
     }
 }
 
-/// What matching needs beside the query. Some 100 KB, so it is kept.
+/// The buffers of a matcher, which are reused because they take about 100 KB.
 #[derive(Debug)]
 pub(super) struct MatchScorer {
     matcher: Matcher,
@@ -100,12 +100,12 @@ impl Default for MatchScorer {
 }
 
 impl MatchScorer {
-    /// How well a path matches; `None` if it does not.
+    /// Returns the score of a path, or `None` if it does not match.
     pub fn score(&mut self, query: &SearchQuery, path: &str) -> Option<u32> {
         query.pattern.score(characters(path, &mut self.characters), &mut self.matcher)
     }
 
-    /// Which characters of a path match.
+    /// Returns the positions of the matching characters of a path.
     fn indices(&mut self, query: &SearchQuery, path: &str) -> Vec<u32> {
         let mut indices = Vec::new();
         query.pattern.indices(characters(path, &mut self.characters), &mut self.matcher, &mut indices);
@@ -115,8 +115,8 @@ impl MatchScorer {
     }
 }
 
-/// Characters as a person sees them. The library's own conversion takes a path of plain letters with
-/// combining accents for plain bytes, and then counts wrong.
+/// Returns a path by its visible characters. The library's own conversion takes a path of ASCII letters with combining
+/// accents for ASCII, and then counts wrongly.
 fn characters<'p>(path: &'p str, buffer: &'p mut Vec<char>) -> Utf32Str<'p> {
     if path.is_ascii() {
         return Utf32Str::Ascii(path.as_bytes());
@@ -126,7 +126,7 @@ fn characters<'p>(path: &'p str, buffer: &'p mut Vec<char>) -> Utf32Str<'p> {
     Utf32Str::Unicode(buffer)
 }
 
-/// A path that matches. The order is from best to worst: by score, then by path.
+/// A matching path, ordered from best to worst: by score, then by path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PathMatch {
     pub score: u32,
@@ -153,12 +153,12 @@ impl PartialOrd for PathMatch {
     }
 }
 
-/// The best matches so far, and no more than are wanted.
+/// The best matches so far, up to [`MAX_RESULTS`](super::MAX_RESULTS).
 #[derive(Clone, Debug, Default)]
 pub(super) struct BestMatches(BinaryHeap<PathMatch>);
 
 impl BestMatches {
-    /// Takes a match if it is among the best. The path is copied only then.
+    /// Adds a match if it is among the best. Copies the path only then.
     pub fn offer(&mut self, score: u32, path: &str, root: u32, kind: PathKind) {
         if self.0.len() >= MAX_RESULTS {
             let offered = (std::cmp::Reverse(score), path, root);
@@ -176,7 +176,7 @@ impl BestMatches {
         }
     }
 
-    /// Best first, as clients see them.
+    /// Returns the matches for clients, best first.
     pub fn results(
         &self,
         query: &SearchQuery,

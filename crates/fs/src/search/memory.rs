@@ -1,12 +1,11 @@
-//! The last walk, for the searches that follow it.
+//! A cache of the last walk for the searches that follow it.
 //!
-//! People search again and again within moments. To walk is to read every directory; to see that none of
-//! them has changed is much cheaper. So the last walk is kept for a while and used again, if every directory
-//! and every file with rules is still the same one and has not been changed since: of both the system keeps
-//! a time that nobody can set back.
+//! Users often search several times within a short time. A walk reads every directory; checking that none has changed is
+//! much cheaper. So the last walk is kept for a while and used again if every directory and every ignore file is the same
+//! one and has not changed since. The system keeps a change time of both that programs cannot set back.
 //!
-//! What changed during a walk cannot be told from what changed shortly before. A tree with such changes is
-//! not remembered, nor is one on a network disk, whose times are another machine's.
+//! A change during a walk cannot be distinguished from one shortly before it. A tree with such changes is not cached, nor is
+//! one on a network disk, whose times are those of another machine.
 
 use std::{
     fs, io,
@@ -29,29 +28,29 @@ use super::{
     walk::PathKind,
 };
 
-/// How long a walk is remembered after it was last used.
+/// How long a walk is cached after its last use.
 pub(super) const TIME: Duration = Duration::from_secs(60);
 
-/// The largest walk that is remembered; it takes room from others.
+/// The size of the largest cached walk, which takes memory from other searches.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Clocks of disks are coarse; what is younger than this when a walk begins counts as changing.
+/// The age below which a file counts as changing when a walk begins, because file times are coarse.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// Files in a directory that decide what is found below it.
+/// The ignore files of a directory, which decide what is found below it.
 const RULES: [&str; 3] = [".gitignore", ".ignore", ".git/info/exclude"];
 
 #[derive(Debug, Default)]
 pub(super) struct WalkMemory {
     state: Mutex<MemoryState>,
-    /// Woken when a walk is not expected any more.
+    /// Notified when a walk is no longer expected.
     looked: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct MemoryState {
     kept: Option<KeptWalk>,
-    /// Walks that are over and being looked into.
+    /// Walks that have ended and are being checked.
     expected: Vec<SearchRoots>,
 }
 
@@ -61,19 +60,18 @@ struct KeptWalk {
     used: Instant,
 }
 
-/// A walk, and all that its result rests on.
+/// A walk and everything that its result depends on.
 #[derive(Debug)]
 struct RememberedWalk {
     roots: SearchRoots,
     index: Arc<PathIndex>,
     chunks: Vec<(Arc<PathChunk>, Vec<PathStamp>)>,
     others: Vec<WatchedPath>,
-    /// Which file holds the rules for all repositories.
+    /// The file with the ignore rules for all repositories.
     everywhere: Option<PathBuf>,
 }
 
-/// Something beside the directories that were read: a file with rules, which may be missing, or what is
-/// above a root.
+/// A dependency besides the directories that were read: an ignore file, which may be missing, or a directory above a root.
 #[derive(Debug)]
 struct WatchedPath {
     path: PathBuf,
@@ -81,17 +79,17 @@ struct WatchedPath {
     stamp: Option<PathStamp>,
 }
 
-/// What matters about a path.
+/// The aspect of a path that a walk depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathAspect {
-    /// Any change of it.
+    /// Any change.
     Change,
-    /// Only that it is the same thing: it may be written to.
+    /// Its identity only; its contents may change.
     Identity,
 }
 
 impl WalkMemory {
-    /// What a walk of these roots would find, if that is known. Waits if it is about to be.
+    /// Returns the cached walk of these roots if it is still valid. Waits if one is being checked.
     pub fn recall(&self, roots: &SearchRoots, threads: usize) -> Option<Arc<PathIndex>> {
         let is_expected = |state: &mut MemoryState| state.expected.contains(roots);
         let mut state = self.lock();
@@ -107,13 +105,13 @@ impl WalkMemory {
         Some(walk.index.clone())
     }
 
-    /// Says that a walk of these roots is about to be known. Whoever asks for it waits from now on.
+    /// Announces a walk of these roots. Searches for the same roots wait for it from now on.
     pub fn expect(&self, roots: &SearchRoots) -> ExpectedWalk<'_> {
         self.lock().expected.push(roots.clone());
         ExpectedWalk { memory: self, roots: roots.clone() }
     }
 
-    /// Forgets what has not been used for a while; tells when to look again, if there is something left.
+    /// Drops walks that have not been used for a while. Returns when to check again, if there are others.
     pub fn forget_unused(&self) -> Option<Duration> {
         let mut state = self.lock();
         let left = TIME.saturating_sub(state.kept.as_ref()?.used.elapsed());
@@ -129,14 +127,14 @@ impl WalkMemory {
     }
 }
 
-/// A walk that others wait for, until this is gone.
+/// An announced walk. Others wait for it until this is dropped.
 pub(super) struct ExpectedWalk<'m> {
     memory: &'m WalkMemory,
     roots: SearchRoots,
 }
 
 impl ExpectedWalk<'_> {
-    /// Keeps the walk, which is over and began at this time, if its result can be relied on.
+    /// Caches the walk, which has ended and began at this time, if its result is reliable.
     pub fn keep(self, index: &Arc<PathIndex>, began: SystemTime, threads: usize) {
         if let Some(walk) = RememberedWalk::of(&self.roots, index, began, threads) {
             self.memory.lock().kept = Some(KeptWalk { walk: Arc::new(walk), used: Instant::now() });
@@ -156,7 +154,7 @@ impl Drop for ExpectedWalk<'_> {
 }
 
 impl RememberedWalk {
-    /// `None` when the tree is not one to be remembered.
+    /// Returns `None` if the tree cannot be cached.
     fn of(roots: &SearchRoots, index: &Arc<PathIndex>, began: SystemTime, threads: usize) -> Option<Self> {
         let is_local = roots.iter().all(|(_, root)| is_local(&root.path));
         if !index.is_whole() || index.bytes() > MAX_BYTES || !is_local {
@@ -201,13 +199,14 @@ impl RememberedWalk {
     }
 }
 
-/// Works on everything, on several threads; `None` as soon as one of it fails. The order is lost.
+/// Processes all items on several threads. Returns `None` as soon as one fails. The order is not kept.
 fn all_of<T: Sync, R: Send>(
     all: &[T],
     threads: usize,
     work: impl Fn(&T) -> Option<R> + Sync,
 ) -> Option<Vec<R>> {
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
     let done = Mutex::new(Vec::with_capacity(all.len()));
     let run = || {
         while !failed.load(Ordering::Relaxed)
@@ -235,7 +234,7 @@ impl WatchedPath {
     }
 }
 
-/// A directory was read; of what a link leads to it only matters that it is there.
+/// Returns the aspect that matters: a directory was read, of a link's target only the existence matters.
 fn aspect(kind: PathKind) -> PathAspect {
     match kind {
         PathKind::Directory => PathAspect::Change,
@@ -243,9 +242,9 @@ fn aspect(kind: PathKind) -> PathAspect {
     }
 }
 
-/// Looks at what a walk rests on, and gives up at something that may have changed meanwhile.
+/// Collects the dependencies of a walk. Fails for one that may have changed during the walk.
 struct ChangeSurvey {
-    /// Nothing may have changed since.
+    /// The time after which nothing may have changed.
     before: FileTime,
     others: Vec<WatchedPath>,
 }
@@ -254,19 +253,19 @@ impl ChangeSurvey {
     fn root(&mut self, root: &Path) -> Option<()> {
         self.other(root.to_owned(), PathAspect::Change)?;
         self.rules(root)?;
-        // Rules above count as well, also such as do not exist yet.
+        // Ignore files above a root count as well, even if they do not exist yet.
         root.ancestors().skip(1).try_for_each(|above| {
             let repository = above.join(".git");
             if repository.is_file() {
                 return None;
             }
-            // Whatever git does in there changes its time.
+            // Every use of git changes the time of this directory.
             self.other(repository, PathAspect::Identity)?;
             RULES.iter().try_for_each(|name| self.other(above.join(name), PathAspect::Change))
         })
     }
 
-    /// The directories and links of a chunk, which must all be on the disk of the root.
+    /// Adds the directories and links of a chunk, which must all be on the disk of the root.
     fn chunk(&mut self, root: &Path, chunk: &PathChunk) -> Option<Vec<PathStamp>> {
         let device = PathStamp::of(root, PathAspect::Identity).ok()?.device;
         let stamps = chunk.landmarks().map(|mark| {
@@ -280,14 +279,14 @@ impl ChangeSurvey {
         stamps.collect()
     }
 
-    /// The rules in a directory. New ones would change the directory itself.
+    /// Adds the ignore files of a directory. New ones would change the directory itself.
     fn rules(&mut self, folder: &Path) -> Option<()> {
         for name in RULES {
             let path = folder.join(name);
             match fs::metadata(&path) {
                 Ok(_) => self.other(path, PathAspect::Change)?,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                // A repository that has its own rules elsewhere, or something stranger.
+                // A repository whose ignore rules are elsewhere, or an unusual file.
                 Err(_) => return None,
             }
         }
@@ -304,7 +303,7 @@ impl ChangeSurvey {
     }
 }
 
-/// What tells that something is not what it was.
+/// The identity and change time of a path, which differ after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PathStamp {
     device: u64,
@@ -335,10 +334,10 @@ impl PathStamp {
     }
 }
 
-/// Whether times of files are by this machine's clock. Not known elsewhere than on Linux.
+/// Returns whether file times come from this machine's clock, which is known on Linux only.
 #[cfg(target_os = "linux")]
 fn is_local(path: &Path) -> bool {
-    /// File systems whose files may change elsewhere: NFS, SMB, FUSE, 9p, Ceph, AFS, Lustre, OCFS2, GFS2.
+    /// File systems whose files other machines may change: NFS, SMB, FUSE, 9p, Ceph, AFS, Lustre, OCFS2, GFS2.
     const SHARED: [i64; 11] = [
         0x6969,
         0x517b,
@@ -352,7 +351,7 @@ fn is_local(path: &Path) -> bool {
         0x7461_636f,
         0x0116_1970,
     ];
-    // The field has another width on some machines.
+    // The field has another type on some platforms.
     #[allow(clippy::unnecessary_cast)]
     rustix::fs::statfs(path).is_ok_and(|found| !SHARED.contains(&(found.f_type as i64)))
 }

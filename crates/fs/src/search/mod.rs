@@ -1,10 +1,9 @@
-//! Finding files by a few letters of their path.
+//! Finds files by a few letters of their path.
 //!
-//! A [search](Searches::find) walks the directories and matches what it found. A [`SearchSession`] walks once, keeps
-//! the paths, and matches them against every query of its life; it tells what it has found while it still
-//! walks. Directories are walked as git sees them: ignored files are left out, hidden ones are not, links are
-//! followed within the root. A walk is remembered for the searches that follow, and used as long as nothing
-//! has changed.
+//! A [search](FileSearches::find) walks the directories and matches the paths. A [`SearchSession`] walks once, keeps the
+//! paths, and matches them against each of its queries; it reports results while it still walks. Files that git ignores are
+//! left out, hidden files are included, and links are followed within the root. A walk is cached for later searches, and
+//! used as long as nothing has changed.
 
 mod index;
 mod matching;
@@ -39,39 +38,39 @@ pub use self::{
     session::{SearchSession, SessionNews},
 };
 
-/// The most files an answer or a notification names.
+/// How many files a response or a notification has at most.
 pub const MAX_RESULTS: usize = 50;
 
-/// Directory trees that are walked at the same time, for all clients. More wait for their turn.
+/// How many directory trees are walked at the same time for all clients. More wait.
 const MAX_WALKS: usize = 4;
 
-/// Threads of one walk or of one pass over a session's paths. Disks gain little from more.
+/// The threads of one walk or of one pass over a session's paths. Disks gain little from more.
 const MAX_THREADS: usize = 8;
 
-/// What all searches together may hold in memory. One that finds no room stops looking for more.
+/// The memory of all searches together. A search without room stops collecting paths.
 const MAX_INDEX_BYTES: usize = 256 << 20;
 
-/// Paths that one walk collects. It stops looking for more then.
+/// How many paths one walk collects before it stops.
 const MAX_PATHS: usize = 2_000_000;
 
-/// How long one walk takes at most. What it has found by then is searched.
+/// How long one walk takes at most. The paths found by then are searched.
 const MAX_WALK_TIME: Duration = Duration::from_secs(60);
 
-/// How long the paths are matched against one query. The best matches found by then are the answer.
+/// How long the paths are matched against one query. The best matches found by then are the result.
 const MAX_MATCH_TIME: Duration = Duration::from_secs(10);
 
-/// Searches of all clients, and what they share.
+/// The searches of all clients.
 #[derive(Debug, Default)]
 pub struct FileSearches {
     walks: Arc<SharedWalks>,
     forgetting: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-/// What walks share.
+/// The state that all walks share.
 #[derive(Debug)]
 struct SharedWalks {
     permits: Arc<Semaphore>,
-    /// Bytes that indexes hold.
+    /// The size of all indexes in bytes.
     held: Arc<AtomicUsize>,
     memory: WalkMemory,
 }
@@ -87,9 +86,9 @@ impl Default for SharedWalks {
 }
 
 impl FileSearches {
-    /// The best matches below the roots, best first. Nothing once it is cancelled, or for an empty query.
+    /// Returns the best matches below the roots, best first. Returns none if it is cancelled or the query is empty.
     ///
-    /// Whoever drops the future cancels the search too.
+    /// Dropping the future cancels the search as well.
     pub async fn find(
         &self,
         roots: SearchRoots,
@@ -103,7 +102,7 @@ impl FileSearches {
         };
         let (answer, found) = oneshot::channel();
         let walks = self.walks.clone();
-        // Ends by itself: soon when it is cancelled, else once it has answered and taken a note of the walk.
+        // Ends by itself: soon after it is cancelled, else once it has answered and cached the walk.
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
             search(&walks, &roots, query, &cancelled, |files| drop(answer.send(files)));
@@ -113,13 +112,13 @@ impl FileSearches {
         found
     }
 
-    /// Opens a session. It begins to walk at once, with an empty query; `tell` must not wait.
-    pub fn open(&self, roots: SearchRoots, tell: impl Fn(SessionNews) + Send + 'static) -> SearchSession {
+    /// Opens a session. It begins to walk at once, with an empty query. `on_news` must not block.
+    pub fn open(&self, roots: SearchRoots, on_news: impl Fn(SessionNews) + Send + 'static) -> SearchSession {
         self.forget_in_time();
-        SearchSession::start(self.walks.clone(), roots, Box::new(tell))
+        SearchSession::start(self.walks.clone(), roots, Box::new(on_news))
     }
 
-    /// Sees to it that a walk is not remembered for ever.
+    /// Starts a task that drops cached walks after some time.
     fn forget_in_time(&self) {
         let mut forgetting = self.forgetting.lock();
         if forgetting.as_ref().is_some_and(|task| !task.is_finished()) {
@@ -127,12 +126,12 @@ impl FileSearches {
         }
         let walks = self.walks.clone();
         let task = tokio::spawn(async move {
-            // A walk may still be going on.
+            // A walk may still be running.
             let mut wait = memory::TIME;
             loop {
                 tokio::time::sleep(wait).await;
                 match walks.memory.forget_unused() {
-                    Some(left) => wait = left,
+                    Some(remaining) => wait = remaining,
                     None => return,
                 }
             }
@@ -146,7 +145,7 @@ impl SharedWalks {
         PathIndex::new(self.held.clone())
     }
 
-    /// Walks the roots, and tells when it began.
+    /// Walks the roots and returns when the walk began.
     fn fill(
         &self,
         index: &PathIndex,
@@ -158,7 +157,7 @@ impl SharedWalks {
         let deadline = Instant::now() + MAX_WALK_TIME;
         walk(roots, threads, WalkLimits { cancelled, deadline }, || IndexWriter::new(index));
         if Instant::now() >= deadline {
-            tracing::warn!("a search has no time for more files and looks no further");
+            tracing::warn!("a file search reached its time limit and stopped walking");
         }
         index.finish();
         began

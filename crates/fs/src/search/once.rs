@@ -1,4 +1,4 @@
-//! One search, from a walk of its own or one that is remembered.
+//! One search, in a new walk or a cached one.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{
     threads,
 };
 
-/// The best matches, handed to `answer` before the walk is remembered.
+/// Searches for the best matches, and passes them to `answer` before the walk is cached.
 pub(super) fn search(
     walks: &SharedWalks,
     roots: &SearchRoots,
@@ -40,7 +40,7 @@ pub(super) fn search(
     if !pass.advance(&index.chunks().0, &mut scorers, &stopped) || cancelled.is_cancelled() {
         return answer(Vec::new());
     }
-    // Before the answer: the next search may come right after it.
+    // Announced before the answer, because the next search may follow at once.
     let expected = began.map(|began| (began, walks.memory.expect(roots)));
     answer(pass.best.results(&pass.query, roots, &mut MatchScorer::default()));
     if let Some((began, expected)) = expected {

@@ -1,4 +1,4 @@
-//! One query against the paths of a walk, as far as they are known.
+//! Matches one query against the paths of a walk that are known so far.
 
 use std::{
     sync::{
@@ -17,41 +17,40 @@ use super::{
     matching::{BestMatches, MatchScorer, SearchQuery},
 };
 
-/// Chunks that are worth another thread.
+/// How many chunks justify another thread.
 const CHUNKS_PER_THREAD: usize = 4;
 
-/// Paths between two looks at whether the query is still wanted. Matching one may take a millisecond.
+/// How many paths are matched between two checks for cancellation. Matching one may take a millisecond.
 const CHECK_EVERY: usize = 64;
 
-/// How far a query has come.
+/// The progress of a query.
 #[derive(Debug)]
 pub(super) struct QueryPass {
     pub query: SearchQuery,
     pub best: BestMatches,
-    /// For each chunk that has been looked at, which of its paths match.
+    /// For each chunk that was searched, its matching paths.
     hits: Vec<Vec<u32>>,
-    /// The hits of an earlier query: nothing else in those chunks can match.
+    /// The hits of an earlier query. No other path in those chunks can match.
     candidates: Vec<Vec<u32>>,
-    /// Time that this query may still take.
+    /// The remaining time for this query.
     time_left: Duration,
 }
 
 impl QueryPass {
-    /// Begins anew or, when letters were only added, with what matched before.
+    /// Starts a pass. If the query only adds letters to the earlier one, it searches the earlier matches only.
     pub fn new(query: SearchQuery, earlier: Option<Self>) -> Self {
-        // A query that ran out of time has not found everything that matches.
+        // A query that ran out of time has not found all matches.
         let earlier = earlier.filter(|it| query.narrows(&it.query) && !it.time_left.is_zero());
         let candidates = earlier.map_or_else(Vec::new, |mut earlier| {
-            // Where it did not get to, what it was left by the one before it still holds.
-            let left = earlier.candidates.drain(earlier.hits.len().min(earlier.candidates.len())..);
-            earlier.hits.extend(left);
+            // In chunks that it did not search, its own candidates are still valid.
+            let unsearched = earlier.candidates.drain(earlier.hits.len().min(earlier.candidates.len())..);
+            earlier.hits.extend(unsearched);
             earlier.hits
         });
         Self { query, best: BestMatches::default(), hits: Vec::new(), candidates, time_left: MAX_MATCH_TIME }
     }
 
-    /// Looks at the chunks that are new. False when it was told to stop; nothing is missing then, but some
-    /// is not done.
+    /// Searches the chunks that are new. Returns false if `stop` returned true; the pass can then be continued.
     pub fn advance(
         &mut self,
         chunks: &[Arc<PathChunk>],
@@ -97,7 +96,7 @@ impl QueryPass {
     }
 }
 
-/// What the threads of one pass share.
+/// The state that the threads of one pass share.
 struct PassWork<'p> {
     query: &'p SearchQuery,
     letters: u64,
@@ -105,7 +104,7 @@ struct PassWork<'p> {
     candidates: &'p [Vec<u32>],
     next: AtomicUsize,
     stop: &'p (dyn Fn() -> bool + Sync),
-    /// Nothing is matched after this time.
+    /// The time after which nothing is matched.
     deadline: Instant,
     done: Mutex<PassResult>,
 }
@@ -134,7 +133,7 @@ impl PassWork<'_> {
         all.hits.append(&mut done.hits);
     }
 
-    /// `None` when it was stopped before the end of the chunk.
+    /// Searches a chunk. Returns `None` if it was stopped before the end.
     fn look_at(
         &self,
         chunk: &PathChunk,
@@ -187,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_cancelled_pass_stops_within_a_chunk() {
-        // Chunks double in size; the third one has more paths than are matched between two looks.
+        // Chunks double in size; the third one has more paths than are matched between two checks.
         let chunk = &chunks(448)[2..3];
         assert!(chunk[0].len() as usize > 3 * CHECK_EVERY);
         let looks = AtomicUsize::new(0);

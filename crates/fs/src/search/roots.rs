@@ -1,4 +1,4 @@
-//! Where to look.
+//! The directories of a search.
 
 use std::path::{Path, PathBuf};
 
@@ -10,15 +10,15 @@ pub struct SearchRoots(Vec<SearchRoot>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SearchRoot {
-    /// As the client wrote it, and as results name it.
+    /// The path as the client wrote it, which results contain.
     pub shown: String,
     pub path: PathBuf,
-    /// Roots that lie below. Their files are found under their own name.
+    /// Other roots below this one, whose files are reported below their own root.
     pub inner: Vec<PathBuf>,
 }
 
 impl SearchRoots {
-    /// Relative paths count from `cwd`.
+    /// Resolves roots. Relative paths are relative to `cwd`.
     pub fn new(shown: &[String], cwd: &Path) -> Self {
         let mut roots: Vec<SearchRoot> = Vec::new();
         for shown in shown {

@@ -1,4 +1,4 @@
-//! A search that follows what a person types.
+//! A search whose query changes while the user types.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -23,25 +23,25 @@ use super::{
     threads,
 };
 
-/// The least time between two looks at what the walk has found.
+/// The minimum time between two passes over the paths that the walk has found.
 const PACE: Duration = Duration::from_millis(30);
 
-/// What a session has to say.
+/// News of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SessionNews {
-    /// What has been found for a query; replaces what was found before.
+    /// The results for a query, which replace earlier ones.
     Updated { query: String, files: Vec<FuzzyFileSearchResult> },
-    /// Everything has been looked at for the latest query.
+    /// The results for the latest query are complete.
     Completed,
 }
 
-/// An open session. It ends, and says nothing more, when this is dropped.
+/// An open session. Dropping it ends the session, after which there is no more news.
 pub struct SearchSession {
-    /// Counts updates, so that asking the same thing again is one too.
+    /// The latest query, with a count of updates, so that repeating a query is an update as well.
     queries: watch::Sender<(u64, String)>,
     /// Empty once the session has ended.
-    tell: Arc<Mutex<Option<NewsFn>>>,
-    /// Ends the walk.
+    on_news: Arc<Mutex<Option<NewsFn>>>,
+    /// Stops the walk on drop.
     _stop: DropGuard,
     _actor: AbortOnDropHandle<()>,
 }
@@ -49,21 +49,25 @@ pub struct SearchSession {
 type NewsFn = Box<dyn Fn(SessionNews) + Send>;
 
 impl SearchSession {
-    pub(super) fn start(walks: Arc<SharedWalks>, roots: SearchRoots, tell: NewsFn) -> Self {
+    pub(super) fn start(walks: Arc<SharedWalks>, roots: SearchRoots, on_news: NewsFn) -> Self {
         let (queries, latest) = watch::channel((0, String::new()));
-        let (stop, tell) = (CancellationToken::new(), Arc::new(Mutex::new(Some(tell))));
+        let stop = CancellationToken::new();
+        let on_news = Arc::new(Mutex::new(Some(on_news)));
         let scorers = Vec::from_iter((0..threads()).map(|_| MatchScorer::default()));
-        let desk = PassScratch { pass: QueryPass::new(SearchQuery::new(String::new()), None), scorers };
-        let (stopped, told) = (stop.clone(), tell.clone());
+        let scratch = PassScratch { pass: QueryPass::new(SearchQuery::new(String::new()), None), scorers };
+        let stopped = stop.clone();
+        let actor_on_news = on_news.clone();
         let actor = tokio::spawn(async move {
             let mut tasks = JoinSet::new();
             let index = index(walks, &roots, stopped, &mut tasks).await;
-            SearchActor { latest, index, roots, tell: told, desk: Some(desk), sent: None }.run().await;
+            SearchActor { latest, index, roots, on_news: actor_on_news, scratch: Some(scratch), sent: None }
+                .run()
+                .await;
         });
-        Self { queries, tell, _stop: stop.drop_guard(), _actor: AbortOnDropHandle::new(actor) }
+        Self { queries, on_news, _stop: stop.drop_guard(), _actor: AbortOnDropHandle::new(actor) }
     }
 
-    /// Looks for something else. A query that is still being looked for is given up.
+    /// Changes the query. A search for the previous one is abandoned.
     pub fn update(&self, query: String) {
         self.queries.send_modify(|(number, latest)| {
             *number += 1;
@@ -74,25 +78,26 @@ impl SearchSession {
 
 impl Drop for SearchSession {
     fn drop(&mut self) {
-        // Whoever is telling something at this moment finishes first.
-        self.tell.lock().take();
+        // Waits for a callback that is running.
+        self.on_news.lock().take();
     }
 }
 
 impl fmt::Debug for SearchSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").finish_non_exhaustive()
+        f.debug_struct("SearchSession").finish_non_exhaustive()
     }
 }
 
-/// What is below the roots: known already, or being found out from now on.
+/// Returns the paths below the roots: a cached walk, or an index that a new walk fills.
 async fn index(
     walks: Arc<SharedWalks>,
     roots: &SearchRoots,
     stop: CancellationToken,
     tasks: &mut JoinSet<()>,
 ) -> Arc<PathIndex> {
-    let (recalling, wanted) = (walks.clone(), roots.clone());
+    let recalling = walks.clone();
+    let wanted = roots.clone();
     let known = spawn_blocking(move || recalling.memory.recall(&wanted, threads())).await;
     if let Ok(Some(known)) = known {
         return known;
@@ -102,7 +107,7 @@ async fn index(
     index
 }
 
-/// Walks the roots when it is this session's turn.
+/// Walks the roots once there is a permit.
 async fn fill(walks: Arc<SharedWalks>, index: Arc<PathIndex>, roots: SearchRoots, stop: CancellationToken) {
     let permit = walks.permits.clone().acquire_owned().await;
     let filled = index.clone();
@@ -113,52 +118,52 @@ async fn fill(walks: Arc<SharedWalks>, index: Arc<PathIndex>, roots: SearchRoots
             walks.memory.expect(&roots).keep(&filled, began, threads());
         }
     });
-    // Even a walk that panicked is over.
+    // A walk that panicked is finished as well.
     if walking.await.is_err() {
         index.finish();
     }
 }
 
-/// Answers the latest query, again and again while the walk goes on.
+/// The task that answers the latest query, repeatedly while the walk continues.
 struct SearchActor {
     latest: watch::Receiver<(u64, String)>,
     index: Arc<PathIndex>,
     roots: SearchRoots,
-    tell: Arc<Mutex<Option<NewsFn>>>,
-    /// With the thread that works, while it does.
-    desk: Option<PassScratch>,
-    /// What was last told, to tell it only once.
+    on_news: Arc<Mutex<Option<NewsFn>>>,
+    /// `None` while a pass runs on another thread.
+    scratch: Option<PassScratch>,
+    /// The last results sent, so that the same ones are not sent again.
     sent: Option<Vec<FuzzyFileSearchResult>>,
 }
 
-/// What one pass over the paths needs.
+/// The state of a pass over the paths.
 struct PassScratch {
     pass: QueryPass,
     scorers: Vec<MatchScorer>,
 }
 
-/// How a look at the paths ended.
+/// The outcome of a pass over the paths.
 enum PassOutcome {
-    /// There is another query.
+    /// It was abandoned because there is another query.
     Outdated,
-    /// The walk goes on.
+    /// The results so far; the walk continues.
     SoFar(Vec<FuzzyFileSearchResult>),
-    /// That was all.
+    /// The final results.
     Finally(Vec<FuzzyFileSearchResult>),
 }
 
 impl SearchActor {
-    /// Ends when the session is dropped.
+    /// Runs until the session is dropped.
     async fn run(mut self) {
         while self.answer().await.is_some() {}
     }
 
-    /// Works on the latest query until all is told, or until there is another one.
+    /// Answers the latest query until its results are complete, or until there is another one.
     async fn answer(&mut self) -> Option<()> {
         let query = self.latest.borrow_and_update().1.clone();
-        let mut desk = self.desk.take()?;
-        desk.pass = QueryPass::new(SearchQuery::new(query), Some(desk.pass));
-        self.desk = Some(desk);
+        let mut scratch = self.scratch.take()?;
+        scratch.pass = QueryPass::new(SearchQuery::new(query), Some(scratch.pass));
+        self.scratch = Some(scratch);
         self.sent = None;
         loop {
             let began = Instant::now();
@@ -166,12 +171,12 @@ impl SearchActor {
                 PassOutcome::Outdated => return Some(()),
                 PassOutcome::SoFar(files) => {
                     if !files.is_empty() {
-                        self.tell_once(files);
+                        self.send_if_new(files);
                     }
                 }
                 PassOutcome::Finally(files) => {
-                    self.tell_once(files);
-                    self.tell(SessionNews::Completed);
+                    self.send_if_new(files);
+                    self.send_news(SessionNews::Completed);
                     return self.latest.changed().await.ok();
                 }
             }
@@ -186,39 +191,43 @@ impl SearchActor {
         }
     }
 
-    /// One look at what is known by now, on a thread where computing is allowed.
+    /// Runs one pass over the paths known by now, on a blocking thread.
     async fn look(&mut self) -> Option<PassOutcome> {
-        let mut desk = self.desk.take()?;
-        let (latest, index, roots) = (self.latest.clone(), self.index.clone(), self.roots.clone());
+        let mut scratch = self.scratch.take()?;
+        let latest = self.latest.clone();
+        let index = self.index.clone();
+        let roots = self.roots.clone();
         let work = spawn_blocking(move || {
             let (chunks, complete) = index.chunks();
             let outdated = || latest.has_changed().unwrap_or(true);
-            let looked = if !desk.pass.advance(&chunks, &mut desk.scorers, &outdated) {
+            let outcome = if !scratch.pass.advance(&chunks, &mut scratch.scorers, &outdated) {
                 PassOutcome::Outdated
             } else {
-                let files = desk.results(&roots);
+                let files = scratch.results(&roots);
                 if complete { PassOutcome::Finally(files) } else { PassOutcome::SoFar(files) }
             };
-            (desk, looked)
+            (scratch, outcome)
         });
-        let (desk, looked) = work.await.ok()?;
-        self.desk = Some(desk);
-        Some(looked)
+        let (scratch, outcome) = work.await.ok()?;
+        self.scratch = Some(scratch);
+        Some(outcome)
     }
 
-    fn tell_once(&mut self, files: Vec<FuzzyFileSearchResult>) {
+    fn send_if_new(&mut self, files: Vec<FuzzyFileSearchResult>) {
         if self.sent.as_ref() == Some(&files) {
             return;
         }
-        // Of the query that was looked for; there may be a newer one by now.
-        let Some(query) = self.desk.as_ref().map(|desk| desk.pass.query.text().to_owned()) else { return };
+        // The query of this pass; there may be a newer one by now.
+        let Some(query) = self.scratch.as_ref().map(|scratch| scratch.pass.query.text().to_owned()) else {
+            return;
+        };
         self.sent = Some(files.clone());
-        self.tell(SessionNews::Updated { query, files });
+        self.send_news(SessionNews::Updated { query, files });
     }
 
-    fn tell(&self, news: SessionNews) {
-        if let Some(tell) = &*self.tell.lock() {
-            tell(news);
+    fn send_news(&self, news: SessionNews) {
+        if let Some(on_news) = &*self.on_news.lock() {
+            on_news(news);
         }
     }
 }

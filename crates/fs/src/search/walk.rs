@@ -1,4 +1,4 @@
-//! Walking directories, on several threads.
+//! Walks directories on several threads.
 
 use std::{
     fs,
@@ -14,19 +14,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::roots::{SearchRoot, SearchRoots};
 
-/// Entries between two looks at whether anybody still wants to know.
+/// How many entries are visited between two checks for cancellation.
 const CHECK_EVERY: usize = 64;
 
-/// One thread's eyes. What it has gathered it must hand over when it is dropped.
+/// The visitor of one thread. It must deliver what it has collected when it is dropped.
 pub(super) trait WalkVisitor: Send {
-    /// False to end the walk.
+    /// Visits a path. Returns false to end the walk.
     fn visit(&mut self, root: u32, found: FoundPath<'_>) -> bool;
 
-    /// Something could not be looked at; another walk might find more.
+    /// Called if something could not be read, so that another walk may find more.
     fn missed(&mut self);
 }
 
-/// Something below a root.
+/// A path below a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FoundPath<'e> {
     pub path: &'e str,
@@ -40,7 +40,7 @@ impl FoundPath<'_> {
     }
 }
 
-/// What was found at a path, links followed.
+/// The kind of file at a path, with links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathKind {
     File,
@@ -56,7 +56,7 @@ impl From<PathKind> for FuzzyFileSearchMatchType {
     }
 }
 
-/// What ends a walk before it has seen everything.
+/// The conditions that end a walk early.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WalkLimits<'c> {
     pub cancelled: &'c CancellationToken,
@@ -69,7 +69,7 @@ impl WalkLimits<'_> {
     }
 }
 
-/// Shows everything below the roots to visitors, one for each thread and root.
+/// Passes everything below the roots to visitors, one for each thread and root.
 pub(super) fn walk<V: WalkVisitor>(
     roots: &SearchRoots,
     threads: usize,
@@ -92,7 +92,7 @@ pub(super) fn walk<V: WalkVisitor>(
                     visitor.missed();
                     return WalkState::Quit;
                 }
-                // What cannot be read, and links that lead nowhere or in circles, are not there to be found.
+                // Directories that cannot be read, dangling links and cycles are skipped.
                 let entry = match entry {
                     Ok(entry) => entry,
                     Err(error) => {
@@ -112,12 +112,12 @@ pub(super) fn walk<V: WalkVisitor>(
     }
 }
 
-/// Which links to directories are followed: those that lead to somewhere below the same root, where they
-/// cannot make a search larger than its root. A link below a followed link is not followed, since the number
-/// of ways through several links grows without bound.
+/// The rule for following links to directories. Links to a directory below the same root are followed, which cannot make a
+/// search larger than its root. A link below a followed link is not, because the number of paths through several links
+/// grows without bound.
 struct LinkRules {
     root: PathBuf,
-    /// The root without links; `None` if there is nothing.
+    /// The root without links, or `None` if it does not exist.
     real_root: Option<PathBuf>,
 }
 
@@ -134,8 +134,8 @@ impl LinkRules {
     }
 }
 
-/// Whether an error need not be there the next time although nothing that was read has changed: there was no
-/// descriptor left, or a link leads nowhere yet.
+/// Returns whether an error may disappear although nothing that was read has changed: no descriptor was free, or a link is
+/// dangling.
 fn may_pass(error: &ignore::Error) -> bool {
     error.io_error().is_some_and(|error| error.kind() != ErrorKind::PermissionDenied)
 }
@@ -150,13 +150,13 @@ fn builder(root: &SearchRoot, threads: usize) -> WalkBuilder {
     builder
 }
 
-/// How many bytes of a path below a root are the root's.
+/// Returns how many bytes of a path below a root belong to the root.
 fn prefix(root: &Path) -> usize {
     let root = root.as_os_str().as_bytes();
     root.len() + usize::from(!root.ends_with(b"/"))
 }
 
-/// `None` for the root itself, and for a name that is not text: it could not be written down.
+/// Returns `None` for the root itself, and for a name that is not UTF-8, because a response cannot contain it.
 fn relative(entry: &DirEntry, prefix: usize) -> Option<FoundPath<'_>> {
     let path = entry.path().as_os_str().as_bytes().get(prefix..)?;
     let path = str::from_utf8(path).ok().filter(|path| !path.is_empty())?;

@@ -9,33 +9,33 @@ use std::{
 
 use super::{
     WatchError,
-    ear::ChangeListener,
+    change_listener::ChangeListener,
     folders::{LostFolder, WatchedFolders},
     mailbox::{NewWatch, PathChange, WatchMailbox},
-    place::{PathSnapshot, WatchPlan},
+    watch_plan::{PathSnapshot, WatchPlan},
 };
 
-/// How long changes are gathered before they are told. Writing a file is several changes.
+/// How long changes are collected before they are sent. Writing a file causes several changes.
 const GATHERING: Duration = Duration::from_millis(100);
 
-/// Changed paths of one watch that are gathered; with more they are told at once.
+/// How many changed paths of one watch are collected. More are sent at once.
 pub(super) const MAX_HELD: usize = 1024;
 
-/// How often a plan is made anew because things changed while it was carried out.
+/// How often a plan is repeated because the files changed while it was carried out.
 const MAX_PLANS: usize = 8;
 
 pub(super) struct WatchActor {
     mailbox: Arc<WatchMailbox>,
     folders: WatchedFolders,
     targets: HashMap<u64, WatchTarget>,
-    /// When to tell what has been gathered.
+    /// When to send the collected changes.
     due: Option<Instant>,
 }
 
 /// One watched path.
 struct WatchTarget {
     path: PathBuf,
-    ear: Arc<ChangeListener>,
+    listener: Arc<ChangeListener>,
     plan: WatchPlan,
     snapshot: Option<PathSnapshot>,
     changed: BTreeSet<PathBuf>,
@@ -57,26 +57,26 @@ impl WatchActor {
             news.begin.into_iter().for_each(|begin| self.on_begin(begin));
             self.plan_stale();
             if self.due.is_some_and(|due| due <= Instant::now()) {
-                self.tell();
+                self.send_changes();
             }
         }
     }
 
     fn on_begin(&mut self, begin: NewWatch) {
-        let NewWatch { number, path, ear, reply } = begin;
+        let NewWatch { number, path, listener, reply } = begin;
         let snapshot = PathSnapshot::of(&path);
         let target =
-            WatchTarget { path, ear, plan: WatchPlan::default(), snapshot, changed: BTreeSet::new() };
+            WatchTarget { path, listener, plan: WatchPlan::default(), snapshot, changed: BTreeSet::new() };
         self.targets.insert(number, target);
         let begun = self.settle(number);
         if begun.is_err() {
             self.on_end(number);
         }
-        // Nobody waits any more if the client has gone; its watch ends by itself.
+        // If the client is gone, its watch has been dropped, which ends it.
         let _ = reply.send(begun);
     }
 
-    /// Unknown when the watch never began.
+    /// Ends a watch. Its number is unknown if it never began.
     fn on_end(&mut self, number: u64) {
         if let Some(target) = self.targets.remove(&number) {
             self.folders.leave(number, &target.plan);
@@ -100,7 +100,7 @@ impl WatchActor {
         for number in whole {
             self.note(number, |target| Some(target.path.join(name)));
         }
-        // What has appeared may have done so just before the watch began; a look at it tells.
+        // A path may have appeared just before the watch began; its snapshot shows whether it changed since.
         if change != PathChange::Appeared {
             for &number in &by_name {
                 self.note(number, |target| target.plan.is_target(place, name).then(|| target.path.clone()));
@@ -124,9 +124,9 @@ impl WatchActor {
         self.replan(users);
     }
 
-    /// Everything may have changed, and any directory may have gone.
+    /// Handles lost reports: everything may have changed, and any directory may be gone.
     fn on_overflow(&mut self) {
-        tracing::warn!("too many file changes at once; all watches are told of a change");
+        tracing::warn!("too many file changes at once, reporting a change to all watches");
         self.folders.lose_all();
         self.targets.values_mut().for_each(|target| target.plan = WatchPlan::default());
         let numbers: Vec<_> = self.targets.keys().copied().collect();
@@ -136,7 +136,7 @@ impl WatchActor {
         self.replan(numbers);
     }
 
-    /// Carrying out a plan may show that others are out of date.
+    /// Replans watches until none is stale. Carrying out a plan may show that others are out of date.
     fn plan_stale(&mut self) {
         for _ in 0..MAX_PLANS {
             match self.folders.take_stale() {
@@ -146,7 +146,7 @@ impl WatchActor {
         }
     }
 
-    /// Looks where the paths are now. A watch that the system refuses goes on with less.
+    /// Updates the plans of watches. A watch that the system refuses continues with fewer directories.
     fn replan(&mut self, mut numbers: Vec<u64>) {
         numbers.sort_unstable();
         numbers.dedup();
@@ -157,10 +157,10 @@ impl WatchActor {
         }
     }
 
-    /// Brings what the system watches in line with where a path is now.
+    /// Makes the system watch the directories that a path depends on now.
     ///
-    /// Things may change until the system watches, so the look is repeated until it shows the same. Whether
-    /// the path has changed meanwhile, its snapshot tells.
+    /// The files may change before the system watches, so this is repeated until the plan is stable. The snapshot of the path
+    /// shows whether it has changed in between.
     fn settle(&mut self, number: u64) -> Result<(), WatchError> {
         let mut result = Ok(());
         for _ in 0..MAX_PLANS {
@@ -173,7 +173,7 @@ impl WatchActor {
             if result.is_err() {
                 let Some(target) = self.targets.get_mut(&number) else { return Ok(()) };
                 target.plan = WatchPlan::default();
-                // A directory that went away in this moment is no reason to give up.
+                // A directory that was removed just now is not an error.
                 if WatchPlan::of(&target.path) == plan {
                     break;
                 }
@@ -190,27 +190,27 @@ impl WatchActor {
         result
     }
 
-    /// Gathers a changed path, to be told soon.
+    /// Collects a changed path, to be sent soon.
     fn note(&mut self, number: u64, changed: impl FnOnce(&mut WatchTarget) -> Option<PathBuf>) {
         let Some(target) = self.targets.get_mut(&number) else { return };
         let Some(path) = changed(target) else { return };
         target.changed.insert(path);
         if target.changed.len() >= MAX_HELD {
-            target.tell();
+            target.send_changes();
         }
         self.due.get_or_insert_with(|| Instant::now() + GATHERING);
     }
 
-    fn tell(&mut self) {
+    fn send_changes(&mut self) {
         self.due = None;
-        self.targets.values_mut().for_each(WatchTarget::tell);
+        self.targets.values_mut().for_each(WatchTarget::send_changes);
     }
 }
 
 impl WatchTarget {
-    fn tell(&mut self) {
+    fn send_changes(&mut self) {
         if !self.changed.is_empty() {
-            self.ear.tell(std::mem::take(&mut self.changed));
+            self.listener.send_changes(std::mem::take(&mut self.changed));
         }
     }
 }

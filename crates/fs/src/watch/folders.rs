@@ -1,4 +1,4 @@
-//! The directories that the system watches for us, and for which watches.
+//! The directories that the system watches, and the watches that need them.
 
 use std::{
     collections::HashMap,
@@ -12,27 +12,27 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use super::{
     WatchError,
     mailbox::WatchMailbox,
-    place::{DirectoryId, WatchPlan, WatchedDirectory},
+    watch_plan::{DirectoryId, WatchPlan, WatchedDirectory},
 };
 
-/// All directories that are watched. Nothing of the system is held while there are none.
+/// All watched directories. No resource of the system is held while there are none.
 pub(super) struct WatchedFolders {
     mailbox: Arc<WatchMailbox>,
     system: Option<RecommendedWatcher>,
     folders: HashMap<DirectoryId, WatchedFolder>,
-    /// Reports carry paths.
+    /// The directories by path, because the system's reports have paths.
     by_path: HashMap<PathBuf, DirectoryId>,
-    /// Directories that have turned out to be others by now.
+    /// Directories that were found to be replaced by others.
     stale: Vec<LostFolder>,
 }
 
-/// A directory that is not watched any more, and the watches that need another plan.
+/// A directory that is no longer watched, and the watches that need another plan.
 pub(super) struct LostFolder {
     pub place: DirectoryId,
     pub users: Vec<u64>,
 }
 
-/// One directory and the watches that want to know of it. A watch may be listed more than once.
+/// A directory and the watches that need it. A watch may be listed more than once.
 struct WatchedFolder {
     path: PathBuf,
     entries: HashMap<OsString, Vec<u64>>,
@@ -41,11 +41,10 @@ struct WatchedFolder {
 
 impl WatchedFolders {
     pub fn new(mailbox: Arc<WatchMailbox>) -> Self {
-        let (folders, by_path) = (HashMap::new(), HashMap::new());
-        Self { mailbox, system: None, folders, by_path, stale: Vec::new() }
+        Self { mailbox, system: None, folders: HashMap::new(), by_path: HashMap::new(), stale: Vec::new() }
     }
 
-    /// Has everything watched that a plan names. If that fails, nothing has been added.
+    /// Watches all directories of a plan. If that fails, none has been added.
     pub fn join(&mut self, number: u64, plan: &WatchPlan) -> Result<(), WatchError> {
         for place in plan.places() {
             if let Err(error) = self.watch(place) {
@@ -81,30 +80,30 @@ impl WatchedFolders {
         self.let_go_of_unused(plan);
     }
 
-    /// The directory at this very path, if it is watched.
+    /// Returns the watched directory at a path.
     pub fn at(&self, path: &Path) -> Option<DirectoryId> {
         self.by_path.get(path).copied()
     }
 
-    /// Which watches want to know of this name, and which of every name, in a directory.
+    /// Returns the watches that need this name in a directory, and those that need every name.
     pub fn interested(&self, place: DirectoryId, name: &OsStr) -> (Vec<u64>, Vec<u64>) {
         let Some(folder) = self.folders.get(&place) else { return Default::default() };
         (folder.entries.get(name).cloned().unwrap_or_default(), folder.whole.clone())
     }
 
-    /// Forgets a directory that has gone, and those below it.
+    /// Removes a directory that is gone, and those below it.
     pub fn lose(&mut self, path: &Path) -> Vec<LostFolder> {
         let gone = self.by_path.iter().filter(|(other, _)| other.starts_with(path));
         let gone: Vec<_> = gone.map(|(_, place)| *place).collect();
         gone.into_iter().filter_map(|place| self.forget(place)).collect()
     }
 
-    /// Directories that were found to be gone while others were added.
+    /// Returns the directories that were found to be gone while others were added.
     pub fn take_stale(&mut self) -> Vec<LostFolder> {
         std::mem::take(&mut self.stale)
     }
 
-    /// Forgets everything: what is watched and what is not is no longer known.
+    /// Removes everything, because it is no longer known what the system watches.
     pub fn lose_all(&mut self) {
         self.folders.clear();
         self.by_path.clear();
@@ -136,7 +135,7 @@ impl WatchedFolders {
         let folder = self.folders.remove(&place)?;
         self.by_path.remove(&folder.path);
         if let Some(system) = &mut self.system {
-            // It stops watching by itself what has gone, and then knows nothing of it.
+            // The system has stopped watching a removed directory, and then returns an error.
             let _ = system.unwatch(&folder.path);
         }
         Some(LostFolder {

@@ -1,8 +1,7 @@
-//! What reaches the watching thread: watches that begin and end, and changes that the system reports.
+//! The mailbox of the watching thread: watches that begin and end, and changes that the system reports.
 //!
-//! Nobody waits to put something in, least of all the thread that reads the system's reports: the watching
-//! thread waits for it when it adds a directory. So reports that find no room are dropped, and that they
-//! were is remembered.
+//! Adding to it never blocks. In particular, the thread that reads the system's reports must not block, because the
+//! watching thread waits for it when it adds a directory. So reports without room are dropped, which is recorded.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,12 +14,12 @@ use notify::{Event, EventKind, event::ModifyKind};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-use super::{WatchError, ear::ChangeListener};
+use super::{WatchError, change_listener::ChangeListener};
 
-/// Watches that may wait to begin.
+/// How many watches may wait to begin.
 const MAX_BEGINNING: usize = 1024;
 
-/// Changed paths that may wait. When there are more, everything that is watched counts as changed.
+/// How many changed paths may wait. With more, everything that is watched counts as changed.
 const MAX_CHANGES: usize = 8192;
 
 #[derive(Debug, Default)]
@@ -29,40 +28,40 @@ pub(super) struct WatchMailbox {
     arrived: Condvar,
 }
 
-/// What has arrived since the last look.
+/// The contents of the mailbox.
 #[derive(Debug, Default)]
 pub(super) struct WatchNews {
     pub begin: VecDeque<NewWatch>,
     pub ended: Vec<u64>,
     pub changes: HashMap<PathBuf, PathChange>,
-    /// Reports were lost.
+    /// Whether reports were dropped.
     pub overflow: bool,
     last_number: u64,
     closed: bool,
 }
 
-/// A watch to be set up.
+/// A watch to set up.
 #[derive(Debug)]
 pub(super) struct NewWatch {
     pub number: u64,
     pub path: PathBuf,
-    pub ear: Arc<ChangeListener>,
+    pub listener: Arc<ChangeListener>,
     pub reply: oneshot::Sender<Result<(), WatchError>>,
 }
 
-/// What happened to a path, as far as it matters; of several, the greatest counts.
+/// A change of a path. Of several, the greatest is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PathChange {
-    /// Contents, mode or times.
+    /// Its contents, mode or times changed.
     Content,
-    /// It is there, perhaps as something else than before.
+    /// It exists, perhaps as another file than before.
     Appeared,
-    /// It is gone, or was for a moment.
+    /// It is gone, or was gone for a moment.
     Gone,
 }
 
 impl WatchMailbox {
-    /// Numbers a watch and has it set up.
+    /// Adds a watch to set up and returns its number.
     pub fn begin(&self, begin: impl FnOnce(u64) -> NewWatch) -> Result<u64, WatchError> {
         let mut news = self.lock();
         if news.closed {
@@ -79,13 +78,13 @@ impl WatchMailbox {
         Ok(number)
     }
 
-    /// There are never more of these than watches.
+    /// Adds the end of a watch. There are never more of these than watches.
     pub fn end(&self, number: u64) {
         self.lock().ended.push(number);
         self.arrived.notify_one();
     }
 
-    /// A report of the system.
+    /// Adds a report of the system.
     pub fn report(&self, report: notify::Result<Event>) {
         let mut news = self.lock();
         match report {
@@ -103,7 +102,7 @@ impl WatchMailbox {
         self.arrived.notify_one();
     }
 
-    /// Waits for news, but not beyond a time. `None` when there will be no more.
+    /// Waits for contents until a time. Returns `None` once the mailbox is closed.
     pub fn next(&self, until: Option<Instant>) -> Option<WatchNews> {
         let mut news = self.lock();
         loop {
@@ -158,13 +157,13 @@ impl WatchNews {
     }
 }
 
-/// `None` for what changes nothing: opening, reading, closing.
+/// Returns the change of an event, or `None` for opening, reading and closing.
 fn change_of(kind: EventKind) -> Option<PathChange> {
     match kind {
         EventKind::Access(_) | EventKind::Other => None,
         EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => Some(PathChange::Content),
         EventKind::Create(_) => Some(PathChange::Appeared),
-        // A rename may be either end of it; a look at the path will tell.
+        // The event may be for either path of a rename; looking at the path shows which.
         EventKind::Remove(_) | EventKind::Modify(_) | EventKind::Any => Some(PathChange::Gone),
     }
 }
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_changes_of_a_path_the_one_that_matters_most_is_kept() {
+    fn the_greatest_of_several_changes_of_a_path_is_kept() {
         let mailbox = WatchMailbox::default();
         report(&mailbox, EventKind::Create(CreateKind::File), "/a");
         report(&mailbox, EventKind::Modify(ModifyKind::Data(DataChange::Any)), "/a");
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_beyond_the_ceiling_are_dropped_and_that_is_remembered() {
+    fn changes_beyond_the_limit_are_dropped_and_recorded() {
         let mailbox = WatchMailbox::default();
         for number in 0..MAX_CHANGES + 100 {
             report(&mailbox, EventKind::Create(CreateKind::File), &format!("/{number}"));

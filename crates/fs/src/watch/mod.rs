@@ -1,21 +1,20 @@
-//! Telling when files change.
+//! Watches files for changes.
 //!
-//! A watch is for one path: a file, a directory with its direct children, or something that is not there
-//! yet. One thread, started with the first watch, owns all of them. The system is asked to watch
-//! directories only, each of them once however many watches need it: a file that is replaced by renaming is
-//! a new file, but an entry of the same directory.
+//! A watch is for one path: a file, a directory with its direct children, or a path that does not exist yet. One thread,
+//! started with the first watch, owns all of them. The system watches directories only, each of them once for all watches
+//! that need it: a file that is replaced by a rename is a new file, but an entry of the same directory.
 //!
-//! [`place`] decides which directories have to be watched for a path, [`folders`] keeps track of those that
-//! are, [`mailbox`] takes what happens, and [`actor`] turns it into what watchers are told.
+//! [`watch_plan`] decides which directories must be watched for a path, [`folders`] keeps track of them, [`mailbox`]
+//! collects what happens, and [`actor`] converts it to the changes of watches.
 //!
-//! Not seen are changes that inotify and its like do not report (of network disks by other machines), and a
-//! directory further up than the parent that is renamed while everything below stays as it is.
+//! Not noticed are changes that the system does not report (to network disks by other machines), and the rename of a
+//! directory above the parent while everything below it stays the same.
 
 mod actor;
-mod ear;
+mod change_listener;
 mod folders;
 mod mailbox;
-mod place;
+mod watch_plan;
 
 use std::{
     path::{Path, PathBuf},
@@ -28,14 +27,14 @@ use tokio::sync::oneshot;
 
 use self::{
     actor::WatchActor,
-    ear::ChangeListener,
+    change_listener::ChangeListener,
     mailbox::{NewWatch, WatchMailbox},
 };
 
 /// Why a path cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// The system's own words; its limit on watches is the usual reason.
+    /// An error of the system, usually its limit on watches.
     #[error("{0}")]
     System(String),
     /// Too many watches are waiting to begin.
@@ -49,51 +48,50 @@ impl From<notify::Error> for WatchError {
     fn from(error: notify::Error) -> Self {
         match error.kind {
             notify::ErrorKind::Io(error) => Self::System(error.to_string()),
-            // Without the paths: the client knows what it asked for.
+            // Without the paths, because the client knows the path.
             kind => Self::System(notify::Error::new(kind).to_string()),
         }
     }
 }
 
-/// Watches files for everybody. Dropping it ends all watches.
+/// Watches files for all clients. Dropping it ends all watches.
 #[derive(Debug, Default)]
 pub struct FileWatcher {
     mailbox: Mutex<Option<Arc<WatchMailbox>>>,
 }
 
-/// One path that is being watched, until this is dropped. Nothing is told from then on.
+/// A watched path. Dropping it ends the watch, after which its callback is not called any more.
 #[derive(Debug)]
 pub struct FileWatch {
     number: u64,
-    ear: Arc<ChangeListener>,
+    listener: Arc<ChangeListener>,
     mailbox: Arc<WatchMailbox>,
 }
 
 impl FileWatcher {
-    /// Begins to watch a path, in its [normal](crate::normal) form. What changes is told in terms of that
-    /// path, links or not; several changes within a moment are told at once.
+    /// Watches a path, in its [normal](codicil_protocol::normal_path) form. Changes are reported below that path, even if it contains
+    /// links. Changes within a short time are reported together.
     ///
-    /// `tell` is called from the watching thread and must not wait. Nothing is told before
-    /// [`FileWatch::listen`].
+    /// `on_change` is called on the watching thread and must not block. It is not called before [`FileWatch::listen`].
     pub fn watch<F>(
         &self,
         path: &Path,
-        tell: F,
+        on_change: F,
     ) -> impl Future<Output = Result<FileWatch, WatchError>> + Send + use<F>
     where
         F: Fn(Vec<PathBuf>) + Send + 'static,
     {
-        let ear = Arc::new(ChangeListener::new(tell));
+        let listener = Arc::new(ChangeListener::new(on_change));
         let posted = self.mailbox().and_then(|mailbox| {
             let (reply, begun) = oneshot::channel();
             let number = mailbox.begin(|number| NewWatch {
                 number,
                 path: path.to_owned(),
-                ear: ear.clone(),
+                listener: listener.clone(),
                 reply,
             })?;
-            // From here on the watch ends with this, also when nobody waits for it any more.
-            Ok((FileWatch { number, ear, mailbox }, begun))
+            // From here on, dropping the future ends the watch as well.
+            Ok((FileWatch { number, listener, mailbox }, begun))
         });
         async move {
             let (watch, begun) = posted?;
@@ -110,7 +108,7 @@ impl FileWatcher {
     }
 }
 
-/// The thread ends when the mailbox is closed.
+/// Starts the watching thread, which ends when the mailbox is closed.
 fn start() -> Result<Arc<WatchMailbox>, WatchError> {
     let mailbox = Arc::new(WatchMailbox::default());
     let actor = WatchActor::new(mailbox.clone());
@@ -128,15 +126,15 @@ impl Drop for FileWatcher {
 }
 
 impl FileWatch {
-    /// Lets changes through, beginning with those since the watch began.
+    /// Enables the callback, and calls it for the changes since the watch began.
     pub fn listen(&self) {
-        self.ear.open();
+        self.listener.open();
     }
 }
 
 impl Drop for FileWatch {
     fn drop(&mut self) {
-        self.ear.close();
+        self.listener.close();
         self.mailbox.end(self.number);
     }
 }

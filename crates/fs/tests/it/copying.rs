@@ -7,7 +7,7 @@ use codicil_fs::{CopyDepth, FileError, copy};
 use crate::support::Place;
 
 #[test]
-fn a_file_is_copied_with_its_mode_over_whatever_file_was_there() {
+fn a_file_is_copied_with_its_mode_over_an_existing_one() {
     let place = Place::new();
     let from = place.file("from", "new");
     fs::set_permissions(&from, fs::Permissions::from_mode(0o640)).unwrap();
@@ -43,7 +43,7 @@ fn a_link_stays_a_link() {
 }
 
 #[test]
-fn a_tree_is_added_to_what_is_there_and_leaves_out_pipes_and_sockets() {
+fn a_tree_is_merged_with_the_destination_without_pipes_and_sockets() {
     let place = Place::new();
     place.file("from/inner/file", "new");
     place.link("from/link", "inner/file");
@@ -64,7 +64,7 @@ fn a_tree_is_added_to_what_is_there_and_leaves_out_pipes_and_sockets() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn conflicting_kinds_are_refused() {
     let place = Place::new();
     let file = place.file("file", "x");
     let folder = place.directory("folder");
@@ -86,7 +86,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_directory_is_not_copied_into_itself_by_whatever_way() {
+fn a_directory_is_not_copied_into_itself() {
     let place = Place::new();
     place.file("folder/inner/file", "x");
     place.link("link", "folder");
@@ -98,11 +98,11 @@ fn a_directory_is_not_copied_into_itself_by_whatever_way() {
         let result = copy(&folder, &place.path(to), CopyDepth::Tree);
         assert!(matches!(result, Err(FileError::IntoItself)), "{to}: {result:?}");
     }
-    // A link at the destination must not lead back either.
+    // Nor through a link at the destination.
     place.link("sibling/inner", "../folder/inner");
     let result = copy(&folder, &place.path("sibling"), CopyDepth::Tree);
     assert!(matches!(result, Err(FileError::IntoItself)), "{result:?}");
-    // Not everything whose name begins the same lies inside.
+    // A path with the same prefix is not inside.
     copy(&folder, &place.path("folder2"), CopyDepth::Tree).unwrap();
     assert_eq!(place.read("folder2/inner/file"), "x");
 }

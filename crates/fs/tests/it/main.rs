@@ -1,4 +1,4 @@
-//! Files, watches and searches, on real directories.
+//! File operations, watches and searches on real directories.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

@@ -1,4 +1,4 @@
-//! Random trees, copied and removed here and by plain means.
+//! Copies and removes random trees.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use std::{
 use codicil_fs::{CopyDepth, RemoveOptions, copy, remove};
 use proptest::prelude::*;
 
-/// What is at a path of a tree.
+/// A node of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
     File { content: Vec<u8>, mode: u32 },
@@ -86,9 +86,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn a_copy_is_the_tree_without_its_pipes_and_the_tree_stays(tree in tree()) {
+    fn a_copy_is_the_tree_without_its_pipes(tree in tree()) {
         let place = tempfile::tempdir().unwrap();
-        let (from, to) = (place.path().join("from"), place.path().join("to"));
+        let from = place.path().join("from");
+        let to = place.path().join("to");
         make(&from, &tree);
         copy(&from, &to, CopyDepth::Tree).unwrap();
         prop_assert_eq!(look(&to), without_pipes(&tree));
@@ -96,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn removing_a_tree_takes_it_and_nothing_else(tree in tree(), beside in tree()) {
+    fn removing_a_tree_removes_nothing_else(tree in tree(), beside in tree()) {
         let place = tempfile::tempdir().unwrap();
         make(&place.path().join("gone"), &tree);
         make(&place.path().join("stays"), &beside);

@@ -12,9 +12,9 @@ fn read(path: &Path, limit: u64) -> Result<String, FileError> {
 }
 
 #[test]
-fn a_file_is_read_whole_whatever_its_length() {
+fn a_file_of_any_length_is_read_completely() {
     let place = Place::new();
-    // Around the length of the pieces in which it is read.
+    // Around the size of the buffer.
     for length in [0, 1, 2, 3, 49_151, 49_152, 49_153, 200_000] {
         let bytes: Vec<_> = (0..length).map(|at: usize| (at % 251) as u8).collect();
         let path = place.path("file");
@@ -33,9 +33,9 @@ fn a_file_beyond_the_limit_is_refused() {
     assert_eq!(error.to_string(), "file is too large to read: limit is 4 bytes");
 }
 
-/// Its length is said to be 0.
+/// Its metadata has the length 0.
 #[test]
-fn a_file_that_does_not_tell_its_length_is_read_and_limited_all_the_same() {
+fn a_file_of_proc_is_read_and_limited() {
     let path = Path::new("/proc/self/status");
     if !path.exists() {
         return skipped("there is no /proc");
@@ -45,7 +45,7 @@ fn a_file_that_does_not_tell_its_length_is_read_and_limited_all_the_same() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_without_waiting() {
+fn other_than_regular_files_are_refused_without_blocking() {
     let place = Place::new();
     for path in [place.pipe("pipe"), place.socket("socket"), "/dev/zero".into()] {
         assert!(matches!(read(&path, 1 << 20), Err(FileError::NotRegular)), "{}", path.display());
@@ -55,14 +55,14 @@ fn what_is_no_regular_file_is_refused_without_waiting() {
 }
 
 #[test]
-fn metadata_follows_links_and_knows_times() {
+fn metadata_follows_links_and_has_times() {
     let place = Place::new();
     place.file("file", "hello");
     let found = metadata(&place.link("link", "file")).unwrap();
     assert!(found.is_file && !found.is_directory);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as i64;
     assert!((now - found.modified_at_ms).abs() < 60_000);
-    // 0 where the system does not know.
+    // 0 if the system does not store it.
     assert!(found.created_at_ms == 0 || (now - found.created_at_ms).abs() < 60_000);
     let pipe = metadata(&place.pipe("pipe")).unwrap();
     assert!(!pipe.is_file && !pipe.is_directory);
@@ -71,7 +71,7 @@ fn metadata_follows_links_and_knows_times() {
 }
 
 #[test]
-fn a_directory_lists_links_as_what_they_lead_to_and_broken_ones_as_nothing() {
+fn a_directory_lists_links_as_their_targets() {
     let place = Place::new();
     place.file("file", "");
     place.directory("folder");

@@ -1,4 +1,4 @@
-//! One search after another.
+//! Single searches.
 
 use std::{process::Command, time::Duration};
 
@@ -20,7 +20,7 @@ async fn paths(place: &Place, root: &str, query: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn files_and_directories_are_found_with_what_a_picker_needs() {
+async fn files_and_directories_are_found_with_score_and_indices() {
     let place = Place::new();
     place.file("tree/src/alpha.rs", "");
     place.file("tree/alphabet/x", "");
@@ -34,7 +34,8 @@ async fn files_and_directories_are_found_with_what_a_picker_needs() {
         score: found[0].score,
         indices: Some(indices.to_vec()),
     };
-    let (file, directory) = (FuzzyFileSearchMatchType::File, FuzzyFileSearchMatchType::Directory);
+    let file = FuzzyFileSearchMatchType::File;
+    let directory = FuzzyFileSearchMatchType::Directory;
     let all = [
         expected("alphabet", "alphabet", directory, [0, 1, 2, 3]),
         expected("alphabet/x", "x", file.clone(), [0, 1, 2, 3]),
@@ -48,7 +49,7 @@ async fn files_and_directories_are_found_with_what_a_picker_needs() {
 }
 
 #[tokio::test]
-async fn a_repository_hides_what_it_ignores_and_nothing_else() {
+async fn ignored_files_of_a_repository_are_not_found() {
     let place = Place::new();
     place.file("repo/.gitignore", "ignored_foo\n/only_here_foo\nbuild/\n");
     place.file("repo/.ignore", "also_foo\n");
@@ -57,7 +58,7 @@ async fn a_repository_hides_what_it_ignores_and_nothing_else() {
     }
     place.file("repo/sub/only_here_foo", "");
     place.file("repo/sub/ignored_foo", "");
-    // Without a repository, git's files mean nothing.
+    // Without a repository, .gitignore has no effect.
     let outside = ["foo", "sub/foo", ".hidden_foo", "build/foo", "ignored_foo", "only_here_foo"];
     let found = paths(&place, "repo", "foo").await;
     assert!(outside.iter().all(|path| found.iter().any(|found| found == path)), "{found:?}");
@@ -71,12 +72,12 @@ async fn a_repository_hides_what_it_ignores_and_nothing_else() {
         paths(&place, "repo", "foo").await,
         [".git/foo", "foo", "sub/foo", ".hidden_foo", "sub/only_here_foo"]
     );
-    // What is above a root counts too.
+    // Ignore files above a root have an effect as well.
     assert_eq!(paths(&place, "repo/sub", "foo").await, ["foo", "only_here_foo"]);
 }
 
 #[tokio::test]
-async fn links_are_followed_but_not_in_circles() {
+async fn links_are_followed_but_not_in_cycles() {
     let place = Place::new();
     place.file("tree/real/foo", "");
     place.link("tree/link", "real");
@@ -98,7 +99,8 @@ async fn links_out_of_the_root_are_found_but_not_followed() {
     let found = timeout(Duration::from_secs(20), find_in(&place, &["tree"], "foo")).await.unwrap();
     let mut found: Vec<_> = found.into_iter().map(|found| (found.path, found.match_type)).collect();
     found.sort_by(|one, other| one.0.cmp(&other.0));
-    let (file, directory) = (FuzzyFileSearchMatchType::File, FuzzyFileSearchMatchType::Directory);
+    let file = FuzzyFileSearchMatchType::File;
+    let directory = FuzzyFileSearchMatchType::Directory;
     let expected = [
         ("everything_foo", directory.clone()),
         ("file_foo", file.clone()),
@@ -120,7 +122,7 @@ async fn a_root_may_be_a_link_and_lie_below_one() {
 }
 
 #[tokio::test]
-async fn links_below_links_do_not_multiply_what_is_found() {
+async fn links_below_links_do_not_multiply_results() {
     let place = Place::new();
     for from in 0..12 {
         place.file(&format!("tree/d{from}/foo"), "");
@@ -130,7 +132,7 @@ async fn links_below_links_do_not_multiply_what_is_found() {
     }
     let searching = find_in(&place, &["tree"], "foo$ !d0/ !d1/ !d2/ !d3/ !d4/ !d5/ !d6/ !d7/ !d8/ !d9/");
     let found = timeout(Duration::from_secs(20), searching).await.unwrap();
-    // Those of two directories: the file itself and the files behind the links, but for the link to itself.
+    // In two directories: the file itself and the files behind the links, except for the link to itself.
     assert_eq!(found.len(), 2 * 12);
 }
 
@@ -150,7 +152,7 @@ async fn a_query_beyond_the_limits_is_refused() {
 }
 
 #[tokio::test]
-async fn of_several_roots_each_file_is_found_once_below_the_nearest() {
+async fn with_nested_roots_each_file_is_found_below_the_nearest_one() {
     let place = Place::new();
     place.file("a/inner/foo", "");
     place.file("a/foo", "");
@@ -161,7 +163,7 @@ async fn of_several_roots_each_file_is_found_once_below_the_nearest() {
 }
 
 #[tokio::test]
-async fn names_that_are_not_text_are_passed_over() {
+async fn names_that_are_not_text_are_skipped() {
     let place = Place::new();
     place.file("tree/name", "");
     let script = "cd \"$0\" && : > \"$(printf 'bad_\\377_name')\"";
@@ -173,7 +175,7 @@ async fn names_that_are_not_text_are_passed_over() {
 }
 
 #[tokio::test]
-async fn a_cancelled_search_finds_nothing_also_while_it_waits() {
+async fn a_cancelled_search_finds_nothing_even_while_it_waits() {
     let place = Place::new();
     place.file("tree/foo", "");
     let searches = FileSearches::default();

@@ -15,9 +15,9 @@ struct Opened {
 }
 
 fn open(searches: &FileSearches, place: &Place) -> Opened {
-    let (tell, news) = mpsc::unbounded_channel();
+    let (sender, news) = mpsc::unbounded_channel();
     let roots = SearchRoots::new(&["tree".to_owned()], place.root());
-    Opened { session: searches.open(roots, move |said| drop(tell.send(said))), news }
+    Opened { session: searches.open(roots, move |said| drop(sender.send(said))), news }
 }
 
 impl Opened {
@@ -25,7 +25,7 @@ impl Opened {
         timeout(PATIENCE, self.news.recv()).await.expect("something is said").expect("the session is open")
     }
 
-    /// The last list for a query, once it is complete.
+    /// Returns the last results for a query, once they are complete.
     async fn ask(&mut self, query: &str) -> Vec<String> {
         self.session.update(query.to_owned());
         let mut last = None;
@@ -34,7 +34,7 @@ impl Opened {
                 SessionNews::Updated { query: of, files } if of == query => {
                     last = Some(files.into_iter().map(|file| file.path).collect());
                 }
-                // Of an earlier query.
+                // Results of an earlier query.
                 SessionNews::Updated { .. } => {}
                 SessionNews::Completed => {
                     if let Some(files) = last.take() {
@@ -47,7 +47,7 @@ impl Opened {
 }
 
 #[tokio::test]
-async fn each_query_is_answered_from_what_the_session_walked_at_its_start() {
+async fn each_query_is_answered_from_the_walk_at_the_start() {
     let place = Place::new();
     place.file("tree/src/alpha.rs", "");
     place.file("tree/docs/alphabet.md", "");
@@ -65,7 +65,7 @@ async fn each_query_is_answered_from_what_the_session_walked_at_its_start() {
 }
 
 #[tokio::test]
-async fn a_session_without_a_query_says_that_it_has_walked() {
+async fn a_session_without_a_query_completes() {
     let place = Place::new();
     place.file("tree/file", "");
     let mut opened = open(&FileSearches::default(), &place);
@@ -74,7 +74,7 @@ async fn a_session_without_a_query_says_that_it_has_walked() {
 }
 
 #[tokio::test]
-async fn sessions_and_searches_find_the_same_in_the_same_order() {
+async fn sessions_and_searches_have_the_same_results() {
     let place = Place::new();
     for number in 0..3_000 {
         let folder = place.path(&format!("tree/{}", ["alpha", "beta_x", "core"][number % 3]));
@@ -85,7 +85,7 @@ async fn sessions_and_searches_find_the_same_in_the_same_order() {
     }
     let searches = FileSearches::default();
     let mut opened = open(&searches, &place);
-    // Typed letter by letter, so that later ones build on earlier ones, and then something else.
+    // Letter by letter, so that later queries build on earlier ones, and then another query.
     for query in ["a", "al", "alo", "alo1", "alO", "two", "two8", "ete", "été", "rs$ !alpha", "core 7", "b"]
     {
         let roots = SearchRoots::new(&["tree".to_owned()], place.root());
@@ -97,7 +97,7 @@ async fn sessions_and_searches_find_the_same_in_the_same_order() {
 }
 
 #[tokio::test]
-async fn of_many_queries_at_once_only_the_last_has_to_be_answered() {
+async fn of_many_queries_at_once_the_last_is_answered() {
     let place = Place::new();
     for number in 0..500 {
         place.file(&format!("tree/file_{number}"), "");
@@ -111,7 +111,7 @@ async fn of_many_queries_at_once_only_the_last_has_to_be_answered() {
 }
 
 #[tokio::test]
-async fn nothing_is_said_once_the_session_is_closed() {
+async fn there_is_no_news_after_the_session_is_closed() {
     let place = Place::new();
     for number in 0..500 {
         place.file(&format!("tree/file_{number}"), "");
@@ -121,6 +121,6 @@ async fn nothing_is_said_once_the_session_is_closed() {
     drop(session);
     let said: BTreeSet<_> =
         std::iter::from_fn(|| news.try_recv().ok()).map(|said| format!("{said:?}")).collect();
-    // The channel closes because nobody is left to speak; it holds nothing new.
+    // The channel is closed because the callback is dropped; it has nothing new.
     assert!(timeout(PATIENCE, news.recv()).await.unwrap().is_none(), "{said:?}");
 }

@@ -1,4 +1,4 @@
-//! A directory to work in.
+//! A temporary directory for a test.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ pub struct Place {
 impl Place {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        // Without links, so that names are the same on both sides.
+        // Without links, so that reported paths are the same.
         Self { root: directory.path().canonicalize().unwrap(), _directory: directory }
     }
 
@@ -30,7 +30,7 @@ impl Place {
         &self.root
     }
 
-    /// Writes a file, with the directories above it.
+    /// Writes a file, and creates its parents.
     pub fn file(&self, name: &str, content: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -66,7 +66,7 @@ impl Place {
     }
 }
 
-/// Says which test is skipped and why, past the harness, which keeps to itself what a test prints.
+/// Prints which test is skipped and why. Writes to standard error directly, because the harness hides what a test prints.
 pub fn skipped(why: &str) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a test"));

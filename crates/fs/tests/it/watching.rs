@@ -1,4 +1,4 @@
-//! Watches: what is told, and what is not.
+//! Watches: which changes are reported.
 
 use std::{
     collections::BTreeSet,
@@ -12,31 +12,31 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::support::Place;
 
-/// Generous: machines are busy.
+/// The time after which a test fails, even on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A watch and what it was told.
+/// A watch and the changes it reports.
 struct Watched {
     watch: Option<FileWatch>,
-    told: mpsc::UnboundedReceiver<Vec<PathBuf>>,
+    changes: mpsc::UnboundedReceiver<Vec<PathBuf>>,
 }
 
 async fn watch(watcher: &FileWatcher, path: &Path) -> Watched {
-    let (tell, told) = mpsc::unbounded_channel();
-    let watch = watcher.watch(path, move |changed| drop(tell.send(changed))).await.unwrap();
+    let (sender, changes) = mpsc::unbounded_channel();
+    let watch = watcher.watch(path, move |changed| drop(sender.send(changed))).await.unwrap();
     watch.listen();
-    Watched { watch: Some(watch), told }
+    Watched { watch: Some(watch), changes }
 }
 
 impl Watched {
-    /// Everything that is told until all of these are, which must be nothing else.
+    /// Waits until all of these changes are reported. Fails if others are.
     async fn expect<const N: usize>(&mut self, paths: [PathBuf; N]) {
         let expected = BTreeSet::from(paths);
         let mut seen = BTreeSet::new();
         while !expected.is_subset(&seen) {
-            let told = timeout(PATIENCE, self.told.recv()).await;
-            let told = told.unwrap_or_else(|_| panic!("waited for {expected:?} and saw {seen:?}"));
-            seen.extend(told.expect("the watch goes on"));
+            let changes = timeout(PATIENCE, self.changes.recv()).await;
+            let changes = changes.unwrap_or_else(|_| panic!("waited for {expected:?} and saw {seen:?}"));
+            seen.extend(changes.expect("the watch goes on"));
         }
         assert_eq!(seen, expected);
     }
@@ -47,7 +47,7 @@ impl Watched {
 }
 
 #[tokio::test]
-async fn a_file_is_heard_of_when_it_is_written_replaced_removed_and_made_again() {
+async fn changes_of_a_file_are_reported() {
     let place = Place::new();
     let file = place.file("file", "one");
     let watcher = FileWatcher::default();
@@ -65,7 +65,7 @@ async fn a_file_is_heard_of_when_it_is_written_replaced_removed_and_made_again()
 }
 
 #[tokio::test]
-async fn of_a_directory_its_children_are_heard_of_but_not_theirs() {
+async fn changes_of_direct_children_are_reported() {
     let place = Place::new();
     let folder = place.directory("folder/inner");
     let folder = folder.parent().unwrap();
@@ -73,7 +73,8 @@ async fn of_a_directory_its_children_are_heard_of_but_not_theirs() {
     let mut watched = watch(&watcher, folder).await;
 
     place.file("folder/inner/deep", "x");
-    let (a, b) = (place.file("folder/a", "x"), place.file("folder/b", "x"));
+    let a = place.file("folder/a", "x");
+    let b = place.file("folder/b", "x");
     watched.expect([a.clone(), b.clone()]).await;
     fs::rename(&a, folder.join("c")).unwrap();
     fs::remove_file(&b).unwrap();
@@ -81,7 +82,7 @@ async fn of_a_directory_its_children_are_heard_of_but_not_theirs() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_removed_and_made_again_is_watched_on() {
+async fn a_directory_that_is_removed_and_created_again_stays_watched() {
     let place = Place::new();
     let folder = place.directory("folder");
     let watcher = FileWatcher::default();
@@ -100,7 +101,7 @@ async fn a_directory_that_is_removed_and_made_again_is_watched_on() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_swapped_for_another_is_watched_on() {
+async fn a_directory_that_is_replaced_stays_watched() {
     let place = Place::new();
     let folder = place.directory("folder");
     place.file("other/inner", "x");
@@ -116,10 +117,11 @@ async fn a_directory_that_is_swapped_for_another_is_watched_on() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_heard_of_when_it_appears_however_deep() {
+async fn a_missing_path_is_reported_when_it_appears() {
     let place = Place::new();
     let watcher = FileWatcher::default();
-    let (near, far) = (place.path("near"), place.path("no/such/folder/file"));
+    let near = place.path("near");
+    let far = place.path("no/such/folder/file");
     let mut near_watched = watch(&watcher, &near).await;
     let mut far_watched = watch(&watcher, &far).await;
 
@@ -136,7 +138,7 @@ async fn what_is_missing_is_heard_of_when_it_appears_however_deep() {
 }
 
 #[tokio::test]
-async fn a_link_is_heard_of_by_its_own_name_at_both_ends() {
+async fn changes_of_a_link_and_its_target_are_reported_by_the_link() {
     let place = Place::new();
     place.file("elsewhere/file", "x");
     place.file("elsewhere/other", "x");
@@ -157,39 +159,40 @@ async fn a_link_is_heard_of_by_its_own_name_at_both_ends() {
 }
 
 #[tokio::test]
-async fn changes_before_anybody_listens_are_told_then_and_none_after_the_end() {
+async fn changes_are_reported_from_listen_to_drop() {
     let place = Place::new();
     let watcher = FileWatcher::default();
     let file = place.file("file", "one");
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let quiet = watcher.watch(&file, move |changed| drop(tell.send(changed))).await.unwrap();
+    let (sender, mut changes) = mpsc::unbounded_channel();
+    let quiet = watcher.watch(&file, move |changed| drop(sender.send(changed))).await.unwrap();
     let mut other = watch(&watcher, &file).await;
 
     fs::write(&file, "two").unwrap();
     other.expect([file.clone()]).await;
-    // Both are told at the same time.
-    assert!(told.try_recv().is_err());
+    // Both are reported at the same time.
+    assert!(changes.try_recv().is_err());
     quiet.listen();
-    let held = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+    let held = timeout(PATIENCE, changes.recv()).await.unwrap().unwrap();
     assert_eq!(held, std::slice::from_ref(&file));
 
     drop(quiet);
     fs::write(&file, "three").unwrap();
     other.expect([file.clone()]).await;
-    assert!(timeout(PATIENCE, told.recv()).await.unwrap().is_none());
+    assert!(timeout(PATIENCE, changes.recv()).await.unwrap().is_none());
 }
 
 #[tokio::test]
-async fn many_watches_of_one_folder_take_one_watch_of_the_system() {
+async fn many_watches_of_one_folder_need_one_watch_of_the_system() {
     let place = Place::new();
-    let (folder, file) = (place.directory("folder"), place.file("folder/file", "x"));
+    let folder = place.directory("folder");
+    let file = place.file("folder/file", "x");
     let watcher = FileWatcher::default();
     let mut all = Vec::new();
     for _ in 0..200 {
         all.push((watch(&watcher, &folder).await, watch(&watcher, &file).await));
     }
     if let Some(count) = system_watches() {
-        // Of the folder and of the directory it lies in; other tests of this process have their own.
+        // One for the folder and one for its parent; other tests of this process have their own.
         let lines = count.iter().filter(|watches| **watches == 2).count();
         assert!(lines >= 1, "{count:?}");
     }
@@ -198,7 +201,7 @@ async fn many_watches_of_one_folder_take_one_watch_of_the_system() {
         of_folder.expect([file.clone()]).await;
         of_file.expect([file.clone()]).await;
     }
-    // The first ones end, the last goes on.
+    // The first ones end, the last one continues.
     let mut last = all.pop().unwrap();
     all.iter_mut().for_each(|(of_folder, of_file)| {
         of_folder.end();
@@ -208,7 +211,7 @@ async fn many_watches_of_one_folder_take_one_watch_of_the_system() {
     last.0.expect([file.clone()]).await;
 }
 
-/// How many directories each of this process's inotify instances watches, where that can be seen.
+/// Returns how many directories each inotify instance of this process watches, if the system shows it.
 fn system_watches() -> Option<Vec<usize>> {
     let counts = fs::read_dir("/proc/self/fdinfo").ok()?.filter_map(|entry| {
         let text = fs::read_to_string(entry.ok()?.path()).ok()?;
@@ -219,7 +222,7 @@ fn system_watches() -> Option<Vec<usize>> {
 }
 
 #[tokio::test]
-async fn a_flood_of_changes_is_told_in_few_messages_and_watched_on() {
+async fn many_changes_are_reported_together() {
     let place = Place::new();
     let folder = place.directory("folder");
     let watcher = FileWatcher::default();
@@ -231,16 +234,16 @@ async fn a_flood_of_changes_is_told_in_few_messages_and_watched_on() {
     fs::write(&last, "").unwrap();
     let mut tellings = 0;
     loop {
-        let told = timeout(PATIENCE, watched.told.recv()).await.unwrap().unwrap();
+        let changes = timeout(PATIENCE, watched.changes.recv()).await.unwrap().unwrap();
         tellings += 1;
-        // With too many at once it is the folder as a whole that has changed.
-        if told.contains(&last) || told.contains(&folder) {
+        // With too many changes at once, the folder itself is reported.
+        if changes.contains(&last) || changes.contains(&folder) {
             break;
         }
     }
     assert!(tellings < 1000, "{tellings}");
     fs::remove_dir_all(&folder).unwrap();
-    while !timeout(PATIENCE, watched.told.recv()).await.unwrap().unwrap().contains(&folder) {}
+    while !timeout(PATIENCE, watched.changes.recv()).await.unwrap().unwrap().contains(&folder) {}
 }
 
 #[tokio::test]
@@ -250,5 +253,5 @@ async fn watches_end_with_the_watcher() {
     let mut watched = watch(&watcher, place.root()).await;
     drop(watcher);
     watched.end();
-    assert!(timeout(PATIENCE, watched.told.recv()).await.unwrap().is_none());
+    assert!(timeout(PATIENCE, watched.changes.recv()).await.unwrap().is_none());
 }

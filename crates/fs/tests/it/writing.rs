@@ -1,4 +1,4 @@
-//! Writing, making and removing.
+//! Writing, creating and removing.
 
 use std::{
     fs,
@@ -30,14 +30,14 @@ fn a_file_keeps_its_mode_and_its_links_when_it_is_overwritten() {
 }
 
 #[test]
-fn a_link_that_leads_nowhere_gets_its_file() {
+fn writing_to_a_dangling_link_creates_its_target() {
     let place = Place::new();
     write(&place.link("link", "target"), b"x").unwrap();
     assert_eq!(place.read("target"), "x");
 }
 
 #[test]
-fn nothing_but_regular_files_is_written_to() {
+fn only_regular_files_are_written() {
     let place = Place::new();
     for path in [place.pipe("pipe"), place.socket("socket"), "/dev/null".into()] {
         assert!(matches!(write(&path, b"x"), Err(FileError::NotRegular)), "{}", path.display());
@@ -48,7 +48,7 @@ fn nothing_but_regular_files_is_written_to() {
 }
 
 #[test]
-fn base64_is_strict_and_says_what_is_wrong() {
+fn invalid_base64_is_reported() {
     let check = |text: &str, reason: &str| {
         let expected = format!("fs/writeFile requires valid base64 dataBase64: {reason}");
         assert_eq!(decode(text).unwrap_err().to_string(), expected);
@@ -62,7 +62,7 @@ fn base64_is_strict_and_says_what_is_wrong() {
 }
 
 #[test]
-fn a_directory_is_made_with_its_parents_or_must_be_new() {
+fn a_directory_is_created_with_its_parents_or_must_be_new() {
     let place = Place::new();
     let path = place.path("a/b/c");
     let text = |result: Result<(), FileError>| result.unwrap_err().to_string();
@@ -81,7 +81,7 @@ fn a_directory_is_made_with_its_parents_or_must_be_new() {
 }
 
 #[test]
-fn removing_a_link_leaves_what_it_leads_to() {
+fn removing_a_link_keeps_its_target() {
     let place = Place::new();
     place.file("folder/file", "x");
     place.file("tree/inner/file", "y");
@@ -93,7 +93,7 @@ fn removing_a_link_leaves_what_it_leads_to() {
 }
 
 #[test]
-fn only_an_empty_directory_goes_without_its_contents() {
+fn without_recursion_only_an_empty_directory_is_removed() {
     let place = Place::new();
     place.file("full/file", "");
     let empty = place.directory("empty");
@@ -104,7 +104,7 @@ fn only_an_empty_directory_goes_without_its_contents() {
 }
 
 #[test]
-fn what_is_missing_is_an_error_unless_forced() {
+fn a_missing_path_is_an_error_unless_forced() {
     let place = Place::new();
     remove(&place.path("missing"), ALL).unwrap();
     let error = remove(&place.path("missing"), RemoveOptions { recursive: true, force: false }).unwrap_err();

@@ -1,4 +1,4 @@
-//! Any text as a patch against any file: it is refused or planned, and what is planned can be shown.
+//! Plans any text as a patch of any file. It must be refused, or planned and displayed.
 #![no_main]
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
 use codicil_patch::{FileEntry, ReadFiles, FollowLinks, Patch, PatchPlan, find_in_command};
 use libfuzzer_sys::fuzz_target;
 
-/// One file, called `f`.
+/// One file, named `f`.
 struct OneFile<'a>(&'a [u8]);
 
 impl ReadFiles for OneFile<'_> {
@@ -29,7 +29,7 @@ impl ReadFiles for OneFile<'_> {
 fuzz_target!(|input: (&str, &[u8])| {
     let (text, file) = input;
     let _ = find_in_command(&["bash".to_owned(), "-lc".to_owned(), text.to_owned()]);
-    // Most inputs would fail on the frame; give them one as well.
+    // Most inputs would fail without the markers, so they are tried with them as well.
     let framed = format!("*** Begin Patch\n*** Update File: f\n{text}\n*** End Patch");
     for text in [text, &framed] {
         if let Ok(patch) = Patch::parse(text)

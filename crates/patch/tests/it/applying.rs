@@ -1,4 +1,4 @@
-//! What is on the disk afterwards: modes, links, directories, bytes.
+//! The files after a patch: modes, links, directories, bytes.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -9,12 +9,12 @@ use crate::support::Workspace;
 #[test]
 fn files_are_added_updated_and_deleted_together() {
     let workspace = Workspace::new(&[("old.txt", "line one\nline two\nline three\n"), ("gone.txt", "bye\n")]);
-    let told = workspace.apply(
+    let result = workspace.apply(
         "*** Delete File: gone.txt\n*** Update File: old.txt\n@@\n line one\n-line two\n+line 2\n line three\n\
          *** Add File: dir/deep/new.txt\n+fresh\n+lines",
     );
     assert_eq!(
-        told.as_deref(),
+        result.as_deref(),
         Ok("Success. Updated the following files:\nA dir/deep/new.txt\nM old.txt\nD gone.txt\n")
     );
     let tree = workspace.tree();
@@ -45,7 +45,7 @@ fn modes_survive_updates_and_moves() {
         .apply("*** Update File: run.sh\n-a\n+A\n*** Update File: tool\n*** Move to: bin/tool\n")
         .unwrap();
     assert_eq!(mode("run.sh"), 0o751);
-    assert_eq!(mode("bin/tool"), 0o700, "the right to run as somebody else is not inherited");
+    assert_eq!(mode("bin/tool"), 0o700, "the set-user-ID bit is not kept");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_link_that_is_deleted_and_added_becomes_a_file() {
 }
 
 #[test]
-fn a_link_that_leads_through_nothing_is_refused() {
+fn a_link_through_a_missing_directory_is_refused() {
     let workspace = Workspace::new(&[]);
     std::os::unix::fs::symlink("none/../../escape", workspace.path().join("link")).unwrap();
     let before = workspace.tree();
@@ -88,7 +88,7 @@ fn a_link_that_leads_through_nothing_is_refused() {
 }
 
 #[test]
-fn bytes_that_are_not_text_pass_through() {
+fn bytes_that_are_not_text_are_kept() {
     let workspace = Workspace::new(&[]);
     workspace.write("f", b"\xff\x00\nline\n\xfe");
     workspace.apply("*** Update File: f\n-line\n+LINE").unwrap();
@@ -96,7 +96,7 @@ fn bytes_that_are_not_text_pass_through() {
 }
 
 #[test]
-fn nothing_of_ours_is_left_behind() {
+fn no_temporary_files_are_left() {
     let workspace = Workspace::new(&[("a", "1\n"), ("b", "2\n"), ("c", "3\n")]);
     workspace
         .apply("*** Update File: a\n-1\n+one\n*** Update File: b\n*** Move to: d/e\n*** Delete File: c\n*** Add File: f\n+6")
@@ -105,11 +105,11 @@ fn nothing_of_ours_is_left_behind() {
 }
 
 #[test]
-fn readers_never_see_a_part_of_a_file() {
+fn readers_never_see_an_incomplete_file() {
     let workspace = Workspace::new(&[("f", "old\n")]);
     let open = fs::File::open(workspace.path().join("f")).unwrap();
     workspace.apply("*** Update File: f\n-old\n+new").unwrap();
-    // Replaced by a rename: who had it open still has the old one.
+    // Replaced by a rename: an open descriptor still refers to the old file.
     assert_eq!(std::io::read_to_string(open).unwrap(), "old\n");
     assert_eq!(workspace.read("f"), "new\n");
 }

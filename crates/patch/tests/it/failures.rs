@@ -1,4 +1,4 @@
-//! A patch that cannot be applied leaves everything as it was, wherever it fails.
+//! A patch that cannot be applied changes nothing, at whichever step it fails.
 
 use std::{
     cell::Cell,
@@ -13,7 +13,7 @@ use codicil_patch::{
 
 use crate::support::Workspace;
 
-/// The real disk, until the chosen writing step, which fails; later ones work again.
+/// The real disk, on which one chosen writing step fails.
 struct Faulty {
     steps_left: Cell<Option<usize>>,
 }
@@ -68,7 +68,7 @@ impl WriteFiles for Faulty {
         DiskFiles.identity(place)
     }
 
-    /// Like a full disk: half of the file is written.
+    /// Writes half of the file if it fails, as on a full disk.
     fn create(&self, place: &Place, content: &[u8], like: Option<&Place>) -> io::Result<FileIdentity> {
         self.step(|| DiskFiles.create(place, content, like)).inspect_err(|_| {
             DiskFiles.create(place, &content[..content.len() / 2], like).unwrap();
@@ -84,7 +84,7 @@ impl WriteFiles for Faulty {
     }
 
     fn remove(&self, place: &Place) -> io::Result<()> {
-        // Temporary files are cleaned away in any case; only the patch's own removals are steps.
+        // Removing temporary files is not a step that may fail; only the patch's own removals are.
         let is_temporary = place.name.to_string_lossy().ends_with(".tmp");
         if is_temporary { DiskFiles.remove(place) } else { self.step(|| DiskFiles.remove(place)) }
     }
@@ -144,7 +144,7 @@ fn a_file_that_appeared_since_planning_is_not_overwritten() {
 }
 
 #[test]
-fn a_directory_swapped_for_a_link_is_noticed() {
+fn a_directory_replaced_by_a_link_is_noticed() {
     let workspace = Workspace::new(&[("in/a", "a\n"), ("out/a", "a\n")]);
     let plan = workspace.plan("*** Update File: in/a\n-a\n+A").unwrap();
     let path = |name| workspace.path().join(name);

@@ -1,4 +1,4 @@
-//! Patches from text to files: what a model writes, what it is told, and what is on the disk afterwards.
+//! Patches from text to files: the result for the model, and the files on disk.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod applying;

@@ -1,4 +1,4 @@
-//! Reading the format: what is forgiven, and what is said about the rest.
+//! Parsing the format: tolerated deviations and errors.
 
 use codicil_patch::{ParseProblem, Patch, PatchLine, PatchOperation, PatchSection};
 
@@ -47,7 +47,7 @@ fn every_kind_of_operation() {
 }
 
 #[test]
-fn what_does_not_change_the_meaning_is_forgiven() {
+fn deviations_that_do_not_change_the_meaning_are_tolerated() {
     let expected = vec![add("a.txt", "x\n")];
     for text in [
         "*** Begin Patch\n*** Add File: a.txt\n+x\n*** End Patch",
@@ -63,14 +63,14 @@ fn what_does_not_change_the_meaning_is_forgiven() {
 }
 
 #[test]
-fn lines_that_look_like_markers_are_lines_when_they_carry_a_mark() {
+fn marked_lines_that_look_like_markers_are_lines() {
     let text = patch("*** Update File: a\n *** End Patch\n-*** Delete File: b\n+@@ x");
     let PatchOperation::Update { sections, .. } = operations(&text).remove(0) else { panic!("an update") };
     assert_eq!(sections[0].lines, [keep("*** End Patch"), remove("*** Delete File: b"), plus("@@ x")]);
 }
 
 #[test]
-fn a_section_may_come_without_its_marker_and_have_bare_blank_lines() {
+fn a_section_may_lack_its_marker_and_have_unmarked_blank_lines() {
     let text = patch("*** Update File: a\n one\n\n-two\n+three\n\n*** Delete File: b");
     let operations = operations(&text);
     let PatchOperation::Update { sections, .. } = &operations[0] else { panic!("an update") };
@@ -95,7 +95,7 @@ fn check(text: &str, line: usize, problem: ParseProblem) {
 }
 
 #[test]
-fn errors_name_the_line_and_the_way_out() {
+fn errors_name_the_line_and_a_remedy() {
     use ParseProblem::*;
     let own = str::to_owned;
     check("", 1, NoBegin(own("")));
@@ -122,7 +122,7 @@ fn errors_name_the_line_and_the_way_out() {
 }
 
 #[test]
-fn an_error_reads_well() {
+fn an_error_is_displayed_with_its_line() {
     let error = Patch::parse(&patch("*** Add File: a\n+x\ny")).unwrap_err();
     assert_eq!(
         error.to_string(),

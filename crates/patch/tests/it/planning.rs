@@ -1,19 +1,19 @@
-//! Fitting a patch to files that are not exactly what the model thinks.
+//! Matching a patch to files that differ slightly from what the model expects.
 
 use crate::support::Workspace;
 
-/// Updates one file and compares.
+/// Updates one file and checks its content.
 fn check(before: &str, sections: &str, after: &str) {
     let workspace = Workspace::new(&[("f", before)]);
-    let told = workspace.apply(&format!("*** Update File: f\n{sections}"));
-    assert_eq!(told.as_deref(), Ok("Success. Updated the following files:\nM f\n"), "{sections:?}");
+    let result = workspace.apply(&format!("*** Update File: f\n{sections}"));
+    assert_eq!(result.as_deref(), Ok("Success. Updated the following files:\nM f\n"), "{sections:?}");
     assert_eq!(workspace.read("f"), after, "{sections:?}");
 }
 
 fn refused(before: &str, sections: &str, why: &str) {
     let workspace = Workspace::new(&[("f", before)]);
-    let told = workspace.apply(&format!("*** Update File: f\n{sections}")).unwrap_err();
-    assert!(told.contains(why), "{sections:?}: {told}");
+    let result = workspace.apply(&format!("*** Update File: f\n{sections}")).unwrap_err();
+    assert!(result.contains(why), "{sections:?}: {result}");
     assert_eq!(workspace.read("f"), before);
 }
 
@@ -28,20 +28,20 @@ fn lines_are_replaced_inserted_and_removed() {
 }
 
 #[test]
-fn lines_without_neighbours_go_below_the_anchor_or_to_the_end() {
+fn lines_without_context_go_after_the_anchor_or_to_the_end() {
     check("a\nb\n", "@@\n+c", "a\nb\nc\n");
     check("a\nb\n", "@@ a\n+x", "a\nx\nb\n");
     check("a\nb\n", "@@ a\n+x\n*** End of File", "a\nb\nx\n");
 }
 
 #[test]
-fn sections_are_looked_for_in_order_first() {
+fn sections_are_first_searched_in_order() {
     check("x\na\nx\nb\n", "@@\n-a\n+A\n@@\n-x\n+X", "x\nA\nX\nb\n");
     check("x\na\n", "@@\n-a\n+A\n@@\n-x\n+X", "X\nA\n");
 }
 
 #[test]
-fn anchors_lead_to_the_right_one_of_several() {
+fn anchors_select_one_of_several_matches() {
     let file = "fn a\n  x\nfn b\n  x\n";
     check(file, "@@ fn b\n-  x\n+  y", "fn a\n  x\nfn b\n  y\n");
     check(
@@ -55,13 +55,13 @@ fn anchors_lead_to_the_right_one_of_several() {
 }
 
 #[test]
-fn the_end_of_the_file_means_the_end() {
+fn end_of_file_matches_the_last_lines() {
     check("x\ny\nx\n", "@@\n-x\n+z\n*** End of File", "x\ny\nz\n");
     refused("x\ny\n", "@@\n-x\n+z\n*** End of File", "does not have these lines");
 }
 
 #[test]
-fn context_stays_as_the_file_has_it() {
+fn context_lines_keep_the_bytes_of_the_file() {
     check("a  \nb\nc\t\n", " a\n-b\n+B\n c", "a  \nB\nc\t\n");
     check("“a”\nb\n", " \"a\"\n-b\n+B", "“a”\nB\n");
     check("\tif x:\nb\n", "   if x:\n-b\n+B", "\tif x:\nB\n");
@@ -77,13 +77,13 @@ fn line_endings_are_those_of_the_file() {
 }
 
 #[test]
-fn a_blank_line_too_many_is_forgiven() {
+fn an_extra_blank_line_is_tolerated() {
     check("a\nb\n", "-a\n+A\n\n@@\n-b\n+B\n\n", "A\nB\n");
     check("a\n\nb\n", "-a\n+A\n\n-b", "A\n\n");
 }
 
 #[test]
-fn what_does_not_fit_is_told_with_the_lines_in_question() {
+fn mismatches_are_reported_with_the_expected_lines() {
     refused("a\n", "@@\n a\n-zzz\n+y", "section at patch line 3");
     refused("a\n", "@@\n a\n-zzz\n+y", "\na\nzzz");
     refused("a\n", "@@\n-a\n@@\n-a", "does not have these lines");
@@ -94,8 +94,8 @@ fn files_that_cannot_be_patched() {
     let workspace = Workspace::new(&[("dir/f", "x\n"), ("g", "y\n")]);
     let check = |body: &str, why: &str| {
         let before = workspace.tree();
-        let told = workspace.apply(body).unwrap_err();
-        assert!(told.contains(why), "{body}: {told}");
+        let result = workspace.apply(body).unwrap_err();
+        assert!(result.contains(why), "{body}: {result}");
         assert_eq!(workspace.tree(), before);
     };
     check("*** Update File: none\n-a", "`none` does not exist; to create it use `*** Add File: none`");
@@ -110,28 +110,28 @@ fn files_that_cannot_be_patched() {
 }
 
 #[test]
-fn operations_on_one_file_add_up() {
+fn operations_on_one_file_are_merged() {
     let workspace = Workspace::new(&[("f", "a\nb\n"), ("g", "x\n")]);
-    let told = workspace.apply(
+    let result = workspace.apply(
         "*** Update File: f\n-a\n+A\n*** Update File: f\n A\n-b\n+B\n*** Add File: n\n+1\n\
          *** Update File: n\n-1\n+2\n*** Delete File: g\n*** Add File: g\n+y",
     );
-    assert_eq!(told.as_deref(), Ok("Success. Updated the following files:\nA n\nM f\nM g\n"));
+    assert_eq!(result.as_deref(), Ok("Success. Updated the following files:\nA n\nM f\nM g\n"));
     assert_eq!([workspace.read("f"), workspace.read("n"), workspace.read("g")], ["A\nB\n", "2\n", "y\n"]);
 }
 
 #[test]
-fn moves_chain_and_make_room() {
+fn moves_chain_and_free_their_paths() {
     let workspace = Workspace::new(&[("a", "1\n"), ("b", "2\n")]);
-    let told = workspace.apply(
+    let result = workspace.apply(
         "*** Update File: b\n*** Move to: c\n*** Update File: a\n*** Move to: b\n-1\n+one\n*** Add File: a\n+new",
     );
-    assert_eq!(told.as_deref(), Ok("Success. Updated the following files:\nA a\nM c\nM b\n"));
+    assert_eq!(result.as_deref(), Ok("Success. Updated the following files:\nA a\nM c\nM b\n"));
     assert_eq!([workspace.read("a"), workspace.read("b"), workspace.read("c")], ["new\n", "one\n", "2\n"]);
 }
 
 #[test]
-fn a_file_made_and_deleted_again_was_never_there() {
+fn a_file_created_and_deleted_again_leaves_no_change() {
     let workspace = Workspace::new(&[]);
     workspace.apply("*** Add File: a\n+x\n*** Delete File: a").unwrap();
     assert!(workspace.tree().is_empty());

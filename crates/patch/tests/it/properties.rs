@@ -1,11 +1,11 @@
-//! What holds for any text and any files.
+//! Properties of every text and every file.
 
 use codicil_patch::{Patch, find_in_command};
 use proptest::{collection::vec, prelude::*};
 
 use crate::support::{Workspace, patch};
 
-/// Lines that all differ, so that a section has only one place.
+/// Generates distinct lines, so that a section matches at one position only.
 fn distinct_lines() -> impl Strategy<Value = Vec<String>> {
     vec("[a-z “é\t]{0,6}", 0..24)
         .prop_map(|lines| lines.into_iter().enumerate().map(|(n, line)| format!("{line}{n}")).collect())
@@ -29,7 +29,7 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
     vec(edit, 24)
 }
 
-/// Each line of the patch, marked, whether it changes anything, and the lines it leads to.
+/// Returns the marked lines of a patch and the lines that it results in.
 fn edited(old: &[String], edits: &[Edit]) -> (Vec<(char, String)>, Vec<String>) {
     let mut marked = Vec::new();
     let mut new = Vec::new();
@@ -49,7 +49,7 @@ fn edited(old: &[String], edits: &[Edit]) -> (Vec<(char, String)>, Vec<String>) 
     (marked, new)
 }
 
-/// Sections with up to `context` unchanged lines around the changes.
+/// Returns sections with up to `context` unchanged lines around the changes.
 fn sections(marked: &[(char, String)], context: usize) -> String {
     let is_near = |at: usize| {
         let range = at.saturating_sub(context)..(at + context + 1).min(marked.len());
@@ -116,14 +116,14 @@ proptest! {
     }
 
     #[test]
-    fn reading_never_panics(text in "(?s).{0,200}") {
+    fn parsing_never_panics(text in "(?s).{0,200}") {
         let _ = Patch::parse(&text);
         let _ = Patch::parse(&patch(&text));
         let _ = find_in_command(&["bash".to_owned(), "-lc".to_owned(), text]);
     }
 
     #[test]
-    fn reading_and_planning_what_almost_is_a_patch_never_panics(
+    fn parsing_and_planning_near_patches_never_panics(
         lines in vec(prop_oneof![
             Just("*** Add File: a"), Just("*** Update File: f"), Just("*** Delete File: f"), Just("*** Move to: g"),
             Just("*** End of File"), Just("@@"), Just("@@ x"), Just(" x"), Just("-y"), Just("+z"), Just(""), Just("q"),

@@ -1,4 +1,4 @@
-//! Plans as clients see them.
+//! The changes of a plan as clients see them.
 
 use codicil_protocol::{FileUpdateChange, PatchChangeKind};
 
@@ -31,7 +31,7 @@ fn contents_for_new_and_deleted_files_and_hunks_for_updates() {
 }
 
 #[test]
-fn a_move_names_its_target_absolutely() {
+fn a_move_has_the_absolute_path_of_its_target() {
     let workspace = Workspace::new(&[("a", "1\n2\n3\n4\n")]);
     let target = workspace.path().join("sub/b").to_str().unwrap().to_owned();
     let body = "*** Update File: a\n*** Move to: sub/b\n-4\n+four";
@@ -41,7 +41,7 @@ fn a_move_names_its_target_absolutely() {
 }
 
 #[test]
-fn adding_over_a_file_shows_what_goes() {
+fn adding_an_existing_file_shows_what_is_replaced() {
     let workspace = Workspace::new(&[("a", "precious\n")]);
     let kind = PatchChangeKind::Update { move_path: None };
     let expected = change(&workspace, "a", kind, "@@ -1 +1 @@\n-precious\n+new\n");

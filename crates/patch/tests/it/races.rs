@@ -1,4 +1,4 @@
-//! Another process swaps a directory for a link: nothing outside of the agreed places changes.
+//! Another process replaces a directory by a link: nothing outside of the allowed paths changes.
 
 use std::{
     cell::Cell,
@@ -18,7 +18,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::support::Workspace;
 
-/// A workspace `in` with a directory `in/d`, and a directory `out` of the same content beside it.
+/// Creates a workspace `in` with a directory `in/d`, and a directory `out` with the same content.
 fn two_trees(files: &[(String, &str)]) -> Workspace {
     let workspace = Workspace::new(&[]);
     for (name, content) in files {
@@ -32,7 +32,7 @@ fn one_of_each() -> Workspace {
     two_trees(&[("a".to_owned(), "a\n"), ("sub/b".to_owned(), "b\n")])
 }
 
-/// Moves `in/d` to `in/kept` and puts a link to `out` in its place.
+/// Moves `in/d` to `in/kept` and replaces it by a link to `out`.
 fn swap(workspace: &Workspace) {
     let path = |name: &str| workspace.path().join(name);
     fs::rename(path("in/d"), path("in/kept")).unwrap();
@@ -44,7 +44,7 @@ fn below(workspace: &Workspace, prefix: &str) -> BTreeMap<String, Option<Vec<u8>
 }
 
 #[test]
-fn a_link_that_appears_after_planning_is_refused() {
+fn a_link_created_after_planning_is_refused() {
     let bodies = [
         "*** Add File: in/d/new\n+x",
         "*** Add File: in/d/deep/er/new\n+x",
@@ -69,7 +69,7 @@ fn a_link_that_appears_after_planning_is_refused() {
 }
 
 #[test]
-fn a_link_that_appears_in_place_of_the_file_is_not_written_through() {
+fn a_link_that_replaces_the_file_is_not_followed() {
     let replace = |workspace: &Workspace, name: &str| {
         let path = workspace.path().join(name);
         let _ = fs::remove_file(&path);
@@ -94,7 +94,7 @@ fn a_link_that_appears_in_place_of_the_file_is_not_written_through() {
 }
 
 #[test]
-fn a_resolved_place_is_not_read_through_a_link() {
+fn a_resolved_path_is_not_read_through_a_link() {
     let workspace = one_of_each();
     let path = |name: &str| workspace.path().canonicalize().unwrap().join(name);
     let place = DiskFiles.resolve(&path("in/d/a"), FollowLinks::Links).unwrap();
@@ -104,7 +104,7 @@ fn a_resolved_place_is_not_read_through_a_link() {
     assert!(DiskFiles.exists(&place).is_err_and(is_loop));
 }
 
-/// The real disk, with a swap of `in/d` and `in/l` right before the chosen call.
+/// The real disk, which swaps `in/d` and `in/l` right before one chosen call.
 struct Swapping<'a> {
     workspace: &'a Workspace,
     calls_left: Cell<usize>,
@@ -189,12 +189,14 @@ fn a_swap_before_any_call_redirects_nothing() {
     let body = "*** Add File: in/d/new\n+x\n*** Add File: in/d/deep/er/new\n+x\n*** Update File: in/d/a\n-a\n+A\n\
                 *** Update File: in/d/sub/b\n*** Move to: in/d/moved\n*** Delete File: in/d/c";
     let files = [("a".to_owned(), "a\n"), ("sub/b".to_owned(), "b\n"), ("c".to_owned(), "c\n")];
-    let (mut applied, mut refused) = (0, 0);
+    let mut applied = 0;
+    let mut refused = 0;
     for call in 1.. {
         let workspace = two_trees(&files);
         let plan = workspace.plan(body).unwrap();
         symlink(workspace.path().join("out"), workspace.path().join("in/l")).unwrap();
-        let (inside, outside) = (below(&workspace, "in/d"), below(&workspace, "out"));
+        let inside = below(&workspace, "in/d");
+        let outside = below(&workspace, "out");
         let disk = Swapping { workspace: &workspace, calls_left: Cell::new(call) };
         let result = apply(&plan, &disk, Durability::Synced);
         if disk.calls_left.get() > 0 {
@@ -219,15 +221,16 @@ fn exchange(workspace: &Workspace) {
     renameat_with(CWD, path("in/d"), CWD, path("in/l"), RenameFlags::EXCHANGE).unwrap();
 }
 
-/// Whether a policy that allows writing below `in` would agree.
+/// Returns whether a policy that allows writing below `in` would allow the plan.
 fn is_inside(plan: &PatchPlan, workspace: &Workspace) -> bool {
     let root = workspace.path().canonicalize().unwrap().join("in");
     plan.places().all(|place| place.starts_with(&root))
 }
 
-/// Swaps `in/d` and the link `in/l` for as long as `work` takes.
+/// Swaps `in/d` and the link `in/l` repeatedly while `work` runs.
 fn while_swapping(workspace: &Workspace, work: impl FnOnce()) {
-    let (directory, link) = (workspace.path().join("in/d"), workspace.path().join("in/l"));
+    let directory = workspace.path().join("in/d");
+    let link = workspace.path().join("in/l");
     symlink(workspace.path().join("out"), &link).unwrap();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -245,7 +248,7 @@ fn while_swapping(workspace: &Workspace, work: impl FnOnce()) {
 }
 
 #[test]
-fn swapping_directories_all_the_time_redirects_no_patch() {
+fn swapping_directories_repeatedly_redirects_no_patch() {
     const PATCHES: usize = 150;
     let names = |kind: &str| (0..PATCHES).map(move |number| format!("{kind}{number}")).collect::<Vec<_>>();
     let files: Vec<_> = [names("update"), names("delete"), names("move")].concat();
@@ -278,7 +281,7 @@ fn swapping_directories_all_the_time_redirects_no_patch() {
     assert!(applied.iter().all(|&count| count > 0), "{applied:?}");
     let is_temporary = |name: &String| Path::new(name).extension().is_some_and(|end| end == "tmp");
     assert!(!workspace.tree().keys().any(is_temporary));
-    // What was applied is in the workspace, wherever its directory was at the time.
+    // Applied changes are in the workspace, at whichever path its directory was.
     let written = below(&workspace, "in/d/add").len();
     assert_eq!(written, applied[0]);
 }

@@ -1,4 +1,4 @@
-//! A directory to patch, and short ways to say it.
+//! A directory to patch, and helpers for it.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -37,14 +37,14 @@ impl Workspace {
         PatchPlan::new(&patch, self.path(), &DiskFiles).map_err(|error| error.to_string())
     }
 
-    /// Plans and applies; the text is what the model would get.
+    /// Plans and applies a patch. Returns the result for the model.
     pub fn apply(&self, body: &str) -> Result<String, String> {
         let plan = self.plan(body)?;
         apply(&plan, &DiskFiles, Durability::Cached).map_err(|error| error.to_string())?;
         Ok(plan.summary())
     }
 
-    /// Everything below the directory; for a link what it points to, for a directory nothing.
+    /// Returns everything below the directory: for a link its target, for a directory `None`.
     pub fn tree(&self) -> BTreeMap<String, Option<Vec<u8>>> {
         let mut tree = BTreeMap::new();
         walk(self.path(), self.path(), &mut tree);

@@ -1,4 +1,4 @@
-//! The diff of a whole turn, checked by its text and by git itself.
+//! The diff of a whole turn, checked by its text and by git.
 
 use std::{fs, io::Write, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
@@ -59,7 +59,7 @@ fn changes_that_cancel_each_other_disappear() {
 }
 
 #[test]
-fn a_rename_is_one_and_follows_a_chain() {
+fn renames_are_recognised_through_a_chain() {
     let mut turn = Turn::new(&[("a", "1\n2\n3\n4\n")]);
     turn.patch("*** Update File: a\n*** Move to: b\n");
     let pure = "diff --git a/a b/b\nsimilarity index 100%\nrename from a\nrename to b\n";
@@ -73,7 +73,7 @@ fn a_rename_is_one_and_follows_a_chain() {
 }
 
 #[test]
-fn a_move_is_one_whatever_is_left_of_the_file() {
+fn a_move_with_changes_is_one_diff() {
     let mut turn = Turn::new(&[("a", "1\n2\n")]);
     turn.patch("*** Update File: a\n*** Move to: b\n-1\n-2\n+x\n+y");
     let diff = turn.diff().unwrap();
@@ -82,7 +82,7 @@ fn a_move_is_one_whatever_is_left_of_the_file() {
 }
 
 #[test]
-fn what_commands_do_to_the_same_files_counts() {
+fn changes_by_commands_to_the_same_files_are_included() {
     let mut turn = Turn::new(&[("a", "1\n")]);
     turn.patch("*** Update File: a\n-1\n+2");
     turn.workspace.write("a", "3\n");
@@ -103,7 +103,7 @@ fn binary_files_are_named_only() {
 }
 
 #[test]
-fn unusual_names_are_quoted_as_git_does() {
+fn unusual_names_are_quoted_as_by_git() {
     let mut turn = Turn::new(&[]);
     turn.patch("*** Add File: with space\n+x\n*** Add File: qu\"ote\n+x\n*** Add File: ünicode\n+x");
     let diff = turn.diff().unwrap();
@@ -113,7 +113,7 @@ fn unusual_names_are_quoted_as_git_does() {
 }
 
 #[test]
-fn paths_outside_lead_upwards() {
+fn paths_outside_begin_with_two_dots() {
     let workspace = Workspace::new(&[("ws/keep", ""), ("outside/keep", "")]);
     let root = workspace.path().join("ws");
     let mut diff = TurnDiff::new(&root);
@@ -144,11 +144,11 @@ fn git(directory: &Path, arguments: &[&str], input: &str) {
     assert!(child.wait().unwrap().success(), "git {arguments:?}");
 }
 
-/// Applies the diff with git to the files as they were; the outcome must be the files as they are.
+/// Applies the diff with git to the old files, which must give the new ones.
 #[test]
 fn git_applies_the_diff() {
     if Command::new("git").arg("--version").output().is_err() {
-        // Past the harness, which keeps to itself what a test prints.
+        // Written to standard error directly, because the harness hides what a test prints.
         let _ = writeln!(std::io::stderr(), "skipped: git_applies_the_diff: git is not installed");
         return;
     }

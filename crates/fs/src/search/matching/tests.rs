@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 
-/// The paths that match, best first.
+/// Returns the matching paths, best first.
 fn ranked(query: &str, paths: &[&str]) -> Vec<String> {
     let query = SearchQuery::new(query.to_owned());
     let mut scorer = MatchScorer::default();

@@ -9,7 +9,7 @@ use crate::search::{
     walk::{FoundPath, WalkLimits, walk},
 };
 
-/// A tree with a repository in it, and a memory of having walked it.
+/// A tree with a repository in it, and a cache of its walk.
 struct Scene {
     memory: WalkMemory,
     roots: SearchRoots,
@@ -43,13 +43,13 @@ impl Scene {
         index
     }
 
-    /// As if the walk had begun then. What changed shortly before is not remembered, and in a test everything
-    /// did; so it begins later than it does.
+    /// Caches the walk as if it had begun at this time. A tree that changed shortly before is not cached, and in a test
+    /// everything did, so the time is a later one.
     fn remember(&self, began: SystemTime) {
         self.memory.expect(&self.roots).keep(&self.walk(), began, 2);
     }
 
-    /// The system's clock for files has moved on: what changes now has another time.
+    /// Waits until the system's clock for files has advanced, so that later changes have another time.
     fn wait_for_the_clock(&self) {
         let probe = self.place.path().join("probe");
         let time = || {
@@ -71,7 +71,7 @@ impl Scene {
     }
 }
 
-/// What must be noticed: a name, and what somebody does.
+/// A change that must be noticed, with its name.
 type Change = (&'static str, fn(&Scene));
 
 const CHANGES: &[Change] = &[
@@ -168,7 +168,7 @@ fn a_walk_is_forgotten_when_it_has_not_been_used_for_a_while() {
     assert!(scene.memory.forget_unused().is_some_and(|left| left <= TIME));
     assert!(scene.remembers());
     let long_ago = Instant::now().checked_sub(TIME);
-    // A machine that has just started knows no such time.
+    // A machine that has just started has no such time.
     let Some(long_ago) = long_ago else { return };
     scene.memory.lock().kept.as_mut().unwrap().used = long_ago;
     assert!(scene.memory.forget_unused().is_none());

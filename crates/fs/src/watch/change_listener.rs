@@ -1,4 +1,4 @@
-//! Where a watch is heard: not before its owner is ready, and never after it has ended.
+//! The callback of a watch: not called before its owner is ready, and never after the watch has ended.
 
 use std::{collections::BTreeSet, fmt, path::PathBuf};
 
@@ -9,24 +9,24 @@ type ChangeFn = Box<dyn Fn(Vec<PathBuf>) + Send>;
 pub(super) struct ChangeListener(Mutex<ListenerState>);
 
 enum ListenerState {
-    /// What has changed so far. It grows no further than what one watch may hold back anyway.
+    /// The changes so far, limited to as many as one watch collects.
     Waiting(ChangeFn, BTreeSet<PathBuf>),
     Open(ChangeFn),
     Closed,
 }
 
 impl ChangeListener {
-    pub fn new(tell: impl Fn(Vec<PathBuf>) + Send + 'static) -> Self {
-        Self(Mutex::new(ListenerState::Waiting(Box::new(tell), BTreeSet::new())))
+    pub fn new(on_change: impl Fn(Vec<PathBuf>) + Send + 'static) -> Self {
+        Self(Mutex::new(ListenerState::Waiting(Box::new(on_change), BTreeSet::new())))
     }
 
-    /// Under the lock, so that nobody is told anything once [`close`](Self::close) has returned.
-    pub fn tell(&self, mut changed: BTreeSet<PathBuf>) {
+    /// Calls the callback while the lock is held, so that it is not called after [`close`](Self::close) has returned.
+    pub fn send_changes(&self, mut changed: BTreeSet<PathBuf>) {
         match &mut *self.lock() {
             ListenerState::Waiting(_, held) if held.len() < super::actor::MAX_HELD => {
                 held.append(&mut changed)
             }
-            ListenerState::Open(tell) => tell(changed.into_iter().collect()),
+            ListenerState::Open(on_change) => on_change(changed.into_iter().collect()),
             ListenerState::Waiting(..) | ListenerState::Closed => {}
         }
     }
@@ -34,11 +34,11 @@ impl ChangeListener {
     pub fn open(&self) {
         let mut state = self.lock();
         *state = match std::mem::replace(&mut *state, ListenerState::Closed) {
-            ListenerState::Waiting(tell, held) => {
+            ListenerState::Waiting(on_change, held) => {
                 if !held.is_empty() {
-                    tell(held.into_iter().collect());
+                    on_change(held.into_iter().collect());
                 }
-                ListenerState::Open(tell)
+                ListenerState::Open(on_change)
             }
             other => other,
         };
@@ -55,6 +55,6 @@ impl ChangeListener {
 
 impl fmt::Debug for ChangeListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ear").finish_non_exhaustive()
+        f.debug_struct("ChangeListener").finish_non_exhaustive()
     }
 }

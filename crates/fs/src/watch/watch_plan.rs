@@ -1,4 +1,4 @@
-//! Which directories have to be watched so that changes of a path are seen.
+//! Decides which directories must be watched to notice changes of a path.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -8,10 +8,10 @@ use std::{
     time::SystemTime,
 };
 
-/// Links that are followed before a loop is assumed.
+/// How many links are followed before a cycle is assumed.
 const MAX_LINKS: usize = 32;
 
-/// A directory, told apart by what it is: one that can be reached by several paths is watched once.
+/// A directory with its identity: one that has several paths is watched once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WatchedDirectory {
     pub id: DirectoryId,
@@ -23,7 +23,7 @@ pub(super) struct WatchedDirectory {
 pub(super) struct DirectoryId(u64, u64);
 
 impl WatchedDirectory {
-    /// `None` unless there is a directory.
+    /// Returns `None` unless the path is a directory.
     pub fn of(path: &Path) -> Option<Self> {
         let path = path.canonicalize().ok()?;
         let found = fs::metadata(&path).ok().filter(fs::Metadata::is_dir)?;
@@ -31,11 +31,11 @@ impl WatchedDirectory {
     }
 }
 
-/// What a watch of a path depends on at the moment.
+/// The directories and names that a watch of a path depends on now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WatchPlan {
     pub entries: Vec<DirectoryEntry>,
-    /// The directory itself, when the path leads to one: its children count.
+    /// The directory itself, if the path is one: changes of its children are reported.
     pub whole: Option<WatchedDirectory>,
 }
 
@@ -49,14 +49,14 @@ pub(super) struct DirectoryEntry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchMeans {
-    /// The path itself, or the file at the end of its links.
+    /// The path itself, or the target of its links.
     Target,
-    /// Something above it that is missing. What matters is whether the path is there once this is.
+    /// A missing directory above it. Once it exists, the path may exist as well.
     Ancestor,
 }
 
 impl WatchPlan {
-    /// Where the path is now or would appear. A link is watched at both ends.
+    /// Returns the plan for where the path is now or would appear. For a link, both the link and its target are watched.
     pub fn of(path: &Path) -> Self {
         let mut entries = Vec::new();
         let mut next = Some(path.to_owned());
@@ -71,13 +71,13 @@ impl WatchPlan {
         Self { entries, whole: WatchedDirectory::of(path) }
     }
 
-    /// Whether a name in a directory stands for the path itself.
+    /// Returns whether a name in a directory is the path itself.
     pub fn is_target(&self, place: DirectoryId, name: &OsStr) -> bool {
         let stands = |entry: &DirectoryEntry| entry.place.id == place && entry.name == name;
         self.entries.iter().any(|entry| entry.means == WatchMeans::Target && stands(entry))
     }
 
-    /// Leaves out a directory that is not watched any more.
+    /// Removes a directory that is no longer watched.
     pub fn without(&mut self, place: DirectoryId) {
         self.entries.retain(|entry| entry.place.id != place);
         self.whole.take_if(|whole| whole.id == place);
@@ -88,35 +88,37 @@ impl WatchPlan {
     }
 }
 
-/// The entry of a path in its directory or, if that is missing, of the first part of it that is.
+/// Returns the entry of a path in its directory, or of its first missing parent.
 fn nearest(path: &Path) -> Option<DirectoryEntry> {
     let mut path = path;
     let mut means = WatchMeans::Target;
     loop {
-        // A target of a link that ends in `..` has no name; what it leads to is watched as a whole.
-        let (parent, name) = (path.parent()?, path.file_name()?);
+        // The target of a link that ends in `..` has no name; the directory itself is watched.
+        let parent = path.parent()?;
+        let name = path.file_name()?;
         if let Some(place) = WatchedDirectory::of(parent) {
             return Some(DirectoryEntry { place, name: name.to_owned(), means });
         }
-        (path, means) = (parent, WatchMeans::Ancestor);
+        path = parent;
+        means = WatchMeans::Ancestor;
     }
 }
 
-/// What tells that a path is not what it was, when nobody saw it change.
+/// The state of a path, by which a change is noticed that the system did not report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PathSnapshot {
     id: DirectoryId,
-    /// Length and time of the last change.
+    /// The length and the time of the last change.
     content: Option<(u64, Option<SystemTime>)>,
 }
 
 impl PathSnapshot {
-    /// `None` when nothing is there.
+    /// Returns `None` if nothing is there.
     pub fn of(path: &Path) -> Option<Self> {
-        // A link that leads nowhere is still something.
+        // A dangling link exists as well.
         let found = fs::metadata(path).or_else(|_| fs::symlink_metadata(path)).ok()?;
         let id = DirectoryId(found.dev(), found.ino());
-        // Of a directory, other changes than its coming and going are those of its children.
+        // For a directory, only its creation and removal count; other changes are those of its children.
         let content = (!found.is_dir()).then(|| (found.len(), found.modified().ok()));
         Some(Self { id, content })
     }
