@@ -74,7 +74,7 @@ impl ThreadActor {
     pub(super) async fn tell_parent(&self, progress: Option<&CollabAgentState>) {
         let Some(progress) = progress.filter(|progress| kin::is_final(&progress.status)) else { return };
         let Some(kin) = SubagentOrigin::of(&self.state.source) else { return };
-        let parent = self.kit.family.threads.upgrade().and_then(|threads| threads.get(&kin.parent).ok());
+        let parent = self.kit.subagents.threads.upgrade().and_then(|threads| threads.get(&kin.parent).ok());
         if let Some(parent) = parent {
             let nickname = self.state.agent_nickname.as_deref();
             parent.notice(codicil_prompts::subagent_notification(&self.state.id, nickname, progress)).await;

@@ -7,7 +7,7 @@ use super::{
     active::ActiveTurn,
     actor::{ThreadActor, answer},
 };
-use crate::{error::ThreadError, ids::new_turn_id, tools::login, turn::ShellTask};
+use crate::{error::ThreadError, ids::new_turn_id, tools::shell_start, turn::ShellTask};
 
 impl ThreadActor {
     pub(super) async fn on_shell(&mut self, command: String, reply: CommandReply<AnnouncedReply<()>>) {
@@ -15,7 +15,7 @@ impl ThreadActor {
             return answer(reply, Err(ThreadError::EmptyCommand));
         }
         let shell = self.world.shell().await;
-        let start = login(&self.state.config, None);
+        let start = shell_start(&self.state.config, None);
         let (thread, cwd) = (self.state.id.clone(), self.state.settings.cwd.clone());
         if let Some(active) = &mut self.active {
             let Some(steps) = active.reports.upgrade() else { return answer(reply, Err(ThreadError::Busy)) };

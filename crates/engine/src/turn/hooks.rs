@@ -10,7 +10,7 @@ impl TurnTask {
     /// Runs the hooks for what the person said. False when the turn is not to begin.
     pub(super) async fn begin_hooks(&self) -> Result<bool, TurnCancelled> {
         let Some(prompt) = self.prompt.clone().filter(|_| self.tools.has_hooks()) else { return Ok(true) };
-        let start = self.tools.kit.take_begun_by().map(|source| HookEvent::SessionStart { source });
+        let start = self.tools.thread.take_start_source().map(|source| HookEvent::SessionStart { source });
         for event in start.into_iter().chain([HookEvent::UserPromptSubmit { prompt }]) {
             let effect = self.tools.run_hooks(&event).await?;
             let messages: Vec<_> = effect.context.into_iter().map(|text| developer_message([text])).collect();
@@ -32,7 +32,8 @@ impl TurnTask {
         if self.prompt.is_none() || !self.tools.has_hooks() {
             return Ok(false);
         }
-        let effect = self.tools.run_hooks(&HookEvent::Stop { again, last_message: last }).await?;
+        let effect =
+            self.tools.run_hooks(&HookEvent::Stop { is_repeated: again, last_message: last }).await?;
         let Some(reason) = effect.block.filter(|_| effect.stop.is_none()) else { return Ok(false) };
         let id = new_item_id();
         let fragment = HookPromptFragment { text: reason.clone(), hook_run_id: id.to_string() };

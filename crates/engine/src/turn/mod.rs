@@ -48,8 +48,8 @@ pub struct ResponseVisibility {
 impl TurnTask {
     /// Runs to the end. Whatever happens, every item it started is completed.
     pub async fn run(self) -> TurnOutcome {
-        let _over = self.tools.over.clone().drop_guard();
-        let Some(tools) = self.cancel.run_until_cancelled(self.tools.gather()).await else {
+        let _over = self.tools.ended.clone().drop_guard();
+        let Some(tools) = self.cancel.run_until_cancelled(self.tools.load()).await else {
             return TurnOutcome::Interrupted;
         };
         self.steps.one(TurnEvent::Offered(tools)).await;
@@ -68,7 +68,7 @@ impl TurnTask {
                         let is_last = response.calls.is_empty();
                         follow_up = if is_last { FollowUp::IfSteered } else { FollowUp::Needed };
                         self.tools.run(response.calls).await;
-                        if !self.tools.goes_on() {
+                        if !self.tools.can_continue() {
                             return TurnOutcome::Completed;
                         }
                         Ok(!self.cancel.is_cancelled())

@@ -12,10 +12,7 @@ use codicil_protocol::{
 };
 
 use super::{ResponseVisibility, plan::PlanMessage, web_search};
-use crate::{
-    step::TurnEvent,
-    tools::{ToolCall, call_of},
-};
+use crate::{step::TurnEvent, tools::ToolCall};
 
 /// What a complete response leaves to do.
 #[derive(Debug, Default)]
@@ -245,7 +242,7 @@ impl ResponseReader {
                 steps.push(TurnEvent::Completed { item: shown, context: vec![item] });
             }
             _ => {
-                self.response.calls.extend(call_of(&item));
+                self.response.calls.extend(ToolCall::from_item(&item));
                 steps.push(TurnEvent::Context(vec![item]));
             }
         }
