@@ -193,27 +193,38 @@ impl CommandRun<'_> {
                 Some(TerminalEnd { exit: ProcessExit::TimedOut, ending: SessionEnding::ByItself, ..end })
             }
         };
-        let Some(end) = end else {
-            terminals.end(&thread.owner, session).await;
-            let _ = tokio::time::timeout(KILL_TIME, running.watch()).await;
-            let end = CommandEnd::cut_off(running.screen.output(), running.began.elapsed());
-            self.emit_ended(end).await;
-            return Err(TurnCancelled);
-        };
-        let report = terminals.wait(&thread.owner, session, KILL_TIME).await;
-        let code = match end.ending {
-            SessionEnding::ByItself => end.exit.code(),
-            SessionEnding::Asked | SessionEnding::Evicted => ENDED_BY_OTHERS,
-        };
+        match end {
+            Some(end) => Ok(FollowOutcome::Ended(self.finish(running, end).await)),
+            None => Err(self.cut_off(running).await),
+        }
+    }
+
+    /// Collects the output and the exit code of a command that has ended.
+    async fn finish(&self, running: &mut RunningCommand, end: TerminalEnd) -> FinishedCommand {
+        let thread = &self.turn.thread;
+        let session = running.session;
+        let report = thread.world.terminals.wait(&thread.owner, session, KILL_TIME).await;
         let output = report.map_or_else(|_| HeadTail::new(0), |report| report.output);
         let report = SessionReport { id: session, output, exit: Some(end.exit), waited: end.ran };
-        let report = running.with_refusals(report);
-        Ok(FollowOutcome::Ended(FinishedCommand {
-            code,
+        FinishedCommand {
+            code: match end.ending {
+                SessionEnding::ByItself => end.exit.code(),
+                SessionEnding::Asked | SessionEnding::Evicted => ENDED_BY_OTHERS,
+            },
             ran: end.ran,
             timed_out: end.exit == ProcessExit::TimedOut,
-            report,
-        }))
+            report: running.with_refusals(report),
+        }
+    }
+
+    /// Ends the command of an interrupted turn and completes its item.
+    async fn cut_off(&self, running: &mut RunningCommand) -> TurnCancelled {
+        let thread = &self.turn.thread;
+        thread.world.terminals.end(&thread.owner, running.session).await;
+        let _ = tokio::time::timeout(KILL_TIME, running.watch()).await;
+        let end = CommandEnd::cut_off(running.screen.output(), running.began.elapsed());
+        self.emit_ended(end).await;
+        TurnCancelled
     }
 
     /// Hands a command that outlives its call to a task of its own.

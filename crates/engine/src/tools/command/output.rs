@@ -41,12 +41,7 @@ impl CommandItem {
     }
 
     pub fn started(&self) -> ThreadItem {
-        self.item(CommandEnd {
-            status: CommandExecutionStatus::InProgress,
-            output: None,
-            exit_code: None,
-            ran: None,
-        })
+        self.item(CommandEnd::without_run(CommandExecutionStatus::InProgress))
     }
 
     pub fn ended(&self, end: CommandEnd) -> ThreadItem {
