@@ -41,5 +41,5 @@ pub use thread::{
     AnnounceGuard, AnnouncedReply, ElicitationChange, ThreadHandle, TurnKind, TurnOrigin, check_review_target,
 };
 pub use threads::{IncludeTurns, OpenedThread, ThreadRead, Threads};
-pub use tools::environment_policy;
+pub use tools::{CredentialVariables, environment_policy};
 pub use world::{EngineContext, provider_config};

@@ -63,7 +63,7 @@ use crate::{
     thread::TurnOrigin,
 };
 
-pub use command::environment_policy;
+pub use command::{CredentialVariables, environment_policy};
 pub(crate) use {
     ask::{QuestionKind, QuestionRequest},
     call::{ToolCall, TurnCancelled},

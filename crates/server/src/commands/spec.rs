@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use codicil_config::{ConfigQuery, ConfigStore, ShellEnvironmentPolicy};
-use codicil_engine::{ConfinedProcess, SettingsOverrides, TurnSettings, confine, environment_policy};
+use codicil_engine::{
+    ConfinedProcess, CredentialVariables, SettingsOverrides, TurnSettings, confine, environment_policy,
+};
 use codicil_exec::{InputSource, ProcessEnvironment, ProcessSpec};
 use codicil_sandbox::{AccessRequest, RootCache, SandboxGrants, ServerPlaces};
 
@@ -72,7 +74,7 @@ fn environment(
     changes: impl IntoIterator<Item = (String, Option<String>)>,
 ) -> ProcessEnvironment {
     // Names that look like credentials go only if the file says so, as in the reference.
-    let mut env = environment_policy(policy, true).apply(&std::env::vars_os().collect());
+    let mut env = environment_policy(policy, CredentialVariables::Keep).apply(&std::env::vars_os().collect());
     for (name, value) in changes {
         match value {
             Some(value) => env.insert(name.into(), value.into()),

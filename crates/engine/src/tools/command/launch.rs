@@ -117,7 +117,8 @@ impl CommandRun<'_> {
 
     fn environment(&self) -> ProcessEnvironment {
         // The model must not see variables that look like credentials, unless the configuration says so.
-        let policy = environment_policy(&self.turn.config.settings.shell_environment_policy, false);
+        let set = &self.turn.config.settings.shell_environment_policy;
+        let policy = environment_policy(set, CredentialVariables::Exclude);
         let mut env = policy.apply(&std::env::vars_os().collect());
         if self.request.source == CommandExecutionSource::UnifiedExecStartup {
             add_tool_defaults(&mut env);
@@ -127,9 +128,19 @@ impl CommandRun<'_> {
     }
 }
 
-/// Returns the environment policy of the configuration. `keeps_credentials` says whether variables that look like
-/// credentials stay if the configuration leaves that open.
-pub fn environment_policy(set: &ShellEnvironmentPolicy, keeps_credentials: bool) -> EnvironmentPolicy {
+/// What happens to variables that look like credentials, if the configuration leaves that open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CredentialVariables {
+    Keep,
+    Exclude,
+}
+
+/// Returns the environment policy of the configuration.
+pub fn environment_policy(
+    set: &ShellEnvironmentPolicy,
+    credentials: CredentialVariables,
+) -> EnvironmentPolicy {
+    let keeps_credentials = credentials == CredentialVariables::Keep;
     EnvironmentPolicy {
         inherit: match set.inherit {
             InheritEnvironment::All => InheritPolicy::All,

@@ -35,7 +35,7 @@ use crate::step::TurnEvent;
 use approval::CommandVerdict;
 use follow::FollowOutcome;
 
-pub use launch::environment_policy;
+pub use launch::{CredentialVariables, environment_policy};
 pub(crate) use output::{CommandEnd, CommandItem, CommandScreen};
 pub(super) use {
     escalation::{AdditionalPermissions, additional_permissions_schema},
