@@ -5,6 +5,7 @@
 //! servers (`mcp/`) and of the client (`dynamic.rs`) are not in the table.
 
 use codicil_model::ToolSpec;
+use codicil_protocol::WebSearchMode;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
@@ -17,8 +18,7 @@ use super::{
     call::{ToolCall, ToolError, ToolResult},
     command::{ExecCommand, ShellCommand, WriteStdin},
     mcp::{ListMcpResourceTemplates, ListMcpResources, ReadMcpResource},
-    offer::ToolOffer,
-    provider_tools::{ImageGeneration, WebSearch},
+    offer::{ThreadRole, ToolOffer},
     request_permissions::RequestPermissions,
     request_user_input::RequestUserInput,
     tool_search::ToolSearch,
@@ -95,6 +95,36 @@ pub(super) fn builtin_tool(name: &str) -> Option<&'static dyn BuiltinTool> {
 
 pub(super) fn unsupported_call(call: &ToolCall) -> ToolError {
     ToolError::Failed(format!("unsupported call: {}", call.name))
+}
+
+// The provider runs these two tools itself. Their results arrive as items of the response, so they have a spec only.
+
+/// Web search by the provider.
+struct WebSearch;
+
+impl BuiltinTool for WebSearch {
+    fn name(&self) -> &'static str {
+        "web_search"
+    }
+
+    fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
+        let is_offered = offer.role != ThreadRole::Reviewer && offer.web_search != WebSearchMode::Disabled;
+        let external_web_access = offer.web_search == WebSearchMode::Live;
+        is_offered.then_some(ToolSpec::WebSearch { external_web_access })
+    }
+}
+
+/// Image generation by the provider.
+struct ImageGeneration;
+
+impl BuiltinTool for ImageGeneration {
+    fn name(&self) -> &'static str {
+        "image_generation"
+    }
+
+    fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
+        (offer.is_main() && offer.image_generation).then_some(ToolSpec::ImageGeneration)
+    }
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ impl TurnTools {
         // Commands report over a channel of their own; what the model said before them has to come first.
         self.steps.settled().await;
         let all = futures_util::future::join_all(calls.into_iter().map(|call| self.run_one(call)));
-        let stop_time_over = async {
+        let stop_timeout = async {
             self.cancel.cancelled().await;
             tokio::time::sleep(STOP_TIME).await;
         };
@@ -41,7 +41,7 @@ impl TurnTools {
             biased;
             _ = all => {}
             // Dropping the remaining calls also ends what they own.
-            () = stop_time_over => tracing::warn!(turn = %self.turn_id, "a tool did not stop after an interrupt"),
+            () = stop_timeout => tracing::warn!(turn = %self.turn_id, "a tool did not stop after an interrupt"),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! | part | where |
 //! |---|---|
-//! | the built-in tools, as one table | `builtin.rs` |
+//! | the table of built-in tools, and those that the provider runs | `builtin.rs` |
 //! | the list of tools that the model sees | `offer.rs` |
 //! | a call and its output | `call.rs` |
 //! | running the calls of a response, with the hooks around them | `dispatch.rs` |
@@ -29,7 +29,6 @@ mod guardian;
 mod mcp;
 mod network;
 mod offer;
-mod provider_tools;
 mod request_permissions;
 mod request_user_input;
 mod schema;
