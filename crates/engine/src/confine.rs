@@ -61,7 +61,8 @@ pub fn confine(
     let confinement = confinement(request, config, store)?;
     let confinement = if terms.is_some() { confinement.behind_proxy()? } else { confinement };
     let mut prepared = confinement.prepare()?;
-    let network = prepared.take_proxy_listener().zip(terms).map(|(door, terms)| ProxiedNetwork { door, terms });
+    let network =
+        prepared.take_proxy_listener().zip(terms).map(|(door, terms)| ProxiedNetwork { door, terms });
     let mut preparation = prepared.into_preparation();
     if let Some(network) = &network {
         let variables = network.terms.environment(PROXY).into_iter();

@@ -27,7 +27,7 @@ pub(crate) struct AccessSources {
 
 impl AccessSources {
     /// Combines the settings of a thread with granted permissions.
-    pub fn new(settings: &TurnSettings, kit: &ThreadTools, granted: AccessGrant) -> Self {
+    pub fn new(settings: &TurnSettings, tools: &ThreadTools, granted: AccessGrant) -> Self {
         Self {
             policy: settings.sandbox.clone(),
             workspace: settings.cwd.clone(),
@@ -36,8 +36,8 @@ impl AccessSources {
                 writable: granted.write,
                 network: granted.network,
             },
-            roots: kit.roots.clone(),
-            engine: kit.engine.clone(),
+            roots: tools.roots.clone(),
+            engine: tools.engine.clone(),
         }
     }
 

@@ -44,4 +44,4 @@ pub use thread::{
 };
 pub use thread_clients::{ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 pub use threads::{IncludeTurns, OpenedThread, ThreadRead, Threads};
-pub use tools::environment_policy;
+pub use tools::{CredentialVariables, environment_policy};

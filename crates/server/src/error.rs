@@ -15,9 +15,9 @@ use codicil_exec::SpawnError;
 use codicil_extensions::{PluginError, SkillsError};
 use codicil_fs::{FileError, QueryTooLong, WatchError};
 use codicil_mcp::{LoginError, StatusPageError};
+use codicil_migrate::external_agents::ImportError;
 use codicil_protocol::rpc::{ErrorObject, codes};
 use codicil_sandbox::SandboxError;
-use codicil_migrate::external_agents::ImportError;
 use codicil_store::StoreError;
 use serde_json::{Value, json};
 

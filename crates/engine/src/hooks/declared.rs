@@ -1,5 +1,5 @@
-//! Where hooks are declared: `hooks.json` in the home and in trusted projects, and `[hooks]` in the
-//! configuration. All have the same shape:
+//! The declarations of hooks: `hooks.json` in the home and in trusted projects, and `[hooks]` in the configuration.
+//! All have the same shape:
 //!
 //! ```json
 //! { "hooks": { "PreToolUse": [{ "matcher": "Bash", "hooks": [{ "type": "command", "command": "./check" }] }] } }
@@ -12,27 +12,28 @@ use std::{
     time::Duration,
 };
 
-use codicil_config::{EffectiveConfig, HomeDirectory, TrustLevel};
-use codicil_protocol::HookEventName;
+use codicil_config::{EffectiveConfig, Feature, HomeDirectory, TrustLevel};
+use codicil_protocol::{AbsolutePathBuf, HookEventName, HookMetadata, HooksListEntry};
 use regex_lite::Regex;
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
-/// How long a hook may take, unless it says.
+/// How long a hook may take, unless it declares a timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Larger files are not read.
-const LARGEST_FILE: u64 = 1 << 20;
+/// Larger files are skipped.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The hooks of a turn, in the order in which they run.
 #[derive(Debug, Default)]
 pub(crate) struct TurnHooks(pub(super) Vec<DeclaredHook>);
 
-/// One command to run at one point.
+/// One command that runs for one event.
 #[derive(Clone, Debug)]
 pub(super) struct DeclaredHook {
     pub event: HookEventName,
-    /// Which tools, or kinds of start, it is for; `None` for all.
-    pub(super) matcher: Option<Regex>,
+    /// The tools or start sources that the hook runs for; `None` for all.
+    matcher: Option<Regex>,
     pub command: String,
     pub timeout: Duration,
     pub status_message: Option<String>,
@@ -42,13 +43,13 @@ pub(super) struct DeclaredHook {
 }
 
 impl DeclaredHook {
-    /// Whether it is for this event; `subject` is what matchers are about.
-    pub fn is_for(&self, event: &HookEventName, subject: Option<&str>) -> bool {
-        let fits = match (&self.matcher, subject) {
+    /// Whether the hook runs for this event. `subject` is compared with the matcher.
+    pub fn matches(&self, event: &HookEventName, subject: Option<&str>) -> bool {
+        let subject_matches = match (&self.matcher, subject) {
             (Some(matcher), Some(subject)) => matcher.is_match(subject),
             _ => true,
         };
-        self.event == *event && fits
+        self.event == *event && subject_matches
     }
 }
 
@@ -77,7 +78,7 @@ struct HookEntry {
 }
 
 impl TurnHooks {
-    /// Reads every declaration. What cannot be used is left out and said in the log. Blocks.
+    /// Reads all declarations. Invalid ones are logged and skipped. Blocks on the disk.
     pub fn load(home: &HomeDirectory, config: &EffectiveConfig) -> Self {
         let mut hooks = Self::default();
         hooks.read(&home.path().join("hooks.json"));
@@ -99,23 +100,23 @@ impl TurnHooks {
 
     fn read(&mut self, path: &Path) {
         let text = match std::fs::metadata(path) {
-            Ok(file) if file.len() > LARGEST_FILE => Err(io::Error::other("the file is too large")),
+            Ok(file) if file.len() > MAX_FILE_BYTES => Err(io::Error::other("the file is too large")),
             Ok(_) => codicil_config::open_regular(path)
-                .and_then(|file| io::read_to_string(file.take(LARGEST_FILE))),
+                .and_then(|file| io::read_to_string(file.take(MAX_FILE_BYTES))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => Err(error),
         };
         let file = text.map_err(|error| error.to_string());
         match file.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string())) {
             Ok(file) => self.add(path, file),
-            Err(error) => tracing::warn!("{}: {error}; its hooks are left out", path.display()),
+            Err(error) => tracing::warn!("{}: {error}; skipping its hooks", path.display()),
         }
     }
 
     fn add(&mut self, source: &Path, file: HooksFile) {
         for (name, groups) in file.hooks {
             let Some(event) = event_named(&name) else {
-                tracing::warn!("{}: there is no hook event `{name}`", source.display());
+                tracing::warn!("{}: unknown hook event `{name}`", source.display());
                 continue;
             };
             for group in groups {
@@ -127,11 +128,11 @@ impl TurnHooks {
     fn add_group(&mut self, source: &Path, event: &HookEventName, group: HookGroup) {
         let matcher = match group.matcher.as_deref().map(str::trim) {
             None | Some("" | "*") => None,
-            // The whole name has to fit: `Bash` is not `BashOutput`.
+            // The pattern has to match the whole subject: `Bash` does not match `BashOutput`.
             Some(pattern) => match Regex::new(&format!("^(?:{pattern})$")) {
                 Ok(matcher) => Some(matcher),
                 Err(error) => {
-                    tracing::warn!("{}: the matcher `{pattern}` is no pattern: {error}", source.display());
+                    tracing::warn!("{}: invalid matcher `{pattern}`: {error}", source.display());
                     return;
                 }
             },
@@ -165,6 +166,55 @@ fn event_named(name: &str) -> Option<HookEventName> {
     })
 }
 
+/// Lists the hooks of turns in a directory, for clients. Blocks on the disk.
+pub fn declared_hooks(home: &HomeDirectory, config: &EffectiveConfig, cwd: &Path) -> HooksListEntry {
+    let enabled = config.features.enabled(Feature::Hooks);
+    let hooks = TurnHooks::load(home, config);
+    let listed = hooks.0.iter().filter_map(|hook| metadata(hook, home, enabled));
+    HooksListEntry {
+        cwd: cwd.to_string_lossy().into_owned(),
+        hooks: listed.collect(),
+        warnings: Vec::new(),
+        errors: Vec::new(),
+    }
+}
+
+fn metadata(hook: &DeclaredHook, home: &HomeDirectory, enabled: bool) -> Option<HookMetadata> {
+    let source = if hook.source.starts_with(&**home.path()) { "user" } else { "project" };
+    Some(HookMetadata {
+        key: format!("{}:{}", hook.source.display(), hook.order),
+        event_name: hook.event.clone(),
+        handler_type: "command".to_owned(),
+        command: hook.command.clone(),
+        is_async: false,
+        matcher: hook.matcher.as_ref().map(|matcher| pattern(matcher.as_str()).to_owned()),
+        timeout_sec: hook.timeout.as_secs(),
+        status_message: hook.status_message.clone(),
+        additional_context_limit: None,
+        source_path: AbsolutePathBuf::new(&hook.source)?,
+        source: source.to_owned(),
+        plugin_id: None,
+        environment_id: None,
+        display_order: hook.order,
+        enabled,
+        is_managed: false,
+        current_hash: hash(hook),
+        trust_status: "trusted".to_owned(),
+    })
+}
+
+/// Returns a matcher as it was declared.
+fn pattern(matcher: &str) -> &str {
+    matcher.strip_prefix("^(?:").and_then(|rest| rest.strip_suffix(")$")).unwrap_or(matcher)
+}
+
+fn hash(hook: &DeclaredHook) -> String {
+    let matcher = hook.matcher.as_ref().map_or("", |matcher| matcher.as_str());
+    let digest = Sha256::digest(format!("{:?}\0{matcher}\0{}", hook.event, hook.command));
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,11 +226,11 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_used_is_used_and_the_rest_left_out() {
+    fn invalid_declarations_are_skipped() {
         let hooks = hooks(
             r#"{"hooks": {
                 "PreToolUse": [
-                    {"matcher": "Bash|apply_patch", "hooks": [{"type": "command", "command": "a", "timeout": 5}]},
+                    {"matcher": "Bash|Edit", "hooks": [{"type": "command", "command": "a", "timeout": 5}]},
                     {"matcher": "(", "hooks": [{"type": "command", "command": "b"}]},
                     {"matcher": "*", "hooks": [{"type": "prompt", "prompt": "c"}, {"type": "command", "command": "d"}]}
                 ],
@@ -190,8 +240,10 @@ mod tests {
         let commands: Vec<_> = hooks.0.iter().map(|hook| (hook.command.as_str(), hook.order)).collect();
         assert_eq!(commands, [("a", 0), ("d", 1)]);
         assert_eq!(hooks.0[0].timeout, Duration::from_secs(5));
-        let fits = |at: usize, subject| hooks.0[at].is_for(&HookEventName::PreToolUse, Some(subject));
-        assert!(fits(0, "Bash") && fits(0, "apply_patch") && !fits(0, "BashOutput") && fits(1, "anything"));
-        assert!(!hooks.0[0].is_for(&HookEventName::PostToolUse, Some("Bash")));
+        let matches = |at: usize, subject| hooks.0[at].matches(&HookEventName::PreToolUse, Some(subject));
+        assert!(
+            matches(0, "Bash") && matches(0, "Edit") && !matches(0, "BashOutput") && matches(1, "anything")
+        );
+        assert!(!hooks.0[0].matches(&HookEventName::PostToolUse, Some("Bash")));
     }
 }

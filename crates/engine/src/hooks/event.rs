@@ -1,12 +1,12 @@
-//! What a hook is told about the moment it runs at.
+//! The events that hooks run for, and the JSON that a hook reads on its standard input.
 
-use codicil_protocol::{HookEventName, HookScope};
+use codicil_protocol::{HookEventName, HookScope, ThreadId, TurnId};
 use serde_json::{Map, Value, json};
 
-/// A point of a turn.
+/// A point of a turn at which hooks run.
 #[derive(Clone, Debug)]
 pub(crate) enum HookEvent {
-    /// The first turn of a thread that was started, or loaded again.
+    /// The first turn of a thread since it was started or loaded.
     SessionStart {
         source: &'static str,
     },
@@ -24,18 +24,19 @@ pub(crate) enum HookEvent {
         input: Value,
         response: Value,
     },
-    /// The agent is about to end its turn; `again` when a hook has kept it from that before.
+    /// The turn is about to end. `is_repeated` if a hook has already made this turn continue.
     Stop {
-        again: bool,
+        is_repeated: bool,
         last_message: Option<String>,
     },
 }
 
-/// What every hook is told.
+/// The part of the input that is the same for all hooks of a turn.
 #[derive(Clone, Debug)]
 pub(crate) struct HookContext {
-    pub session: String,
-    pub turn: String,
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    /// The path of the thread's file.
     pub transcript: Option<String>,
     pub cwd: String,
     pub model: String,
@@ -60,7 +61,7 @@ impl HookEvent {
         }
     }
 
-    /// What matchers are about.
+    /// Returns the text that matchers are compared with; `None` for events without matchers.
     pub fn subject(&self) -> Option<&str> {
         match self {
             Self::SessionStart { source } => Some(source),
@@ -69,46 +70,46 @@ impl HookEvent {
         }
     }
 
-    /// Whether plain words on standard output are for the model.
-    pub fn takes_words(&self) -> bool {
+    /// Whether plain text on standard output becomes context for the model.
+    pub fn accepts_plain_output(&self) -> bool {
         matches!(self, Self::SessionStart { .. } | Self::UserPromptSubmit { .. })
     }
 
-    /// The JSON on the hook's standard input.
-    pub fn input(&self, occasion: &HookContext) -> Value {
-        let HookContext { session, turn, transcript, cwd, model, permission_mode } = occasion;
-        let mut input = members(json!({
-            "session_id": session,
+    /// Returns the JSON for the hook's standard input.
+    pub fn input(&self, context: &HookContext) -> Value {
+        let HookContext { thread_id, turn_id, transcript, cwd, model, permission_mode } = context;
+        let mut input = into_members(json!({
+            "session_id": thread_id,
             "transcript_path": transcript,
             "cwd": cwd,
             "hook_event_name": self.wire_name(),
             "model": model,
             "permission_mode": permission_mode,
         }));
-        input.extend(members(match self {
+        input.extend(into_members(match self {
             Self::SessionStart { source } => json!({ "source": source }),
-            Self::UserPromptSubmit { prompt } => json!({ "turn_id": turn, "prompt": prompt }),
+            Self::UserPromptSubmit { prompt } => json!({ "turn_id": turn_id, "prompt": prompt }),
             Self::PreToolUse { id, tool, input } => {
-                json!({ "turn_id": turn, "tool_use_id": id, "tool_name": tool, "tool_input": input })
+                json!({ "turn_id": turn_id, "tool_use_id": id, "tool_name": tool, "tool_input": input })
             }
             Self::PostToolUse { id, tool, input, response } => json!({
-                "turn_id": turn,
+                "turn_id": turn_id,
                 "tool_use_id": id,
                 "tool_name": tool,
                 "tool_input": input,
                 "tool_response": response,
             }),
-            Self::Stop { again, last_message } => json!({
-                "turn_id": turn,
-                "stop_hook_active": again,
+            Self::Stop { is_repeated, last_message } => json!({
+                "turn_id": turn_id,
+                "stop_hook_active": is_repeated,
                 "last_assistant_message": last_message,
             }),
         }));
         Value::Object(input)
     }
 
-    /// As hooks know it.
-    pub fn wire_name(&self) -> &'static str {
+    /// Returns the name that hooks know the event by.
+    fn wire_name(&self) -> &'static str {
         match self {
             Self::SessionStart { .. } => "SessionStart",
             Self::UserPromptSubmit { .. } => "UserPromptSubmit",
@@ -119,7 +120,7 @@ impl HookEvent {
     }
 }
 
-fn members(value: Value) -> Map<String, Value> {
+fn into_members(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(members) => members,
         _ => Map::new(),

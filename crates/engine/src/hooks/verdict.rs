@@ -1,12 +1,12 @@
-//! What a hook said by its exit code and its output, and what that means for the turn.
+//! Interprets the exit code and the output of a hook.
 
 use codicil_protocol::{HookOutputEntry, HookOutputEntryKind, HookRunStatus};
 use serde::Deserialize;
 
 use super::event::HookEvent;
 
-/// The exit code by which a hook forbids what it was asked about; standard error says why.
-const BLOCKS: i32 = 2;
+/// The exit code that blocks the event. The reason is on standard error.
+const BLOCK_EXIT_CODE: i32 = 2;
 
 /// How a hook's program ended.
 #[derive(Debug)]
@@ -16,11 +16,11 @@ pub(super) enum HookExit {
         stdout: String,
         stderr: String,
     },
-    /// It could not be run, or did not end in time.
-    Broke(String),
+    /// It could not be run or timed out, for this reason.
+    Failed(String),
 }
 
-/// A hook's run as it is told, and what follows from it.
+/// The outcome of one hook run.
 #[derive(Debug, PartialEq)]
 pub(super) struct HookVerdict {
     pub status: HookRunStatus,
@@ -28,19 +28,19 @@ pub(super) struct HookVerdict {
     pub effect: HookEffect,
 }
 
-/// What hooks want of a turn.
+/// What hooks request of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HookEffect {
-    /// What they were asked about must not happen, and why.
+    /// Why the event is blocked.
     pub block: Option<String>,
-    /// The turn is to end, and why.
+    /// Why the turn is to end.
     pub stop: Option<String>,
-    /// For the model to know.
+    /// Texts for the model.
     pub context: Vec<String>,
 }
 
 impl HookEffect {
-    /// Adds what another hook wants. The first reason counts.
+    /// Adds the effect of another hook. The first reason wins.
     pub fn extend(&mut self, other: Self) {
         self.block = self.block.take().or(other.block);
         self.stop = self.stop.take().or(other.stop);
@@ -48,12 +48,12 @@ impl HookEffect {
     }
 }
 
-/// JSON on standard output.
+/// The JSON that a hook writes to standard output.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct HookOutput {
     #[serde(rename = "continue")]
-    goes_on: Option<bool>,
+    should_continue: Option<bool>,
     stop_reason: Option<String>,
     system_message: Option<String>,
     decision: Option<String>,
@@ -70,43 +70,45 @@ struct EventOutput {
 }
 
 impl HookVerdict {
-    pub fn of(event: &HookEvent, ended: HookExit) -> Self {
-        let (code, stdout, stderr) = match ended {
-            HookExit::Broke(why) => return Self::failed(why),
+    pub fn new(event: &HookEvent, exit: HookExit) -> Self {
+        let (code, stdout, stderr) = match exit {
+            HookExit::Failed(why) => return Self::failed(why),
             HookExit::Exited { code, stdout, stderr } => (code, stdout, stderr),
         };
         match (code, stdout.trim(), stderr.trim()) {
-            (0, "", _) => Self::new(HookRunStatus::Completed),
-            (0, output, _) if output.starts_with('{') => Self::of_json(output),
-            (0, output, _) if event.takes_words() => Self::new(HookRunStatus::Completed).context(output),
-            (0, ..) => Self::new(HookRunStatus::Completed),
-            (BLOCKS, _, "") => {
+            (0, "", _) => Self::with_status(HookRunStatus::Completed),
+            (0, output, _) if output.starts_with('{') => Self::from_json(output),
+            (0, output, _) if event.accepts_plain_output() => {
+                Self::with_status(HookRunStatus::Completed).context(output)
+            }
+            (0, ..) => Self::with_status(HookRunStatus::Completed),
+            (BLOCK_EXIT_CODE, _, "") => {
                 Self::failed("the hook exited with code 2 and did not say why on stderr".to_owned())
             }
-            (BLOCKS, _, reason) => Self::new(HookRunStatus::Completed).block(reason),
+            (BLOCK_EXIT_CODE, _, reason) => Self::with_status(HookRunStatus::Completed).block(reason),
             (code, ..) => Self::failed(format!("hook exited with code {code}")),
         }
     }
 
-    fn of_json(output: &str) -> Self {
-        let said: HookOutput = match serde_json::from_str(output) {
-            Ok(said) => said,
+    fn from_json(text: &str) -> Self {
+        let output: HookOutput = match serde_json::from_str(text) {
+            Ok(output) => output,
             Err(error) => return Self::failed(format!("the hook's output cannot be read: {error}")),
         };
-        let mut verdict = Self::new(HookRunStatus::Completed);
-        if let Some(message) = said.system_message {
+        let mut verdict = Self::with_status(HookRunStatus::Completed);
+        if let Some(message) = output.system_message {
             verdict.entry(HookOutputEntryKind::Warning, &message);
         }
-        let specific = said.hook_specific_output.unwrap_or_default();
+        let specific = output.hook_specific_output.unwrap_or_default();
         if let Some(context) = specific.additional_context.filter(|context| !context.trim().is_empty()) {
             verdict = verdict.context(&context);
         }
-        if said.goes_on == Some(false) {
-            return verdict.stop(said.stop_reason.as_deref().unwrap_or("a hook ended the turn"));
+        if output.should_continue == Some(false) {
+            return verdict.stop(output.stop_reason.as_deref().unwrap_or("a hook ended the turn"));
         }
-        let denied = specific.permission_decision.as_deref() == Some("deny");
-        if denied || said.decision.as_deref() == Some("block") {
-            let reason = specific.permission_decision_reason.or(said.reason);
+        let is_denied = specific.permission_decision.as_deref() == Some("deny");
+        if is_denied || output.decision.as_deref() == Some("block") {
+            let reason = specific.permission_decision_reason.or(output.reason);
             return match reason.filter(|reason| !reason.trim().is_empty()) {
                 Some(reason) => verdict.block(&reason),
                 None => Self::failed("the hook blocks and does not say why".to_owned()),
@@ -115,12 +117,12 @@ impl HookVerdict {
         verdict
     }
 
-    fn new(status: HookRunStatus) -> Self {
+    fn with_status(status: HookRunStatus) -> Self {
         Self { status, entries: Vec::new(), effect: HookEffect::default() }
     }
 
     fn failed(why: String) -> Self {
-        let mut verdict = Self::new(HookRunStatus::Failed);
+        let mut verdict = Self::with_status(HookRunStatus::Failed);
         verdict.entry(HookOutputEntryKind::Error, &why);
         verdict
     }
@@ -155,15 +157,15 @@ mod tests {
     use super::*;
 
     fn verdict(event: &HookEvent, code: i32, stdout: &str, stderr: &str) -> (HookRunStatus, HookEffect) {
-        let ended = HookExit::Exited { code, stdout: stdout.to_owned(), stderr: stderr.to_owned() };
-        let verdict = HookVerdict::of(event, ended);
+        let exit = HookExit::Exited { code, stdout: stdout.to_owned(), stderr: stderr.to_owned() };
+        let verdict = HookVerdict::new(event, exit);
         (verdict.status, verdict.effect)
     }
 
     #[test]
-    fn exit_codes_and_outputs_mean_what_hooks_mean_by_them() {
+    fn exit_codes_and_outputs_are_interpreted() {
         let prompt = HookEvent::UserPromptSubmit { prompt: "go".to_owned() };
-        let stop = HookEvent::Stop { again: false, last_message: None };
+        let stop = HookEvent::Stop { is_repeated: false, last_message: None };
         let block = |why: &str| HookEffect { block: Some(why.to_owned()), ..HookEffect::default() };
         let context = |text: &str| HookEffect { context: vec![text.to_owned()], ..HookEffect::default() };
         let none = HookEffect::default;
@@ -190,9 +192,9 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_that_broke_says_why() {
-        let event = HookEvent::Stop { again: false, last_message: None };
-        let verdict = HookVerdict::of(&event, HookExit::Broke("hook timed out".to_owned()));
+    fn a_failed_hook_reports_the_reason() {
+        let event = HookEvent::Stop { is_repeated: false, last_message: None };
+        let verdict = HookVerdict::new(&event, HookExit::Failed("hook timed out".to_owned()));
         assert_eq!(verdict.entries[0].text, "hook timed out");
         assert_eq!(verdict.effect, HookEffect::default());
     }

@@ -50,7 +50,7 @@ pub(crate) struct ThreadActor {
     pub(super) state: ThreadState,
     pub(super) notifier: ThreadNotifier,
     pub(super) active: Option<ActiveTurn>,
-    pub(super) kit: Arc<ThreadTools>,
+    pub(super) tools: Arc<ThreadTools>,
     pub(super) commands: OpenCommands,
     /// Everything that turns and background commands report, in order.
     pub(super) turn_messages: mpsc::Receiver<TurnMessage>,
@@ -90,7 +90,7 @@ impl ThreadActor {
         servers: ThreadServers,
         inbox: ThreadInbox,
     ) -> Self {
-        let kit = ThreadTools::new(engine.clone(), threads.clone(), &state, servers);
+        let tools = ThreadTools::new(engine.clone(), threads.clone(), &state, servers);
         let (turn_sender, turn_messages) = turn_channel();
         let ThreadInbox { mailbox, progress, status } = inbox;
         let skills = engine.extensions.skills.watch(&state.settings.cwd);
@@ -104,7 +104,7 @@ impl ThreadActor {
             state,
             notifier,
             active: None,
-            kit,
+            tools,
             commands: OpenCommands::default(),
             turn_messages,
             turn_sender,
@@ -225,9 +225,9 @@ impl ThreadActor {
                 answer(reply, stored.map(|()| self.state.git = git));
             }
             ThreadCommand::CleanTerminals(reply) => {
-                let kit = self.kit.clone();
+                let tools = self.tools.clone();
                 // Ends with the commands. Not awaited, because their ends are messages to this actor.
-                tokio::spawn(async move { kit.end_terminals().await });
+                tokio::spawn(async move { tools.end_terminals().await });
                 answer(reply, Ok(()));
             }
             ThreadCommand::Terminals(reply) => answer(reply, Ok(self.background_terminals())),
@@ -260,12 +260,12 @@ impl ThreadActor {
     }
 
     fn on_elicitation(&mut self, change: ElicitationChange) -> Result<u64, ThreadError> {
-        let open = *self.kit.elicitations.borrow();
+        let open = *self.tools.elicitations.borrow();
         let open = match change {
             ElicitationChange::Begun => open.saturating_add(1),
             ElicitationChange::Ended => open.checked_sub(1).ok_or(ThreadError::NoElicitation)?,
         };
-        self.kit.elicitations.send_replace(open);
+        self.tools.elicitations.send_replace(open);
         Ok(open)
     }
 

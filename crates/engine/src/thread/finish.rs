@@ -67,9 +67,9 @@ impl ThreadActor {
 
     /// Ends the commands that are still running, and completes their items.
     pub(super) async fn end_commands(&mut self) {
-        let kit = self.kit.clone();
+        let tools = self.tools.clone();
         let ended = async {
-            kit.end_terminals().await;
+            tools.end_terminals().await;
             while !self.commands.is_empty()
                 && let Some(message) = self.turn_messages.recv().await
             {
@@ -91,7 +91,7 @@ impl ThreadActor {
         let unseen = std::mem::take(&mut active.steered);
         self.take_steered(&active.id, unseen).await;
         self.cut_off_foreground_commands().await;
-        self.kit.grants().end_turn();
+        self.tools.grants().end_turn();
         if active.kind == TurnKind::Review {
             self.emit_failure(&active.id, error.as_ref());
             self.finish_review(&mut active, &status).await;

@@ -34,10 +34,10 @@ impl ThreadActor {
 
     /// Restarts MCP servers that have ended, and applies a reloaded configuration. Does not wait for any server.
     pub(super) async fn refresh_servers(&mut self) {
-        if self.kit.servers.is_stale() && SubagentOrigin::of(&self.state.source).is_none() {
+        if self.tools.servers.is_stale() && SubagentOrigin::of(&self.state.source).is_none() {
             self.reload_servers().await;
         }
-        self.kit.servers.retry();
+        self.tools.servers.retry();
     }
 
     async fn reload_servers(&mut self) {
@@ -48,7 +48,7 @@ impl ThreadActor {
             engine.server_table(&config).map_err(|error| error.to_string())
         };
         match tokio::task::spawn_blocking(load).await {
-            Ok(Ok(table)) => self.kit.servers.update(&table),
+            Ok(Ok(table)) => self.tools.servers.update(&table),
             Ok(Err(error)) => tracing::warn!("failed to reload the MCP servers, keeping them: {error}"),
             Err(error) => tracing::error!("failed to reload the MCP servers, keeping them: {error}"),
         }

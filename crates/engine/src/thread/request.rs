@@ -160,7 +160,7 @@ impl ThreadActor {
 
     fn model_context(&self, settings: TurnSettings) -> ModelContext {
         ModelContext {
-            access: AccessSources::new(&settings, &self.kit, self.kit.grants().access()),
+            access: AccessSources::new(&settings, &self.tools, self.tools.grants().access()),
             settings,
             config: self.state.config.clone(),
             extensions: self.engine.extensions.clone(),

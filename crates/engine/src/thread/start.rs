@@ -28,7 +28,7 @@ use crate::{
     profiles::BuiltinProfile,
     settings::TurnSettings,
     subagent::SubagentOrigin,
-    tools::{ThreadRole, ToolOffer, TurnConfig, TurnTools, login},
+    tools::{ThreadRole, ToolOffer, TurnConfig, TurnTools, shell_start},
     turn::{ResponseVisibility, ShellTask, TurnTask},
     turn_channel::TurnReporter,
 };
@@ -231,8 +231,8 @@ impl ThreadActor {
         let mut over = CancellationToken::new();
         let run = |reporter: TurnReporter, cancel: CancellationToken| {
             let tools =
-                TurnTools::new(self.kit.clone(), id.clone(), config, reporter.clone(), cancel.clone());
-            over = tools.over.clone();
+                TurnTools::new(self.tools.clone(), id.clone(), config, reporter.clone(), cancel.clone());
+            over = tools.ended.clone();
             let task = TurnTask {
                 thread: self.state.id.clone(),
                 turn: id.clone(),
@@ -370,7 +370,7 @@ impl ThreadActor {
         let thread = self.state.id.clone();
         let turn = id.clone();
         let cwd = self.state.settings.cwd.clone();
-        let start = login(&self.state.config, None);
+        let start = shell_start(&self.state.config, None);
         let run =
             |reporter, cancel| ShellTask { thread, turn, command, cwd, shell, start, reporter, cancel }.run();
         if let Some(active) = &mut self.active {

@@ -245,15 +245,15 @@ impl ThreadActor {
     /// Completes the item of a background command, then releases the tool call that waits for its end.
     async fn on_background_command_ended(&mut self, turn: &TurnId, end: BackgroundCommandEnd) {
         self.on_item_completed(turn, end.item, Vec::new()).await;
-        let terminal = self.kit.terminals().remove(&end.session);
+        let terminal = self.tools.terminals().remove(&end.session);
         if let Some(terminal) = terminal {
-            terminal.over.cancel();
+            terminal.completed.cancel();
         }
     }
 
     /// Returns the commands that have outlived their tool calls, oldest first.
     pub(super) fn background_terminals(&self) -> Vec<ThreadBackgroundTerminal> {
-        let terminals = self.kit.terminals();
+        let terminals = self.tools.terminals();
         let mut listed: Vec<_> =
             terminals.iter().map(|(session, terminal)| (*session, &terminal.item)).collect();
         listed.sort_unstable_by_key(|(session, _)| session.0);
@@ -263,20 +263,20 @@ impl ThreadActor {
 
     /// Ends a background command; its end is reported like any other. Returns false if it does not run.
     pub(super) fn end_terminal(&self, process: &str) -> bool {
-        let terminals = self.kit.terminals();
+        let terminals = self.tools.terminals();
         let Some(session) = terminals.keys().find(|session| session.to_string() == process).copied() else {
             return false;
         };
-        let kit = self.kit.clone();
+        let tools = self.tools.clone();
         // Ends with the command.
-        tokio::spawn(async move { kit.engine.terminals.end(&kit.owner, session).await });
+        tokio::spawn(async move { tools.engine.terminals.end(&tools.owner, session).await });
         true
     }
 
     /// Completes the commands of an ended turn, except for those in the background.
     pub(super) async fn cut_off_foreground_commands(&mut self) {
         let background: BTreeSet<_> =
-            self.kit.terminals().values().map(|terminal| terminal.item.clone()).collect();
+            self.tools.terminals().values().map(|terminal| terminal.item.clone()).collect();
         let lost = self.commands.take_if(|id| !background.contains(id));
         self.cut_off_commands(lost).await;
     }

@@ -1,19 +1,20 @@
-//! A tool call as the model made it, and the answer it gets.
+//! A tool call as the model made it, and the output that answers it.
 
 use codicil_protocol::{FunctionCallOutputBody, ItemId, ResponseItem};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::Value;
 
-/// One call.
+/// One tool call of a model response.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolCall {
     pub id: String,
-    /// Where the model looked for the tool, if not among all.
+    /// The namespace that the model named, if any.
     pub namespace: Option<String>,
     pub name: String,
     pub input: ToolInput,
 }
 
-/// What a tool is called with.
+/// The input of a tool call.
 #[derive(Clone, Debug)]
 pub(crate) enum ToolInput {
     /// JSON as text. It need not parse.
@@ -22,39 +23,71 @@ pub(crate) enum ToolInput {
     Text(String),
 }
 
-/// What the model gets back.
+/// The output of a tool call, as the model reads it.
 pub(crate) type ToolOutput = FunctionCallOutputBody;
 
-/// The turn is being stopped; nobody waits for the output any more.
+pub(super) type ToolResult = Result<ToolOutput, ToolError>;
+
+/// Why a call has no regular output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ToolError {
+    /// The turn is being interrupted.
+    Cancelled,
+    /// The call failed. The text becomes its output, because models usually find another way.
+    Failed(String),
+}
+
+/// The turn is being interrupted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TurnCancelled;
 
+impl From<TurnCancelled> for ToolError {
+    fn from(TurnCancelled: TurnCancelled) -> Self {
+        Self::Cancelled
+    }
+}
+
 impl ToolCall {
-    /// Calls and their items share an id.
+    /// Returns the call in an item of a response; `None` for items of other kinds.
+    pub fn from_item(item: &ResponseItem) -> Option<Self> {
+        match item.clone() {
+            ResponseItem::FunctionCall { call_id, namespace, name, arguments, .. } => {
+                Some(Self { id: call_id, namespace, name, input: ToolInput::Arguments(arguments) })
+            }
+            ResponseItem::CustomToolCall { call_id, name, input, .. } => {
+                Some(Self { id: call_id, namespace: None, name, input: ToolInput::Text(input) })
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the id of the call's item, which is the id of the call itself.
     pub fn item_id(&self) -> ItemId {
         ItemId::from(self.id.clone())
     }
 
-    /// Whether it came without arguments.
-    pub fn is_bare(&self) -> bool {
+    pub fn has_no_input(&self) -> bool {
+        self.input.as_str().trim().is_empty()
+    }
+
+    /// Parses the arguments.
+    pub(super) fn arguments<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
+        // Some models leave out arguments that are all optional.
+        let text = if self.has_no_input() { "{}" } else { self.input.as_str() };
+        serde_json::from_str(text)
+            .map_err(|error| ToolError::Failed(format!("failed to parse function arguments: {error}")))
+    }
+
+    /// Returns the input as JSON. Text that is no JSON becomes a string.
+    pub fn input_value(&self) -> Value {
         match &self.input {
-            ToolInput::Arguments(text) | ToolInput::Text(text) => text.trim().is_empty(),
+            ToolInput::Arguments(text) => serde_json::from_str(text).unwrap_or(Value::String(text.clone())),
+            ToolInput::Text(text) => Value::String(text.clone()),
         }
     }
 
-    /// The arguments as a tool wants them, or what the model is told about them.
-    pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, ToolOutput> {
-        let text = match &self.input {
-            ToolInput::Arguments(text) | ToolInput::Text(text) => text,
-        };
-        // Some models leave out arguments that are all optional.
-        let text = if text.trim().is_empty() { "{}" } else { text };
-        serde_json::from_str(text)
-            .map_err(|error| say(format!("failed to parse function arguments: {error}")))
-    }
-
-    /// The output as it enters the history.
-    pub fn answer(self, output: ToolOutput) -> ResponseItem {
+    /// Turns the call's output into the item that enters the model's history.
+    pub fn into_output_item(self, output: ToolOutput) -> ResponseItem {
         match self.input {
             ToolInput::Arguments(_) => ResponseItem::FunctionCallOutput { call_id: self.id, output },
             ToolInput::Text(_) => {
@@ -64,25 +97,33 @@ impl ToolCall {
     }
 }
 
-/// An output of text.
-pub(crate) fn say(text: impl Into<String>) -> ToolOutput {
+impl ToolInput {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Arguments(text) | Self::Text(text) => text,
+        }
+    }
+}
+
+/// Makes an output that is one text.
+pub(super) fn text_output(text: impl Into<String>) -> ToolOutput {
     FunctionCallOutputBody::Text(text.into())
 }
 
-/// A count or a time from a model, which may write `10`, `10.0` or `"10"`.
-pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+/// Deserializes a count or a time, which models write as `10`, `10.0` or `"10"`.
+pub(super) fn lenient_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Written {
+    enum NumberOrText {
         Number(f64),
         Text(String),
     }
-    let number = match Option::<Written>::deserialize(deserializer)? {
+    let number = match Option::<NumberOrText>::deserialize(deserializer)? {
         None => return Ok(None),
-        Some(Written::Number(number)) => number,
-        Some(Written::Text(text)) => text.trim().parse().map_err(serde::de::Error::custom)?,
+        Some(NumberOrText::Number(number)) => number,
+        Some(NumberOrText::Text(text)) => text.trim().parse().map_err(serde::de::Error::custom)?,
     };
-    // Saturates: a negative time is no time, and a huge one is cut by whoever uses it.
+    // The cast saturates: a negative time becomes 0, and callers limit large ones.
     Ok(Some(number as u64))
 }
 
@@ -90,9 +131,9 @@ pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
 mod tests {
     use super::*;
 
-    #[derive(Deserialize)]
+    #[derive(Debug, Deserialize)]
     struct Times {
-        #[serde(default, deserialize_with = "number")]
+        #[serde(default, deserialize_with = "lenient_number")]
         ms: Option<u64>,
     }
 
@@ -102,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_however_they_are_written() {
+    fn numbers_parse_in_every_spelling() {
         let check = |arguments: &str, expected: Option<u64>| {
             assert_eq!(call(arguments).arguments::<Times>().unwrap().ms, expected, "{arguments}");
         };
@@ -116,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_parse_is_told() {
-        let Err(ToolOutput::Text(text)) = call("{oops").arguments::<Times>() else { panic!("parsed") };
+    fn arguments_that_do_not_parse_fail_the_call() {
+        let Err(ToolError::Failed(text)) = call("{oops").arguments::<Times>() else { panic!("parsed") };
         assert!(text.starts_with("failed to parse function arguments: "), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Which tools a turn offers to the model, in the order in which the reference server does.
+//! Which tools a turn offers to the model: built-in ones, then those of MCP servers and of the client.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -11,107 +11,89 @@ use codicil_model::{ApplyPatch, ModelInfo, ToolList, ToolSpec, joined_name};
 use codicil_protocol::{DynamicToolEntry, WebSearchMode};
 use parking_lot::Mutex;
 
-use super::{
-    agents::{self, AgentOffer},
-    search, specs,
-};
+use super::{agents::AgentOffer, builtin::BUILTIN_TOOLS, dynamic, mcp};
 
-/// More tools of MCP servers than this are found by searching. A list of everything would cost more than it
-/// says.
-const MOST_MCP_TOOLS: usize = 100;
+/// With more MCP tools than this, the model has to search for them. A full list would take too much of its context.
+const MAX_LISTED_MCP_TOOLS: usize = 100;
 
-/// Everything the choice depends on. Two equal offers are the same list.
+/// Everything that the list of tools depends on. Equal offers have equal lists.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ToolOffer {
     pub role: ThreadRole,
     pub shell: ShellTools,
+    /// Whether commands may ask for single permissions instead of leaving the sandbox altogether.
     pub exec_permissions: bool,
     pub request_permissions: bool,
     pub apply_patch: bool,
-    /// `None` when the web is not to be searched; else whether it is the live one.
-    pub web_search: Option<bool>,
+    pub web_search: WebSearchMode,
     pub image_generation: bool,
     pub view_image: bool,
-    /// `None` when there are to be no other agents.
+    /// `None` where subagents cannot be started.
     pub agents: Option<AgentOffer>,
     /// The tools of MCP servers; `None` without servers.
-    pub mcp: Option<McpTools>,
-    /// Whether tools can be left for the model to find.
-    pub search: bool,
-    /// What it has found.
-    pub found: Arc<BTreeSet<String>>,
+    pub mcp: Option<SharedTools<ToolSet>>,
+    /// The tools that the client runs; `None` without any.
+    pub dynamic: Option<SharedTools<[DynamicToolEntry]>>,
+    /// Whether tools can be left out of the list until the model searches for them.
+    pub tool_search: bool,
+    /// Names of deferred tools that the model has found by searching.
+    pub discovered: Arc<BTreeSet<String>>,
 }
 
-/// Lists that were made for offers, so that they are made once and not for each turn or thread.
-#[derive(Debug, Default)]
-pub(crate) struct OfferCache(Mutex<VecDeque<(ToolOffer, ToolList)>>);
+/// A set of tools that never changes. Equal only to its own clones, so that offers are cheap to compare.
+#[derive(Debug)]
+pub(crate) struct SharedTools<T: ?Sized>(pub Arc<T>);
 
-/// Offers that are remembered: there are as many as kinds of threads that run at a time.
-const MOST_OFFERS: usize = 8;
-
-impl OfferCache {
-    /// The list of an offer with these tools of the client; they must be the same for all calls.
-    pub fn tools(&self, offer: ToolOffer, dynamic: &[DynamicToolEntry]) -> ToolList {
-        let mut made = self.0.lock();
-        if let Some((_, tools)) = made.iter().find(|(known, _)| *known == offer) {
-            return tools.clone();
-        }
-        let tools = offer.tools(dynamic);
-        made.truncate(MOST_OFFERS - 1);
-        made.push_front((offer, tools.clone()));
-        tools
+impl<T: ?Sized> Clone for SharedTools<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
     }
 }
 
-/// Sets of tools are the same when they are one: nothing changes in one.
-#[derive(Clone, Debug)]
-pub(crate) struct McpTools(pub Arc<ToolSet>);
-
-impl PartialEq for McpTools {
+impl<T: ?Sized> PartialEq for SharedTools<T> {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// For whom the tools are.
+/// The kind of thread that the tools are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThreadRole {
-    /// A thread of a person's.
+    /// A thread that a client started.
     Main,
-    /// An agent that another one started. It asks nobody itself.
+    /// A subagent. It cannot ask the user.
     Agent { depth: u32 },
-    /// A reviewer of changes, who asks nobody and searches nothing.
+    /// A reviewer of changes. It can neither ask the user nor search the web.
     Reviewer,
 }
 
-/// Which tools of others are meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ToolVisibility {
-    Now,
-    OnceFound,
-}
-
-/// How commands are run.
+/// The tools that run commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShellTools {
     None,
-    /// Sessions that can be typed into.
+    /// Commands run in sessions that accept input and may outlive their call.
     Sessions,
-    /// A call each.
+    /// Each call waits for its command.
     Calls,
+}
+
+/// Whether a tool of an MCP server or of the client is on the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ToolVisibility {
+    Listed,
+    /// The model has to search for it first.
+    Deferred,
 }
 
 impl ToolOffer {
     pub fn new(role: ThreadRole, config: &EffectiveConfig, model: &ModelInfo) -> Self {
         let has = |feature| config.features.enabled(feature);
-        let shell = match (has(Feature::ShellTool), has(Feature::UnifiedExec)) {
-            (false, _) => ShellTools::None,
-            (true, true) => ShellTools::Sessions,
-            (true, false) => ShellTools::Calls,
-        };
-        let web_search = match config.web_search().unwrap_or(WebSearchMode::Cached) {
-            WebSearchMode::Disabled => None,
-            mode => Some(mode == WebSearchMode::Live),
+        let shell = if !has(Feature::ShellTool) {
+            ShellTools::None
+        } else if has(Feature::UnifiedExec) {
+            ShellTools::Sessions
+        } else {
+            ShellTools::Calls
         };
         Self {
             role,
@@ -119,153 +101,236 @@ impl ToolOffer {
             exec_permissions: has(Feature::ExecPermissionApprovals),
             request_permissions: has(Feature::RequestPermissionsTool),
             apply_patch: model.apply_patch == ApplyPatch::Freeform || has(Feature::ApplyPatchFreeform),
-            web_search,
+            web_search: config.web_search().unwrap_or(WebSearchMode::Cached),
             image_generation: has(Feature::ImageGeneration),
             view_image: config.settings.view_image(),
-            mcp: None,
-            search: has(Feature::ToolSearch),
-            found: Arc::default(),
             agents: match role {
                 ThreadRole::Main => AgentOffer::new(config, 0),
                 ThreadRole::Agent { depth } => AgentOffer::new(config, depth),
                 ThreadRole::Reviewer => None,
             },
+            mcp: None,
+            dynamic: None,
+            tool_search: has(Feature::ToolSearch),
+            discovered: Arc::default(),
         }
     }
 
-    /// With the tools of MCP servers, where they are for.
+    /// Adds the tools of MCP servers, which only main threads have.
     pub fn with_mcp(self, tools: Arc<ToolSet>) -> Self {
-        let mcp = (self.role == ThreadRole::Main).then_some(McpTools(tools));
+        let mcp = (self.role == ThreadRole::Main).then_some(SharedTools(tools));
         Self { mcp, ..self }
     }
 
-    /// Whether threads that have nothing of their own can share its list.
-    pub fn is_common(&self) -> bool {
-        self.mcp.is_none() && self.found.is_empty()
+    /// Adds the tools of the client.
+    pub fn with_dynamic(self, tools: Arc<[DynamicToolEntry]>) -> Self {
+        let dynamic = (!tools.is_empty()).then_some(SharedTools(tools));
+        Self { dynamic, ..self }
     }
 
-    /// The list, with the tools that the client runs at its end.
-    fn tools(&self, dynamic: &[DynamicToolEntry]) -> ToolList {
-        let mut tools = self.built_in();
-        if self.role == ThreadRole::Main {
-            if self.search && self.of_others(dynamic, ToolVisibility::OnceFound).next().is_some() {
-                tools.push(search::spec());
-            }
-            // A client that brings a tool of the same name means its own.
-            let is_theirs = |name: &str| {
-                let is_same = |entry: &DynamicToolEntry| matches!(entry, DynamicToolEntry::Tool(tool) if tool.name == name);
-                dynamic.iter().any(is_same)
-            };
-            tools.retain(|spec| !is_theirs(spec.name()));
-            tools.extend(self.of_others(dynamic, ToolVisibility::Now));
+    /// Whether the offer holds nothing that belongs to a single thread.
+    pub fn is_thread_independent(&self) -> bool {
+        self.mcp.is_none() && self.dynamic.is_none() && self.discovered.is_empty()
+    }
+
+    pub fn is_main(&self) -> bool {
+        self.role == ThreadRole::Main
+    }
+
+    /// Returns the tools that the model has to search for. A namespace in this list has one tool.
+    pub fn deferred_tools(&self) -> Vec<ToolSpec> {
+        self.external_tools(ToolVisibility::Deferred).collect()
+    }
+
+    pub fn has_deferred_tools(&self) -> bool {
+        self.external_tools(ToolVisibility::Deferred).next().is_some()
+    }
+
+    fn tool_list(&self) -> ToolList {
+        let mut specs: Vec<_> = BUILTIN_TOOLS.iter().filter_map(|tool| tool.spec(self)).collect();
+        if self.is_main() {
+            specs.retain(|spec| !self.is_replaced_by_client(spec.name()));
+            specs.extend(self.external_tools(ToolVisibility::Listed));
         }
-        ToolList::new(grouped(tools))
+        ToolList::new(merge_namespaces(specs))
     }
 
-    /// The tools that the model has to find first, one by one: a namespace here has one tool.
-    pub fn hidden(&self, dynamic: &[DynamicToolEntry]) -> Vec<ToolSpec> {
-        self.of_others(dynamic, ToolVisibility::OnceFound).collect()
+    /// Whether the client brings a tool of this name, which then takes the place of the built-in one.
+    fn is_replaced_by_client(&self, name: &str) -> bool {
+        self.dynamic_entries()
+            .iter()
+            .any(|entry| matches!(entry, DynamicToolEntry::Tool(tool) if tool.name == name))
     }
 
-    /// The tools of MCP servers and of the client, those that are shown or those that are not.
-    fn of_others<'a>(
-        &'a self,
-        dynamic: &'a [DynamicToolEntry],
-        shown: ToolVisibility,
-    ) -> impl Iterator<Item = ToolSpec> + 'a {
-        let servers = self.mcp.as_ref().map(|mcp| &mcp.0);
-        let many = self.search && servers.is_some_and(|tools| tools.iter().count() > MOST_MCP_TOOLS);
-        let is_asked_for = move |name: &str, is_deferred: bool| {
-            let is_hidden = is_deferred && !self.found.contains(name);
-            is_hidden == (shown == ToolVisibility::OnceFound)
+    /// Returns the tools of MCP servers and of the client that have this visibility.
+    fn external_tools(&self, visibility: ToolVisibility) -> impl Iterator<Item = ToolSpec> {
+        let mcp_tools = self.mcp.as_ref().map(|mcp| &mcp.0);
+        let defers_mcp =
+            self.tool_search && mcp_tools.is_some_and(|tools| tools.iter().count() > MAX_LISTED_MCP_TOOLS);
+        let is_included = move |name: &str, is_deferrable: bool| {
+            let is_deferred = is_deferrable && !self.discovered.contains(name);
+            is_deferred == (visibility == ToolVisibility::Deferred)
         };
-        let servers = servers.into_iter().flat_map(|tools| tools.iter());
-        let servers = servers.filter(move |tool| is_asked_for(&tool.qualified_name, many));
-        let dynamic = dynamic.iter().flat_map(DynamicToolEntry::tools).filter(move |(namespace, tool)| {
+        let mcp_tools = mcp_tools.into_iter().flat_map(|tools| tools.iter());
+        let mcp_tools = mcp_tools.filter(move |tool| is_included(&tool.qualified_name, defers_mcp));
+        let entries = self.dynamic_entries().iter().flat_map(DynamicToolEntry::tools);
+        let dynamic_tools = entries.filter(move |(namespace, tool)| {
             let namespace = namespace.map(|namespace| namespace.name.as_str());
-            is_asked_for(&joined_name(namespace, &tool.name), tool.defer_loading == Some(true))
+            is_included(&joined_name(namespace, &tool.name), tool.defer_loading == Some(true))
         });
-        let dynamic = dynamic.map(|(namespace, tool)| specs::dynamic(namespace, tool));
-        servers.map(|tool| specs::mcp(tool)).chain(dynamic)
+        let dynamic_tools = dynamic_tools.map(|(namespace, tool)| dynamic::tool_spec(namespace, tool));
+        mcp_tools.map(|tool| mcp::tool_spec(tool)).chain(dynamic_tools)
     }
 
-    fn built_in(&self) -> Vec<ToolSpec> {
-        let main = self.role == ThreadRole::Main;
-        let mut tools = match self.shell {
-            ShellTools::None => Vec::new(),
-            ShellTools::Sessions => vec![specs::exec_command(self.exec_permissions), specs::write_stdin()],
-            ShellTools::Calls => vec![specs::shell_command(self.exec_permissions)],
-        };
-        if self.mcp.is_some() {
-            tools.extend(specs::mcp_resources());
-        }
-        tools.push(specs::update_plan());
-        tools.extend(main.then(specs::request_user_input));
-        tools.extend((main && self.request_permissions).then(specs::request_permissions));
-        tools.extend(self.apply_patch.then(specs::apply_patch));
-        if self.role != ThreadRole::Reviewer {
-            let search = |external_web_access| ToolSpec::WebSearch { external_web_access };
-            tools.extend(self.web_search.map(search));
-        }
-        tools.extend((main && self.image_generation).then_some(ToolSpec::ImageGeneration));
-        tools.extend(self.view_image.then(specs::view_image));
-        tools.extend(self.agents.iter().flat_map(agents::tools));
-        tools
+    fn dynamic_entries(&self) -> &[DynamicToolEntry] {
+        self.dynamic.as_ref().map(|tools| &*tools.0).unwrap_or_default()
     }
 }
 
-/// The same tools, those of a namespace together where its first one is.
-fn grouped(tools: Vec<ToolSpec>) -> Vec<ToolSpec> {
-    let mut all: Vec<ToolSpec> = Vec::with_capacity(tools.len());
-    for spec in tools {
+/// Moves all tools of a namespace to its first occurrence.
+fn merge_namespaces(specs: Vec<ToolSpec>) -> Vec<ToolSpec> {
+    let mut merged: Vec<ToolSpec> = Vec::with_capacity(specs.len());
+    for spec in specs {
         let ToolSpec::Namespace { name: wanted, tools: more, .. } = &spec else {
-            all.push(spec);
+            merged.push(spec);
             continue;
         };
-        let known = all.iter_mut().find_map(|known| match known {
+        let known = merged.iter_mut().find_map(|known| match known {
             ToolSpec::Namespace { name, tools, .. } if name == wanted => Some(tools),
             _ => None,
         });
         match known {
             Some(tools) => tools.extend_from_slice(more),
-            None => all.push(spec),
+            None => merged.push(spec),
         }
     }
-    all
+    merged
+}
+
+/// The tool lists of recent offers, which turns and threads with equal offers share.
+#[derive(Debug, Default)]
+pub(crate) struct OfferCache(Mutex<VecDeque<(ToolOffer, ToolList)>>);
+
+/// One entry for each kind of thread that is likely to run at the same time.
+const MAX_CACHED_OFFERS: usize = 8;
+
+impl OfferCache {
+    pub fn tools(&self, offer: ToolOffer) -> ToolList {
+        let mut cached = self.0.lock();
+        if let Some((_, tools)) = cached.iter().find(|(known, _)| *known == offer) {
+            return tools.clone();
+        }
+        let tools = offer.tool_list();
+        cached.truncate(MAX_CACHED_OFFERS - 1);
+        cached.push_front((offer, tools.clone()));
+        tools
+    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn offer(depth: u32) -> ToolOffer {
+    /// A main thread's offer with every optional built-in tool except `tool_search`, which needs deferred tools.
+    pub fn everything_offered() -> ToolOffer {
         ToolOffer {
-            role: ThreadRole::Agent { depth },
+            role: ThreadRole::Main,
             shell: ShellTools::Sessions,
-            exec_permissions: false,
-            request_permissions: false,
+            exec_permissions: true,
+            request_permissions: true,
             apply_patch: true,
-            web_search: None,
-            image_generation: false,
+            web_search: WebSearchMode::Live,
+            image_generation: true,
             view_image: true,
-            agents: None,
-            mcp: None,
-            search: false,
-            found: Arc::default(),
+            agents: Some(AgentOffer { by_path: false, roles: Vec::new() }),
+            mcp: Some(SharedTools(Arc::default())),
+            dynamic: None,
+            tool_search: true,
+            discovered: Arc::default(),
         }
     }
 
-    #[test]
-    fn a_list_is_made_once_for_equal_offers_and_few_are_kept() {
-        let offers = OfferCache::default();
-        let first = offers.tools(offer(0), &[]);
-        let is_first = |tools: &ToolList| std::ptr::eq(tools.specs(), first.specs());
-        assert!(is_first(&offers.tools(offer(0), &[])));
+    fn subagent(depth: u32) -> ToolOffer {
+        ToolOffer { role: ThreadRole::Agent { depth }, agents: None, mcp: None, ..everything_offered() }
+    }
 
-        for depth in 1..=MOST_OFFERS as u32 {
-            assert!(!is_first(&offers.tools(offer(depth), &[])));
+    fn dynamic_tool(name: &str, is_deferred: bool) -> DynamicToolEntry {
+        let tool = serde_json::json!({
+            "name": name, "description": "", "inputSchema": {}, "deferLoading": is_deferred,
+        });
+        serde_json::from_value(tool).unwrap()
+    }
+
+    fn check(offer: ToolOffer, expected: &str) {
+        let tools = offer.tool_list();
+        let names: Vec<_> = tools.specs().iter().map(ToolSpec::name).collect();
+        assert_eq!(names.join(" "), expected);
+    }
+
+    #[test]
+    fn tools_are_offered_in_a_fixed_order() {
+        check(
+            everything_offered(),
+            "exec_command write_stdin list_mcp_resources list_mcp_resource_templates read_mcp_resource \
+             update_plan request_user_input request_permissions apply_patch web_search image_generation \
+             view_image spawn_agent send_input resume_agent wait_agent close_agent",
+        );
+        let by_path = AgentOffer { by_path: true, roles: Vec::new() };
+        check(
+            ToolOffer {
+                shell: ShellTools::Calls,
+                mcp: None,
+                request_permissions: false,
+                apply_patch: false,
+                image_generation: false,
+                agents: Some(by_path),
+                ..everything_offered()
+            },
+            "shell_command update_plan request_user_input web_search view_image spawn_agent send_message \
+             assign_task wait_agent close_agent list_agents",
+        );
+    }
+
+    #[test]
+    fn subagents_and_reviewers_are_offered_less() {
+        check(subagent(1), "exec_command write_stdin update_plan apply_patch web_search view_image");
+        let reviewer = ToolOffer { role: ThreadRole::Reviewer, ..subagent(0) };
+        check(reviewer, "exec_command write_stdin update_plan apply_patch view_image");
+        let disabled = ToolOffer {
+            shell: ShellTools::None,
+            web_search: WebSearchMode::Disabled,
+            view_image: false,
+            apply_patch: false,
+            ..subagent(1)
+        };
+        check(disabled, "update_plan");
+    }
+
+    #[test]
+    fn tools_of_the_client_come_last_and_replace_built_in_ones() {
+        let tools =
+            [dynamic_tool("rare", true), dynamic_tool("view_image", false), dynamic_tool("own", false)];
+        let offer = ToolOffer { mcp: None, agents: None, ..everything_offered() };
+        let offer = offer.with_dynamic(Arc::from(tools));
+        let built_in = "exec_command write_stdin update_plan request_user_input request_permissions apply_patch \
+                        web_search image_generation";
+        check(offer.clone(), &format!("{built_in} tool_search view_image own"));
+
+        let discovered = Arc::new(BTreeSet::from(["rare".to_owned()]));
+        check(ToolOffer { discovered, ..offer }, &format!("{built_in} rare view_image own"));
+    }
+
+    #[test]
+    fn equal_offers_share_a_list_and_few_lists_are_cached() {
+        let cache = OfferCache::default();
+        let first = cache.tools(subagent(0));
+        let is_first = |tools: &ToolList| std::ptr::eq(tools.specs(), first.specs());
+        assert!(is_first(&cache.tools(subagent(0))));
+
+        for depth in 1..=MAX_CACHED_OFFERS as u32 {
+            assert!(!is_first(&cache.tools(subagent(depth))));
         }
-        assert!(!is_first(&offers.tools(offer(0), &[])));
-        assert_eq!(offers.0.lock().len(), MOST_OFFERS);
+        assert!(!is_first(&cache.tools(subagent(0))));
+        assert_eq!(cache.0.lock().len(), MAX_CACHED_OFFERS);
     }
 }

@@ -37,7 +37,7 @@ impl TurnTask {
     fn image_path(&self, id: &str) -> PathBuf {
         let name: String =
             id.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' }).collect();
-        let home = self.tools.kit.engine.config.home().path();
+        let home = self.tools.thread.engine.config.home().path();
         home.join("generated_images").join(&self.thread[..]).join(format!("{name}.png"))
     }
 }

@@ -78,7 +78,7 @@ impl TurnTask {
     }
 
     async fn run_loop(&self) -> Result<(), TurnStop> {
-        let tools = self.cancel.run_until_cancelled(self.tools.gather()).await;
+        let tools = self.cancel.run_until_cancelled(self.tools.load()).await;
         self.reporter.report_one(TurnEvent::Offered(tools.ok_or(TurnStop::Interrupted)?)).await;
         if self.run_start_hooks().await? == HookDecision::End {
             return Ok(());
@@ -94,7 +94,7 @@ impl TurnTask {
                     let is_last = response.calls.is_empty();
                     follow_up = if is_last { FollowUp::IfSteered } else { FollowUp::Needed };
                     self.tools.run(response.calls).await;
-                    if !self.tools.goes_on() {
+                    if !self.tools.can_continue() {
                         return Ok(());
                     }
                 }
@@ -121,7 +121,7 @@ impl TurnTask {
         let Some(prompt) = self.prompt.clone().filter(|_| self.tools.has_hooks()) else {
             return Ok(HookDecision::Continue);
         };
-        let start = self.tools.kit.take_begun_by().map(|source| HookEvent::SessionStart { source });
+        let start = self.tools.thread.take_start_source().map(|source| HookEvent::SessionStart { source });
         for event in start.into_iter().chain([HookEvent::UserPromptSubmit { prompt }]) {
             let effect = self.tools.run_hooks(&event).await?;
             let messages: Vec<_> = effect.context.into_iter().map(|text| developer_message([text])).collect();
@@ -147,7 +147,8 @@ impl TurnTask {
         if self.prompt.is_none() || !self.tools.has_hooks() {
             return Ok(HookDecision::End);
         }
-        let effect = self.tools.run_hooks(&HookEvent::Stop { again: was_continued, last_message }).await?;
+        let effect =
+            self.tools.run_hooks(&HookEvent::Stop { is_repeated: was_continued, last_message }).await?;
         let Some(reason) = effect.block.filter(|_| effect.stop.is_none()) else {
             return Ok(HookDecision::End);
         };

@@ -13,10 +13,7 @@ use codicil_protocol::{
 };
 
 use super::{ResponseVisibility, plan::PlanMessage};
-use crate::{
-    tools::{ToolCall, call_of},
-    turn_channel::TurnEvent,
-};
+use crate::{tools::ToolCall, turn_channel::TurnEvent};
 
 /// A complete response, as far as the turn needs it.
 #[derive(Debug, Default)]
@@ -255,7 +252,7 @@ impl ResponseReader {
                 events.push(TurnEvent::Completed { item: shown, context: vec![item] });
             }
             _ => {
-                self.response.calls.extend(call_of(&item));
+                self.response.calls.extend(ToolCall::from_item(&item));
                 events.push(TurnEvent::Context(vec![item]));
             }
         }

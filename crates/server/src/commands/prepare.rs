@@ -8,7 +8,8 @@ use std::{
 
 use codicil_config::{ConfigQuery, ConfigStore, ShellEnvironmentPolicy};
 use codicil_engine::{
-    ConfinedProcess, ProxiedNetwork, SettingsOverrides, TurnSettings, confine, environment_policy,
+    ConfinedProcess, CredentialVariables, ProxiedNetwork, SettingsOverrides, TurnSettings, confine,
+    environment_policy,
 };
 use codicil_exec::{InputSource, ProcessEnvironment, ProcessSpec};
 use codicil_policy::{
@@ -75,7 +76,7 @@ fn environment(
     changes: impl IntoIterator<Item = (String, Option<String>)>,
 ) -> ProcessEnvironment {
     // As in the reference server, variables that look like credentials stay unless the configuration removes them.
-    let mut env = environment_policy(policy, true).apply(&std::env::vars_os().collect());
+    let mut env = environment_policy(policy, CredentialVariables::Keep).apply(&std::env::vars_os().collect());
     for (name, value) in changes {
         match value {
             Some(value) => env.insert(name.into(), value.into()),

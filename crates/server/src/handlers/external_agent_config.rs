@@ -1,10 +1,10 @@
 //! `externalAgentConfig/*`.
 
+use codicil_migrate::external_agents::ExternalAgents;
 use codicil_protocol::{
     ExternalAgentConfigDetectParams, ExternalAgentConfigDetectResponse, ExternalAgentConfigImportParams,
     ExternalAgentConfigImportResponse,
 };
-use codicil_migrate::external_agents::ExternalAgents;
 
 use crate::{background::blocking, cx::Cx, error::RpcError};
 

@@ -1,17 +1,26 @@
-//! `close_agent` and `resume_agent`: an agent ends, and begins again where it was.
+//! `close_agent` and `resume_agent`: end a subagent, and open it again with its history.
 
+use codicil_model::ToolSpec;
 use codicil_protocol::{CollabAgentStatus, CollabAgentTool, ThreadId};
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{
-    ToolCall, ToolOutput, TurnCancelled, TurnTools, error::AgentError, item::told, roles::AgentSettings, say,
-    target::AgentTarget,
-};
+use super::{AgentCallItem, AgentError, AgentSettings, AgentTarget, model_status, roles, spawn};
 use crate::{
     subagent::{self, SubagentOrigin},
     thread::ThreadHandle,
+    tools::{
+        TurnTools,
+        builtin::BuiltinTool,
+        call::{ToolCall, ToolResult, text_output},
+        offer::ToolOffer,
+        schema::{function, string},
+    },
 };
+
+pub(in crate::tools) struct CloseAgent;
+pub(in crate::tools) struct ResumeAgent;
 
 #[derive(Deserialize)]
 struct CloseArguments {
@@ -19,74 +28,102 @@ struct CloseArguments {
     target: String,
 }
 
-impl TurnTools {
-    /// Ends an agent and those below it. What it did stays stored.
-    pub(super) async fn close_agent(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
-        let target = match self.only_target(call) {
-            Ok(target) => target,
-            Err(told) => return Ok(told),
-        };
-        let (note, id) = (self.note(call, CollabAgentTool::CloseAgent), target.id().clone());
-        self.note_started(&note, vec![id.clone()]).await;
-        let (AgentTarget::Live(handle), Ok(threads)) = (target, self.threads()) else {
-            self.note_failed(&note, vec![(id.clone(), subagent::state(CollabAgentStatus::NotFound))]).await;
-            return Ok(say(AgentError::NotFound(id.to_string()).to_string()));
-        };
-        let before = handle.state();
-        drop(handle);
-        threads.unload(&id).await;
-        let output = json!({ "previous_status": told(&before) });
-        self.note_completed(&note, vec![(id, before)]).await;
-        Ok(say(output.to_string()))
+impl BuiltinTool for CloseAgent {
+    fn name(&self) -> &'static str {
+        "close_agent"
     }
 
-    /// Loads a closed agent again. One that is loaded stays as it is.
-    pub(super) async fn resume_agent(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
-        let target = match self.only_target(call) {
-            Ok(target) => target,
-            Err(told) => return Ok(told),
-        };
-        let (note, id) = (self.note(call, CollabAgentTool::ResumeAgent), target.id().clone());
-        self.note_started(&note, vec![id.clone()]).await;
-        let opened = match target {
-            AgentTarget::Live(handle) => Ok(handle),
-            AgentTarget::Gone(id) => self.reopen(&id).await,
-        };
-        match opened {
-            Ok(handle) => {
-                let state = handle.state();
-                let output = json!({ "status": told(&state) });
-                self.note_completed(&note, vec![(id, state)]).await;
-                Ok(say(output.to_string()))
-            }
-            Err(error) => {
-                self.note_failed(&note, vec![(id, subagent::state(CollabAgentStatus::NotFound))]).await;
-                Ok(say(error.to_string()))
-            }
+    fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
+        offer.agents.as_ref()?;
+        let properties = json!({ "target": string("The agent to close.") });
+        let description = "Ends an agent that is not needed any more, with the agents it started, and makes room for \
+                           others. Returns how far it had come.";
+        Some(function(self.name(), description, properties, &["target"]))
+    }
+
+    fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
+        Box::pin(close(turn, call))
+    }
+}
+
+impl BuiltinTool for ResumeAgent {
+    fn name(&self) -> &'static str {
+        "resume_agent"
+    }
+
+    fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
+        if offer.agents.as_ref()?.by_path {
+            return None;
+        }
+        let properties = json!({ "id": string("The agent that was closed.") });
+        let description =
+            "Opens an agent again that was closed, with everything it knew, so that it can be sent input.";
+        Some(function(self.name(), description, properties, &["id"]))
+    }
+
+    fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
+        Box::pin(resume(turn, call))
+    }
+}
+
+/// Ends a subagent and those below it. They stay stored.
+async fn close(turn: &TurnTools, call: &ToolCall) -> ToolResult {
+    let CloseArguments { target } = call.arguments()?;
+    let target = AgentTarget::find(turn, &target)?;
+    let id = target.id().clone();
+    let item = AgentCallItem::new(turn, call, CollabAgentTool::CloseAgent);
+    item.emit_started(vec![id.clone()]).await;
+    let (AgentTarget::Live(handle), Ok(threads)) = (target, turn.thread.subagents.threads()) else {
+        item.emit_failed(vec![(id.clone(), subagent::state(CollabAgentStatus::NotFound))]).await;
+        return Err(AgentError::NotFound(id.to_string()).into());
+    };
+    let last_state = handle.state();
+    drop(handle);
+    threads.unload(&id).await;
+    let output = json!({ "previous_status": model_status(&last_state) });
+    item.emit_completed(vec![(id, last_state)]).await;
+    Ok(text_output(output.to_string()))
+}
+
+/// Loads a closed subagent. One that is loaded stays as it is.
+async fn resume(turn: &TurnTools, call: &ToolCall) -> ToolResult {
+    let CloseArguments { target } = call.arguments()?;
+    let target = AgentTarget::find(turn, &target)?;
+    let id = target.id().clone();
+    let item = AgentCallItem::new(turn, call, CollabAgentTool::ResumeAgent);
+    item.emit_started(vec![id.clone()]).await;
+    let opened = match target {
+        AgentTarget::Live(handle) => Ok(handle),
+        AgentTarget::Gone(id) => reopen(turn, &id).await,
+    };
+    match opened {
+        Ok(handle) => {
+            let state = handle.state();
+            let output = json!({ "status": model_status(&state) });
+            item.emit_completed(vec![(id, state)]).await;
+            Ok(text_output(output.to_string()))
+        }
+        Err(error) => {
+            item.emit_failed(vec![(id, subagent::state(CollabAgentStatus::NotFound))]).await;
+            Err(error.into())
         }
     }
+}
 
-    /// The agent that a call is about, or what the model is told instead.
-    fn only_target(&self, call: &ToolCall) -> Result<AgentTarget, ToolOutput> {
-        let CloseArguments { target } = call.arguments()?;
-        let found = self.threads().and_then(|threads| self.target(&threads, &target));
-        found.map_err(|error| say(error.to_string()))
-    }
-
-    async fn reopen(&self, id: &ThreadId) -> Result<ThreadHandle, AgentError> {
-        let threads = self.threads()?;
-        let stored = threads.stored_agent(&self.kit.thread, id).await.map_err(AgentError::Reopen)?;
-        let agents = AgentSettings::of(&self.config);
-        let names: Vec<_> = stored.thread.meta.agent_nickname.iter().cloned().collect();
-        let slot = threads.take_slot(&self.kit.thread, agents.max_threads, &names);
-        let slot = slot.ok_or(AgentError::Full(agents.max_threads))?;
-        let mut settings = self.agent_settings();
-        settings.cwd = stored.thread.meta.cwd.clone().into();
-        // A role that was taken out of the configuration meanwhile changes nothing any more.
-        let role = SubagentOrigin::of(&stored.thread.meta.source).and_then(|origin| origin.role);
-        let role = role.and_then(|role| agents.role(&role));
-        let config = self.role_effect(role).await?.config;
-        let opened = threads.reopen_agent(&self.kit.thread, stored, slot, settings, config).await;
-        opened.map_err(AgentError::Reopen)
-    }
+async fn reopen(turn: &TurnTools, id: &ThreadId) -> Result<ThreadHandle, AgentError> {
+    let parent = &turn.thread.thread_id;
+    let threads = turn.thread.subagents.threads()?;
+    let stored = threads.stored_agent(parent, id).await.map_err(AgentError::Reopen)?;
+    let agents = AgentSettings::new(&turn.config);
+    let names: Vec<_> = stored.thread.meta.agent_nickname.iter().cloned().collect();
+    let slot = threads.take_slot(parent, agents.max_threads, &names);
+    let slot = slot.ok_or(AgentError::Full(agents.max_threads))?;
+    let mut settings = spawn::inherited_settings(turn);
+    settings.cwd = stored.thread.meta.cwd.clone().into();
+    // A role that has been removed from the configuration has no effect any more.
+    let role = SubagentOrigin::of(&stored.thread.meta.source).and_then(|origin| origin.role);
+    let role = role.and_then(|role| agents.role(&role));
+    let config = roles::apply_role(turn, role).await?.config;
+    let opened = threads.reopen_agent(parent, stored, slot, settings, config).await;
+    opened.map_err(AgentError::Reopen)
 }

@@ -1,31 +1,54 @@
-//! `list_agents`: who is there, for agents that are addressed by path.
+//! `list_agents`: the subagents of the thread and their states, where they are addressed by path.
 
+use codicil_model::ToolSpec;
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ToolCall, ToolOutput, TurnTools, item::told, say};
-use crate::thread::ThreadHandle;
+use super::model_status;
+use crate::{
+    thread::ThreadHandle,
+    tools::{
+        TurnTools,
+        builtin::BuiltinTool,
+        call::{ToolCall, ToolResult, text_output},
+        offer::ToolOffer,
+        schema::{function, string},
+    },
+};
+
+pub(in crate::tools) struct ListAgents;
 
 #[derive(Deserialize)]
 struct ListAgentsArguments {
-    /// Only those at this path and below it.
     path_prefix: Option<String>,
 }
 
-impl TurnTools {
-    pub(super) fn list_agents(&self, call: &ToolCall) -> ToolOutput {
-        let ListAgentsArguments { path_prefix } = match call.arguments() {
-            Ok(arguments) => arguments,
-            Err(told) => return told,
-        };
-        let prefix = path_prefix.as_deref().map(str::trim).unwrap_or_default().trim_end_matches('/');
-        let agents = match self.threads() {
-            Ok(threads) => threads.agents_below(&self.kit.thread),
-            Err(error) => return say(error.to_string()),
-        };
-        let shown: Vec<_> = agents.iter().filter(|agent| is_below(agent, prefix)).map(entry).collect();
-        say(json!({ "agents": shown }).to_string())
+impl BuiltinTool for ListAgents {
+    fn name(&self) -> &'static str {
+        "list_agents"
     }
+
+    fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
+        if !offer.agents.as_ref()?.by_path {
+            return None;
+        }
+        let properties = json!({ "path_prefix": string("Only the agents at this path and below it.") });
+        let description = "Lists your agents and how far they have come.";
+        Some(function(self.name(), description, properties, &[]))
+    }
+
+    fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { list(turn, call) })
+    }
+}
+
+fn list(turn: &TurnTools, call: &ToolCall) -> ToolResult {
+    let ListAgentsArguments { path_prefix } = call.arguments()?;
+    let prefix = path_prefix.as_deref().map(str::trim).unwrap_or_default().trim_end_matches('/');
+    let agents = turn.thread.subagents.threads()?.agents_below(&turn.thread.thread_id);
+    let listed: Vec<_> = agents.iter().filter(|agent| is_below(agent, prefix)).map(entry).collect();
+    Ok(text_output(json!({ "agents": listed }).to_string()))
 }
 
 fn is_below(agent: &ThreadHandle, prefix: &str) -> bool {
@@ -41,6 +64,6 @@ fn entry(agent: &ThreadHandle) -> Value {
         "agent_name": origin.and_then(|origin| origin.path.as_deref()),
         "nickname": origin.and_then(|origin| origin.nickname.as_deref()),
         "agent_type": origin.and_then(|origin| origin.role.as_deref()),
-        "agent_status": told(&agent.state()),
+        "agent_status": model_status(&agent.state()),
     })
 }

@@ -1,47 +1,79 @@
-//! Agents that the model starts: threads of their own, below the one whose turn this is.
+//! Tools for subagents: threads of their own that the model starts below the thread of this turn.
 //!
-//! A thread reaches the agents it started, and theirs, and no other threads. There are two sets of tools:
-//! the usual one, and with the feature `multi_agent_v2` one whose agents are also addressed by the path of
-//! their task.
+//! A thread reaches the subagents it started, and theirs, and no other threads. There are two sets of tools: the usual
+//! one and, with the feature `multi_agent_v2`, one whose subagents are also addressed by the path of their task.
 //!
 //! | part | where |
 //! |---|---|
-//! | what the model is offered, which roles there are | `specs.rs`, `roles.rs` |
-//! | what a call says: messages, addressees | `input.rs`, `target.rs` |
 //! | the tools | `spawn.rs`, `send.rs`, `wait.rs`, `close.rs`, `list.rs` |
-//! | what clients see of a call | `item.rs` |
+//! | roles and limits of the configuration | `roles.rs` |
+//! | messages to subagents | `message.rs` |
 
 mod close;
-mod error;
-mod input;
-mod item;
 mod list;
+mod message;
 mod roles;
 mod send;
 mod spawn;
-mod specs;
-mod target;
 mod wait;
 
-use crate::{
-    subagent::{ROOT_PATH, SubagentOrigin},
-    thread::ThreadState,
-    threads::{Threads, WeakThreads},
+use codicil_config::{ConfigError, EffectiveConfig, Feature};
+use codicil_protocol::{
+    CollabAgentState, CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, ItemId, ReasoningEffort,
+    ThreadId, ThreadItem,
 };
+use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{
     TurnTools,
-    call::{ToolCall, ToolOutput, TurnCancelled, say},
+    call::{ToolCall, ToolError},
+};
+use crate::{
+    error::ThreadError,
+    subagent::{ROOT_PATH, SubagentOrigin},
+    thread::{ThreadHandle, ThreadState},
+    threads::{Threads, WeakThreads},
+};
+use roles::{AgentRole, AgentSettings};
+
+pub(super) use {
+    close::{CloseAgent, ResumeAgent},
+    list::ListAgents,
+    send::{AssignTask, SendInput, SendMessage},
+    spawn::SpawnAgent,
+    wait::WaitAgent,
 };
 
-pub(super) use specs::{AgentOffer, tools};
+/// Everything that the specs of the subagent tools depend on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AgentOffer {
+    /// Whether subagents are addressed by the path of their task.
+    pub by_path: bool,
+    pub roles: Vec<AgentRole>,
+}
 
-use error::AgentError;
+impl AgentOffer {
+    /// Returns `None` where a thread at this depth cannot start subagents.
+    pub fn new(config: &EffectiveConfig, depth: u32) -> Option<Self> {
+        let by_path = addresses_by_path(config);
+        if !by_path && !config.features.enabled(Feature::MultiAgent) {
+            return None;
+        }
+        let agents = AgentSettings::new(config);
+        (depth < agents.max_depth).then_some(Self { by_path, roles: agents.roles })
+    }
+}
 
-/// What the agents of a thread take over from it, and where they are found.
+/// Whether tasks of subagents have names, by which they are addressed.
+fn addresses_by_path(config: &EffectiveConfig) -> bool {
+    config.features.enabled(Feature::MultiAgentV2)
+}
+
+/// What subagents inherit from their thread, and where they are found.
 pub(crate) struct SubagentContext {
     pub threads: WeakThreads,
-    /// Set when the thread is itself an agent of another one.
+    /// The origin of the thread itself; `None` unless it is a subagent.
     origin: Option<SubagentOrigin>,
     base_instructions: Option<String>,
     developer_instructions: Option<String>,
@@ -49,7 +81,7 @@ pub(crate) struct SubagentContext {
 }
 
 impl SubagentContext {
-    pub fn of(threads: WeakThreads, state: &ThreadState) -> Self {
+    pub fn new(threads: WeakThreads, state: &ThreadState) -> Self {
         Self {
             threads,
             origin: SubagentOrigin::of(&state.source),
@@ -59,7 +91,7 @@ impl SubagentContext {
         }
     }
 
-    /// How many agents are above and including this one.
+    /// Returns how many subagents deep the thread is; 0 for a thread that a client started.
     fn depth(&self) -> u32 {
         self.origin.as_ref().map_or(0, |origin| origin.depth)
     }
@@ -67,25 +99,171 @@ impl SubagentContext {
     fn path(&self) -> &str {
         self.origin.as_ref().and_then(|origin| origin.path.as_deref()).unwrap_or(ROOT_PATH)
     }
+
+    /// Returns the registry. Do not hold it while waiting for subagents: that would keep it alive.
+    fn threads(&self) -> Result<Threads, AgentError> {
+        self.threads.upgrade().ok_or(AgentError::Ending)
+    }
 }
 
-impl TurnTools {
-    /// Calls about agents; what is none of them is no tool at all.
-    pub(super) async fn agent_tool(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
-        match call.name.as_str() {
-            "spawn_agent" => self.spawn_agent(call).await,
-            "send_input" | "assign_task" => self.send_input(call).await,
-            "send_message" => self.send_message(call).await,
-            "wait_agent" => self.wait_agent(call).await,
-            "close_agent" => self.close_agent(call).await,
-            "resume_agent" => self.resume_agent(call).await,
-            "list_agents" => Ok(self.list_agents(call)),
-            name => Ok(say(format!("unsupported call: {name}"))),
+/// A subagent that a call names.
+enum AgentTarget {
+    Live(ThreadHandle),
+    /// The id of no live subagent: it was closed or never existed.
+    Gone(ThreadId),
+}
+
+impl AgentTarget {
+    /// Finds a subagent by its id, its nickname or the path of its task.
+    fn find(turn: &TurnTools, name: &str) -> Result<Self, AgentError> {
+        let subagents = &turn.thread.subagents;
+        let name = name.trim();
+        let path =
+            if name.starts_with('/') { name.to_owned() } else { format!("{}/{name}", subagents.path()) };
+        let is_named = |origin: &SubagentOrigin| {
+            origin.nickname.as_deref() == Some(name) || origin.path.as_deref() == Some(path.as_str())
+        };
+        let is_target =
+            |handle: &ThreadHandle| &handle.id()[..] == name || handle.origin().is_some_and(is_named);
+        let live = subagents.threads()?.agents_below(&turn.thread.thread_id);
+        match live.into_iter().find(is_target) {
+            Some(handle) => Ok(Self::Live(handle)),
+            None if Uuid::parse_str(name).is_ok() => Ok(Self::Gone(ThreadId::from(name))),
+            None => Err(AgentError::NoAgent(name.to_owned())),
         }
     }
 
-    /// The registry. Not to be held while waiting for agents: it would live as long as the wait.
-    fn threads(&self) -> Result<Threads, AgentError> {
-        self.kit.family.threads.upgrade().ok_or(AgentError::Ending)
+    fn id(&self) -> &ThreadId {
+        match self {
+            Self::Live(handle) => handle.id(),
+            Self::Gone(id) => id,
+        }
+    }
+}
+
+/// The parts of a call's item that stay the same.
+struct AgentCallItem<'a> {
+    turn: &'a TurnTools,
+    id: ItemId,
+    tool: CollabAgentTool,
+    prompt: Option<String>,
+    model: Option<String>,
+    effort: Option<ReasoningEffort>,
+}
+
+/// Subagents and their states.
+type AgentStates = Vec<(ThreadId, CollabAgentState)>;
+
+impl<'a> AgentCallItem<'a> {
+    fn new(turn: &'a TurnTools, call: &ToolCall, tool: CollabAgentTool) -> Self {
+        Self { turn, id: call.item_id(), tool, prompt: None, model: None, effort: None }
+    }
+
+    async fn emit_started(&self, receivers: Vec<ThreadId>) {
+        let item = self.item(CollabAgentToolCallStatus::InProgress, receivers, Vec::new());
+        self.turn.emit_started(item).await;
+    }
+
+    /// Completes the item. A call about a subagent that failed or is missing counts as failed.
+    async fn emit_completed(&self, states: AgentStates) {
+        let has_failed = |state: &CollabAgentState| {
+            matches!(state.status, CollabAgentStatus::Errored | CollabAgentStatus::NotFound)
+        };
+        let status = if states.iter().any(|(_, state)| has_failed(state)) {
+            CollabAgentToolCallStatus::Failed
+        } else {
+            CollabAgentToolCallStatus::Completed
+        };
+        self.emit_ended(status, states).await;
+    }
+
+    async fn emit_failed(&self, states: AgentStates) {
+        self.emit_ended(CollabAgentToolCallStatus::Failed, states).await;
+    }
+
+    async fn emit_ended(&self, status: CollabAgentToolCallStatus, states: AgentStates) {
+        let receivers = states.iter().map(|(id, _)| id.clone()).collect();
+        self.turn.emit_completed(self.item(status, receivers, states)).await;
+    }
+
+    fn item(
+        &self,
+        status: CollabAgentToolCallStatus,
+        receivers: Vec<ThreadId>,
+        states: AgentStates,
+    ) -> ThreadItem {
+        ThreadItem::CollabAgentToolCall {
+            id: self.id.clone(),
+            tool: self.tool.clone(),
+            status,
+            sender_thread_id: self.turn.thread_id(),
+            receiver_thread_ids: receivers,
+            prompt: self.prompt.clone(),
+            model: self.model.clone(),
+            reasoning_effort: self.effort.clone(),
+            agents_states: states.into_iter().map(|(id, state)| (id.to_string(), state)).collect(),
+        }
+    }
+}
+
+/// Returns a state in the words of the reference server's tools: a word, or a word with the last message.
+fn model_status(state: &CollabAgentState) -> Value {
+    match state.status {
+        CollabAgentStatus::PendingInit => json!("pending_init"),
+        CollabAgentStatus::Running => json!("running"),
+        CollabAgentStatus::Interrupted => json!("interrupted"),
+        CollabAgentStatus::Completed => json!({ "completed": state.message }),
+        CollabAgentStatus::Errored => json!({ "errored": state.message }),
+        CollabAgentStatus::Shutdown => json!("shutdown"),
+        CollabAgentStatus::NotFound | CollabAgentStatus::Unrecognized(_) => json!("not_found"),
+    }
+}
+
+/// Why a call about subagents fails. The texts are for the model.
+#[derive(Debug, thiserror::Error)]
+enum AgentError {
+    #[error("agents may be nested {0} deep and no deeper; do the task yourself")]
+    TooDeep(u32),
+    #[error("all {0} places for agents are taken; close an agent that is done with close_agent first")]
+    Full(usize),
+    #[error("unknown agent_type: {name}; there are: {known}")]
+    UnknownRole { name: String, known: String },
+    #[error("unknown reasoning_effort: {0}")]
+    UnknownEffort(String),
+    #[error("task_name must be made of lower-case letters, digits and underscores: {0:?}")]
+    BadTaskName(String),
+    #[error("there is an agent {0} already; choose another task_name")]
+    TaskNameTaken(String),
+    #[error("agent not found: {0}; one that was closed can be opened again with resume_agent")]
+    NotFound(String),
+    #[error("no such agent: {0:?}; use the id that spawn_agent returned")]
+    NoAgent(String),
+    #[error("give either message or items, not both")]
+    TwoMessages,
+    #[error("give message or items")]
+    NoMessage,
+    #[error("the message must not be empty")]
+    EmptyMessage,
+    #[error("items[{0}] says nothing that can be sent")]
+    BadItem(usize),
+    #[error("there are no agents to wait for: targets must not be empty")]
+    NoTargets,
+    #[error("timeout_ms must be greater than zero")]
+    NoTime,
+    #[error("the role's configuration cannot be used: {0}")]
+    Role(#[from] ConfigError),
+    #[error("the agent could not be started: {0}")]
+    Start(ThreadError),
+    #[error("the agent could not be reached: {0}")]
+    Send(ThreadError),
+    #[error("the agent could not be opened again: {0}")]
+    Reopen(ThreadError),
+    #[error("the turn is ending")]
+    Ending,
+}
+
+impl From<AgentError> for ToolError {
+    fn from(error: AgentError) -> Self {
+        Self::Failed(error.to_string())
     }
 }

@@ -1,43 +1,44 @@
-//! What `[agents]` in the configuration says: how many agents, how deep, and which roles they may have.
+//! The `[agents]` table of the configuration: how many subagents, how deep, and the roles they may have.
 
 use std::{path::PathBuf, sync::Arc};
 
 use codicil_config::{ConfigSettings, EffectiveConfig};
 
-use super::{TurnTools, error::AgentError};
+use super::AgentError;
+use crate::tools::TurnTools;
 
-/// How many agents a tree of threads may have at once, unless the configuration says.
+/// The default number of subagents that a tree of threads may have at once.
 const MAX_THREADS: usize = 6;
-/// How deep agents may start agents, unless the configuration says.
+/// The default depth to which subagents may start subagents.
 const MAX_DEPTH: u32 = 1;
 
 pub(super) struct AgentSettings {
     pub max_threads: usize,
     pub max_depth: u32,
-    /// By name.
+    /// Sorted by name.
     pub roles: Vec<AgentRole>,
 }
 
-/// A kind of agent that the model may choose.
+/// A kind of subagent that the model may choose.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AgentRole {
     pub name: String,
     pub description: String,
     instructions: Option<&'static str>,
-    /// Settings of its own, over those of the thread.
+    /// A file whose settings take precedence over those of the thread.
     config_file: Option<PathBuf>,
     pub nicknames: Vec<String>,
 }
 
-/// What a role makes different.
+/// What a role changes.
 pub(super) struct RoleEffect {
     pub config: Arc<EffectiveConfig>,
-    /// What the role's own file says, and nothing else.
+    /// The settings of the role's file alone.
     pub settings: ConfigSettings,
     pub instructions: Option<String>,
 }
 
-/// Name, description for whoever chooses, instructions for the agent itself.
+/// The name, the description for the model that chooses, and the instructions for the subagent.
 const BUILT_IN: [(&str, &str, Option<&str>); 3] = [
     ("default", "An agent for anything; has no role in particular.", None),
     (
@@ -60,7 +61,7 @@ const BUILT_IN: [(&str, &str, Option<&str>); 3] = [
 ];
 
 impl AgentSettings {
-    pub fn of(config: &EffectiveConfig) -> Self {
+    pub fn new(config: &EffectiveConfig) -> Self {
         let number = |key| config.value(&["agents", key]).and_then(|value| value.as_integer());
         let mut roles: Vec<_> = BUILT_IN.iter().map(AgentRole::built_in).collect();
         let table = config.value(&["agents"]).and_then(|value| value.as_table());
@@ -98,7 +99,7 @@ impl AgentSettings {
         self.roles.iter().find(|role| role.name == name)
     }
 
-    /// The role that was asked for; none was asked for is fine too.
+    /// Returns the requested role, if one was requested.
     pub fn choose(&self, name: Option<&str>) -> Result<Option<&AgentRole>, AgentError> {
         let Some(name) = name else { return Ok(None) };
         let known = || self.roles.iter().map(|role| role.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -119,19 +120,17 @@ impl AgentRole {
     }
 }
 
-impl TurnTools {
-    /// The configuration of an agent with this role.
-    pub(super) async fn role_effect(&self, role: Option<&AgentRole>) -> Result<RoleEffect, AgentError> {
-        let built_in = role.and_then(|role| role.instructions).map(str::to_owned);
-        let Some(file) = role.and_then(|role| role.config_file.clone()) else {
-            let (config, settings) = (self.config.clone(), ConfigSettings::default());
-            return Ok(RoleEffect { config, settings, instructions: built_in });
-        };
-        let (engine, base) = (self.kit.engine.clone(), self.config.clone());
-        let loading = tokio::task::spawn_blocking(move || engine.config.with_file(&base, &file));
-        // Only a panic ends up in the outer error.
-        let (config, settings) = loading.await.map_err(|_| AgentError::Ending)??;
-        let instructions = settings.developer_instructions.clone().or(built_in);
-        Ok(RoleEffect { config: Arc::new(config), settings, instructions })
-    }
+/// Returns the configuration of a subagent with this role.
+pub(super) async fn apply_role(turn: &TurnTools, role: Option<&AgentRole>) -> Result<RoleEffect, AgentError> {
+    let built_in = role.and_then(|role| role.instructions).map(str::to_owned);
+    let config = turn.config.clone();
+    let Some(file) = role.and_then(|role| role.config_file.clone()) else {
+        return Ok(RoleEffect { config, settings: ConfigSettings::default(), instructions: built_in });
+    };
+    let engine = turn.thread.engine.clone();
+    let loading = tokio::task::spawn_blocking(move || engine.config.with_file(&config, &file));
+    // The outer error is a panic.
+    let (config, settings) = loading.await.map_err(|_panic| AgentError::Ending)??;
+    let instructions = settings.developer_instructions.clone().or(built_in);
+    Ok(RoleEffect { config: Arc::new(config), settings, instructions })
 }

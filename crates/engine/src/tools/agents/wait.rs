@@ -1,106 +1,141 @@
-//! `wait_agent`: until one of the agents is done, or the time is up.
+//! `wait_agent`: waits until one of the subagents is done.
 
 use std::{collections::BTreeSet, pin::pin, time::Duration};
 
+use codicil_model::ToolSpec;
 use codicil_protocol::{CollabAgentState, CollabAgentStatus, CollabAgentTool, ThreadId};
-use futures_util::future::select_all;
+use futures_util::future::{BoxFuture, select_all};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use super::{
-    ToolCall, ToolOutput, TurnCancelled, TurnTools,
-    error::AgentError,
-    item::{AgentStates, told},
-    say,
-    target::AgentTarget,
+use super::{AgentCallItem, AgentError, AgentStates, AgentTarget, addresses_by_path, model_status};
+use crate::{
+    subagent,
+    tools::{
+        TurnTools,
+        builtin::BuiltinTool,
+        call::{ToolCall, ToolError, ToolResult, lenient_number, text_output},
+        offer::ToolOffer,
+        schema::{function, number, strings},
+    },
 };
-use crate::{subagent, tools::call::number};
 
-/// Without a word about it.
 const DEFAULT_TIME: Duration = Duration::from_secs(30);
-/// Shorter waits would be a model asking again and again.
+/// Shorter waits would make the model poll.
 const MIN_TIME: Duration = Duration::from_secs(10);
 const MAX_TIME: Duration = Duration::from_secs(60 * 60);
+
+pub(in crate::tools) struct WaitAgent;
 
 #[derive(Deserialize)]
 struct WaitArguments {
     #[serde(default, alias = "ids", deserialize_with = "one_or_more")]
     targets: Vec<String>,
-    #[serde(default, deserialize_with = "number")]
+    #[serde(default, deserialize_with = "lenient_number")]
     timeout_ms: Option<u64>,
 }
 
-/// An agent that is waited for.
-type AgentWatch = (ThreadId, watch::Receiver<CollabAgentState>);
-
-impl TurnTools {
-    pub(super) async fn wait_agent(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
-        let arguments: WaitArguments = match call.arguments() {
-            Ok(arguments) => arguments,
-            Err(told) => return Ok(told),
-        };
-        let prepared = self.watched(&arguments.targets);
-        let (mut done, mut watches, time) = match (prepared, wait_time(arguments.timeout_ms)) {
-            (Ok((lost, watches)), Ok(time)) => (lost, watches, time),
-            (Err(error), _) | (_, Err(error)) => return Ok(say(error.to_string())),
-        };
-        let note = self.note(call, CollabAgentTool::Wait);
-        let receivers = done.iter().map(|(id, _)| id).chain(watches.iter().map(|(id, _)| id));
-        self.note_started(&note, receivers.cloned().collect()).await;
-        done.extend(done_now(&mut watches));
-        if done.is_empty() {
-            tokio::select! {
-                biased;
-                () = self.cancel.cancelled() => return Err(TurnCancelled),
-                states = first_done(&mut watches, time) => done = states,
-            }
-        }
-        let statuses: Map<_, _> = done.iter().map(|(id, state)| (id.to_string(), told(state))).collect();
-        let output = json!({ "status": statuses, "timed_out": done.is_empty() });
-        self.note_completed(&note, done).await;
-        Ok(say(output.to_string()))
+impl BuiltinTool for WaitAgent {
+    fn name(&self) -> &'static str {
+        "wait_agent"
     }
 
-    /// Those who are lost, and those who can be waited for. Nobody named: every agent there is.
-    fn watched(&self, targets: &[String]) -> Result<(AgentStates, Vec<AgentWatch>), AgentError> {
-        let threads = self.threads()?;
-        let found: Vec<_> = match targets {
-            [] if self.addresses_by_path() => {
-                threads.agents_below(&self.kit.thread).into_iter().map(AgentTarget::Live).collect()
-            }
-            targets => targets.iter().map(|name| self.target(&threads, name)).collect::<Result<_, _>>()?,
+    fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
+        let by_path = offer.agents.as_ref()?.by_path;
+        let targets = if by_path {
+            "The agents to wait for; all of them when left out."
+        } else {
+            "The ids of the agents to wait for."
         };
-        let (mut lost, mut watches) = (Vec::new(), Vec::<AgentWatch>::new());
-        let mut seen = BTreeSet::new();
-        for target in found {
-            match target {
-                target if !seen.insert(target.id().clone()) => {}
-                AgentTarget::Live(handle) => watches.push((handle.id().clone(), handle.progress())),
-                AgentTarget::Gone(id) => lost.push((id, subagent::state(CollabAgentStatus::NotFound))),
-            }
-        }
-        if seen.is_empty() { Err(AgentError::NoTargets) } else { Ok((lost, watches)) }
+        let properties = json!({
+            "targets": strings(targets),
+            "timeout_ms": number(
+                "How long to wait, in milliseconds: 30000 by default, 10000 at least, 3600000 at most."
+            ),
+        });
+        let description = "Waits until one of the agents is done and returns how those that are done ended, with their \
+                           last words. Prefer long waits to repeated ones.";
+        let required: &[&str] = if by_path { &[] } else { &["targets"] };
+        Some(function(self.name(), description, properties, required))
+    }
+
+    fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
+        Box::pin(wait(turn, call))
     }
 }
 
-/// The agents that are done by now.
+/// A subagent to wait for.
+type AgentWatch = (ThreadId, watch::Receiver<CollabAgentState>);
+
+/// The subagents that a call names.
+struct WaitTargets {
+    /// Those that are gone, which count as done.
+    gone: AgentStates,
+    live: Vec<AgentWatch>,
+}
+
+async fn wait(turn: &TurnTools, call: &ToolCall) -> ToolResult {
+    let arguments: WaitArguments = call.arguments()?;
+    let WaitTargets { gone, live: mut watches } = WaitTargets::find(turn, &arguments.targets)?;
+    let time = wait_time(arguments.timeout_ms)?;
+    let item = AgentCallItem::new(turn, call, CollabAgentTool::Wait);
+    let receivers = gone.iter().map(|(id, _)| id).chain(watches.iter().map(|(id, _)| id));
+    item.emit_started(receivers.cloned().collect()).await;
+    let mut done = gone;
+    done.extend(done_now(&mut watches));
+    if done.is_empty() {
+        let first = turn.cancel.run_until_cancelled(first_done(&mut watches, time)).await;
+        done = first.ok_or(ToolError::Cancelled)?;
+    }
+    let statuses: Map<_, _> = done.iter().map(|(id, state)| (id.to_string(), model_status(state))).collect();
+    let output = json!({ "status": statuses, "timed_out": done.is_empty() });
+    item.emit_completed(done).await;
+    Ok(text_output(output.to_string()))
+}
+
+impl WaitTargets {
+    /// Finds the named subagents. Without names, and where subagents are addressed by path, all live ones.
+    fn find(turn: &TurnTools, names: &[String]) -> Result<Self, AgentError> {
+        let targets: Vec<_> = if names.is_empty() && addresses_by_path(&turn.config) {
+            let live = turn.thread.subagents.threads()?.agents_below(&turn.thread.thread_id);
+            live.into_iter().map(AgentTarget::Live).collect()
+        } else {
+            names.iter().map(|name| AgentTarget::find(turn, name)).collect::<Result<_, _>>()?
+        };
+        let mut found = Self { gone: Vec::new(), live: Vec::new() };
+        let mut seen = BTreeSet::new();
+        for target in targets {
+            if !seen.insert(target.id().clone()) {
+                continue;
+            }
+            match target {
+                AgentTarget::Live(handle) => found.live.push((handle.id().clone(), handle.progress())),
+                AgentTarget::Gone(id) => found.gone.push((id, subagent::state(CollabAgentStatus::NotFound))),
+            }
+        }
+        if seen.is_empty() { Err(AgentError::NoTargets) } else { Ok(found) }
+    }
+}
+
+/// Returns the subagents that are done by now.
 fn done_now(watches: &mut [AgentWatch]) -> AgentStates {
     let states = watches.iter_mut().map(|(id, watch)| (id.clone(), current(watch)));
     states.filter(|(_, state)| subagent::is_final(&state.status)).collect()
 }
 
-/// How far an agent is. One that ended without being done was shut down.
+/// Returns the state of a subagent. One whose thread ended before it was done counts as shut down.
 fn current(watch: &mut watch::Receiver<CollabAgentState>) -> CollabAgentState {
-    let is_over = watch.has_changed().is_err();
+    let has_ended = watch.has_changed().is_err();
     let state = watch.borrow_and_update().clone();
-    match is_over && !subagent::is_final(&state.status) {
-        true => subagent::state(CollabAgentStatus::Shutdown),
-        false => state,
+    if has_ended && !subagent::is_final(&state.status) {
+        subagent::state(CollabAgentStatus::Shutdown)
+    } else {
+        state
     }
 }
 
-/// Waits until some are done; nobody is when the time is up.
+/// Waits until at least one subagent is done. Empty when the time is up.
 async fn first_done(watches: &mut [AgentWatch], time: Duration) -> AgentStates {
     let mut time_up = pin!(tokio::time::sleep(time));
     loop {
@@ -128,7 +163,7 @@ fn wait_time(asked_ms: Option<u64>) -> Result<Duration, AgentError> {
     }
 }
 
-/// A list, or the one that a model did not put into a list.
+/// Deserializes a list, or a single text that a model did not put into a list.
 fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     let value = if value.is_string() { json!([value]) } else { value };
@@ -151,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_kept_within_bounds() {
+    fn wait_times_are_clamped() {
         let check = |asked, expected| assert_eq!(wait_time(asked).ok(), expected, "{asked:?}");
         check(None, Some(DEFAULT_TIME));
         check(Some(1), Some(MIN_TIME));
@@ -161,8 +196,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_to_be_done_ends_the_wait() {
-        let ((a, first), (b, second)) = (agent("a"), agent("b"));
+    async fn the_first_finished_agent_ends_the_wait() {
+        let (a, first) = agent("a");
+        let (b, second) = agent("b");
         let mut watches = [first, second];
         let waiting = first_done(&mut watches, MAX_TIME);
         let working = async {
@@ -177,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_is_done_when_the_time_is_up() {
+    async fn a_wait_without_finished_agents_times_out() {
         let (_a, first) = agent("a");
         let began = tokio::time::Instant::now();
         assert!(first_done(&mut [first], MIN_TIME).await.is_empty());
@@ -185,8 +221,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_agent_that_ends_while_it_is_waited_for_was_shut_down() {
-        let ((a, first), (b, second)) = (agent("a"), agent("b"));
+    async fn an_agent_that_ends_during_the_wait_was_shut_down() {
+        let (a, first) = agent("a");
+        let (b, second) = agent("b");
         b.send_replace(subagent::state(CollabAgentStatus::Completed));
         drop(b);
         assert_eq!(names(&done_now(&mut [second])), [("b", CollabAgentStatus::Completed)]);

@@ -1,4 +1,4 @@
-//! May a command run? Looked up in the policies, and asked where these say so.
+//! Whether a command may run: decided by the policies, and asked where these say so.
 
 use std::path::PathBuf;
 
@@ -8,36 +8,53 @@ use codicil_policy::{
     decide_retry, settle_command,
 };
 use codicil_protocol::{
-    AdditionalPermissionProfile, AskForApproval, CommandExecutionApproval,
+    AdditionalPermissionProfile, AskForApproval, CommandAction, CommandExecutionApproval,
     CommandExecutionRequestApprovalParams, CommandExecutionStatus, SandboxPolicy,
 };
 use serde_json::json;
 
-use super::{AssessedCommand, CommandEnd, CommandItem, RequestedCommand, TurnTools};
+use super::{CommandEnd, CommandRun, RequestedCommand, SandboxMode};
 use crate::{
     clock::unix_now_ms,
     tools::{
+        TurnTools,
         ask::{QuestionKind, QuestionReply},
         call::TurnCancelled,
-        permissions::in_words,
+        guardian,
+        request_permissions::WirePermissions,
     },
 };
 
-/// What was decided about a command.
+/// A parsed command and the policies' decision about it.
+pub(super) struct AssessedCommand {
+    pub line: CommandLine,
+    pub actions: Vec<CommandAction>,
+    pub decision: CommandDecision,
+}
+
+/// The user's or the guardian's decision about a command.
 pub(super) enum CommandVerdict {
-    Run { sandboxed: bool },
-    No { status: CommandExecutionStatus, why: String },
+    Run(SandboxMode),
+    Rejected { status: CommandExecutionStatus, why: String },
 }
 
-/// Who was asked about a command before it ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AskedReviewer {
-    Nobody,
-    /// Somebody, who agreed, and so to what the command takes.
-    Agreed,
+/// Parses a command and looks up the policies.
+pub(super) async fn assess(
+    turn: &TurnTools,
+    request: &RequestedCommand,
+) -> Result<AssessedCommand, TurnCancelled> {
+    let inputs = DecisionInputs::new(turn);
+    let request = request.clone();
+    let assess = move || {
+        let line = CommandLine::new(request.argv.clone());
+        let decision = inputs.decide(&request, &line, decide_command);
+        AssessedCommand { actions: command_actions(&line), line, decision }
+    };
+    // A panic means that nothing is decided, so the command must not run.
+    tokio::task::spawn_blocking(assess).await.map_err(|_panic| TurnCancelled)
 }
 
-/// Everything a decision depends on, owned, so that it can be made where blocking is allowed.
+/// Everything that a decision depends on, owned, so that it can be made on a blocking thread.
 struct DecisionInputs {
     approval: AskForApproval,
     sandbox: SandboxPolicy,
@@ -45,159 +62,141 @@ struct DecisionInputs {
     grants: ThreadGrants,
 }
 
+type DecideFn = fn(&CommandRequest<'_>, &DecisionPolicies<'_>) -> CommandDecision;
+
 impl DecisionInputs {
-    fn decide(&self, wanted: &RequestedCommand, line: &CommandLine, how: DecideFn) -> CommandDecision {
+    fn new(turn: &TurnTools) -> Self {
+        Self {
+            approval: turn.settings.approval_policy.clone(),
+            sandbox: turn.settings.sandbox.clone(),
+            rules: turn.thread.engine.config.home().rules_dir(),
+            grants: turn.thread.grants().clone(),
+        }
+    }
+
+    /// Reads the rules from disk and decides. Blocks.
+    fn decide(&self, request: &RequestedCommand, line: &CommandLine, decide: DecideFn) -> CommandDecision {
         let (rules, errors) = CommandRules::load(std::slice::from_ref(&self.rules));
         for error in errors {
             tracing::warn!("{error}");
         }
-        let (approval, sandbox, grants) = (&self.approval, &self.sandbox, &self.grants);
-        how(&request(wanted, line), &DecisionPolicies { approval, sandbox, rules: &rules, grants })
+        let policies = DecisionPolicies {
+            approval: &self.approval,
+            sandbox: &self.sandbox,
+            rules: &rules,
+            grants: &self.grants,
+        };
+        decide(&policy_request(request, line), &policies)
     }
 }
 
-type DecideFn = fn(&CommandRequest<'_>, &DecisionPolicies<'_>) -> CommandDecision;
-
-fn request<'a>(wanted: &'a RequestedCommand, line: &'a CommandLine) -> CommandRequest<'a> {
+fn policy_request<'a>(request: &'a RequestedCommand, line: &'a CommandLine) -> CommandRequest<'a> {
     CommandRequest {
         line,
-        cwd: &wanted.cwd,
-        permissions: &wanted.permissions,
-        justification: wanted.justification.as_deref(),
-        prefix_rule: wanted.prefix_rule.as_deref(),
+        cwd: &request.cwd,
+        permissions: &request.permissions,
+        justification: request.justification.as_deref(),
+        prefix_rule: request.prefix_rule.as_deref(),
     }
 }
 
-impl TurnTools {
-    /// Reads the command and finds out what the policies say about it.
-    pub(super) async fn assess(&self, wanted: &RequestedCommand) -> Result<AssessedCommand, TurnCancelled> {
-        let (circumstances, wanted) = (self.circumstances(), wanted.clone());
-        let assess = move || {
-            let line = CommandLine::new(wanted.argv.clone());
-            let decision = circumstances.decide(&wanted, &line, decide_command);
-            AssessedCommand { actions: command_actions(&line), line, decision }
-        };
-        // Only a panic ends up in the error; then nothing is known, and nothing runs.
-        tokio::task::spawn_blocking(assess).await.map_err(|_| TurnCancelled)
-    }
-
-    fn circumstances(&self) -> DecisionInputs {
-        DecisionInputs {
-            approval: self.settings.approval_policy.clone(),
-            sandbox: self.settings.sandbox.clone(),
-            rules: self.kit.engine.config.home().rules_dir(),
-            grants: self.kit.grants().clone(),
-        }
-    }
-
-    /// Asks whether a command may run. A person who cancels ends the turn.
-    pub(super) async fn ask_command(
-        &self,
-        wanted: &RequestedCommand,
-        assessed: &AssessedCommand,
-        item: &CommandItem,
-        question: &CommandQuestion,
-    ) -> Result<CommandVerdict, TurnCancelled> {
-        if self.is_guarded() {
-            let action = json!({ "tool": wanted.tool, "command": item.command, "cwd": item.cwd });
-            return Ok(match self.consult_guardian(&item.id, action).await? {
-                Ok(()) => CommandVerdict::Run { sandboxed: question.sandboxed },
-                Err(why) => CommandVerdict::No { status: CommandExecutionStatus::Declined, why },
+impl CommandRun<'_> {
+    /// Asks whether the command may run. If the user cancels, the turn is interrupted.
+    pub(super) async fn ask(&self, question: &CommandQuestion) -> Result<CommandVerdict, TurnCancelled> {
+        let run = || Ok(CommandVerdict::Run(SandboxMode::new(question.sandboxed)));
+        let declined =
+            |why: String| Ok(CommandVerdict::Rejected { status: CommandExecutionStatus::Declined, why });
+        let turn = self.turn;
+        if guardian::is_enabled(turn) {
+            let action = json!({
+                "tool": self.request.tool,
+                "command": self.item.command,
+                "cwd": self.item.cwd,
             });
+            return match guardian::review(turn, &self.item.id, action).await? {
+                Ok(()) => run(),
+                Err(why) => declined(why),
+            };
         }
-        let params = self.approval_params(wanted, item, question);
-        let reply = self.ask::<CommandExecutionApproval>(params, QuestionKind::Approval).await?;
-        let declined = |why: &str| {
-            Ok(CommandVerdict::No { status: CommandExecutionStatus::Declined, why: why.to_owned() })
-        };
-        let answer = match reply {
+        let params = self.approval_params(question);
+        let reply = turn.ask::<CommandExecutionApproval>(params, QuestionKind::Approval).await?;
+        let decision = match reply {
             QuestionReply::Answer(response) => response.decision,
-            QuestionReply::Nonsense => return declined("rejected by user"),
+            QuestionReply::Nonsense => return declined("rejected by user".to_owned()),
             QuestionReply::Error => {
-                let why = "the client could not be asked for approval".to_owned();
-                return Ok(CommandVerdict::No { status: CommandExecutionStatus::Failed, why });
+                return Ok(CommandVerdict::Rejected {
+                    status: CommandExecutionStatus::Failed,
+                    why: "the client could not be asked for approval".to_owned(),
+                });
             }
         };
-        let request = request(wanted, &assessed.line);
-        let outcome = settle_command(&answer, &request, question, &mut self.kit.grants());
+        let request = policy_request(self.request, &self.line);
+        let outcome = settle_command(&decision, &request, question, &mut turn.thread.grants());
         match outcome {
-            ApprovalOutcome::Accepted { amendment: None } => {
-                Ok(CommandVerdict::Run { sandboxed: question.sandboxed })
+            ApprovalOutcome::Accepted { amendment } => {
+                if let Some(prefix) = amendment {
+                    store_rule(turn, prefix).await;
+                }
+                run()
             }
-            ApprovalOutcome::Accepted { amendment: Some(words) } => {
-                self.amend_rules(words).await;
-                Ok(CommandVerdict::Run { sandboxed: question.sandboxed })
-            }
-            ApprovalOutcome::Declined => declined("rejected by user"),
+            ApprovalOutcome::Declined => declined("rejected by user".to_owned()),
             ApprovalOutcome::Cancelled => {
-                let end = CommandEnd::without_run(CommandExecutionStatus::Declined);
-                self.say_ended(item, end).await;
-                Err(self.interrupt())
+                self.emit_ended(CommandEnd::without_run(CommandExecutionStatus::Declined)).await;
+                Err(turn.interrupt())
             }
         }
     }
 
-    /// Asks whether a command that the sandbox stopped may run without. `None` when nobody is to be asked.
-    pub(super) async fn ask_retry(
-        &self,
-        wanted: &RequestedCommand,
-        assessed: &AssessedCommand,
-        item: &CommandItem,
-        asked: AskedReviewer,
-    ) -> Result<Option<CommandVerdict>, TurnCancelled> {
-        let (circumstances, owned, line) = (self.circumstances(), wanted.clone(), assessed.line.clone());
-        let decide = move || circumstances.decide(&owned, &line, decide_retry);
-        match tokio::task::spawn_blocking(decide).await.map_err(|_| TurnCancelled)? {
-            CommandDecision::Run { sandboxed } => Ok(Some(CommandVerdict::Run { sandboxed })),
+    /// Asks whether a command that the sandbox stopped may run without it. `None` if the policies do not allow the
+    /// question. A command that was approved before it ran is not asked about again.
+    pub(super) async fn ask_retry(&self) -> Result<Option<CommandVerdict>, TurnCancelled> {
+        let inputs = DecisionInputs::new(self.turn);
+        let request = self.request.clone();
+        let line = self.line.clone();
+        let decide = move || inputs.decide(&request, &line, decide_retry);
+        match tokio::task::spawn_blocking(decide).await.map_err(|_panic| TurnCancelled)? {
+            CommandDecision::Run { sandboxed } => Ok(Some(CommandVerdict::Run(SandboxMode::new(sandboxed)))),
             CommandDecision::Refuse { .. } => Ok(None),
-            CommandDecision::Ask(_) if asked == AskedReviewer::Agreed => {
-                Ok(Some(CommandVerdict::Run { sandboxed: false }))
+            CommandDecision::Ask(_) if self.is_approved => {
+                Ok(Some(CommandVerdict::Run(SandboxMode::Unsandboxed)))
             }
-            CommandDecision::Ask(question) => {
-                self.ask_command(wanted, assessed, item, &question).await.map(Some)
-            }
+            CommandDecision::Ask(question) => self.ask(&question).await.map(Some),
         }
     }
 
-    fn approval_params(
-        &self,
-        wanted: &RequestedCommand,
-        item: &CommandItem,
-        question: &CommandQuestion,
-    ) -> CommandExecutionRequestApprovalParams {
-        let additional = match &wanted.permissions {
+    fn approval_params(&self, question: &CommandQuestion) -> CommandExecutionRequestApprovalParams {
+        let additional_permissions = match &self.request.permissions {
             SandboxPermissions::WithAdditional(access) => {
-                let (network, file_system) = in_words(access);
+                let WirePermissions { network, file_system } = WirePermissions::from(access);
                 Some(AdditionalPermissionProfile { network, file_system })
             }
             SandboxPermissions::UseDefault | SandboxPermissions::RequireEscalated => None,
         };
         CommandExecutionRequestApprovalParams {
-            thread_id: self.kit.thread.clone(),
-            turn_id: self.turn.clone(),
-            item_id: item.id.clone(),
+            thread_id: self.turn.thread_id(),
+            turn_id: self.turn.turn_id.clone(),
+            item_id: self.item.id.clone(),
             started_at_ms: Some(unix_now_ms()),
             approval_id: None,
             reason: question.reason.clone(),
             network_approval_context: None,
-            command: Some(item.command.clone()),
-            cwd: Some(item.cwd.clone()),
-            command_actions: Some(item.actions.clone()),
-            additional_permissions: additional,
+            command: Some(self.item.command.clone()),
+            cwd: Some(self.item.cwd.clone()),
+            command_actions: Some(self.item.actions.clone()),
+            additional_permissions,
             proposed_execpolicy_amendment: question.amendment.clone(),
             proposed_network_policy_amendments: None,
             available_decisions: Some(question.decisions.clone()),
         }
     }
+}
 
-    /// Writes a rule that somebody agreed to. The command runs even if that fails: it was agreed to as well.
-    async fn amend_rules(&self, words: Vec<String>) {
-        let rules = self.kit.engine.config.home().rules_dir();
-        let appended = tokio::task::spawn_blocking(move || append_rule(&rules, &words)).await;
-        match appended {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::error!("a rule could not be kept: {error}"),
-            Err(error) => tracing::error!("a rule could not be kept: {error}"),
-        }
+/// Stores a rule that the user accepted. The command runs even if that fails, because it was approved as well.
+async fn store_rule(turn: &TurnTools, prefix: Vec<String>) {
+    let rules = turn.thread.engine.config.home().rules_dir();
+    match tokio::task::spawn_blocking(move || append_rule(&rules, &prefix)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::error!("failed to store a command rule: {error}"),
+        Err(error) => tracing::error!("failed to store a command rule: {error}"),
     }
 }

@@ -1,4 +1,4 @@
-//! The time that a command has. While a person is being asked, it stands still.
+//! The time limit of a command, which pauses while the user is being asked.
 
 use std::{future::pending, time::Duration};
 
@@ -7,34 +7,35 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// What stops the clock, as numbers of questions that are open.
+/// The numbers of open questions. Time does not count while one of them is above zero.
 pub(super) struct ClockPauses {
-    /// About hosts that the command wants to reach.
+    /// Questions about hosts that the command wants to reach.
     pub hosts: Option<watch::Receiver<usize>>,
-    /// Those that a client asks by itself.
+    /// Questions that the client asks by itself.
     pub elicitations: watch::Receiver<u64>,
 }
 
 impl ClockPauses {
-    /// Ends when the time is up, counted from `began`. Never without a time, nor when whoever asks is gone: the
-    /// command is gone then too, which is somebody else's to notice.
-    pub async fn elapse(mut self, began: Instant, time: Option<Duration>) {
-        let Some(time) = time else { return pending().await };
-        let mut until = began + time;
+    /// Returns when `limit` has passed since `began`. Never returns without a limit, nor after the senders are gone: the
+    /// command has ended by then, which its caller notices by other means.
+    pub async fn elapse(mut self, began: Instant, limit: Option<Duration>) {
+        let Some(limit) = limit else { return pending().await };
+        let mut deadline = began + limit;
         loop {
-            let is_asked = tokio::select! {
-                () = sleep_until(until) => return,
-                is_asked = self.begun() => is_asked,
+            let has_paused = tokio::select! {
+                () = sleep_until(deadline) => return,
+                has_paused = self.paused() => has_paused,
             };
-            let since = Instant::now();
-            if !is_asked || !self.over().await {
+            let pause_began = Instant::now();
+            if !has_paused || !self.resumed().await {
                 return pending().await;
             }
-            until += since.elapsed();
+            deadline += pause_began.elapsed();
         }
     }
 
-    async fn begun(&mut self) -> bool {
+    /// Waits for an open question. False when a sender is gone.
+    async fn paused(&mut self) -> bool {
         let hosts = async {
             match &mut self.hosts {
                 Some(hosts) => hosts.wait_for(|open| *open > 0).await.is_ok(),
@@ -42,12 +43,13 @@ impl ClockPauses {
             }
         };
         tokio::select! {
-            is_asked = hosts => is_asked,
-            asked = self.elicitations.wait_for(|open| *open > 0) => asked.is_ok(),
+            is_paused = hosts => is_paused,
+            open = self.elicitations.wait_for(|open| *open > 0) => open.is_ok(),
         }
     }
 
-    async fn over(&mut self) -> bool {
+    /// Waits until no question is open. False when a sender is gone.
+    async fn resumed(&mut self) -> bool {
         loop {
             if let Some(hosts) = &mut self.hosts
                 && hosts.wait_for(|open| *open == 0).await.is_err()
@@ -57,7 +59,7 @@ impl ClockPauses {
             if self.elicitations.wait_for(|open| *open == 0).await.is_err() {
                 return false;
             }
-            // Meanwhile the next host may have been asked about.
+            // Another question about a host may have been opened meanwhile.
             if self.hosts.as_ref().is_none_or(|hosts| *hosts.borrow() == 0) {
                 return true;
             }
@@ -70,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn time_in_which_anybody_is_asked_does_not_count() {
+    async fn time_during_questions_does_not_count() {
         let (hosts, hosts_seen) = watch::channel(0);
         let (elicitations, elicitations_seen) = watch::channel(0);
         let pauses = ClockPauses { hosts: Some(hosts_seen), elicitations: elicitations_seen };
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_a_time_there_is_no_end() {
+    async fn without_a_limit_it_never_elapses() {
         let (_elicitations, seen) = watch::channel(0);
         let clock = ClockPauses { hosts: None, elicitations: seen }.elapse(Instant::now(), None);
         assert!(tokio::time::timeout(Duration::from_secs(3600), clock).await.is_err());

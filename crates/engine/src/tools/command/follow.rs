@@ -1,4 +1,4 @@
-//! Following a command: its output as it comes, its end, and what happens when it outlives its call.
+//! Follows a command: streams its output, waits for its end, and continues in the background when it outlives its call.
 
 use std::{
     sync::Arc,
@@ -7,75 +7,79 @@ use std::{
 
 use codicil_exec::{HeadTail, ProcessExit, SessionEnding, SessionEvent, SessionId, SessionReport};
 use codicil_protocol::CommandExecutionStatus;
-use tokio::{runtime::Handle, sync::mpsc, time::timeout};
+use tokio::{runtime::Handle, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CommandEnd, CommandItem, CommandOutcome, CommandScreen, FinishedCommand, RequestedCommand, TurnTools,
-    clock::ClockPauses,
+    CommandEnd, CommandItem, CommandOutcome, CommandRun, CommandScreen, FinishedCommand, clock::ClockPauses,
 };
 use crate::{
     tools::{
+        TurnTools,
         call::TurnCancelled,
-        kit::{BackgroundTerminal, ThreadTools},
         network::CommandNetwork,
+        thread_tools::{BackgroundTerminal, ThreadTools},
     },
     turn_channel::TurnReporter,
 };
 
-/// What is told of a command that somebody other than itself ended.
+/// The exit code of a command that did not end by itself.
 const ENDED_BY_OTHERS: i32 = -1;
 
-/// How long a command that was killed may take to be gone.
+/// How long a killed command may take to end.
 const KILL_TIME: Duration = Duration::from_secs(1);
 
-/// A command at work, and what has been seen of it.
+/// A command whose process runs, and its output so far.
 pub(super) struct RunningCommand {
     pub session: SessionId,
     events: mpsc::Receiver<SessionEvent>,
     screen: CommandScreen,
     reporter: TurnReporter,
     began: Instant,
-    leash: KillOnDrop,
+    kill_on_drop: KillOnDrop,
     network: Option<CommandNetwork>,
-    /// Whether a host that the command wanted to reach was refused.
-    was_refused: bool,
+    /// Whether the command was refused a host.
+    was_refused_host: bool,
 }
 
-/// Ends the command of a call that is dropped half way.
+/// Ends the command of a call that is dropped before the command has ended.
 struct KillOnDrop {
-    kit: Arc<ThreadTools>,
+    thread: Arc<ThreadTools>,
     session: SessionId,
-    /// Not once the command is over, or meant to go on.
-    is_held: bool,
+    /// False once the command has ended or continues in the background.
+    is_armed: bool,
 }
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        let (true, Ok(runtime)) = (self.is_held, Handle::try_current()) else { return };
-        let (kit, session) = (self.kit.clone(), self.session);
-        // Ends with the command, which is killed at once.
-        runtime.spawn(async move { kit.engine.terminals.end(&kit.owner, session).await });
+        if !self.is_armed {
+            return;
+        }
+        let Ok(runtime) = Handle::try_current() else { return };
+        let thread = self.thread.clone();
+        let session = self.session;
+        // The task ends with the command, which is killed at once.
+        runtime.spawn(async move { thread.engine.terminals.end(&thread.owner, session).await });
     }
 }
 
-/// The end of a session as the session tells it.
+/// The end of a session as the session reports it.
 struct TerminalEnd {
     exit: ProcessExit,
     ending: SessionEnding,
     ran: Duration,
 }
 
-/// How a call that follows a command is over.
+/// How a call stopped following its command.
 pub(super) enum FollowOutcome {
     Ended(FinishedCommand),
-    /// The command goes on.
+    /// The yield time is over and the command still runs.
     Yielded(SessionReport),
 }
 
 impl RunningCommand {
     pub fn new(
-        tools: &TurnTools,
+        turn: &TurnTools,
         item: &CommandItem,
         session: SessionId,
         events: mpsc::Receiver<SessionEvent>,
@@ -84,16 +88,16 @@ impl RunningCommand {
         Self {
             session,
             events,
-            screen: CommandScreen::new(tools.kit.thread.clone(), tools.turn.clone(), item.id.clone()),
-            reporter: tools.reporter.clone(),
+            screen: CommandScreen::new(turn.thread_id(), turn.turn_id.clone(), item.id.clone()),
+            reporter: turn.reporter.clone(),
             began: Instant::now(),
-            leash: KillOnDrop { kit: tools.kit.clone(), session, is_held: true },
+            kill_on_drop: KillOnDrop { thread: turn.thread.clone(), session, is_armed: true },
             network,
-            was_refused: false,
+            was_refused_host: false,
         }
     }
 
-    /// Shows the output until the command is over.
+    /// Streams the output until the command has ended.
     async fn watch(&mut self) -> TerminalEnd {
         while let Some(event) = self.events.recv().await {
             match event {
@@ -102,77 +106,76 @@ impl RunningCommand {
                     self.reporter.report(shown.into_iter().collect()).await;
                 }
                 SessionEvent::Ended { exit, ending, ran, .. } => {
-                    self.leash.is_held = false;
+                    self.kill_on_drop.is_armed = false;
                     let shown = self.screen.flush();
                     self.reporter.report(shown.into_iter().collect()).await;
                     return TerminalEnd { exit, ending, ran };
                 }
             }
         }
-        // Sessions say when they end; one that does not was dropped with everything else.
+        // Sessions report their end, unless the server is shutting down.
         TerminalEnd { exit: ProcessExit::Unknown, ending: SessionEnding::Asked, ran: self.began.elapsed() }
     }
 
-    fn clock(&self, time: Option<Duration>) -> impl Future<Output = ()> + use<> {
+    /// Waits until the command has run for `limit`, not counting the time of questions.
+    fn time_limit(&self, limit: Option<Duration>) -> impl Future<Output = ()> + use<> {
         let hosts = self.network.as_ref().map(|network| network.gate.waiting());
-        ClockPauses { hosts, elicitations: self.leash.kit.elicitations.subscribe() }
-            .elapse(self.began.into(), time)
+        ClockPauses { hosts, elicitations: self.kill_on_drop.thread.elicitations.subscribe() }
+            .elapse(self.began.into(), limit)
     }
 
-    /// Adds, for the model, which hosts were refused and why: the command itself often does not tell.
+    /// Adds the refused hosts to a report for the model, because commands often do not print the reason.
     fn with_refusals(&mut self, mut report: SessionReport) -> SessionReport {
         let refusals = self.network.as_ref().map(|network| network.gate.take_refusals());
         for refusal in refusals.into_iter().flatten() {
-            self.was_refused = true;
+            self.was_refused_host = true;
             report.output.push(format!("\n[{refusal}]").as_bytes());
         }
         report
     }
 
-    /// Whether the command seems to have failed because of its sandbox. A host that was refused is no such case:
-    /// to leave the sandbox would get around who refused it.
+    /// Whether the command seems to have failed because of its sandbox. Refused hosts do not count: without the sandbox,
+    /// the command would get around the refusal.
     pub fn looks_denied(&self, code: i32) -> bool {
-        !self.was_refused && codicil_sandbox::looks_denied(code, &self.screen.output().unwrap_or_default())
+        !self.was_refused_host
+            && codicil_sandbox::looks_denied(code, &self.screen.output().unwrap_or_default())
     }
 
-    /// The end of a command that ended by itself, or by its time limit.
+    /// Returns the end of a command that ended by itself or by its time limit.
     pub fn end(&self, ended: &FinishedCommand) -> CommandEnd {
         CommandEnd::exited(ended.code, self.screen.output(), self.began.elapsed())
     }
 
-    fn over(&self, over: &TerminalEnd) -> CommandEnd {
-        match over.ending {
-            SessionEnding::ByItself => CommandEnd::exited(over.exit.code(), self.screen.output(), over.ran),
+    /// Returns the end of a command in the background, which others may have ended.
+    fn background_end(&self, end: &TerminalEnd) -> CommandEnd {
+        match end.ending {
+            SessionEnding::ByItself => CommandEnd::exited(end.exit.code(), self.screen.output(), end.ran),
             SessionEnding::Asked | SessionEnding::Evicted => CommandEnd {
                 status: CommandExecutionStatus::Failed,
                 output: self.screen.output(),
                 exit_code: Some(ENDED_BY_OTHERS),
-                ran: Some(over.ran),
+                ran: Some(end.ran),
             },
         }
     }
 }
 
-impl TurnTools {
-    /// Follows a command until it ends, or the call has waited long enough. An interrupted turn takes the
-    /// command with it.
-    pub(super) async fn follow(
-        &self,
-        wanted: &RequestedCommand,
-        item: &CommandItem,
-        running: &mut RunningCommand,
-    ) -> Result<FollowOutcome, TurnCancelled> {
-        let impatience = running.clock(wanted.patience);
-        let time_up = running.clock(wanted.timeout);
-        tokio::pin!(impatience, time_up);
-        let (terminals, owner, session) = (&self.kit.engine.terminals, &self.kit.owner, running.session);
-        let over = tokio::select! {
+impl CommandRun<'_> {
+    /// Follows a command until it ends or the yield time is over. If the turn is interrupted, the command is ended.
+    pub(super) async fn follow(&self, running: &mut RunningCommand) -> Result<FollowOutcome, TurnCancelled> {
+        let yield_time = running.time_limit(self.request.yield_time);
+        let timeout = running.time_limit(self.request.timeout);
+        tokio::pin!(yield_time, timeout);
+        let thread = &self.turn.thread;
+        let terminals = &thread.engine.terminals;
+        let session = running.session;
+        let end = tokio::select! {
             biased;
-            () = self.cancel.cancelled() => None,
-            over = running.watch() => Some(over),
-            () = &mut impatience => {
-                let report = terminals.wait(owner, session, Duration::ZERO).await;
-                // It may have ended in this very moment.
+            () = self.turn.cancel.cancelled() => None,
+            end = running.watch() => Some(end),
+            () = &mut yield_time => {
+                let report = terminals.wait(&thread.owner, session, Duration::ZERO).await;
+                // The command may have ended in this very moment.
                 if let Ok(report) = report
                     && report.exit.is_none()
                 {
@@ -182,51 +185,62 @@ impl TurnTools {
                 }
                 Some(running.watch().await)
             }
-            () = &mut time_up => {
-                terminals.end(owner, session).await;
-                let over = running.watch().await;
-                Some(TerminalEnd { exit: ProcessExit::TimedOut, ending: SessionEnding::ByItself, ..over })
+            () = &mut timeout => {
+                terminals.end(&thread.owner, session).await;
+                let end = running.watch().await;
+                Some(TerminalEnd { exit: ProcessExit::TimedOut, ending: SessionEnding::ByItself, ..end })
             }
         };
-        let Some(over) = over else {
-            terminals.end(owner, session).await;
-            let _ = timeout(KILL_TIME, running.watch()).await;
-            let end = CommandEnd::cut_off(running.screen.output(), running.began.elapsed());
-            self.say_ended(item, end).await;
-            return Err(TurnCancelled);
-        };
-        let report = terminals.wait(owner, session, KILL_TIME).await;
-        let code = match over.ending {
-            SessionEnding::ByItself => over.exit.code(),
-            SessionEnding::Asked | SessionEnding::Evicted => ENDED_BY_OTHERS,
-        };
-        let output = report.map_or_else(|_| HeadTail::new(0), |report| report.output);
-        let report = SessionReport { id: session, output, exit: Some(over.exit), waited: over.ran };
-        let report = running.with_refusals(report);
-        Ok(FollowOutcome::Ended(FinishedCommand {
-            code,
-            ran: over.ran,
-            timed_out: over.exit == ProcessExit::TimedOut,
-            report,
-        }))
+        match end {
+            Some(end) => Ok(FollowOutcome::Ended(self.finish(running, end).await)),
+            None => Err(self.cut_off(running).await),
+        }
     }
 
-    /// The call is over and the command is not: somebody else follows it from here.
-    pub(super) fn leave_running(
+    /// Collects the output and the exit code of a command that has ended.
+    async fn finish(&self, running: &mut RunningCommand, end: TerminalEnd) -> FinishedCommand {
+        let thread = &self.turn.thread;
+        let session = running.session;
+        let report = thread.engine.terminals.wait(&thread.owner, session, KILL_TIME).await;
+        let output = report.map_or_else(|_| HeadTail::new(0), |report| report.output);
+        let report = SessionReport { id: session, output, exit: Some(end.exit), waited: end.ran };
+        FinishedCommand {
+            code: match end.ending {
+                SessionEnding::ByItself => end.exit.code(),
+                SessionEnding::Asked | SessionEnding::Evicted => ENDED_BY_OTHERS,
+            },
+            ran: end.ran,
+            timed_out: end.exit == ProcessExit::TimedOut,
+            report: running.with_refusals(report),
+        }
+    }
+
+    /// Ends the command of an interrupted turn and completes its item.
+    async fn cut_off(&self, running: &mut RunningCommand) -> TurnCancelled {
+        let thread = &self.turn.thread;
+        thread.engine.terminals.end(&thread.owner, running.session).await;
+        let _ = tokio::time::timeout(KILL_TIME, running.watch()).await;
+        let end = CommandEnd::cut_off(running.screen.output(), running.began.elapsed());
+        self.emit_ended(end).await;
+        TurnCancelled
+    }
+
+    /// Hands a command that outlives its call to a task of its own.
+    pub(super) fn continue_in_background(
         &self,
-        item: &CommandItem,
         mut running: RunningCommand,
         report: SessionReport,
     ) -> CommandOutcome {
         let session = running.session;
-        running.leash.is_held = false;
-        let terminal = BackgroundTerminal { item: item.id.clone(), over: CancellationToken::new() };
-        self.kit.terminals().insert(session, terminal);
-        let item = item.clone();
-        // Ends with the session, which ends with the thread.
+        running.kill_on_drop.is_armed = false;
+        let terminal = BackgroundTerminal { item: self.item.id.clone(), completed: CancellationToken::new() };
+        self.turn.thread.terminals().insert(session, terminal);
+        let item = self.item.clone();
+        // The task ends with the session, which ends with the thread.
         tokio::spawn(async move {
             let end = running.watch().await;
-            running.reporter.background_command_ended(session, item.ended(running.over(&end))).await;
+            let item = item.ended(running.background_end(&end));
+            running.reporter.background_command_ended(session, item).await;
         });
         CommandOutcome::Running { session, report }
     }

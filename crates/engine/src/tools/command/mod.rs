@@ -1,193 +1,230 @@
-//! Commands that the model wants to run: understood, decided about, confined, run and followed.
+//! Commands that the model runs: approved, confined, run and followed.
 //!
-//! | step | where |
+//! | part | where |
 //! |---|---|
-//! | what the tools are called with | `exec.rs`, `shell.rs`, `escalation.rs` |
-//! | may it run? | `approval.rs` |
-//! | in which confinement, with which environment? | `launch.rs` |
-//! | following it, also after its call | `follow.rs`, `clock.rs`, `screen.rs` |
-//! | what is told about it | `item.rs`, `text.rs` |
+//! | the tools | `exec_command.rs`, `write_stdin.rs`, `shell_command.rs` |
+//! | permissions that a call requests | `escalation.rs` |
+//! | policies and approvals | `approval.rs` |
+//! | confinement, environment and start | `launch.rs` |
+//! | following a command, also after its call | `follow.rs`, `clock.rs` |
+//! | items, deltas and texts about a command | `output.rs` |
 
 mod approval;
 mod clock;
 mod escalation;
-mod exec;
+mod exec_command;
 mod follow;
-mod item;
 mod launch;
-mod screen;
-mod shell;
-mod text;
+mod output;
+mod shell_command;
+mod write_stdin;
 
 use std::{path::PathBuf, time::Duration};
 
+use codicil_config::EffectiveConfig;
+use codicil_exec::{SessionId, SessionReport, ShellStart, UserShell};
 use codicil_policy::{CommandDecision, CommandLine, SandboxPermissions};
-use codicil_protocol::{CommandAction, CommandExecutionSource, CommandExecutionStatus};
-
-pub use launch::environment_policy;
-pub(super) use {escalation::AdditionalPermissions, text::exit_text};
-pub(crate) use {
-    exec::login,
-    item::{CommandEnd, CommandItem},
-    screen::CommandScreen,
-};
+use codicil_protocol::{CommandExecutionSource, CommandExecutionStatus};
 
 use super::{
     TurnTools,
-    call::{ToolCall, ToolOutput, TurnCancelled, say},
+    call::{ToolCall, ToolError, TurnCancelled},
+    turn_diff,
 };
 use crate::turn_channel::TurnEvent;
-use approval::{AskedReviewer, CommandVerdict};
-use follow::{FollowOutcome, RunningCommand};
+use approval::CommandVerdict;
+use follow::FollowOutcome;
 
-/// A command as a tool asks for it.
+pub use launch::{CredentialVariables, environment_policy};
+pub(crate) use output::{CommandEnd, CommandItem, CommandScreen};
+pub(super) use {
+    escalation::{AdditionalPermissions, additional_permissions_schema},
+    exec_command::ExecCommand,
+    output::exit_text,
+    shell_command::ShellCommand,
+    write_stdin::WriteStdin,
+};
+
+/// A command as a tool requests it.
 #[derive(Clone, Debug)]
 struct RequestedCommand {
+    /// The name of the tool.
     tool: &'static str,
     argv: Vec<String>,
     cwd: PathBuf,
     permissions: SandboxPermissions,
-    /// The model's words to whoever is asked.
+    /// Why the model needs more than the sandbox allows, for the approval.
     justification: Option<String>,
     prefix_rule: Option<Vec<String>>,
     source: CommandExecutionSource,
     tty: bool,
-    /// When the command is ended.
+    /// After this time the command is ended.
     timeout: Option<Duration>,
-    /// When the call is over, be the command at its end or not.
-    patience: Option<Duration>,
+    /// After this time the call returns, and a command that still runs continues in the background.
+    yield_time: Option<Duration>,
 }
 
-/// A command that has been looked at.
-struct AssessedCommand {
-    line: CommandLine,
-    actions: Vec<CommandAction>,
-    decision: CommandDecision,
-}
-
-/// What became of a command within its call.
+/// What became of a command during its call.
 enum CommandOutcome {
     Exited(FinishedCommand),
-    /// It goes on in the background.
+    /// It continues in the background.
     Running {
-        session: codicil_exec::SessionId,
-        report: codicil_exec::SessionReport,
+        session: SessionId,
+        report: SessionReport,
     },
-    /// It did not run; the model is told why.
-    Not(String),
-    /// The sandbox stopped it, and that is how it stays.
-    Denied(FinishedCommand),
+    /// It did not run, for this reason.
+    NotRun(String),
+    /// The sandbox stopped it, and it may not run without.
+    DeniedBySandbox(FinishedCommand),
 }
 
-/// A command at its end.
+/// A command that has ended.
 struct FinishedCommand {
     code: i32,
     ran: Duration,
     timed_out: bool,
-    report: codicil_exec::SessionReport,
+    report: SessionReport,
 }
 
-impl TurnTools {
-    /// From the wish to the end: asks where that is needed, runs, and runs again without a sandbox if the
-    /// sandbox was in the way and somebody agrees. Everything clients see of the command is told here.
-    async fn run_command(
-        &self,
-        call: &ToolCall,
-        wanted: RequestedCommand,
-    ) -> Result<(CommandItem, CommandOutcome), TurnCancelled> {
-        let mut assessed = self.assess(&wanted).await?;
-        let mut item =
-            CommandItem::new(call.item_id(), assessed.line.display(), &wanted.cwd, wanted.source.clone());
-        item.actions = std::mem::take(&mut assessed.actions);
-        let (sandboxed, is_started) = match assessed.decision.clone() {
-            CommandDecision::Run { sandboxed } => (sandboxed, false),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SandboxMode {
+    Sandboxed,
+    Unsandboxed,
+}
+
+impl SandboxMode {
+    fn new(sandboxed: bool) -> Self {
+        if sandboxed { Self::Sandboxed } else { Self::Unsandboxed }
+    }
+}
+
+/// A command on its way from the request to its end.
+struct CommandRun<'a> {
+    turn: &'a TurnTools,
+    request: &'a RequestedCommand,
+    line: CommandLine,
+    item: CommandItem,
+    /// Whether `item/started` has been sent: before an approval, otherwise when the process is spawned.
+    is_started: bool,
+    is_approved: bool,
+}
+
+/// Runs a command: asks for approval where it is needed, and runs it again without a sandbox if the sandbox was in the
+/// way and the user agrees. Reports everything that clients see of the command.
+async fn run(
+    turn: &TurnTools,
+    call: &ToolCall,
+    request: &RequestedCommand,
+) -> Result<(CommandItem, CommandOutcome), TurnCancelled> {
+    let assessed = approval::assess(turn, request).await?;
+    let line = assessed.line;
+    let mut item = CommandItem::new(call.item_id(), line.display(), &request.cwd, request.source.clone());
+    item.actions = assessed.actions;
+    let mut command = CommandRun { turn, request, line, item, is_started: false, is_approved: false };
+    let outcome = command.run(assessed.decision).await?;
+    Ok((command.item, outcome))
+}
+
+impl CommandRun<'_> {
+    async fn run(&mut self, decision: CommandDecision) -> Result<CommandOutcome, TurnCancelled> {
+        let mode = match decision {
+            CommandDecision::Run { sandboxed } => SandboxMode::new(sandboxed),
             CommandDecision::Refuse { why } => {
-                self.say_started(&item).await;
-                self.say_ended(&item, CommandEnd::without_run(CommandExecutionStatus::Declined)).await;
-                return Ok((item, CommandOutcome::Not(why)));
+                self.emit_started().await;
+                self.emit_ended(CommandEnd::without_run(CommandExecutionStatus::Declined)).await;
+                return Ok(CommandOutcome::NotRun(why));
             }
             CommandDecision::Ask(question) => {
-                item.process = self.reserve(&wanted);
-                self.say_started(&item).await;
-                match self.ask_command(&wanted, &assessed, &item, &question).await? {
-                    CommandVerdict::Run { sandboxed } => (sandboxed, true),
-                    CommandVerdict::No { status, why } => {
-                        self.say_ended(&item, CommandEnd::without_run(status)).await;
-                        return Ok((item, CommandOutcome::Not(why)));
+                self.item.process = self.reserve_session();
+                self.emit_started().await;
+                match self.ask(&question).await? {
+                    CommandVerdict::Run(mode) => {
+                        self.is_approved = true;
+                        mode
+                    }
+                    CommandVerdict::Rejected { status, why } => {
+                        self.emit_ended(CommandEnd::without_run(status)).await;
+                        return Ok(CommandOutcome::NotRun(why));
                     }
                 }
             }
         };
-        let ran = self.run_twice(&wanted, &assessed, &mut item, sandboxed, is_started).await?;
-        Ok((item, ran))
+        self.run_with_retry(mode).await
     }
 
-    async fn run_twice(
-        &self,
-        wanted: &RequestedCommand,
-        assessed: &AssessedCommand,
-        item: &mut CommandItem,
-        sandboxed: bool,
-        is_started: bool,
-    ) -> Result<CommandOutcome, TurnCancelled> {
-        let mut running = match self.launch(wanted, item, sandboxed, is_started).await {
+    async fn run_with_retry(&mut self, mode: SandboxMode) -> Result<CommandOutcome, TurnCancelled> {
+        let mut running = match self.launch(mode).await {
             Ok(running) => running,
-            Err(why) => return Ok(CommandOutcome::Not(why)),
+            Err(why) => return Ok(CommandOutcome::NotRun(why)),
         };
-        let ended = match self.follow(wanted, item, &mut running).await? {
-            FollowOutcome::Yielded(report) => return Ok(self.leave_running(item, running, report)),
+        let ended = match self.follow(&mut running).await? {
+            FollowOutcome::Yielded(report) => return Ok(self.continue_in_background(running, report)),
             FollowOutcome::Ended(ended) => ended,
         };
-        if !sandboxed || !running.looks_denied(ended.code) {
-            self.say_ended(item, running.end(&ended)).await;
+        if mode == SandboxMode::Unsandboxed || !running.looks_denied(ended.code) {
+            self.emit_ended(running.end(&ended)).await;
             return Ok(CommandOutcome::Exited(ended));
         }
-        // A command that has been asked about has begun already.
-        let asked = if is_started { AskedReviewer::Agreed } else { AskedReviewer::Nobody };
-        let Some(verdict) = self.ask_retry(wanted, assessed, item, asked).await? else {
-            self.say_ended(item, running.end(&ended)).await;
-            return Ok(CommandOutcome::Denied(ended));
-        };
-        match verdict {
-            CommandVerdict::No { status, why } => {
-                self.say_ended(item, CommandEnd { status, ..running.end(&ended) }).await;
-                Ok(CommandOutcome::Not(why))
+        match self.ask_retry().await? {
+            None => {
+                self.emit_ended(running.end(&ended)).await;
+                Ok(CommandOutcome::DeniedBySandbox(ended))
             }
-            CommandVerdict::Run { .. } => self.run_again(wanted, item).await,
+            Some(CommandVerdict::Rejected { status, why }) => {
+                self.emit_ended(CommandEnd { status, ..running.end(&ended) }).await;
+                Ok(CommandOutcome::NotRun(why))
+            }
+            Some(CommandVerdict::Run(_)) => self.run_unsandboxed().await,
         }
     }
 
-    /// Once more, without the sandbox. It is the same command to everybody who watches.
-    async fn run_again(
-        &self,
-        wanted: &RequestedCommand,
-        item: &mut CommandItem,
-    ) -> Result<CommandOutcome, TurnCancelled> {
-        let mut running = match self.launch(wanted, item, false, true).await {
+    /// Runs the command a second time, without the sandbox. Clients see both runs as one item.
+    async fn run_unsandboxed(&mut self) -> Result<CommandOutcome, TurnCancelled> {
+        let mut running = match self.launch(SandboxMode::Unsandboxed).await {
             Ok(running) => running,
-            Err(why) => return Ok(CommandOutcome::Not(why)),
+            Err(why) => return Ok(CommandOutcome::NotRun(why)),
         };
-        match self.follow(wanted, item, &mut running).await? {
-            FollowOutcome::Yielded(report) => Ok(self.leave_running(item, running, report)),
+        match self.follow(&mut running).await? {
+            FollowOutcome::Yielded(report) => Ok(self.continue_in_background(running, report)),
             FollowOutcome::Ended(ended) => {
-                self.say_ended(item, running.end(&ended)).await;
+                self.emit_ended(running.end(&ended)).await;
                 Ok(CommandOutcome::Exited(ended))
             }
         }
     }
 
-    async fn say_started(&self, item: &CommandItem) {
-        self.reporter.report_one(TurnEvent::Started(item.started())).await;
+    async fn emit_started(&mut self) {
+        self.is_started = true;
+        self.turn.emit_started(self.item.started()).await;
     }
 
-    async fn say_ended(&self, item: &CommandItem, end: CommandEnd) {
-        let step = TurnEvent::Completed { item: item.ended(end), context: Vec::new() };
-        self.reporter.report_one(step).await;
-        self.refresh_diff().await;
+    async fn emit_ended(&self, end: CommandEnd) {
+        self.turn.emit_completed(self.item.ended(end)).await;
+        turn_diff::send_if_changed(self.turn).await;
     }
+}
 
-    /// What the model is told of a command that did not run.
-    fn failed(wanted: &RequestedCommand, command: &str, why: &str) -> ToolOutput {
-        say(format!("{} failed for `{command}`: {why}", wanted.tool))
-    }
+/// The failure of a command that did not run.
+fn command_failed(request: &RequestedCommand, command: &str, why: &str) -> ToolError {
+    ToolError::Failed(format!("{} failed for `{command}`: {why}", request.tool))
+}
+
+/// Returns the arguments that run a line in the user's shell, or in the one that the model chose.
+async fn shell_argv(
+    turn: &TurnTools,
+    shell: Option<PathBuf>,
+    line: &str,
+    login: Option<bool>,
+) -> Vec<String> {
+    let shell = match shell {
+        Some(path) => UserShell::at(path),
+        None => turn.thread.engine.shell().await,
+    };
+    shell.argv(line, shell_start(&turn.config, login))
+}
+
+/// Decides whether a shell reads the user's profile: if the call requests it and the configuration allows it.
+pub(crate) fn shell_start(config: &EffectiveConfig, login: Option<bool>) -> ShellStart {
+    let is_allowed = config.settings.allow_login_shell.unwrap_or(true);
+    if login.unwrap_or(true) && is_allowed { ShellStart::Login } else { ShellStart::Plain }
 }

@@ -1,14 +1,17 @@
-//! Tools of MCP servers: approved, called, and shown.
+//! Tools of MCP servers: approved, called and shown as items.
 
-mod approval;
 mod questions;
 mod resources;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use codicil_mcp::{CallError, McpCall, McpTool, ModelOutput, ModelPart, ProgressSink};
+use codicil_model::ToolSpec;
 use codicil_protocol::{
-    Frame, FunctionCallOutputBody, FunctionCallOutputContentItem, McpToolCallError, McpToolCallProgress,
+    FunctionCallOutputBody, FunctionCallOutputContentItem, McpToolCallError, McpToolCallProgress,
     McpToolCallProgressNotification, McpToolCallResult, McpToolCallStatus, ThreadItem,
 };
 use serde_json::Value;
@@ -16,14 +19,16 @@ use tokio::sync::mpsc;
 
 use super::{
     TurnTools,
-    call::{ToolCall, ToolOutput, TurnCancelled, say},
+    call::{ToolCall, ToolError, ToolOutput, ToolResult, text_output},
 };
-use crate::{clock::millis, turn_channel::TurnEvent};
+use crate::clock::millis;
 
-/// Progress reports that may wait; a tool that reports faster loses the rest.
+pub(super) use resources::{ListMcpResourceTemplates, ListMcpResources, ReadMcpResource};
+
+/// Progress reports that may wait; further ones are dropped.
 const PROGRESS: usize = 64;
 
-/// A call as an item.
+/// The parts of a call's item that stay the same.
 struct McpItem<'a> {
     call: &'a ToolCall,
     server: &'a str,
@@ -35,6 +40,96 @@ struct McpItem<'a> {
 struct McpCallEnd {
     result: Result<(McpToolCallResult, McpToolCallStatus), String>,
     took: Duration,
+}
+
+/// Describes a tool of an MCP server to the model.
+pub(super) fn tool_spec(tool: &McpTool) -> ToolSpec {
+    ToolSpec::Function {
+        name: tool.qualified_name.clone(),
+        description: tool.description(),
+        parameters: tool.parameters.clone(),
+        strict: false,
+    }
+}
+
+/// Runs a call of a tool of an MCP server.
+pub(super) async fn call_tool(turn: &TurnTools, call: &ToolCall, tool: &McpTool) -> ToolResult {
+    let arguments: Value = call.arguments()?;
+    // Arguments that the model left out are left out of the item and the request, too.
+    let arguments = if call.has_no_input() { Value::Null } else { arguments };
+    let item = McpItem { call, server: &tool.server, tool: &tool.tool.name, arguments };
+    turn.emit_started(item.started()).await;
+    if let Err(why) = questions::approve(turn, call, tool, &item.arguments).await? {
+        let end = McpCallEnd { result: Err(why.clone()), took: Duration::ZERO };
+        turn.emit_completed(item.ended(end)).await;
+        return Err(ToolError::Failed(why));
+    }
+    let began = Instant::now();
+    let (progress, mut reports) = mpsc::channel(PROGRESS);
+    let sink: ProgressSink = Arc::new(move |step| drop(progress.try_send(step)));
+    let called = turn.thread.servers.call(McpCall {
+        server: tool.server.clone(),
+        tool: tool.tool.name.clone(),
+        arguments: item.arguments.clone(),
+        meta: None,
+        progress: Some(sink),
+        elicitor: Some(questions::elicitor(turn)),
+        cancel: turn.cancel.clone(),
+    });
+    tokio::pin!(called);
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            Some(progress) = reports.recv() => send_progress(turn, call, progress.text()).await,
+            outcome = &mut called => break outcome,
+        }
+    };
+    while let Ok(progress) = reports.try_recv() {
+        send_progress(turn, call, progress.text()).await;
+    }
+    match outcome {
+        Ok(outcome) => {
+            let output = model_output(outcome.for_model());
+            let status = outcome.status();
+            let end = McpCallEnd { result: Ok((outcome.result, status)), took: outcome.duration };
+            turn.emit_completed(item.ended(end)).await;
+            Ok(output)
+        }
+        Err(error) => {
+            let message = error.to_item_error().message;
+            let end = McpCallEnd { result: Err(message.clone()), took: began.elapsed() };
+            turn.emit_completed(item.ended(end)).await;
+            if error == CallError::Cancelled && turn.cancel.is_cancelled() {
+                return Err(ToolError::Cancelled);
+            }
+            Err(ToolError::Failed(message))
+        }
+    }
+}
+
+async fn send_progress(turn: &TurnTools, call: &ToolCall, message: String) {
+    let params = McpToolCallProgressNotification {
+        thread_id: turn.thread_id(),
+        turn_id: turn.turn_id.clone(),
+        item_id: call.item_id(),
+        message,
+    };
+    turn.notify::<McpToolCallProgress>(&params).await;
+}
+
+fn model_output(output: ModelOutput) -> ToolOutput {
+    match output {
+        ModelOutput::Text(text) => text_output(text),
+        ModelOutput::Parts(parts) => {
+            let parts = parts.into_iter().map(|part| match part {
+                ModelPart::Text(text) => FunctionCallOutputContentItem::InputText { text },
+                ModelPart::Image(image_url) => {
+                    FunctionCallOutputContentItem::InputImage { image_url, detail: None }
+                }
+            });
+            FunctionCallOutputBody::Content(parts.collect())
+        }
+    }
 }
 
 impl McpItem<'_> {
@@ -68,96 +163,6 @@ impl McpItem<'_> {
             result,
             error,
             duration_ms,
-        }
-    }
-}
-
-impl TurnTools {
-    pub(super) async fn call_mcp(
-        &self,
-        call: &ToolCall,
-        tool: &McpTool,
-    ) -> Result<ToolOutput, TurnCancelled> {
-        let arguments: Value = match call.arguments() {
-            // Left out altogether, and shown so.
-            Ok(_) if call.is_bare() => Value::Null,
-            Ok(arguments) => arguments,
-            Err(told) => return Ok(told),
-        };
-        let item = McpItem { call, server: &tool.server, tool: &tool.tool.name, arguments };
-        self.started(item.started()).await;
-        if let Err(why) = self.approve_mcp(call, tool, &item.arguments).await? {
-            let end = McpCallEnd { result: Err(why.clone()), took: Duration::ZERO };
-            self.completed(item.ended(end)).await;
-            return Ok(say(why));
-        }
-        let began = std::time::Instant::now();
-        let (progress, mut reports) = mpsc::channel(PROGRESS);
-        let sink: ProgressSink = Arc::new(move |step| drop(progress.try_send(step)));
-        let called = self.kit.servers.call(McpCall {
-            server: tool.server.clone(),
-            tool: tool.tool.name.clone(),
-            arguments: item.arguments.clone(),
-            meta: None,
-            progress: Some(sink),
-            elicitor: Some(self.elicitor()),
-            cancel: self.cancel.clone(),
-        });
-        tokio::pin!(called);
-        let outcome = loop {
-            tokio::select! {
-                biased;
-                Some(progress) = reports.recv() => self.say_progress(call, progress.text()).await,
-                outcome = &mut called => break outcome,
-            }
-        };
-        while let Ok(progress) = reports.try_recv() {
-            self.say_progress(call, progress.text()).await;
-        }
-        match outcome {
-            Ok(outcome) => {
-                let output = model_output(outcome.for_model());
-                let status = outcome.status();
-                let end = McpCallEnd { result: Ok((outcome.result, status)), took: outcome.duration };
-                self.completed(item.ended(end)).await;
-                Ok(output)
-            }
-            Err(error) => {
-                let message = error.to_item_error().message;
-                let end = McpCallEnd { result: Err(message.clone()), took: began.elapsed() };
-                self.completed(item.ended(end)).await;
-                if error == CallError::Cancelled && self.cancel.is_cancelled() {
-                    return Err(TurnCancelled);
-                }
-                Ok(say(message))
-            }
-        }
-    }
-
-    async fn say_progress(&self, call: &ToolCall, message: String) {
-        let params = McpToolCallProgressNotification {
-            thread_id: self.kit.thread.clone(),
-            turn_id: self.turn.clone(),
-            item_id: call.item_id(),
-            message,
-        };
-        self.reporter
-            .report_one(TurnEvent::Notification(Frame::notification::<McpToolCallProgress>(&params)))
-            .await;
-    }
-}
-
-fn model_output(output: ModelOutput) -> ToolOutput {
-    match output {
-        ModelOutput::Text(text) => say(text),
-        ModelOutput::Parts(parts) => {
-            let parts = parts.into_iter().map(|part| match part {
-                ModelPart::Text(text) => FunctionCallOutputContentItem::InputText { text },
-                ModelPart::Image(image_url) => {
-                    FunctionCallOutputContentItem::InputImage { image_url, detail: None }
-                }
-            });
-            FunctionCallOutputBody::Content(parts.collect())
         }
     }
 }

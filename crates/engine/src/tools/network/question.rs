@@ -1,4 +1,4 @@
-//! Asking whether a command may reach a host: one question for all who want to know the same.
+//! Asking whether a command may reach a host. Equal questions of a thread are asked once.
 
 use std::collections::HashMap;
 
@@ -10,26 +10,27 @@ use codicil_protocol::{
     CommandExecutionApproval, CommandExecutionRequestApprovalParams, NetworkApprovalContext,
     NetworkApprovalProtocol as Protocol,
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::gate::CommandGate;
+use super::CommandGate;
 use crate::{
     clock::unix_now_ms,
     tools::{
         TurnTools,
         ask::{QuestionKind, QuestionReply},
         call::TurnCancelled,
+        guardian,
     },
 };
 
-/// Which addresses may be reached, or why none.
+/// The addresses that may be reached, or why the host is refused.
 pub(super) type HostAnswer = Result<AddressReach, String>;
 
 const REJECTED: &str = "rejected by user";
 
-/// What questions are told apart by.
+/// The identity of a question.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct QuestionKey {
     host: HostName,
@@ -38,7 +39,7 @@ pub(super) struct QuestionKey {
 }
 
 impl QuestionKey {
-    pub fn of(to: &NetworkDestination) -> Self {
+    pub fn new(to: &NetworkDestination) -> Self {
         let protocol = match &to.protocol {
             Protocol::Http => "http",
             Protocol::Https => "https",
@@ -49,7 +50,7 @@ impl QuestionKey {
         Self { host: to.host.clone(), port: to.port, protocol }
     }
 
-    /// Tells apart what is asked about one command.
+    /// Returns the id that distinguishes the questions about one command.
     fn approval_id(&self) -> String {
         format!("network#{}#{}#{}", self.protocol, self.host, self.port)
     }
@@ -59,17 +60,19 @@ impl QuestionKey {
     }
 }
 
-/// The questions of a thread about hosts that are open.
+/// The open questions of a thread about hosts.
 #[derive(Default)]
 pub(crate) struct HostQuestions(Mutex<HashMap<QuestionKey, watch::Receiver<Option<HostAnswer>>>>);
 
-/// Whether somebody is asking already.
+/// Who asks a question.
 pub(super) enum QuestionState<'a> {
+    /// The caller has to ask it.
     First(QuestionOwner<'a>),
+    /// It is being asked already.
     Joined(watch::Receiver<Option<HostAnswer>>),
 }
 
-/// The one that asks. When it is dropped without an answer, those who wait ask themselves.
+/// The duty to ask a question. When it is dropped without an answer, one of those that wait asks instead.
 pub(super) struct QuestionOwner<'a> {
     questions: &'a HostQuestions,
     key: QuestionKey,
@@ -77,19 +80,15 @@ pub(super) struct QuestionOwner<'a> {
 }
 
 impl HostQuestions {
-    pub(super) fn place(&self, to: &NetworkDestination) -> QuestionState<'_> {
-        let key = QuestionKey::of(to);
-        let mut open = self.lock();
+    pub(super) fn open(&self, to: &NetworkDestination) -> QuestionState<'_> {
+        let key = QuestionKey::new(to);
+        let mut open = self.0.lock();
         if let Some(asked) = open.get(&key) {
             return QuestionState::Joined(asked.clone());
         }
         let (answer, asked) = watch::channel(None);
         open.insert(key.clone(), asked);
         QuestionState::First(QuestionOwner { questions: self, key, answer })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<QuestionKey, watch::Receiver<Option<HostAnswer>>>> {
-        self.0.lock()
     }
 }
 
@@ -101,18 +100,18 @@ impl QuestionOwner<'_> {
 
 impl Drop for QuestionOwner<'_> {
     fn drop(&mut self) {
-        self.questions.lock().remove(&self.key);
+        self.questions.0.lock().remove(&self.key);
     }
 }
 
 impl CommandGate {
-    /// Asks the thread's people, or the guardian in their place.
+    /// Asks the user, or the guardian.
     pub(super) async fn ask(&self, to: &NetworkDestination, question: &NetworkQuestion) -> HostAnswer {
-        let Some(tools) = self.tools.upgrade() else {
+        let Some(turn) = self.turn.upgrade() else {
             return Err("nobody can be asked: the turn that started the command is over".to_owned());
         };
-        let key = QuestionKey::of(to);
-        if tools.is_guarded() {
+        let key = QuestionKey::new(to);
+        if guardian::is_enabled(&turn) {
             let action = json!({
                 "tool": "network_access",
                 "target": key.address(),
@@ -120,45 +119,45 @@ impl CommandGate {
                 "protocol": to.protocol,
                 "port": to.port,
             });
-            return match tools.consult_guardian(&self.item, action).await {
+            return match guardian::review(&turn, &self.item, action).await {
                 Ok(ruling) => ruling.map(|()| question.reach),
                 Err(TurnCancelled) => Err(REJECTED.to_owned()),
             };
         }
-        let params = self.params(&tools, &key, to, question);
-        let answer = match tools.ask::<CommandExecutionApproval>(params, QuestionKind::Approval).await {
+        let params = self.approval_params(&turn, &key, to, question);
+        let answer = match turn.ask::<CommandExecutionApproval>(params, QuestionKind::Approval).await {
             Ok(QuestionReply::Answer(response)) => response.decision,
             Ok(QuestionReply::Nonsense) | Err(TurnCancelled) => return Err(REJECTED.to_owned()),
             Ok(QuestionReply::Error) => return Err("the client could not be asked for approval".to_owned()),
         };
-        let outcome = settle_network(&answer, to, &mut self.kit.grants());
+        let outcome = settle_network(&answer, to, &mut self.thread.grants());
         match outcome {
             NetworkOutcome::Accepted { rule } => {
-                self.keep(rule).await;
+                self.store_rule(rule).await;
                 Ok(question.reach)
             }
             NetworkOutcome::Declined { rule } => {
-                self.keep(rule).await;
+                self.store_rule(rule).await;
                 Err(REJECTED.to_owned())
             }
             NetworkOutcome::Cancelled => {
-                tools.interrupt();
+                turn.interrupt();
                 Err(REJECTED.to_owned())
             }
         }
     }
 
-    /// The question says what is to be reached; the item says by which command.
-    fn params(
+    /// The item names the command, so the question itself only names the host.
+    fn approval_params(
         &self,
-        tools: &TurnTools,
+        turn: &TurnTools,
         key: &QuestionKey,
         to: &NetworkDestination,
         question: &NetworkQuestion,
     ) -> CommandExecutionRequestApprovalParams {
         CommandExecutionRequestApprovalParams {
-            thread_id: self.kit.thread.clone(),
-            turn_id: tools.turn.clone(),
+            thread_id: turn.thread_id(),
+            turn_id: turn.turn_id.clone(),
             item_id: self.item.clone(),
             started_at_ms: Some(unix_now_ms()),
             approval_id: Some(key.approval_id()),
@@ -177,15 +176,15 @@ impl CommandGate {
         }
     }
 
-    /// Writes a rule that somebody laid down. If that fails, it holds for the thread at least.
-    async fn keep(&self, rule: Option<NetworkRule>) {
+    /// Stores the rule of an answer. If that fails, the rule still holds for the thread.
+    async fn store_rule(&self, rule: Option<NetworkRule>) {
         let Some(rule) = rule else { return };
-        let rules = self.kit.engine.config.home().rules_dir();
-        let kept = tokio::task::spawn_blocking(move || append_network_rule(&rules, &rule)).await;
-        match kept {
+        let rules = self.thread.engine.config.home().rules_dir();
+        let stored = tokio::task::spawn_blocking(move || append_network_rule(&rules, &rule)).await;
+        match stored {
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::error!("a rule could not be kept: {error}"),
-            Err(error) => tracing::error!("a rule could not be kept: {error}"),
+            Ok(Err(error)) => tracing::error!("failed to store a network rule: {error}"),
+            Err(error) => tracing::error!("failed to store a network rule: {error}"),
         }
     }
 }

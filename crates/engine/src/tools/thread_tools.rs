@@ -1,4 +1,4 @@
-//! What the tools of a thread keep between turns.
+//! What the tools of a thread keep between turns: approvals, background terminals, tools found by searching.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -22,33 +22,32 @@ use super::{
 };
 use crate::{engine_context::EngineContext, thread::ThreadState, threads::WeakThreads};
 
-/// The tools' side of a thread.
+/// The state of a thread that its tools share.
 pub(crate) struct ThreadTools {
     pub engine: Arc<EngineContext>,
-    pub thread: ThreadId,
-    /// Whose terminals they are.
+    pub thread_id: ThreadId,
+    /// The owner of the thread's terminals.
     pub owner: SessionOwner,
-    /// The thread's MCP servers.
     pub servers: ThreadServers,
-    /// Tools that the client runs.
-    pub dynamic: Vec<DynamicToolEntry>,
-    pub family: SubagentContext,
-    /// What is being asked about hosts.
+    /// The tools that the client runs.
+    pub dynamic: Arc<[DynamicToolEntry]>,
+    pub subagents: SubagentContext,
+    /// The open questions about hosts that commands want to reach.
     pub network_questions: HostQuestions,
-    /// How many questions a client says that it asks the person by itself.
+    /// The number of open out-of-band elicitations reported by the client.
     pub elicitations: watch::Sender<u64>,
-    /// Where the writable and readable roots of the thread lead.
+    /// The resolved readable and writable roots of the thread.
     pub roots: RootCache,
-    /// What people have agreed to for the rest of the thread.
+    /// What the user has approved for the rest of the turn or of the thread.
     grants: Mutex<ThreadGrants>,
-    /// Tools of MCP servers, by server and name, that need not be asked about again.
+    /// MCP tools, by server and name, that the user has approved for the rest of the thread.
     approved_mcp_tools: Mutex<HashSet<(String, String)>>,
-    /// How the thread came to be here, until hooks have been told.
-    begun_by: Mutex<Option<&'static str>>,
+    /// How the thread was opened; taken by the first `SessionStart` hook.
+    start_source: Mutex<Option<&'static str>>,
     terminals: Mutex<HashMap<SessionId, BackgroundTerminal>>,
-    /// Names of tools that the model has found, which are offered like others from then on.
-    found: Mutex<Arc<BTreeSet<String>>>,
-    /// What is offered here and nowhere else.
+    /// Names of deferred tools that the model has found. They stay on the list from then on.
+    discovered: Mutex<Arc<BTreeSet<String>>>,
+    /// Lists for offers that no other thread can share.
     offers: OfferCache,
 }
 
@@ -56,8 +55,8 @@ pub(crate) struct ThreadTools {
 #[derive(Clone, Debug)]
 pub(crate) struct BackgroundTerminal {
     pub item: ItemId,
-    /// Cancelled once its item is complete.
-    pub over: CancellationToken,
+    /// Cancelled once the item is complete.
+    pub completed: CancellationToken,
 }
 
 impl ThreadTools {
@@ -67,25 +66,25 @@ impl ThreadTools {
         state: &ThreadState,
         servers: ThreadServers,
     ) -> Arc<Self> {
-        let begun_by = if state.history.is_empty() { "startup" } else { "resume" };
-        let kit = Self {
+        let start_source = if state.history.is_empty() { "startup" } else { "resume" };
+        let tools = Self {
             engine,
-            thread: state.id.clone(),
+            thread_id: state.id.clone(),
             owner: SessionOwner::from(state.id.to_string()),
             servers,
-            dynamic: state.dynamic_tools.clone(),
-            family: SubagentContext::of(threads, state),
+            dynamic: state.dynamic_tools.clone().into(),
+            subagents: SubagentContext::new(threads, state),
             network_questions: HostQuestions::default(),
             elicitations: watch::Sender::new(0),
             roots: RootCache::default(),
             grants: Mutex::default(),
             approved_mcp_tools: Mutex::default(),
-            begun_by: Mutex::new(Some(begun_by)),
+            start_source: Mutex::new(Some(start_source)),
             terminals: Mutex::default(),
-            found: Mutex::default(),
+            discovered: Mutex::default(),
             offers: OfferCache::default(),
         };
-        Arc::new(kit)
+        Arc::new(tools)
     }
 
     pub fn grants(&self) -> MutexGuard<'_, ThreadGrants> {
@@ -100,30 +99,26 @@ impl ThreadTools {
         self.terminals.lock()
     }
 
-    /// `startup` or `resume`, the first time that somebody asks.
-    pub fn take_begun_by(&self) -> Option<&'static str> {
-        self.begun_by.lock().take()
+    /// Returns `startup` or `resume`; `None` after the first time.
+    pub fn take_start_source(&self) -> Option<&'static str> {
+        self.start_source.lock().take()
     }
 
-    /// The tools that the model has found so far.
-    pub fn found(&self) -> Arc<BTreeSet<String>> {
-        self.found.lock().clone()
+    pub fn discovered_tools(&self) -> Arc<BTreeSet<String>> {
+        self.discovered.lock().clone()
     }
 
-    /// Takes note of tools that the model has found.
-    pub fn find(&self, names: impl IntoIterator<Item = String>) -> Arc<BTreeSet<String>> {
-        let mut found = self.found.lock();
-        Arc::make_mut(&mut found).extend(names);
-        found.clone()
+    /// Adds deferred tools that the model has found, and returns all found so far.
+    pub fn add_discovered(&self, names: impl IntoIterator<Item = String>) -> Arc<BTreeSet<String>> {
+        let mut discovered = self.discovered.lock();
+        Arc::make_mut(&mut discovered).extend(names);
+        discovered.clone()
     }
 
-    /// The tools of an offer.
+    /// Returns the list of tools for an offer.
     pub fn tools(&self, offer: ToolOffer) -> ToolList {
-        let offers = match self.dynamic.is_empty() && offer.is_common() {
-            true => &self.engine.offers,
-            false => &self.offers,
-        };
-        offers.tools(offer, &self.dynamic)
+        let cache = if offer.is_thread_independent() { &self.engine.offers } else { &self.offers };
+        cache.tools(offer)
     }
 
     /// Ends every command that is still running in the background.

@@ -1,18 +1,20 @@
-//! What an agent is told: a text, or parts of several kinds.
+//! Messages to subagents: a text, or parts of several kinds.
 
 use codicil_protocol::UserInput;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::error::AgentError;
+use super::AgentError;
+use crate::tools::schema::{object, string};
 
-/// The two ways in which a call may say it.
+/// The two ways in which a call may hold a message.
 #[derive(Deserialize)]
 pub(super) struct AgentMessage {
     message: Option<String>,
     items: Option<Vec<MessagePart>>,
 }
 
-/// A part as models write it. What it is may be left to what it has.
+/// A part as models write it. Without a type, the members decide.
 #[derive(Deserialize)]
 struct MessagePart {
     #[serde(rename = "type")]
@@ -24,14 +26,14 @@ struct MessagePart {
 }
 
 impl AgentMessage {
-    pub fn input(self) -> Result<Vec<UserInput>, AgentError> {
-        // Some models fill in what they do not use.
+    pub fn into_input(self) -> Result<Vec<UserInput>, AgentError> {
+        // Some models fill in arguments that they do not use.
         let items = self.items.filter(|items| !items.is_empty());
         match (self.message, items) {
             (Some(message), Some(_)) if !message.trim().is_empty() => Err(AgentError::TwoMessages),
             (_, Some(items)) => {
                 let parts = items.into_iter().enumerate();
-                parts.map(|(at, part)| part.input().ok_or(AgentError::BadItem(at))).collect()
+                parts.map(|(at, part)| part.into_input().ok_or(AgentError::BadItem(at))).collect()
             }
             (Some(message), None) if message.trim().is_empty() => Err(AgentError::EmptyMessage),
             (Some(text), None) => Ok(vec![UserInput::Text { text, text_elements: Vec::new() }]),
@@ -41,7 +43,7 @@ impl AgentMessage {
 }
 
 impl MessagePart {
-    fn input(self) -> Option<UserInput> {
+    fn into_input(self) -> Option<UserInput> {
         let kind = self.kind.as_deref().filter(|kind| !kind.is_empty());
         match kind.unwrap_or_else(|| self.likely_kind()) {
             "image" => self.image_url.map(|url| UserInput::Image { url }),
@@ -63,7 +65,7 @@ impl MessagePart {
     }
 }
 
-/// What was said, for people to see.
+/// Returns a message as text, for clients.
 pub(super) fn preview(input: &[UserInput]) -> String {
     let parts = input.iter().map(|part| match part {
         UserInput::Text { text, .. } => text.clone(),
@@ -76,6 +78,21 @@ pub(super) fn preview(input: &[UserInput]) -> String {
     parts.collect::<Vec<_>>().join("\n")
 }
 
+/// The schema of a message of several parts.
+pub(super) fn items_schema() -> Value {
+    let part = object(
+        json!({
+            "type": string("`text`, `image`, `local_image`, `skill` or `mention`."),
+            "text": string("For `text`."),
+            "image_url": string("For `image`."),
+            "path": string("For `local_image`, `skill` and `mention`."),
+            "name": string("For `skill` and `mention`."),
+        }),
+        &[],
+    );
+    json!({ "type": "array", "items": part, "description": "The message in parts, instead of `message`." })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, from_value, json};
@@ -84,8 +101,8 @@ mod tests {
 
     fn check(arguments: Value, expected: Result<&str, &str>) {
         let message: AgentMessage = from_value(arguments.clone()).unwrap();
-        let said = message.input().map(|input| preview(&input)).map_err(|error| error.to_string());
-        assert_eq!(said.as_deref().map_err(String::as_str), expected, "{arguments}");
+        let shown = message.into_input().map(|input| preview(&input)).map_err(|error| error.to_string());
+        assert_eq!(shown.as_deref().map_err(String::as_str), expected, "{arguments}");
     }
 
     #[test]
@@ -106,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_refused() {
+    fn a_message_without_content_is_refused() {
         check(json!({}), Err("give message or items"));
         check(json!({ "items": [] }), Err("give message or items"));
         check(json!({ "message": "  " }), Err("the message must not be empty"));

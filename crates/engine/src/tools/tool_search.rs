@@ -1,64 +1,77 @@
-//! `tool_search`: tools that are not on the list until the model looks for them.
+//! `tool_search`: the model searches for tools that are not on its list.
 //!
-//! Clients bring tools that are seldom needed (`deferLoading`), and MCP servers may have hundreds. Found by words,
-//! they are offered like others from the next request on, for as long as the thread is loaded.
+//! The client marks tools that are seldom needed (`deferLoading`), and MCP servers may have hundreds. Tools that a
+//! search finds are on the list from the next request on, for as long as the thread is loaded.
 
 use std::collections::BTreeSet;
 
 use codicil_model::{ToolSpec, joined_name};
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     TurnTools,
-    call::{ToolCall, ToolOutput, TurnCancelled, number, say},
+    builtin::BuiltinTool,
+    call::{ToolCall, ToolError, ToolResult, lenient_number, text_output},
     offer::ToolOffer,
-    specs,
+    schema::{function, number, string},
 };
 use crate::turn_channel::TurnEvent;
 
-/// How many tools an answer names, unless the model says.
+/// How many tools a search returns, unless the model gives a limit.
 const DEFAULT_LIMIT: u64 = 8;
-const HIGHEST_LIMIT: u64 = 40;
+const MAX_LIMIT: u64 = 40;
+
+pub(super) struct ToolSearch;
 
 #[derive(Deserialize)]
 struct SearchArguments {
     query: String,
-    #[serde(default, deserialize_with = "number")]
+    #[serde(default, deserialize_with = "lenient_number")]
     limit: Option<u64>,
 }
 
-/// The tool as the model knows it.
-pub(super) fn spec() -> ToolSpec {
-    let properties = json!({
-        "query": specs::string("Words that say what the tool should do."),
-        "limit": specs::number("How many tools to find at most; 8 by default."),
-    });
-    let about = "Finds further tools, which are not on your list. Those that are found can be called from then \
-                 on. Use it when no tool on the list does what is needed.";
-    specs::function("tool_search", about, properties, &["query"])
+impl BuiltinTool for ToolSearch {
+    fn name(&self) -> &'static str {
+        "tool_search"
+    }
+
+    fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
+        if !offer.is_main() || !offer.tool_search || !offer.has_deferred_tools() {
+            return None;
+        }
+        let properties = json!({
+            "query": string("Words that say what the tool should do."),
+            "limit": number("How many tools to find at most; 8 by default."),
+        });
+        let description = "Finds further tools, which are not on your list. Those that are found can be called from then \
+                           on. Use it when no tool on the list does what is needed.";
+        Some(function(self.name(), description, properties, &["query"]))
+    }
+
+    fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
+        Box::pin(run(turn, call))
+    }
 }
 
-impl TurnTools {
-    pub(super) async fn tool_search(&self, call: &ToolCall) -> Result<ToolOutput, TurnCancelled> {
-        let arguments: SearchArguments = match call.arguments() {
-            Ok(arguments) => arguments,
-            Err(told) => return Ok(told),
-        };
-        let Some(offer) = &self.offered().offer else { return Ok(say("there are no further tools")) };
-        let offer = ToolOffer { found: self.kit.found(), ..offer.clone() };
-        let limit = arguments.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, HIGHEST_LIMIT);
-        let hidden = offer.hidden(&self.kit.dynamic);
-        let best = rank(&arguments.query, &hidden, usize::try_from(limit).unwrap_or(usize::MAX));
-        if best.is_empty() {
-            return Ok(say("no tool was found; try other words"));
-        }
-        let told: Vec<_> = best.iter().map(|tool| summary(tool)).collect();
-        let found = self.kit.find(best.iter().map(|tool| key(tool)));
-        let tools = self.kit.tools(ToolOffer { found, ..offer });
-        self.reporter.report_one(TurnEvent::Offered(tools)).await;
-        Ok(say(json!({ "tools": told }).to_string()))
+async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
+    let arguments: SearchArguments = call.arguments()?;
+    let Some(offer) = &turn.offered().offer else {
+        return Err(ToolError::Failed("there are no further tools".to_owned()));
+    };
+    let offer = ToolOffer { discovered: turn.thread.discovered_tools(), ..offer.clone() };
+    let limit = arguments.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+    let deferred = offer.deferred_tools();
+    let best = rank(&arguments.query, &deferred, usize::try_from(limit).unwrap_or(usize::MAX));
+    if best.is_empty() {
+        return Err(ToolError::Failed("no tool was found; try other words".to_owned()));
     }
+    let summaries: Vec<_> = best.iter().map(|tool| summary(tool)).collect();
+    let discovered = turn.thread.add_discovered(best.iter().map(|tool| discovered_name(tool)));
+    let tools = turn.thread.tools(ToolOffer { discovered, ..offer });
+    turn.reporter.report_one(TurnEvent::Offered(tools)).await;
+    Ok(text_output(json!({ "tools": summaries }).to_string()))
 }
 
 fn summary(tool: &ToolSpec) -> Value {
@@ -75,8 +88,8 @@ fn summary(tool: &ToolSpec) -> Value {
     }
 }
 
-/// By which a tool is known as found.
-fn key(tool: &ToolSpec) -> String {
+/// Returns the name under which a tool counts as discovered.
+fn discovered_name(tool: &ToolSpec) -> String {
     match tool {
         ToolSpec::Namespace { name, tools, .. } => {
             joined_name(Some(name), tools.first().map(ToolSpec::name).unwrap_or_default())
@@ -85,8 +98,8 @@ fn key(tool: &ToolSpec) -> String {
     }
 }
 
-/// The tools that fit best, best first. A word in a name counts more than one in a description, and that more
-/// than the name of an argument; a tool in which none occurs does not fit.
+/// Returns the tools that match best, best first. A word in a name counts more than one in a description, which counts
+/// more than one in the name of an argument. Tools without any of the words are left out.
 fn rank<'t>(query: &str, tools: &'t [ToolSpec], limit: usize) -> Vec<&'t ToolSpec> {
     let wanted: BTreeSet<String> = words(query).collect();
     let mut scored: Vec<_> = tools.iter().map(|tool| (score(&wanted, tool), tool)).collect();
@@ -98,18 +111,19 @@ fn rank<'t>(query: &str, tools: &'t [ToolSpec], limit: usize) -> Vec<&'t ToolSpe
 fn score(wanted: &BTreeSet<String>, tool: &ToolSpec) -> u32 {
     let (name, description, parameters) = match tool {
         ToolSpec::Function { name, description, parameters, .. } => (name, description, parameters),
-        // What says what the whole is for counts like a description.
+        // The name and description of the namespace count like a tool's description.
         ToolSpec::Namespace { name, description, tools } => {
             let about: BTreeSet<String> = words(name).chain(words(description)).collect();
-            let of_all = 4 * u32::try_from(wanted.intersection(&about).count()).unwrap_or(u32::MAX / 4);
-            return tools.iter().map(|tool| score(wanted, tool)).fold(of_all, u32::saturating_add);
+            let namespace_score =
+                4 * u32::try_from(wanted.intersection(&about).count()).unwrap_or(u32::MAX / 4);
+            return tools.iter().map(|tool| score(wanted, tool)).fold(namespace_score, u32::saturating_add);
         }
         _ => return 0,
     };
     let properties = parameters.get("properties").and_then(Value::as_object);
-    let arguments = properties.into_iter().flatten().flat_map(|(name, _)| words(name));
-    let (name, about): (Vec<_>, Vec<_>) = (words(name).collect(), words(description).collect());
-    let arguments: Vec<_> = arguments.collect();
+    let arguments: Vec<_> = properties.into_iter().flatten().flat_map(|(name, _)| words(name)).collect();
+    let name: Vec<_> = words(name).collect();
+    let description: Vec<_> = words(description).collect();
     let in_words = |wanted: &str, found: &[String], whole: u32, part: u32| {
         if found.iter().any(|word| word == wanted) {
             whole
@@ -122,17 +136,19 @@ fn score(wanted: &BTreeSet<String>, tool: &ToolSpec) -> u32 {
         }
     };
     let of_word = |wanted: &String| {
-        in_words(wanted, &name, 12, 6) + in_words(wanted, &about, 4, 2) + in_words(wanted, &arguments, 2, 1)
+        in_words(wanted, &name, 12, 6)
+            + in_words(wanted, &description, 4, 2)
+            + in_words(wanted, &arguments, 2, 1)
     };
     wanted.iter().map(of_word).sum()
 }
 
-/// Whether the one is the other with an ending: `issues` and `issue`, `search` and `searching`.
+/// Whether `wanted` is `word` with an ending, such as `issues` and `issue`.
 fn is_stem(word: &str, wanted: &str) -> bool {
     word.len() > 2 && wanted.starts_with(word)
 }
 
-/// The words of a text in small letters. `readIssue` and `read_issue` are two words each.
+/// Splits a text into lower-case words. `readIssue` and `read_issue` are two words each.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let mut split = String::with_capacity(text.len());
     let mut was_small = false;
@@ -165,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_best_comes_first() {
+    fn the_best_match_comes_first() {
         let tools = [
             tool("mcp__tracker__createIssue", "Opens a ticket.", "title"),
             tool("mcp__tracker__list", "Lists issues of a project.", "project"),
@@ -185,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_words() {
+    fn names_split_into_words() {
         let check = |text: &str, expected: &[&str]| assert_eq!(words(text).collect::<Vec<_>>(), expected);
         check("mcp__Git-Hub__readIssue2", &["mcp", "git", "hub", "read", "issue2"]);
         check("HTTPServer", &["httpserver"]);

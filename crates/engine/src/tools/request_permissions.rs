@@ -1,0 +1,127 @@
+//! `request_permissions`: the model asks for permissions that its next commands need.
+
+use std::path::PathBuf;
+
+use codicil_model::ToolSpec;
+use codicil_policy::{AccessGrant, CommandRules, DecisionPolicies, PermissionsDecision, decide_permissions};
+use codicil_protocol::{
+    AbsolutePathBuf, AdditionalFileSystemPermissions, AdditionalNetworkPermissions, PermissionGrantScope,
+    PermissionsApproval, PermissionsRequestApprovalParams, RequestPermissionProfile,
+};
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    TurnTools,
+    ask::{QuestionKind, QuestionReply},
+    builtin::BuiltinTool,
+    call::{ToolCall, ToolError, ToolOutput, ToolResult, text_output},
+    command::{AdditionalPermissions, additional_permissions_schema},
+    offer::ToolOffer,
+    schema::{function, string},
+};
+
+pub(super) struct RequestPermissions;
+
+#[derive(Deserialize)]
+struct PermissionArguments {
+    permissions: AdditionalPermissions,
+    reason: Option<String>,
+}
+
+impl BuiltinTool for RequestPermissions {
+    fn name(&self) -> &'static str {
+        "request_permissions"
+    }
+
+    fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
+        let properties = json!({
+            "permissions": additional_permissions_schema(),
+            "reason": string("One sentence for the user that says what they are for."),
+        });
+        let description = "Asks the user for permissions that commands to come will need: the network, or files \
+                           outside the sandbox. Returns what was granted.";
+        (offer.is_main() && offer.request_permissions)
+            .then(|| function(self.name(), description, properties, &["permissions"]))
+    }
+
+    fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
+        Box::pin(run(turn, call))
+    }
+}
+
+async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
+    let arguments: PermissionArguments = call.arguments()?;
+    let requested = arguments.permissions.resolve(turn).await;
+    if requested == AccessGrant::default() {
+        let why = "request_permissions requires at least one permission";
+        return Err(ToolError::Failed(why.to_owned()));
+    }
+    match decide(turn, &requested) {
+        PermissionsDecision::Granted => return Ok(granted_output(&requested, PermissionGrantScope::Turn)),
+        PermissionsDecision::Refuse { why } => {
+            return Err(ToolError::Failed(format!("permissions refused: {why}")));
+        }
+        PermissionsDecision::Ask => {}
+    }
+    let WirePermissions { network, file_system } = WirePermissions::from(&requested);
+    let params = PermissionsRequestApprovalParams {
+        thread_id: turn.thread_id(),
+        turn_id: turn.turn_id.clone(),
+        item_id: call.item_id(),
+        reason: arguments.reason,
+        permissions: RequestPermissionProfile { network, file_system },
+    };
+    let (granted, scope) = match turn.ask::<PermissionsApproval>(params, QuestionKind::Approval).await? {
+        // A client cannot grant more than was requested.
+        QuestionReply::Answer(response) => {
+            (AccessGrant::from(&response.permissions).cut_to(&requested), response.scope)
+        }
+        QuestionReply::Nonsense | QuestionReply::Error => {
+            (AccessGrant::default(), PermissionGrantScope::Turn)
+        }
+    };
+    turn.thread.grants().accept_access(&granted, scope);
+    Ok(granted_output(&granted, scope))
+}
+
+fn decide(turn: &TurnTools, requested: &AccessGrant) -> PermissionsDecision {
+    let grants = turn.thread.grants().clone();
+    let policies = DecisionPolicies {
+        approval: &turn.settings.approval_policy,
+        sandbox: &turn.settings.sandbox,
+        // Rules are about commands and do not apply here.
+        rules: &CommandRules::default(),
+        grants: &grants,
+    };
+    decide_permissions(requested, &policies)
+}
+
+/// Permissions in the protocol's types.
+pub(super) struct WirePermissions {
+    pub network: Option<AdditionalNetworkPermissions>,
+    pub file_system: Option<AdditionalFileSystemPermissions>,
+}
+
+impl From<&AccessGrant> for WirePermissions {
+    fn from(access: &AccessGrant) -> Self {
+        let paths = |paths: &[PathBuf]| {
+            let paths: Vec<_> = paths.iter().filter_map(AbsolutePathBuf::new).collect();
+            (!paths.is_empty()).then_some(paths)
+        };
+        let read = paths(&access.read);
+        let write = paths(&access.write);
+        let has_files = read.is_some() || write.is_some();
+        Self {
+            network: access.network.then_some(AdditionalNetworkPermissions { enabled: Some(true) }),
+            file_system: has_files.then_some(AdditionalFileSystemPermissions { read, write }),
+        }
+    }
+}
+
+fn granted_output(access: &AccessGrant, scope: PermissionGrantScope) -> ToolOutput {
+    let WirePermissions { network, file_system } = WirePermissions::from(access);
+    let permissions = json!({ "network": network, "file_system": file_system });
+    text_output(json!({ "permissions": permissions, "scope": scope }).to_string())
+}
