@@ -12,7 +12,7 @@ use crate::workspace::hex;
 /// use codicil_agents::pool::{BuiltinTool, HttpMcpServer, McpToken, ServerCommand};
 ///
 /// let token = McpToken::generate("DESK_MCP_TOKEN")?;
-/// let server = |name: &str| HttpHttpMcpServer::new(name, format!("http://127.0.0.1:8000/mcp/{name}")).token(&token);
+/// let server = |name: &str| HttpMcpServer::new(name, format!("http://127.0.0.1:8000/mcp/{name}")).token(&token);
 /// let command = ServerCommand {
 ///     disabled: vec![BuiltinTool::Shell, BuiltinTool::WebSearch],
 ///     mcp_servers: ["system", "window", "storage", "apps"].map(server).into(),
