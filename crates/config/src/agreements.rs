@@ -1,11 +1,11 @@
-//! Which configuration folders of projects count, where commands could have made them.
+//! The user's agreement to configuration directories that commands could have created.
 //!
-//! The configuration of a trusted project names programs that the server starts without a sandbox: MCP servers, hooks.
-//! A folder such as `.codex` that exists is read-only for confined commands, but a command can make one where there is
-//! none. So it is recorded since when commands could write to a folder; configuration below it that is newer is not used
-//! until a person agrees, by marking the project as trusted once more.
+//! The configuration of a trusted project names programs that the server starts without a sandbox: MCP servers, hooks. An
+//! existing directory such as `.codex` is read-only for sandboxed commands, but a command can create one where there is none. So
+//! the store records since when commands can write to a directory. Newer configuration below it is not used until the user
+//! agrees, by marking the project as trusted again.
 //!
-//! Times are those at which the kernel last changed a file's entry (`ctime`), which a command cannot set.
+//! Times are the `ctime` of files, which a command cannot set.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -18,44 +18,44 @@ use std::{
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::{HomeDirectory, atomic_file::replace_private, write::lock};
+use crate::{HomeDirectory, atomic_file::replace_private, user_file::lock};
 
-/// The files in a configuration folder that name programs.
+/// The files in a configuration directory that name programs.
 const FILES: [&str; 2] = ["config.toml", "hooks.json"];
 
-/// The kernel's times of files lag behind the clock by a few milliseconds.
+/// File times can lag behind the clock by a few milliseconds.
 const CLOCK_LAG: Duration = Duration::from_secs(1);
 
-/// The record, and which folders this process has put into it.
+/// The directories that this process has added to the record.
 #[derive(Debug, Default)]
 pub(crate) struct Agreements {
     noted: Mutex<HashSet<PathBuf>>,
 }
 
-/// What is kept in the home.
+/// The record in the home.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct AgreementRecord {
-    /// Since when confined commands could write to a folder, in milliseconds.
+    /// The time since which sandboxed commands can write to a directory, in milliseconds.
     writable_since: BTreeMap<PathBuf, i64>,
-    /// Until when everything in a project was agreed to, in milliseconds.
+    /// The time until which all configuration of a project is agreed to, in milliseconds.
     agreed_until: BTreeMap<PathBuf, i64>,
-    /// Configuration folders that were there before commands were, or that were agreed to. They are protected from
-    /// commands, so later changes are a person's.
+    /// Configuration directories that existed before commands could write, or that were agreed to. They are read-only for
+    /// commands, so later changes are made by the user.
     agreed: Vec<AgreedFolder>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct AgreedFolder {
     path: PathBuf,
-    /// A folder that is removed and made again is another one.
+    /// Distinguishes a directory that was removed and created again.
     inode: u64,
     created: i64,
 }
 
 impl Agreements {
-    /// Takes note that commands can write to these folders from now on. `existing` are the configuration folders in
-    /// them, which no command has made yet. Call it before the first such command starts.
+    /// Records that commands can write to these directories from now on. `existing` are the configuration directories in them.
+    /// Must be called before the first such command starts.
     pub(crate) fn note_writable(
         &self,
         home: &HomeDirectory,
@@ -79,7 +79,7 @@ impl Agreements {
         Ok(())
     }
 
-    /// Agrees to all configuration that is in a project now.
+    /// Agrees to the current configuration of a project.
     pub(crate) fn agree(&self, home: &HomeDirectory, project: &Path) -> io::Result<()> {
         let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
         change(home, |record| {
@@ -89,8 +89,8 @@ impl Agreements {
         })
     }
 
-    /// The folder that commands could write to when this configuration folder appeared, if a person has not agreed to
-    /// it since.
+    /// Returns the directory to which commands could write when this configuration directory appeared, if the user has not agreed
+    /// to it since.
     pub(crate) fn unagreed(&self, home: &HomeDirectory, folder: &Path) -> Option<PathBuf> {
         let record = read(home);
         let folder = folder.canonicalize().ok()?;
@@ -105,7 +105,7 @@ impl Agreements {
 }
 
 impl AgreementRecord {
-    /// Since when, and where, commands could make a path.
+    /// Returns the directory in which commands can create a path, and the time since then.
     fn since(&self, path: &Path) -> Option<(&Path, i64)> {
         let around = self.writable_since.iter().filter(|(folder, _)| path.starts_with(folder));
         around.map(|(folder, since)| (folder.as_path(), *since)).min_by_key(|(_, since)| *since)
@@ -113,7 +113,7 @@ impl AgreementRecord {
 }
 
 impl AgreedFolder {
-    /// `None` if there is no such folder.
+    /// Returns `None` if the directory does not exist.
     fn of(path: &Path) -> Option<Self> {
         let metadata = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_dir)?;
         let created = metadata.created().map(millis).unwrap_or_default();
@@ -121,7 +121,7 @@ impl AgreedFolder {
     }
 }
 
-/// When a configuration folder was last made, renamed or changed.
+/// Returns the time at which a configuration directory was last created, renamed or changed.
 fn changed(folder: &Path) -> i64 {
     let paths = FILES.iter().map(|name| folder.join(name)).chain([folder.to_owned()]);
     let metadata = paths.filter_map(|path| fs::symlink_metadata(path).ok());
@@ -138,7 +138,7 @@ fn file(home: &HomeDirectory) -> PathBuf {
     home.path().join("project_agreements.json")
 }
 
-/// A record that cannot be read is taken for an empty one: it is only ever lost with the home.
+/// Reads the record. An unreadable record counts as empty.
 fn read(home: &HomeDirectory) -> AgreementRecord {
     let text = match fs::read(file(home)) {
         Ok(text) => text,
@@ -156,7 +156,7 @@ fn read(home: &HomeDirectory) -> AgreementRecord {
 
 fn change(home: &HomeDirectory, change: impl FnOnce(&mut AgreementRecord)) -> io::Result<()> {
     home.ensure()?;
-    // Other servers with the same home change the record too; what one of them noted must not be lost.
+    // The lock prevents lost updates by other servers with the same home.
     let _lock = lock(home).map_err(io::Error::other)?;
     let mut record = read(home);
     change(&mut record);
@@ -191,7 +191,7 @@ mod tests {
             folder
         }
 
-        /// A new process, which knows what is on disk.
+        /// Asks as a new process would.
         fn unagreed(&self, folder: &Path) -> Option<PathBuf> {
             Agreements::default().unagreed(&self.home, folder)
         }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_before_counts_also_when_a_person_changes_it() {
+    fn an_existing_directory_is_used_also_after_changes() {
         let place = Place::new();
         let before = place.folder(".codex");
         assert_eq!(place.unagreed(&before), None);
@@ -213,25 +213,26 @@ mod tests {
     }
 
     #[test]
-    fn what_appears_later_does_not_count_until_it_is_agreed_to() {
+    fn a_new_directory_is_not_used_until_the_user_agrees() {
         let place = Place::new();
         place.note(&[]);
-        let (top, nested) = (place.folder(".codicil"), place.folder("a/b/.codex"));
+        let top = place.folder(".codicil");
+        let nested = place.folder("a/b/.codex");
         assert_eq!(place.unagreed(&top), Some(place.workspace.clone()));
         assert_eq!(place.unagreed(&nested), Some(place.workspace.clone()));
-        // Noting it again, by a later process, agrees to nothing.
+        // Recording it again in a later process is not an agreement.
         place.note(&[top.clone(), nested.clone()]);
         assert_eq!(place.unagreed(&top), Some(place.workspace.clone()));
 
         Agreements::default().agree(&place.home, &place.workspace).unwrap();
         assert_eq!((place.unagreed(&top), place.unagreed(&nested)), (None, None));
-        // It is protected from now on, so a later change is a person's.
+        // It is read-only for commands from now on, so later changes are made by the user.
         fs::write(top.join("config.toml"), "model = 'x'").unwrap();
         assert_eq!(place.unagreed(&top), None);
     }
 
     #[test]
-    fn a_folder_that_is_made_again_or_moved_is_another_one() {
+    fn a_recreated_or_moved_directory_is_a_new_one() {
         let place = Place::new();
         let before = place.folder(".codex");
         let moved = place.folder("innocent");

@@ -1,15 +1,14 @@
-//! Changing a list within a document so that the elements that stay keep their comments.
+//! Editing an array in a document such that the remaining elements keep their comments.
 //!
-//! The comment behind an element and its comma is, to the parser, part of what stands before the next
-//! element. So the elements are first taken apart into entries that carry their own comments, then chosen
-//! and put together again.
+//! To the parser, the comment after an element and its comma belongs to the next element. So the array is first split into
+//! entries with their own comments, then the entries are selected and joined again.
 
 use toml::Value;
 use toml_edit::{Array, Value as DocValue};
 
 use crate::document::new_value;
 
-/// Longer lists than this times this are written anew.
+/// The maximum number of comparisons. Longer arrays are written from scratch.
 const MAX_COMPARISONS: usize = 250_000;
 
 pub(crate) fn sync(array: &mut Array, before: &[Value], wanted: &[Value]) {
@@ -22,11 +21,11 @@ pub(crate) fn sync(array: &mut Array, before: &[Value], wanted: &[Value]) {
         wanted.iter().for_each(|value| array.push(new_value(value)));
         return;
     }
-    let (entries, closing) = take_apart(array);
-    put_together(array, choose(entries, before, wanted), &closing);
+    let (entries, closing) = split(array);
+    join(array, select(entries, before, wanted), &closing);
 }
 
-/// An element with the text before it and the comment behind it.
+/// An element with the text before it and the comment after it.
 struct ArrayEntry {
     above: String,
     value: DocValue,
@@ -41,8 +40,8 @@ fn text(array: &Array) -> &str {
     array.trailing().as_str().unwrap_or_default()
 }
 
-/// The entries, and what stands before the closing bracket.
-fn take_apart(array: &mut Array) -> (Vec<ArrayEntry>, String) {
+/// Splits an array into its entries and the text before the closing bracket.
+fn split(array: &mut Array) -> (Vec<ArrayEntry>, String) {
     let mut entries: Vec<ArrayEntry> = Vec::new();
     for value in array.iter() {
         let (behind, above) = split_line(prefix(value));
@@ -63,7 +62,7 @@ fn take_apart(array: &mut Array) -> (Vec<ArrayEntry>, String) {
     (entries, closing)
 }
 
-/// What is on the line of the element before, and the rest. All of it is the rest without a line break.
+/// Splits a text into the rest of the previous element's line and what follows. Without a line break, all of it follows.
 fn split_line(text: &str) -> (&str, &str) {
     text.find('\n').map_or(("", text), |newline| text.split_at(newline))
 }
@@ -74,9 +73,9 @@ impl ArrayEntry {
     }
 }
 
-/// The wanted elements: those that were there, as they were; a new one in the place of one that went;
-/// the others like their neighbours.
-fn choose(entries: Vec<ArrayEntry>, before: &[Value], wanted: &[Value]) -> Vec<ArrayEntry> {
+/// Returns the entries of the wanted elements: existing ones unchanged, a new one with the comments of the element that it
+/// replaces, others with the indentation of their neighbours.
+fn select(entries: Vec<ArrayEntry>, before: &[Value], wanted: &[Value]) -> Vec<ArrayEntry> {
     let indent = entries.first().map(|entry| indent_of(&entry.above)).unwrap_or_default();
     let mut old = before.iter().zip(entries).peekable();
     let mut kept = common(before, wanted).into_iter().peekable();
@@ -84,7 +83,7 @@ fn choose(entries: Vec<ArrayEntry>, before: &[Value], wanted: &[Value]) -> Vec<A
     for value in wanted {
         let next_kept = kept.peek().copied();
         if next_kept == Some(value) {
-            // Those in between went away.
+            // The elements in between are removed.
             let entry = old.find(|(old, _)| *old == value).map(|(_, entry)| entry);
             chosen.extend(entry);
             kept.next();
@@ -100,16 +99,16 @@ fn choose(entries: Vec<ArrayEntry>, before: &[Value], wanted: &[Value]) -> Vec<A
     chosen
 }
 
-/// The line break and the blanks before an element, without its comments.
+/// Returns the line break and indentation before an element, without comments.
 fn indent_of(above: &str) -> String {
     above.rfind('\n').and_then(|newline| above.get(newline..)).unwrap_or("\n    ").to_owned()
 }
 
-fn put_together(array: &mut Array, entries: Vec<ArrayEntry>, closing: &str) {
+fn join(array: &mut Array, entries: Vec<ArrayEntry>, closing: &str) {
     let mut behind = String::new();
     for entry in entries {
         let ArrayEntry { above, mut value, behind: next } = entry;
-        // A comment ends with its line.
+        // A comment ends at the line break.
         let line_break = if behind.contains('#') && !above.starts_with('\n') { "\n" } else { "" };
         value.decor_mut().set_prefix(format!("{behind}{line_break}{above}"));
         array.push_formatted(value);
@@ -118,7 +117,7 @@ fn put_together(array: &mut Array, entries: Vec<ArrayEntry>, closing: &str) {
     array.set_trailing(format!("{behind}{closing}"));
 }
 
-/// A longest list that both contain in this order.
+/// Returns a longest common subsequence.
 fn common<'v>(before: &[Value], wanted: &'v [Value]) -> Vec<&'v Value> {
     let width = wanted.len() + 1;
     let mut lengths = vec![0_u32; (before.len() + 1) * width];
@@ -126,20 +125,24 @@ fn common<'v>(before: &[Value], wanted: &'v [Value]) -> Vec<&'v Value> {
     let length = |lengths: &[u32], place: usize| lengths.get(place).copied().unwrap_or_default();
     for (row, old) in before.iter().enumerate().rev() {
         for (column, new) in wanted.iter().enumerate().rev() {
-            let best = match old == new {
-                true => length(&lengths, at(row + 1, column + 1)) + 1,
-                false => length(&lengths, at(row + 1, column)).max(length(&lengths, at(row, column + 1))),
+            let best = if old == new {
+                length(&lengths, at(row + 1, column + 1)) + 1
+            } else {
+                length(&lengths, at(row + 1, column)).max(length(&lengths, at(row, column + 1)))
             };
             if let Some(place) = lengths.get_mut(at(row, column)) {
                 *place = best;
             }
         }
     }
-    let (mut row, mut column, mut found) = (0, 0, Vec::new());
+    let mut row = 0;
+    let mut column = 0;
+    let mut found = Vec::new();
     while let (Some(old), Some(new)) = (before.get(row), wanted.get(column)) {
         if old == new {
             found.push(new);
-            (row, column) = (row + 1, column + 1);
+            row += 1;
+            column += 1;
         } else if length(&lengths, at(row + 1, column)) >= length(&lengths, at(row, column + 1)) {
             row += 1;
         } else {
@@ -169,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_that_stay_keep_their_comments() {
+    fn remaining_elements_keep_their_comments() {
         check(&["/b", "/c"], "a = [\n    \"/b\", # two\n    \"/c\", # three\n]\n");
         check(&["/a", "/c"], "a = [\n    # the first\n    \"/a\", # one\n    \"/c\", # three\n]\n");
         check(&["/a", "/b"], "a = [\n    # the first\n    \"/a\", # one\n    \"/b\", # two\n]\n");

@@ -1,4 +1,4 @@
-//! `[codicil]`: what only this server has, and the ceilings an operator may move.
+//! The table `[codicil]`: settings that the reference server does not have.
 //!
 //! ```toml
 //! [codicil.deadlines]             # milliseconds
@@ -8,7 +8,7 @@
 //! tool = 3600000
 //! idle_thread = 1800000
 //!
-//! [codicil.login]                 # who signs people in
+//! [codicil.login]                 # the sign-in service
 //! issuer = "https://auth.example.com"
 //! client_id = "app"
 //! callback_port = 1455            # 0: any free port
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-/// The whole table. Every member has a default that works.
+/// The table `[codicil]`. All members have defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct CodicilSettings {
@@ -26,7 +26,7 @@ pub struct CodicilSettings {
     pub login: LoginSettings,
 }
 
-/// Who signs people in, and where their browser comes back to. `None`: what is built in.
+/// The sign-in service and its callback. `None`: the built-in value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct LoginSettings {
@@ -35,8 +35,8 @@ pub struct LoginSettings {
     pub callback_port: Option<u16>,
 }
 
-/// How long each phase of a turn may take before the turn ends with an error. Waiting for a person is not
-/// a phase: it ends with the person's answer, an interrupt or the last subscriber.
+/// The maximum duration of each phase of a turn, after which the turn fails. Waiting for the user has no deadline: it ends with
+/// a response, an interrupt or the departure of the last subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct TurnDeadlines {
@@ -48,7 +48,7 @@ pub struct TurnDeadlines {
     pub between_tokens: Duration,
     #[serde(deserialize_with = "milliseconds")]
     pub tool: Duration,
-    /// Not of a turn: how long a stored thread stays loaded when it has no work and nobody listens to it.
+    /// The time after which an idle thread without subscribers is unloaded. Not a deadline of a turn.
     #[serde(deserialize_with = "milliseconds")]
     pub idle_thread: Duration,
 }

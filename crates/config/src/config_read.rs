@@ -1,20 +1,20 @@
-//! `config/read`: the effective configuration as clients see it.
+//! The response to `config/read`.
 //!
-//! Every key of the protocol is there, null when unset; keys it does not name follow as they are. Profiles
-//! are listed, not applied, and requirements are not applied either: this is what is configured.
+//! It contains every key of the protocol, null if not set, and all other keys unchanged. Profiles and requirements are not
+//! applied.
 
 use codicil_protocol::{Config, ConfigReadResponse};
 use serde_json::{Map, Value as Json};
 use toml::Table;
 
 use crate::{
-    convert::table_to_json,
     error::{ConfigError, ConfigProblem},
     layers::LayerStack,
     origins::origins,
+    toml_json::table_to_json,
 };
 
-/// Members of a profile that clients expect to find even when nothing is set.
+/// Members of a profile that clients expect even if they are not set.
 const PROFILE_MEMBERS: [&str; 18] = [
     "analytics",
     "experimental_compact_prompt_file",
@@ -36,7 +36,7 @@ const PROFILE_MEMBERS: [&str; 18] = [
     "zsh_path",
 ];
 
-/// Switches with a default, per table of tables. Other defaults depend on more than the configuration.
+/// Defaults of flags in tables of tables. Other defaults do not depend on the configuration alone.
 const DEFAULTS: [(&str, &str, bool); 4] = [
     ("model_providers", "requires_openai_auth", false),
     ("model_providers", "supports_websockets", false),
@@ -53,7 +53,7 @@ pub(crate) fn response(layers: &LayerStack, include_layers: bool) -> Result<Conf
 
 fn to_wire(merged: &Table) -> Result<Config, ConfigError> {
     let mut config = table_to_json(merged);
-    // The protocol has only the settings of the tool; that it is on or off is in `web_search`.
+    // The protocol has only the settings of the tool here; whether it is enabled is in `web_search`.
     if let Some(Json::Object(tools)) = config.get_mut("tools") {
         tools.retain(|name, setting| name != "web_search" || setting.is_object());
     }
@@ -73,7 +73,7 @@ fn to_wire(merged: &Table) -> Result<Config, ConfigError> {
             profile.entry(key).or_insert(Json::Null);
         }
     }
-    // Values were checked when the layers were read, so this is about the shape of this function.
+    // Values were checked when the layers were read, so this cannot fail for a valid configuration.
     serde_json::from_value(Json::Object(config))
         .map_err(|error| ConfigError::Value(ConfigProblem { reason: error.to_string(), key: None }))
 }

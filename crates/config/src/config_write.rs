@@ -1,4 +1,4 @@
-//! `config/value/write` and `config/batchWrite`, and the same for other parts of the server.
+//! `config/value/write`, `config/batchWrite`, and writes by other parts of the server.
 
 use std::path::Path;
 
@@ -11,21 +11,21 @@ use toml::Table;
 
 use crate::{
     ConfigStore, KeyPath,
-    convert::to_json,
     edit::{EditError, KeyEdit},
     effective::ConfigQuery,
     error::ConfigError,
     features::Feature,
+    layer_loading::check_keys,
     layers::{LayerStack, merge, value_at},
     paths::resolve_relative_paths,
     requirements::Requirements,
     settings::ConfigSettings,
-    stack::check_keys,
-    write::{self, WriteError},
+    toml_json::to_json,
+    user_file::{self, WriteError},
 };
 
 impl ConfigStore {
-    /// `config/value/write`.
+    /// Handles `config/value/write`.
     pub fn write_value(&self, params: &ConfigValueWriteParams) -> Result<ConfigWriteResponse, WriteError> {
         self.check_target(params.file_path.as_deref())?;
         let edit = KeyEdit {
@@ -36,21 +36,21 @@ impl ConfigStore {
         self.write_agreed(&[edit], params.expected_version.as_deref())
     }
 
-    /// `config/batchWrite`: all edits or none.
+    /// Handles `config/batchWrite`: all edits or none.
     pub fn batch_write(&self, params: &ConfigBatchWriteParams) -> Result<ConfigWriteResponse, WriteError> {
         self.check_target(params.file_path.as_deref())?;
         let edits = params.edits.iter().map(KeyEdit::parse).collect::<Result<Vec<_>, _>>()?;
         self.write_agreed(&edits, params.expected_version.as_deref())
     }
 
-    /// Marks a project as trusted, and agrees to the configuration that is in it now.
+    /// Marks a project as trusted, and agrees to its current configuration.
     pub fn trust_project(&self, project: &Path) -> Result<(), WriteError> {
         let keys = ["projects", &project.to_string_lossy(), "trust_level"];
         let edit = KeyPath::from_keys(keys).map(|path| KeyEdit::replace(path, "trusted"));
         self.write_agreed(edit.as_slice(), None).map(drop)
     }
 
-    /// Writes what a person wants. Marking a project as trusted agrees to the configuration in it.
+    /// Writes edits of the user. Marking a project as trusted also agrees to its configuration.
     fn write_agreed(
         &self,
         edits: &[KeyEdit],
@@ -66,12 +66,12 @@ impl ConfigStore {
         Ok(written)
     }
 
-    /// Edits of the server itself, whose paths are keys and not texts.
+    /// Applies edits of the server itself.
     pub fn edit(&self, edits: &[KeyEdit]) -> Result<ConfigWriteResponse, WriteError> {
         self.write_edits(edits, None)
     }
 
-    /// Any change of the user's table that looks at what is there. It may run more than once.
+    /// Applies a change that depends on the current content of the user's table. It can be called more than once.
     pub fn update(
         &self,
         mut change: impl FnMut(&mut Table) -> Result<(), EditError>,
@@ -99,8 +99,8 @@ impl ConfigStore {
         &self,
         expected: Option<&str>,
         mut change: impl FnMut(&mut Table) -> Result<(), EditError>,
-    ) -> Result<write::WriteResult, WriteError> {
-        write::update(self.home(), expected, |before| {
+    ) -> Result<user_file::WriteResult, WriteError> {
+        user_file::update(self.home(), expected, |before| {
             let mut wanted = before.clone();
             change(&mut wanted)?;
             if wanted != *before {
@@ -110,7 +110,7 @@ impl ConfigStore {
         })
     }
 
-    /// Clients write to the user's file and to no other, by whatever name they call it.
+    /// Checks that a path is the user's file, the only one that clients can write.
     fn check_target(&self, file_path: Option<&str>) -> Result<(), WriteError> {
         let user = self.home().config_file();
         let is_user = |path: &Path| path == user || same_file(path, &user);
@@ -120,7 +120,7 @@ impl ConfigStore {
         }
     }
 
-    /// The file by itself, then together with the layers around it, then what an administrator forbids.
+    /// Checks the new content by itself, merged with other layers, and against the requirements.
     fn check_candidate(&self, before: &Table, wanted: &Table) -> Result<(), WriteError> {
         let invalid = |problem: &dyn ToString| WriteError::Invalid(problem.to_string());
         let settings = ConfigSettings::read(wanted).map_err(|problem| invalid(&problem))?;
@@ -129,14 +129,14 @@ impl ConfigStore {
         let whole = ConfigSettings::read(&whole).map_err(|problem| invalid(&problem))?;
         whole.check_whole().map_err(|problem| invalid(&problem))?;
         let requirements = self.requirements().map_err(WriteError::Unusable)?;
-        // What was there before is no reason to refuse a change of something else.
-        let already = ConfigSettings::read(before).map(|before| forbidden(&requirements, &before));
-        let already = already.unwrap_or_default();
-        let new = forbidden(&requirements, &settings).into_iter().find(|reason| !already.contains(reason));
+        // Existing violations do not prevent other changes.
+        let existing = ConfigSettings::read(before).map(|before| violations(&requirements, &before));
+        let existing = existing.unwrap_or_default();
+        let new = violations(&requirements, &settings).into_iter().find(|reason| !existing.contains(reason));
         new.map_or(Ok(()), |reason| Err(invalid(&reason)))
     }
 
-    /// All layers that hold without a working directory, with another user's file.
+    /// Returns the merged layers without a working directory, with a new user table.
     fn with_user_table(&self, wanted: &Table) -> Result<Table, ConfigError> {
         let mut user = wanted.clone();
         resolve_relative_paths(&mut user, self.home().path());
@@ -147,7 +147,7 @@ impl ConfigStore {
     }
 }
 
-/// The project that an edit marks as trusted.
+/// Returns the project that an edit marks as trusted.
 fn trusted_project(edit: &KeyEdit) -> Option<&str> {
     let trusted = &Json::from("trusted");
     match edit.path.keys() {
@@ -174,13 +174,13 @@ fn same_file(one: &Path, other: &Path) -> bool {
     matches!((real(one), real(other)), (Some(one), Some(other)) if one == other)
 }
 
-/// The settings that requirements would not let stand, each with the reason.
-fn forbidden(requirements: &Requirements, settings: &ConfigSettings) -> Vec<String> {
+/// Returns the reasons for which settings violate the requirements.
+fn violations(requirements: &Requirements, settings: &ConfigSettings) -> Vec<String> {
     let approvals = settings.approval_policy.as_ref().map(|asked| requirements.check_approval_policy(asked));
     let sandbox = settings.sandbox_mode.as_ref().map(|asked| requirements.check_sandbox_mode(asked));
     let search = settings.web_search.as_ref().map(|asked| requirements.check_web_search(asked));
     let values = [approvals, sandbox, search].into_iter().flatten();
-    let values = values.filter_map(Result::err).map(|refusal| refusal.to_string());
+    let values = values.filter_map(Result::err).map(|violation| violation.to_string());
     let features = settings.features.iter().filter_map(|(name, on)| {
         let required = requirements.pinned_feature(Feature::named(name)?)?;
         (required != on).then(|| format!("`features.{name}` is required to be `{required}`"))
@@ -188,7 +188,7 @@ fn forbidden(requirements: &Requirements, settings: &ConfigSettings) -> Vec<Stri
     values.chain(features).collect()
 }
 
-/// What a client should know when its value does not count.
+/// Returns the layer that overrides a written value, if there is one.
 fn overridden(layers: &LayerStack, path: &KeyPath) -> Option<OverriddenMetadata> {
     let user = layers.user().and_then(|layer| value_at(layer.table(), path.keys()));
     let merged = layers.merged();
@@ -196,7 +196,7 @@ fn overridden(layers: &LayerStack, path: &KeyPath) -> Option<OverriddenMetadata>
     if user == effective {
         return None;
     }
-    let layer = layers.decides(path)?;
+    let layer = layers.deciding_layer(path)?;
     Some(OverriddenMetadata {
         message: message(layer.source()),
         overriding_layer: layer.metadata(),

@@ -1,4 +1,4 @@
-//! Settings that still work and should be written differently.
+//! Deprecated settings.
 
 use codicil_protocol::DeprecationNoticeNotification;
 use toml::{Table, Value};
@@ -8,7 +8,7 @@ use crate::{
     layers::value_at,
 };
 
-/// A key and what to write instead.
+/// Deprecated keys and their replacements.
 const KEYS: &[(&[&str], &str)] = &[
     (&["features", "web_search_request"], "Set `web_search = \"live\"`, or \"disabled\"."),
     (&["features", "web_search_cached"], "Set `web_search = \"cached\"`, or \"disabled\"."),
@@ -24,7 +24,7 @@ const KEYS: &[(&[&str], &str)] = &[
     (&["tools_view_image"], "Use `view_image` in `[tools]`."),
 ];
 
-/// One notice per key that is set, whatever to.
+/// Returns a notice for each deprecated key that is set.
 pub(crate) fn notices(table: &Table) -> Vec<DeprecationNoticeNotification> {
     let keys = KEYS.iter().filter(|(path, _)| value_at(table, path).is_some());
     let mut notices: Vec<_> = keys.map(|(path, instead)| notice(&path.join("."), instead)).collect();

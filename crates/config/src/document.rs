@@ -1,27 +1,27 @@
-//! Brings a file in line with a table, touching nothing that need not change.
+//! Editing a file to match a table, with minimal changes.
 //!
-//! The document is compared with the wanted table key by key. What is equal stays as it is, with its
-//! comments, order and spelling; a changed value keeps the comment behind it; a removed key takes along the
-//! comment directly above it, but not one that a blank line sets apart.
+//! The document is compared with the wanted table key by key. Equal values keep their comments, order and spelling. A changed
+//! value keeps the comment after it. A removed key takes the comment directly above it along, but not one that is separated by
+//! a blank line.
 
 use toml::{Table, Value};
 use toml_edit::{
     ArrayOfTables, Decor, DocumentMut, InlineTable, Item, Table as DocTable, TableLike, Value as DocValue,
 };
 
-use crate::{arrays, files::BYTE_ORDER_MARK};
+use crate::{array_edit, files::BYTE_ORDER_MARK};
 
-/// The text would not say what it should. Nothing is written then.
+/// An edit that cannot be made safely. Nothing is written then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the file is written in a way that cannot be edited safely")]
 pub struct CannotEdit;
 
-/// The text of `before`, changed so that it says `wanted`. Tables that are left empty may disappear.
+/// Changes `text`, whose content is `before`, such that its content is `wanted`. Empty tables may be removed.
 pub(crate) fn rewrite(text: &str, before: &Table, wanted: &Table) -> Result<String, CannotEdit> {
     let mark = text.starts_with(BYTE_ORDER_MARK);
     let mut document: DocumentMut =
         text.trim_start_matches(BYTE_ORDER_MARK).parse().map_err(|_| CannotEdit)?;
-    // A file of comments only: what is new comes after them, set apart.
+    // In a file with comments only, new keys follow after a blank line.
     let mut comments = String::new();
     if document.is_empty() {
         comments = std::mem::take(&mut document).to_string();
@@ -32,13 +32,13 @@ pub(crate) fn rewrite(text: &str, before: &Table, wanted: &Table) -> Result<Stri
     }
     let mut orphans = String::new();
     sync_table(document.as_table_mut(), before, wanted, TableStyle::Standard, &mut orphans);
-    adopt(&mut document, &orphans);
+    insert_orphans(&mut document, &orphans);
     let mut edited = comments + &document.to_string();
     if text.contains("\r\n") {
         edited = edited.replace("\r\n", "\n").replace('\n', "\r\n");
     }
-    let says: Table = edited.parse().map_err(|_| CannotEdit)?;
-    if without_empty_tables(&says) != without_empty_tables(wanted) {
+    let content: Table = edited.parse().map_err(|_| CannotEdit)?;
+    if without_empty_tables(&content) != without_empty_tables(wanted) {
         return Err(CannotEdit);
     }
     if mark {
@@ -47,12 +47,12 @@ pub(crate) fn rewrite(text: &str, before: &Table, wanted: &Table) -> Result<Stri
     Ok(edited)
 }
 
-/// How members of a table can be written.
+/// How the members of a table are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TableStyle {
-    /// With headers of their own where they are tables.
+    /// Tables with their own headers.
     Standard,
-    /// As values, in a table that is itself written in braces or with dotted keys.
+    /// Values, in a table with braces or dotted keys.
     Inline,
 }
 
@@ -69,7 +69,9 @@ fn sync_table(
     for (key, value) in wanted {
         match (before.get(key), table.get_mut(key)) {
             (Some(now), Some(_)) if now == value => {}
-            (Some(now), Some(item)) if is_alike(item, value) => sync_item(item, now, value, style, orphans),
+            (Some(now), Some(item)) if has_same_form(item, value) => {
+                sync_item(item, now, value, style, orphans)
+            }
             (now, _) => {
                 if now.is_some() {
                     remove(table, key, orphans);
@@ -80,8 +82,8 @@ fn sync_table(
     }
 }
 
-/// Whether a value can be written where the item stands: with a header, or behind an equals sign.
-fn is_alike(item: &Item, wanted: &Value) -> bool {
+/// Returns whether a value can replace the item in place: with a header, or after an equals sign.
+fn has_same_form(item: &Item, wanted: &Value) -> bool {
     match (item, wanted) {
         (Item::Table(_) | Item::Value(DocValue::InlineTable(_)), wanted) => wanted.is_table(),
         (Item::ArrayOfTables(_), Value::Array(wanted)) => is_list_of_tables(wanted),
@@ -103,7 +105,7 @@ fn sync_item(item: &mut Item, before: &Value, wanted: &Value, style: TableStyle,
             sync_tables(tables, before, wanted, orphans);
         }
         (Item::Value(DocValue::Array(array)), Value::Array(before), Value::Array(wanted)) => {
-            arrays::sync(array, before, wanted);
+            array_edit::sync(array, before, wanted);
         }
         (Item::Value(value), _, wanted) => {
             let decor = value.decor().clone();
@@ -114,8 +116,7 @@ fn sync_item(item: &mut Item, before: &Value, wanted: &Value, style: TableStyle,
     }
 }
 
-/// `[[name]]` tables: the ones that went away are dropped by what they say, so that the others keep their
-/// comments.
+/// Edits `[[name]]` tables. Removed tables are identified by their content, so that the others keep their comments.
 fn sync_tables(tables: &mut ArrayOfTables, before: &[Value], wanted: &[Value], orphans: &mut String) {
     let before = drop_removed(before, wanted, |at| {
         tables.remove(at);
@@ -131,17 +132,17 @@ fn sync_tables(tables: &mut ArrayOfTables, before: &[Value], wanted: &[Value], o
     }
 }
 
-/// Tells which elements are gone, and returns what is left of `before`. An element is taken to be gone
-/// when the list is too long and the element is not the one wanted in its place.
+/// Calls `drop` for the elements that are removed, and returns the remaining ones. While there are too many elements, the first
+/// one that differs from the wanted element at its position is removed.
 fn drop_removed(before: &[Value], wanted: &[Value], mut drop: impl FnMut(usize)) -> Vec<Value> {
-    let mut left = before.to_vec();
-    while left.len() > wanted.len() {
-        let differs = left.iter().zip(wanted).position(|(now, value)| now != value);
-        let at = differs.unwrap_or(left.len() - 1).min(left.len() - 1);
-        left.remove(at);
+    let mut remaining = before.to_vec();
+    while remaining.len() > wanted.len() {
+        let differs = remaining.iter().zip(wanted).position(|(now, value)| now != value);
+        let at = differs.unwrap_or(remaining.len() - 1).min(remaining.len() - 1);
+        remaining.remove(at);
         drop(at);
     }
-    left
+    remaining
 }
 
 fn new_item(value: &Value, style: TableStyle) -> Item {
@@ -160,7 +161,7 @@ fn new_table(table: &Table) -> DocTable {
     for (key, value) in table {
         new.insert(key, new_item(value, TableStyle::Standard));
     }
-    // A header is noise when all it holds has headers itself.
+    // A header is redundant if all members have their own headers.
     new.set_implicit(
         !table.is_empty() && new.iter().all(|(_, item)| item.is_table() || item.is_array_of_tables()),
     );
@@ -186,12 +187,14 @@ pub(crate) fn new_value(value: &Value) -> DocValue {
     }
 }
 
-/// Removes a key; a comment that a blank line sets apart from it goes to the next key, or to `orphans`.
+/// Removes a key. A comment that is separated by a blank line moves to the next key or to `orphans`.
 fn remove(table: &mut dyn TableLike, key: &str, orphans: &mut String) {
     let is_value = table.get(key).is_some_and(Item::is_value);
     let comment = match table.get(key) {
-        Some(_) if is_value => table.key(key).and_then(|key| set_apart(key.leaf_decor())).unwrap_or_default(),
-        Some(item) => set_apart_within(item),
+        Some(_) if is_value => {
+            table.key(key).and_then(|key| separate_comment(key.leaf_decor())).unwrap_or_default()
+        }
+        Some(item) => separate_comments_within(item),
         None => return,
     };
     let next = {
@@ -212,8 +215,8 @@ fn remove(table: &mut dyn TableLike, key: &str, orphans: &mut String) {
     }
 }
 
-/// The part of the comment above a key that ends with a blank line.
-fn set_apart(decor: &Decor) -> Option<String> {
+/// Returns the part of the comment above a key that ends with a blank line.
+fn separate_comment(decor: &Decor) -> Option<String> {
     let prefix = decor.prefix()?.as_str()?;
     let mut end = 0;
     let mut at = 0;
@@ -226,22 +229,22 @@ fn set_apart(decor: &Decor) -> Option<String> {
     prefix.get(..end).filter(|apart| apart.contains('#')).map(str::to_owned)
 }
 
-/// The same for every header of a table and of those below it.
-fn set_apart_within(item: &Item) -> String {
+/// Returns these parts for all headers of a table and its subtables.
+fn separate_comments_within(item: &Item) -> String {
     match item {
-        Item::Table(table) => set_apart_in_table(table),
-        Item::ArrayOfTables(tables) => tables.iter().map(set_apart_in_table).collect(),
+        Item::Table(table) => separate_comments_in_table(table),
+        Item::ArrayOfTables(tables) => tables.iter().map(separate_comments_in_table).collect(),
         _ => String::new(),
     }
 }
 
-fn set_apart_in_table(table: &DocTable) -> String {
-    let own = set_apart(table.decor()).unwrap_or_default();
-    own + &table.iter().map(|(_, item)| set_apart_within(item)).collect::<String>()
+fn separate_comments_in_table(table: &DocTable) -> String {
+    let own = separate_comment(table.decor()).unwrap_or_default();
+    own + &table.iter().map(|(_, item)| separate_comments_within(item)).collect::<String>()
 }
 
-/// Comments that lost the key below them stand above the first table, else at the end.
-fn adopt(document: &mut DocumentMut, orphans: &str) {
+/// Inserts comments without a key above the first table, or at the end.
+fn insert_orphans(document: &mut DocumentMut, orphans: &str) {
     if orphans.is_empty() {
         return;
     }

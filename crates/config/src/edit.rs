@@ -1,12 +1,10 @@
-//! Edits as clients send them, applied to a table.
-//!
-//! This is the meaning of an edit. How the file comes to say the same, with its comments, is `document.rs`.
+//! Applying the edits of clients to a table. Changing the file accordingly, with its comments, is left to `document.rs`.
 
 use codicil_protocol::{ConfigEdit, MergeStrategy};
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
-use crate::{KeyPath, KeyPathError, convert::to_toml, layers::merge};
+use crate::{KeyPath, KeyPathError, layers::merge, toml_json::to_toml};
 
 /// A change of one key.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,12 +15,12 @@ pub struct KeyEdit {
     pub strategy: MergeStrategy,
 }
 
-/// Why an edit has no meaning.
+/// The reason why an edit is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     #[error(transparent)]
     KeyPath(#[from] KeyPathError),
-    /// The sentence is the reference server's; clients match on it.
+    /// The text is the reference server's; clients match on it.
     #[error("cannot set value on non-table parent")]
     ParentIsNoTable,
 }
@@ -40,7 +38,7 @@ impl KeyEdit {
         })
     }
 
-    /// Upsert adds the members of a table to those that are there, at every depth; all else is replaced.
+    /// Applies the edit. Upsert merges tables at every depth; everything else is replaced.
     pub fn apply(&self, table: &mut Table) -> Result<(), EditError> {
         let (parents, key) = self.path.split_last();
         let Some(value) = to_toml(&self.value) else {
@@ -61,7 +59,7 @@ impl KeyEdit {
     }
 }
 
-/// What is not there is removed already.
+/// Removes a key, if it exists.
 fn remove(table: &mut Table, parents: &[String], key: &str) {
     let parent = parents.iter().try_fold(table, |table, key| table.get_mut(key)?.as_table_mut());
     if let Some(parent) = parent {

@@ -1,4 +1,4 @@
-//! The configuration that counts, for one working directory and one thread.
+//! The effective configuration for a working directory and a thread.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -15,10 +15,10 @@ use crate::{
     tables::{TrustLevel, WebSearchTool},
 };
 
-/// Whose configuration is asked for.
+/// The working directory and thread of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigQuery {
-    /// Without it no project's files are looked at.
+    /// The working directory. Without it, no project configuration is used.
     pub cwd: Option<PathBuf>,
     /// The `config` map of `thread/start`, `thread/resume` or `thread/fork`.
     pub overrides: Map<String, Json>,
@@ -30,28 +30,28 @@ impl ConfigQuery {
     }
 }
 
-/// All layers added up, the chosen profile applied, requirements enforced.
+/// The merged layers with the selected profile and the requirements applied.
 ///
-/// It is a snapshot: a thread keeps the one it started with until it asks again.
+/// This is a snapshot: a thread keeps it until it loads the configuration again.
 #[derive(Clone)]
 pub struct EffectiveConfig {
     pub settings: ConfigSettings,
     pub features: Features,
     pub requirements: Arc<Requirements>,
-    /// For `configWarning`.
+    /// Warnings for `configWarning`.
     pub warnings: Vec<ConfigWarningNotification>,
-    /// For `deprecationNotice`, after a thread has started.
+    /// Notices for `deprecationNotice`, sent after a thread has started.
     pub deprecations: Vec<DeprecationNoticeNotification>,
     /// The project around the working directory.
     pub project: Option<ProjectDirectory>,
     pub trust: Option<TrustLevel>,
-    /// Configuration folders of the project that are not used until a person agrees to them.
+    /// Configuration directories of the project that are not used until the user agrees.
     pub unagreed: Vec<PathBuf>,
     pub(crate) table: Table,
     pub(crate) layers: LayerStack,
 }
 
-/// The table is left out: it may hold credentials.
+/// Omits the table, which may contain credentials.
 impl std::fmt::Debug for EffectiveConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EffectiveConfig")
@@ -62,17 +62,17 @@ impl std::fmt::Debug for EffectiveConfig {
 }
 
 impl EffectiveConfig {
-    /// Any value, also of keys that this crate gives no meaning: `value(&["hooks"])`.
+    /// Returns any value, including keys that this crate does not use, such as `value(&["hooks"])`.
     pub fn value(&self, path: &[&str]) -> Option<&Value> {
         value_at(&self.table, path)
     }
 
-    /// `[model_providers.NAME]` of every provider, for the model crate to read.
+    /// Returns the tables `[model_providers.NAME]`.
     pub fn model_providers(&self) -> impl Iterator<Item = (&str, &Table)> {
         self.members("model_providers")
     }
 
-    /// `[mcp_servers.NAME]` of every server; `enabled` is false for those that requirements forbid.
+    /// Returns the tables `[mcp_servers.NAME]`. `enabled` is false for servers that requirements do not allow.
     pub fn mcp_servers(&self) -> impl Iterator<Item = (&str, &Table)> {
         self.members("mcp_servers")
     }
@@ -82,23 +82,27 @@ impl EffectiveConfig {
         members.filter_map(|(name, member)| Some((name.as_str(), member.as_table()?)))
     }
 
-    /// The layers, disabled ones included.
+    /// Returns all layers, including disabled ones.
     pub fn layers(&self) -> &LayerStack {
         &self.layers
     }
 
-    /// How the model may search the web. The key `web_search` decides; older files say it with a feature or
-    /// with `tools.web_search`. `None`: nobody said anything.
+    /// Returns the web search mode from the key `web_search` or, in older files, a feature or `tools.web_search`. `None` if it is
+    /// not set.
     pub fn web_search(&self) -> Option<WebSearchMode> {
         let tool = match self.settings.tools.web_search {
             Some(WebSearchTool::Switch(true)) => Some(WebSearchMode::Live),
             Some(WebSearchTool::Switch(false)) => Some(WebSearchMode::Disabled),
             _ => None,
         };
-        let legacy = || match () {
-            _ if self.features.enabled(Feature::WebSearchCached) => Some(WebSearchMode::Cached),
-            _ if self.features.enabled(Feature::WebSearchRequest) => Some(WebSearchMode::Live),
-            _ => tool,
+        let legacy = || {
+            if self.features.enabled(Feature::WebSearchCached) {
+                Some(WebSearchMode::Cached)
+            } else if self.features.enabled(Feature::WebSearchRequest) {
+                Some(WebSearchMode::Live)
+            } else {
+                tool
+            }
         };
         let asked = self.settings.web_search.clone().or_else(legacy)?;
         match self.requirements.check_web_search(&asked) {

@@ -1,14 +1,14 @@
-//! What can be wrong with a configuration, told so that its author finds the place.
+//! Errors in a configuration and their locations.
 //!
-//! A problem in a file names file, line, column and key; one in a value from the command line or from a
-//! request names the key. Texts never repeat a value that may be a secret: see [`ConfigProblem::of`].
+//! A problem in a file has a path, line, column and key; a problem in a value from the command line or a request has a key.
+//! Messages never contain values that may be secrets, see [`ConfigProblem::of`].
 
 use std::path::{Path, PathBuf};
 
 use codicil_protocol::{ConfigWarningNotification, TextPosition, TextRange};
 
-/// Why there is no usable configuration. Where it ends a request, the server puts
-/// `failed to load configuration: ` in front.
+/// The reason why the configuration cannot be used. In error responses the server prefixes it with
+/// `failed to load configuration: `.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConfigError {
     #[error("no home directory: set CODICIL_HOME")]
@@ -17,7 +17,7 @@ pub enum ConfigError {
     Unreadable { path: PathBuf, reason: String },
     #[error("{0}")]
     InFile(FileProblem),
-    /// In a `-c` flag, a request, or the sum of several layers.
+    /// A problem in a `-c` flag, a request, or the merged layers.
     #[error("{0}")]
     Value(ConfigProblem),
     #[error("invalid override `{flag}`: {reason}")]
@@ -33,7 +33,7 @@ impl ConfigError {
         Self::Unreadable { path: path.to_owned(), reason: reason.to_string() }
     }
 
-    /// What a client is told right after `initialize`, while the server goes on with defaults.
+    /// Returns the warning that clients receive after `initialize`, while the server uses defaults.
     pub fn to_warning(&self) -> ConfigWarningNotification {
         let (path, range) = match self {
             Self::InFile(problem) => (Some(&problem.path), Some(problem.range.clone())),
@@ -49,10 +49,9 @@ impl ConfigError {
     }
 }
 
-/// What is wrong, and at which key if that is known.
+/// A problem and its key, if known.
 ///
-/// It is written the way TOML's own errors are (`reason`, then ``in `key` `` on a line of its own), because
-/// clients have learnt to read those.
+/// Formatted like the errors of the TOML parser (`reason`, then ``in `key` `` on its own line), which clients parse.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfigProblem {
     pub reason: String,
@@ -64,7 +63,7 @@ impl ConfigProblem {
         Self { reason: reason.into(), key: Some(key.into()) }
     }
 
-    /// Splits an error of the TOML reader, and leaves out a text it quotes when its key may hold secrets.
+    /// Converts an error of the TOML parser. Removes quoted text if the key may contain a secret.
     pub(crate) fn of(error: &toml::de::Error) -> Self {
         let mut bare = error.clone();
         bare.set_input(None);
@@ -91,7 +90,7 @@ impl std::fmt::Display for ConfigProblem {
     }
 }
 
-/// A problem with the place in the file where it was found.
+/// A problem and its location in a file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}:{}:{}: {problem}", path.display(), range.start.line, range.start.column)]
 pub struct FileProblem {
@@ -113,7 +112,7 @@ impl FileProblem {
     }
 }
 
-/// Lines and columns count from one; columns are characters, as editors show them.
+/// Returns the line and column of an offset. Both count from 1; columns are characters.
 fn position(text: &str, offset: usize) -> TextPosition {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -122,7 +121,7 @@ fn position(text: &str, offset: usize) -> TextPosition {
     TextPosition { line: line as u64, column: column as u64 }
 }
 
-/// Parts of a key that hold credentials in configurations seen in the wild.
+/// Key parts under which configurations contain credentials.
 const SECRET_PARTS: [&str; 11] = [
     "env",
     "headers",
@@ -141,12 +140,13 @@ pub(crate) fn may_be_secret(key: &str) -> bool {
     key.split('.').any(|part| SECRET_PARTS.contains(&part))
 }
 
-/// ``invalid type: string "…", expected`` without the text.
+/// Removes the text from ``invalid type: string "…", expected``.
 fn without_quoted_text(message: &str) -> String {
     match (message.find("string \""), message.rfind("\", expected")) {
         (Some(start), Some(end)) if start < end => {
-            let (head, tail) = (message.get(..start), message.get(end + 1..));
-            format!("{}a string{}", head.unwrap_or_default(), tail.unwrap_or_default())
+            let head = message.get(..start).unwrap_or_default();
+            let tail = message.get(end + 1..).unwrap_or_default();
+            format!("{head}a string{tail}")
         }
         _ => message.to_owned(),
     }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_may_be_secret_is_not_repeated() {
+    fn possible_secrets_are_removed_from_messages() {
         let message = "invalid type: string \"sk-\\\"canary\", expected a map";
         assert_eq!(without_quoted_text(message), "invalid type: a string, expected a map");
         assert!(may_be_secret("mcp_servers.x.env.TOKEN"));

@@ -1,12 +1,11 @@
-//! Every feature flag, as data.
+//! The table of feature flags.
 //!
-//! The names are those of the reference server, so that existing files and command lines keep their
-//! meaning. `removed` here means: accepted and without effect, because Codicil always does it, never does
-//! it, or does it in another way.
+//! The names are those of the reference server, so that existing files and command lines keep working. `Removed` flags are
+//! accepted and have no effect, because Codicil always does it, never does it, or does it differently.
 
 use codicil_protocol::ExperimentalFeatureStage;
 
-/// How far along a feature is. Only those in beta are offered to people, with a text.
+/// The maturity of a feature. Only features in beta are offered to users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureStage {
     UnderDevelopment,
@@ -38,13 +37,13 @@ pub struct FeatureSpec {
 
 macro_rules! features {
     ($($(#[doc = $doc:literal])* $feature:ident = $name:literal, $stage:expr, $default:expr;)*) => {
-        /// A switch in `[features]`.
+        /// A feature flag in `[features]`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Feature {
             $($(#[doc = $doc])* $feature,)*
         }
 
-        /// All features in the order in which they are listed to clients. A feature's number is its place.
+        /// All features in the order of lists. The discriminant of a feature is its index.
         pub const FEATURES: &[FeatureSpec] = &[
             $(FeatureSpec { feature: Feature::$feature, name: $name, stage: $stage, default: $default },)*
         ];
@@ -60,55 +59,55 @@ const GUARDIAN: FeatureStage = FeatureStage::Beta {
 };
 
 features! {
-    /// The model may run commands at all.
+    /// Whether the model may run commands.
     ShellTool = "shell_tool", Stable, true;
-    /// Commands run in sessions that can be written to and polled, instead of one call each.
+    /// Runs commands in sessions that accept input and can be polled.
     UnifiedExec = "unified_exec", Stable, cfg!(not(windows));
-    /// The user's shell environment is taken once and reused.
+    /// Reads the user's shell environment once and reuses it.
     ShellSnapshot = "shell_snapshot", Stable, true;
-    /// The model gets apply_patch as a free-form tool.
+    /// Offers `apply_patch` as a free-form tool.
     ApplyPatchFreeform = "apply_patch_freeform", UnderDevelopment, false;
-    /// Commands may ask for more permissions and stay sandboxed.
+    /// Lets sandboxed commands request more permissions.
     ExecPermissionApprovals = "exec_permission_approvals", UnderDevelopment, false;
-    /// The request_permissions tool.
+    /// Offers the `request_permissions` tool.
     RequestPermissionsTool = "request_permissions_tool", UnderDevelopment, false;
-    /// request_user_input also outside plan mode.
+    /// Offers `request_user_input` outside plan mode too.
     DefaultModeRequestUserInput = "default_mode_request_user_input", UnderDevelopment, false;
-    /// Approvals answered by a reviewing agent.
+    /// Lets a reviewing agent decide about approvals.
     GuardianApproval = "guardian_approval", GUARDIAN, false;
-    /// Commands of the user's that run at fixed points of a turn.
+    /// Runs commands of the user at certain points of a turn.
     Hooks = "codex_hooks", UnderDevelopment, false;
-    /// Tools to start and steer other agents.
+    /// Offers tools to start and control subagents.
     MultiAgent = "multi_agent", Stable, true;
-    /// Agents that are addressed by the path of their task.
+    /// Addresses subagents by the path of their task.
     MultiAgentV2 = "multi_agent_v2", UnderDevelopment, false;
-    /// Many agents over the rows of a table.
+    /// Runs many subagents over the rows of a table.
     AgentFanout = "enable_fanout", UnderDevelopment, false;
-    /// Apps of the account, as tools.
+    /// Offers the apps of the account as tools.
     Apps = "apps", Stable, true;
-    /// Plugins from marketplaces.
+    /// Enables plugins from marketplaces.
     Plugins = "plugins", Stable, true;
-    /// Tools that are found by searching instead of being listed.
+    /// Lets the model search for tools instead of listing them.
     ToolSearch = "tool_search", Stable, true;
-    /// Suggestions of tools that could be installed.
+    /// Suggests tools to install.
     ToolSuggest = "tool_suggest", Stable, true;
-    /// MCP tool approvals are asked as elicitations.
+    /// Requests approvals of MCP tools as elicitations.
     ToolCallMcpElicitation = "tool_call_mcp_elicitation", Stable, true;
-    /// MCP servers that a skill needs may be installed.
+    /// Lets skills install the MCP servers that they need.
     SkillMcpDependencyInstall = "skill_mcp_dependency_install", Stable, true;
-    /// The provider's image tool.
+    /// Offers the provider's image generation.
     ImageGeneration = "image_generation", UnderDevelopment, false;
-    /// Voice conversations.
+    /// Enables voice sessions.
     RealtimeConversation = "realtime_conversation", UnderDevelopment, false;
-    /// A tone can be chosen.
+    /// Lets users choose a personality.
     Personality = "personality", Stable, true;
-    /// The fast service tier can be chosen.
+    /// Lets users choose the fast service tier.
     FastMode = "fast_mode", Stable, true;
-    /// Large request bodies are compressed where the provider takes that.
+    /// Compresses large requests if the provider supports it.
     EnableRequestCompression = "enable_request_compression", Stable, true;
-    /// Instructions of the folders below the working directory.
+    /// Reads project instructions below the working directory.
     ChildAgentsMd = "child_agents_md", UnderDevelopment, false;
-    /// What is worth remembering is kept between threads.
+    /// Stores memories across threads.
     Memories = "memories", UnderDevelopment, false;
     WebSearchRequest = "web_search_request", Deprecated, false;
     WebSearchCached = "web_search_cached", Deprecated, false;
@@ -139,8 +138,8 @@ features! {
     ResponsesWebsocketsV2 = "responses_websockets_v2", Removed, false;
 }
 
-/// Older and newer names of the same switches. Naming one is a deprecation only where the second part
-/// says so: `hooks` is what later versions of the reference call `codex_hooks`.
+/// Older and newer names of features. Only older names are deprecated: `hooks` is the name of `codex_hooks` in newer versions of
+/// the reference server.
 pub(crate) const ALIASES: &[(&str, Feature, AliasKind)] = &[
     ("collab", Feature::MultiAgent, AliasKind::Old),
     ("connectors", Feature::Apps, AliasKind::Old),
@@ -154,7 +153,7 @@ pub(crate) const ALIASES: &[(&str, Feature, AliasKind)] = &[
     ("hooks", Feature::Hooks, AliasKind::New),
 ];
 
-/// Whether an alias is on its way out or on its way in.
+/// Whether an alias is deprecated or from a newer version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AliasKind {
     Old,
@@ -178,7 +177,7 @@ impl Feature {
         self.spec().default
     }
 
-    /// By its name or an alias.
+    /// Returns the feature with this name or alias.
     pub fn named(name: &str) -> Option<Self> {
         let by_name = FEATURES.iter().find(|spec| spec.name == name).map(|spec| spec.feature);
         let alias = || ALIASES.iter().find(|(alias, ..)| *alias == name).map(|(_, feature, _)| *feature);
@@ -186,7 +185,7 @@ impl Feature {
     }
 }
 
-/// The features that a client may switch while the server runs, in the order of the refusal's text.
+/// The features that clients can switch at run time, in the order of the error message.
 pub const SWITCHABLE: [Feature; 5] = [
     Feature::Apps,
     Feature::Plugins,
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_a_feature_lead_back_to_it() {
+    fn features_are_found_by_their_names() {
         for spec in FEATURES {
             assert_eq!(Feature::named(spec.name), Some(spec.feature));
             assert_eq!(spec.feature.name(), spec.name);

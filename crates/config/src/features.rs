@@ -1,8 +1,7 @@
-//! Which features are on.
+//! Resolving feature flags.
 //!
-//! For each one the first of these decides: requirements, `--enable`/`--disable`, config files, what a client
-//! switched while the server runs, the built-in default. The second and third are layers already, so here
-//! they arrive as one: the merged `[features]`.
+//! The first of these that sets a feature decides: requirements, `--enable`/`--disable`, config files, clients at run time, the
+//! default. The second and third are layers, so they are merged into `[features]` before.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use parking_lot::Mutex;
 pub use crate::feature_table::{FEATURES, Feature, FeatureSpec, FeatureStage, SWITCHABLE};
 use crate::{requirements::Requirements, settings::ConfigSettings};
 
-/// The resolved switches.
+/// The resolved feature flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features(Vec<bool>);
 
@@ -23,20 +22,20 @@ impl Features {
         requirements: &Requirements,
     ) -> Self {
         let configured = configured(settings);
-        let one = |spec: &FeatureSpec| {
+        let resolve = |spec: &FeatureSpec| {
             let feature = spec.feature;
             let pinned = requirements.pinned_feature(feature);
-            let said = pinned.or_else(|| configured.get(&feature).copied());
-            said.or_else(|| switched.get(&feature).copied()).unwrap_or(spec.default)
+            let configured = pinned.or_else(|| configured.get(&feature).copied());
+            configured.or_else(|| switched.get(&feature).copied()).unwrap_or(spec.default)
         };
-        Self(FEATURES.iter().map(one).collect())
+        Self(FEATURES.iter().map(resolve).collect())
     }
 
     pub fn enabled(&self, feature: Feature) -> bool {
         self.0.get(feature as usize).copied().unwrap_or(false)
     }
 
-    /// One page of the flags. A cursor is the number of the first flag of its page.
+    /// Returns one page of the flags. A cursor is the index of the first flag of its page.
     pub fn list(
         &self,
         params: &ExperimentalFeatureListParams,
@@ -69,8 +68,8 @@ impl Features {
     }
 }
 
-/// What files and flags say. The proper name counts more than an alias, an alias in `[features]` more than
-/// the old keys at the root.
+/// Returns the features set by files and flags. The name of a feature takes precedence over an alias, and an alias in
+/// `[features]` over the old keys at the root.
 fn configured(settings: &ConfigSettings) -> BTreeMap<Feature, bool> {
     let at_root = [
         ("include_apply_patch_tool", settings.include_apply_patch_tool),
@@ -93,7 +92,7 @@ fn start_of_page(cursor: Option<&str>) -> Result<usize, FeatureError> {
     }
 }
 
-/// Why a request about features is refused. Clients match on these sentences.
+/// The reason why a request about features is rejected. Clients match on these texts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeatureError {
     #[error("invalid cursor: {0}")]
@@ -112,12 +111,12 @@ fn switchable() -> String {
     SWITCHABLE.map(Feature::name).join(", ")
 }
 
-/// What clients have switched since the server started; gone when it ends.
+/// The features that clients have switched since the server started.
 #[derive(Debug, Default)]
 pub(crate) struct FeatureEnablement(Mutex<BTreeMap<Feature, bool>>);
 
 impl FeatureEnablement {
-    /// All or nothing.
+    /// Switches all given features, or none if one is invalid.
     pub(crate) fn set(&self, wanted: &BTreeMap<String, bool>) -> Result<(), FeatureError> {
         let features = wanted.iter().map(|(name, on)| Ok((switchable_feature(name)?, *on)));
         let features = features.collect::<Result<Vec<_>, FeatureError>>()?;
@@ -135,8 +134,9 @@ fn switchable_feature(name: &str) -> Result<Feature, FeatureError> {
     if feature.name() != name {
         return Err(FeatureError::Alias { alias: name.to_owned(), name: feature.name() });
     }
-    match SWITCHABLE.contains(&feature) {
-        true => Ok(feature),
-        false => Err(FeatureError::NotSwitchable(name.to_owned())),
+    if SWITCHABLE.contains(&feature) {
+        Ok(feature)
+    } else {
+        Err(FeatureError::NotSwitchable(name.to_owned()))
     }
 }

@@ -1,8 +1,7 @@
 //! Reading configuration files, at most once per change.
 //!
-//! A file is read again when its modification time, size or identity changed. A time stamp is no proof
-//! while it is younger than the clock that made it is fine, so an entry read right after a change is
-//! checked again the next time.
+//! A file is read again when its modification time, size or identity has changed. The resolution of file times is limited, so a
+//! file that was read right after a change is read again the next time.
 
 use std::{
     collections::HashMap,
@@ -20,24 +19,24 @@ use toml::Table;
 
 use crate::{
     error::{ConfigError, ConfigProblem, FileProblem},
-    location,
+    key_location,
     paths::resolve_relative_paths,
     settings::ConfigSettings,
     strict::unknown_key,
     version::version,
 };
 
-/// No configuration written by people comes near; more is a mistake or an attack.
+/// The maximum size of a file. No real configuration comes near it.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
-/// File systems stamp times in steps of up to this.
+/// The resolution of file times.
 const CLOCK_STEP: Duration = Duration::from_millis(50);
-/// Files remembered; beyond it the memory starts afresh.
+/// The maximum number of cached files. Beyond it the cache is cleared.
 const MAX_ENTRIES: usize = 256;
 
-/// What some editors begin files with.
+/// The character with which some editors begin files.
 pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A configuration file that was read and whose values have the right types.
+/// A configuration file whose values have the right types.
 pub(crate) struct ConfigFile {
     pub path: PathBuf,
     pub text: String,
@@ -46,7 +45,7 @@ pub(crate) struct ConfigFile {
     pub table: Arc<Table>,
 }
 
-/// Whether keys that mean nothing are an error.
+/// Whether unknown keys are an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strictness {
     #[default]
@@ -72,7 +71,7 @@ impl ConfigFile {
         Ok(Self { path: path.to_owned(), text, version, written: Arc::new(written), table: Arc::new(table) })
     }
 
-    /// What a file that is not there says.
+    /// Returns the content of a missing file.
     pub(crate) fn empty(path: &Path) -> Self {
         let table = Arc::new(Table::new());
         Self {
@@ -85,7 +84,7 @@ impl ConfigFile {
     }
 }
 
-/// Only the syntax; whether the values mean something is another question.
+/// Parses a file without checking its values.
 pub(crate) fn parse_table(path: &Path, text: &str) -> Result<Table, ConfigError> {
     text.parse().map_err(|error: toml::de::Error| {
         let problem = ConfigProblem { reason: error.message().to_owned(), key: None };
@@ -95,21 +94,21 @@ pub(crate) fn parse_table(path: &Path, text: &str) -> Result<Table, ConfigError>
 
 fn check_values(path: &Path, text: &str, table: &Table) -> Result<(), ConfigError> {
     let Err(problem) = ConfigSettings::read(table) else { return Ok(()) };
-    // Read once more from the text: that knows where in the file it is.
+    // Parsed again from the text, which yields the location.
     let spanned = toml::Deserializer::parse(text).and_then(ConfigSettings::deserialize);
     let span = spanned.err().and_then(|error| error.span());
-    let span = span.or_else(|| location::of_joined_key(text, problem.key.as_deref()?));
+    let span = span.or_else(|| key_location::of_joined_key(text, problem.key.as_deref()?));
     Err(ConfigError::InFile(FileProblem::new(path, text, span, problem)))
 }
 
 fn check_keys(path: &Path, text: &str, table: &Table) -> Result<(), ConfigError> {
     let Some(unknown) = unknown_key(table) else { return Ok(()) };
-    let span = location::of_value(text, &unknown);
+    let span = key_location::of_value(text, &unknown);
     let problem = ConfigProblem::new(unknown.to_string(), "unknown configuration key");
     Err(ConfigError::InFile(FileProblem::new(path, text, span, problem)))
 }
 
-/// What tells one state of a file from another without reading it.
+/// The identity of the state of a file, without its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileFingerprint {
     modified: Option<SystemTime>,
@@ -118,7 +117,7 @@ pub(crate) struct FileFingerprint {
 }
 
 impl FileFingerprint {
-    /// `None` for a file that is not there.
+    /// Returns `None` for a missing file.
     pub(crate) fn of(path: &Path) -> io::Result<Option<Self>> {
         match fs::metadata(path) {
             Ok(metadata) => Ok(Some(Self::from(&metadata))),
@@ -131,7 +130,7 @@ impl FileFingerprint {
         Self { modified: metadata.modified().ok(), size: metadata.len(), identity: identity(metadata) }
     }
 
-    /// Whether a later change would certainly show.
+    /// Returns whether a later change would change the fingerprint.
     fn is_settled(&self, read_at: SystemTime) -> bool {
         let age = self.modified.and_then(|modified| read_at.duration_since(modified).ok());
         age.is_some_and(|age| age > CLOCK_STEP)
@@ -153,24 +152,24 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Opens a file for reading. Something else in its place (a named pipe, a device) is an error, and never waited for:
-/// a command may have put it into a project.
+/// Opens a regular file for reading. Anything else, such as a named pipe or a device, is an error and never blocks: a command
+/// may have created it in a project.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
+    Ok(file)
 }
 
-/// The text of a regular file, at most as much as configuration may have.
+/// Reads a regular file, up to the maximum size.
 pub(crate) fn read_regular(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open_regular(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// The text of a file and the state it was read in; `None` when there is no file.
+/// Reads a file and its fingerprint; `None` if it is missing.
 pub(crate) fn read_text(path: &Path) -> Result<Option<(String, FileFingerprint)>, ConfigError> {
     let unreadable = |error: io::Error| ConfigError::unreadable(path, error);
     let file = match open_regular(path) {
@@ -188,7 +187,7 @@ pub(crate) fn read_text(path: &Path) -> Result<Option<(String, FileFingerprint)>
     Ok(Some((text, FileFingerprint::from(&metadata))))
 }
 
-/// Remembers what files say until they change.
+/// A cache of parsed files.
 pub(crate) struct FileCache<T>(Mutex<HashMap<PathBuf, CachedFile<T>>>);
 
 struct CachedFile<T> {
@@ -204,7 +203,7 @@ impl<T> Default for FileCache<T> {
 }
 
 impl<T> FileCache<T> {
-    /// What the file says now; `None` when there is none. A file that cannot be used is remembered too.
+    /// Returns the parsed file; `None` if it is missing. Errors are cached too.
     pub(crate) fn get(
         &self,
         path: &Path,
@@ -212,24 +211,24 @@ impl<T> FileCache<T> {
     ) -> Result<Option<Arc<T>>, ConfigError> {
         let now = FileFingerprint::of(path).map_err(|error| ConfigError::unreadable(path, error))?;
         let Some(now) = now else { return Ok(None) };
-        if let Some(known) = self.known(path, now) {
-            return known.map(Some);
+        if let Some(cached) = self.cached(path, now) {
+            return cached.map(Some);
         }
         let read_at = SystemTime::now();
         let Some((text, fingerprint)) = read_text(path)? else { return Ok(None) };
         let parsed = parse(path, text).map(Arc::new);
         let settled = fingerprint.is_settled(read_at);
-        self.remember(path, CachedFile { fingerprint, settled, parsed: parsed.clone() });
+        self.insert(path, CachedFile { fingerprint, settled, parsed: parsed.clone() });
         parsed.map(Some)
     }
 
-    fn known(&self, path: &Path, now: FileFingerprint) -> Option<Result<Arc<T>, ConfigError>> {
+    fn cached(&self, path: &Path, now: FileFingerprint) -> Option<Result<Arc<T>, ConfigError>> {
         let entries = self.0.lock();
         let entry = entries.get(path)?;
         (entry.settled && entry.fingerprint == now).then(|| entry.parsed.clone())
     }
 
-    fn remember(&self, path: &Path, entry: CachedFile<T>) {
+    fn insert(&self, path: &Path, entry: CachedFile<T>) {
         let mut entries = self.0.lock();
         if entries.len() >= MAX_ENTRIES && !entries.contains_key(path) {
             entries.clear();

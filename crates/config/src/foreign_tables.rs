@@ -1,7 +1,7 @@
-//! The tables whose owners are other crates: only their shape is checked here.
+//! Types of the tables that other crates read. They are only checked here.
 //!
-//! Without this, a client could write a provider or an MCP server that no thread can start with, and
-//! would be told so much later. Members that are not named here pass.
+//! Without these checks a client could write a provider or an MCP server with which no thread can start, and the error would
+//! appear much later. Unknown members are accepted.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ struct McpToolShape {
 }
 
 impl McpServerShape {
-    /// A server is reached in exactly one way.
+    /// Checks that the server has exactly one transport.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         match (&self.command, &self.url) {
             (Some(_), None) | (None, Some(_)) => Ok(()),
@@ -61,7 +61,7 @@ impl McpServerShape {
     }
 }
 
-/// What a server is, whatever it is called.
+/// The identity of a server, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum McpServerIdentity<'a> {
     Command(&'a str),

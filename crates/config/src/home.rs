@@ -1,6 +1,6 @@
-//! The folder that holds everything Codicil keeps for one user, and the system-wide files beside it.
+//! The home directory with all files of one user, and the system-wide files.
 //!
-//! Naming the folder costs nothing and touches no disk: it is made when something is first written.
+//! Determining the directory does not access the disk. It is created with the first write.
 
 use std::{
     env,
@@ -13,15 +13,15 @@ use codicil_protocol::AbsolutePathBuf;
 
 use crate::error::ConfigError;
 
-/// The variables that name the home, the first that is set and not empty wins.
+/// The environment variables for the home. The first that is set and not empty is used.
 const VARIABLES: [&str; 2] = ["CODICIL_HOME", "CODEX_HOME"];
 
-/// One user's home: `CODICIL_HOME`, else `CODEX_HOME`, else `~/.codicil`.
+/// The home of a user: `CODICIL_HOME`, `CODEX_HOME` or `~/.codicil`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HomeDirectory(AbsolutePathBuf);
 
 impl HomeDirectory {
-    /// Looks at the environment; a relative path counts from the current directory.
+    /// Reads the environment. A relative path is resolved against the current directory.
     pub fn from_env() -> Result<Self, ConfigError> {
         Self::from_variables(|name| env::var_os(name), env::home_dir())
     }
@@ -48,7 +48,7 @@ impl HomeDirectory {
         &self.0
     }
 
-    /// The user's own layer of the configuration, and the only file that clients can write to.
+    /// Returns the user's configuration file, the only one that clients can write.
     pub fn config_file(&self) -> PathBuf {
         self.0.join("config.toml")
     }
@@ -57,12 +57,12 @@ impl HomeDirectory {
         self.0.join("requirements.toml")
     }
 
-    /// The folder of the user's rules about commands and hosts.
+    /// Returns the directory of the user's rules about commands and hosts.
     pub fn rules_dir(&self) -> PathBuf {
         self.0.join("rules")
     }
 
-    /// Makes the folder, readable by its owner only. A folder that is already there keeps its mode.
+    /// Creates the directory with mode 0700. An existing directory keeps its mode.
     pub fn ensure(&self) -> io::Result<()> {
         create_private_dir(&self.0)
     }
@@ -79,10 +79,10 @@ fn create_private_dir(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
-/// Where an administrator's files are. The tests of this crate point them elsewhere.
+/// The paths of the administrator's files.
 ///
-/// Of each kind the first candidate that exists counts and the others are not looked at: a machine set
-/// up for the reference server works as it is, and `/etc/codicil` can say something else.
+/// Of each kind, the first candidate that exists is used. So a machine that is set up for the reference server works unchanged,
+/// and `/etc/codicil` can override it.
 #[derive(Clone, Debug)]
 pub struct SystemFiles {
     pub config: Vec<PathBuf>,
@@ -97,8 +97,8 @@ impl Default for SystemFiles {
 }
 
 impl SystemFiles {
-    /// The file of the system layer. The layer exists even when the file does not; it then has the name
-    /// that clients of the reference server know, the last of the candidates.
+    /// Returns the file of the system layer. The layer exists even if no file does; it then has the last candidate as its name,
+    /// which clients of the reference server know.
     pub fn config_file(&self) -> Option<&Path> {
         first_existing(&self.config).or(self.config.last().map(PathBuf::as_path))
     }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_variable_comes_before_the_reference_and_before_the_default() {
+    fn codicil_home_takes_precedence_over_codex_home_and_the_default() {
         check(&[("CODICIL_HOME", "/a"), ("CODEX_HOME", "/b")], "/a");
         check(&[("CODEX_HOME", "/b")], "/b");
         check(&[("CODICIL_HOME", ""), ("CODEX_HOME", "/b")], "/b");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_system_files_the_first_that_exists_counts_and_the_last_gives_the_name() {
+    fn the_first_existing_system_file_is_used_and_the_last_one_is_the_default_name() {
         let missing = PathBuf::from("/no/such/place/config.toml");
         let here = env::current_exe().unwrap();
         let files = |config: &[&PathBuf]| SystemFiles {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_any_home_is_told_so() {
+    fn a_missing_home_is_an_error() {
         assert_eq!(HomeDirectory::from_variables(|_| None, None), Err(ConfigError::NoHome));
     }
 }

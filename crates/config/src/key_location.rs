@@ -1,4 +1,4 @@
-//! Where in a file a key stands. Looked up only when there is something to complain about.
+//! The locations of keys in a file, for error messages.
 
 use std::ops::Range;
 
@@ -6,14 +6,14 @@ use toml::de::{DeTable, DeValue};
 
 use crate::KeyPath;
 
-/// The place of the value at a path.
+/// Returns the location of the value at a path.
 pub(crate) fn of_value(text: &str, path: &KeyPath) -> Option<Range<usize>> {
     let root = DeTable::parse(text).ok()?;
     descend(root.get_ref(), path.keys())
 }
 
-/// The place of a value whose keys were joined by dots, as error texts have them. Keys that contain dots
-/// themselves make that ambiguous; the first reading that exists is taken.
+/// Returns the location of a value whose keys are joined by dots, as in error messages. If keys contain dots, the first match is
+/// used.
 pub(crate) fn of_joined_key(text: &str, joined: &str) -> Option<Range<usize>> {
     let root = DeTable::parse(text).ok()?;
     descend_joined(root.get_ref(), joined)

@@ -1,7 +1,7 @@
-//! Addresses of values: `profiles.work.model`, `projects."/some/dir".trust_level`.
+//! Key paths: `profiles.work.model`, `projects."/some/dir".trust_level`.
 //!
-//! Parts are separated by dots; a part in quotes is one key whatever it contains. Bare parts take any
-//! other character, so that `mcp_servers.my server.url` needs no quotes.
+//! Parts are separated by dots; a quoted part is one key, whatever it contains. Unquoted parts can contain any other character,
+//! so `mcp_servers.my server.url` needs no quotes.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyPath(Vec<String>);
 
-/// Why a text is no address.
+/// The reason why a text is not a key path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyPathError {
-    /// The sentence is the reference server's; clients match on it.
+    /// The text is the reference server's; clients match on it.
     #[error("keyPath must not be empty")]
     Empty,
     #[error("keyPath has an empty part: {0}")]
@@ -26,7 +26,7 @@ pub enum KeyPathError {
 }
 
 impl KeyPath {
-    /// From keys as they are, without reading dots or quotes in them. `None` when there are none.
+    /// Returns a path of literal keys, without interpreting dots or quotes; `None` if there are no keys.
     pub fn from_keys<K: Into<String>>(keys: impl IntoIterator<Item = K>) -> Option<Self> {
         let keys: Vec<_> = keys.into_iter().map(Into::into).collect();
         (!keys.is_empty()).then_some(Self(keys))
@@ -55,7 +55,7 @@ impl KeyPath {
         &self.0
     }
 
-    /// The keys above the last one, and that.
+    /// Returns the parent keys and the last key.
     pub fn split_last(&self) -> (&[String], &str) {
         match self.0.split_last() {
             Some((last, parents)) => (parents, last),
@@ -64,14 +64,14 @@ impl KeyPath {
     }
 }
 
-/// As origins and error texts name it: keys joined by dots, without quotes.
+/// Formats the keys joined by dots and without quotes, as in origins and error messages.
 impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join("."))
     }
 }
 
-/// A part up to the next dot, and what follows that dot.
+/// Reads a part up to the next dot. Returns it and the text after the dot.
 fn bare<'t>(whole: &str, text: &'t str) -> Result<(String, Option<&'t str>), KeyPathError> {
     let (part, after) = match text.split_once('.') {
         Some((part, after)) => (part, Some(after)),
@@ -83,7 +83,7 @@ fn bare<'t>(whole: &str, text: &'t str) -> Result<(String, Option<&'t str>), Key
     }
 }
 
-/// A part in quotes, read as TOML reads it, and what follows the dot behind it.
+/// Reads a quoted part like TOML. Returns it and the text after the following dot.
 fn quoted<'t>(whole: &str, text: &'t str, quote: char) -> Result<(String, Option<&'t str>), KeyPathError> {
     let end = closing_quote(text, quote).ok_or_else(|| KeyPathError::OpenQuote(whole.to_owned()))?;
     let (literal, after) = text.split_at(end + 1);
@@ -100,7 +100,7 @@ fn quoted<'t>(whole: &str, text: &'t str, quote: char) -> Result<(String, Option
     }
 }
 
-/// Where the quote that opens the text is closed. Backslashes escape in double quotes only.
+/// Returns the position of the closing quote. Backslashes escape in double quotes only.
 fn closing_quote(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, character) in text.char_indices().skip(1) {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_paths_are_rejected() {
         let fails = |text: &str| KeyPath::parse(text).unwrap_err();
         assert_eq!(fails("  "), KeyPathError::Empty);
         assert_eq!(fails("a..b"), KeyPathError::EmptyPart("a..b".into()));

@@ -24,7 +24,7 @@ use crate::{
     trust::TrustTable,
 };
 
-/// The layers, and the same in the three parts that profiles stand between.
+/// The layers, and the three parts between which a profile is applied.
 pub(crate) struct ConfigStack {
     pub layers: LayerStack,
     pub files: Table,
@@ -36,7 +36,7 @@ pub(crate) struct ConfigStack {
     pub warnings: Vec<ConfigWarningNotification>,
 }
 
-/// What has to be known before a project's files are looked at.
+/// The settings that are needed before a project's files are read.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct BaseLayers {
@@ -63,7 +63,7 @@ impl ConfigStoreInner {
         Ok(ConfigStack { layers, files, flags, thread, project, trust, unagreed, warnings })
     }
 
-    /// There even when its file is not. No layer at all when no place for it is known.
+    /// Returns the system layer, also if its file does not exist; `None` if there is no path for it.
     fn system_layer(&self) -> Result<Option<SettingsLayer>, ConfigError> {
         let Some(path) = self.sources.system.config_file() else { return Ok(None) };
         let file = self.file_or_empty(path)?;
@@ -104,11 +104,11 @@ impl ConfigStoreInner {
     ) -> Result<ProjectLayers, ConfigError> {
         let mut merged = below.merged();
         merge(&mut merged, flags);
-        let foundation =
-            BaseLayers::deserialize(merged).map_err(|error| below.blame(ConfigProblem::of(&error)))?;
-        let markers = foundation.project_root_markers.unwrap_or_else(|| vec![".git".to_owned()]);
+        let base = BaseLayers::deserialize(merged)
+            .map_err(|error| below.locate_problem(ConfigProblem::of(&error)))?;
+        let markers = base.project_root_markers.unwrap_or_else(|| vec![".git".to_owned()]);
         let project = ProjectDirectory::around(cwd, &markers);
-        let trusts = TrustTable(&foundation.projects);
+        let trusts = TrustTable(&base.projects);
         let mut layers = Vec::new();
         let mut unagreed = Vec::new();
         for (dot_folder, folder) in
@@ -119,8 +119,8 @@ impl ConfigStoreInner {
             let writable =
                 is_trusted.then(|| self.agreements.unagreed(&self.sources.home, &dot_folder)).flatten();
             if has_config(&dot_folder) {
-                let why_not = self.why_ignored(&project, trust, &dot_folder, writable.as_deref());
-                layers.push(self.project_layer(&dot_folder, why_not)?);
+                let reason = self.why_ignored(&project, trust, &dot_folder, writable.as_deref());
+                layers.push(self.project_layer(&dot_folder, reason)?);
             }
             unagreed.extend(writable.map(|_| dot_folder));
         }
@@ -129,26 +129,23 @@ impl ConfigStoreInner {
         Ok(ProjectLayers { project: Some(project), trust, unagreed, layers, warning })
     }
 
-    fn project_layer(
-        &self,
-        dot_folder: &Path,
-        why_not: Option<String>,
-    ) -> Result<SettingsLayer, ConfigError> {
+    fn project_layer(&self, dot_folder: &Path, reason: Option<String>) -> Result<SettingsLayer, ConfigError> {
         let path = config_in(dot_folder);
         let source =
             source_of(dot_folder, |dot_codex_folder| ConfigLayerSource::Project { dot_codex_folder });
-        Ok(match why_not {
+        Ok(match reason {
             None => SettingsLayer::of_file(source, &self.file_or_empty(&path)?),
             Some(why) => SettingsLayer::of_file(source, &self.ignored_file(&path)).disabled(&why),
         })
     }
 
-    /// A file that does not count may also be broken; it is nobody's problem then.
+    /// Reads a file that is not used. Errors in it are ignored.
     fn ignored_file(&self, path: &Path) -> Arc<ConfigFile> {
         self.file_or_empty(path).unwrap_or_else(|_| Arc::new(ConfigFile::empty(path)))
     }
 
-    /// Why a configuration folder is not used, if so. `writable` is a folder in which commands could have made it.
+    /// Returns the reason why a configuration directory is not used. `writable` is a directory in which commands could have created
+    /// it.
     fn why_ignored(
         &self,
         project: &ProjectDirectory,
@@ -179,7 +176,7 @@ impl ConfigStoreInner {
     }
 }
 
-/// What a working directory adds.
+/// The layers of a project.
 #[derive(Default)]
 struct ProjectLayers {
     project: Option<ProjectDirectory>,
@@ -197,15 +194,16 @@ fn has_config(dot_folder: &Path) -> bool {
     config_in(dot_folder).exists()
 }
 
-/// One warning, however many files a project has.
+/// Returns one warning for all files of a project that are not used.
 fn ignored_warning(layers: &[SettingsLayer], unagreed: &[PathBuf]) -> Option<ConfigWarningNotification> {
     let ignored: Vec<_> = layers.iter().filter(|layer| layer.disabled_reason().is_some()).collect();
     let why = ignored.last()?.disabled_reason()?;
     let files: Vec<_> = ignored.iter().filter_map(|layer| layer.path()).map(display).collect();
     Some(ConfigWarningNotification {
-        summary: match unagreed.is_empty() {
-            true => "The project's configuration is not used because the project is not trusted.".to_owned(),
-            false => "A part of the project's configuration is not used until you agree to it.".to_owned(),
+        summary: if unagreed.is_empty() {
+            "The project's configuration is not used because the project is not trusted.".to_owned()
+        } else {
+            "A part of the project's configuration is not used until you agree to it.".to_owned()
         },
         details: Some(format!("{why}\nNot used: {}", files.join(", "))),
         path: None,
@@ -217,12 +215,12 @@ fn display(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Types only; for tables that come from no file.
+/// Checks the types of a table that does not come from a file.
 pub(crate) fn check_table(table: &Table) -> Result<(), ConfigError> {
-    match table.is_empty() {
-        true => Ok(()),
-        false => ConfigSettings::read(table).map(drop).map_err(ConfigError::Value),
+    if table.is_empty() {
+        return Ok(());
     }
+    ConfigSettings::read(table).map(drop).map_err(ConfigError::Value)
 }
 
 pub(crate) fn check_keys(table: &Table, strictness: Strictness) -> Result<(), ConfigError> {

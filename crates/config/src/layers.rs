@@ -1,9 +1,8 @@
-//! Layers of configuration and how they add up.
+//! Configuration layers and merging them.
 //!
-//! From the weakest: system file, user file, the files of a trusted project from its root down to the
-//! working directory, the flags of the command line, the `config` of one thread. Tables merge key by key,
-//! everything else is replaced whole. A layer of a project that is not trusted is there, disabled, so that
-//! clients can show why it does not count.
+//! In order of increasing precedence: system file, user file, the files of a trusted project from its root down to the working
+//! directory, the flags of the command line, the `config` of a thread. Tables are merged key by key; other values are replaced.
+//! The layers of a project that is not trusted are included as disabled, so that clients can show the reason.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,10 +14,10 @@ use toml::{Table, Value};
 
 use crate::{
     KeyPath,
-    convert::to_json,
     error::{ConfigError, ConfigProblem, FileProblem},
     files::ConfigFile,
-    location,
+    key_location,
+    toml_json::to_json,
     version::version,
 };
 
@@ -27,16 +26,16 @@ use crate::{
 pub struct SettingsLayer {
     source: ConfigLayerSource,
     version: String,
-    /// As written, for clients to see.
+    /// The table as written, for clients.
     written: Arc<Table>,
-    /// With relative paths resolved, for merging.
+    /// The table with relative paths resolved, for merging.
     table: Arc<Table>,
     disabled_reason: Option<String>,
-    /// Where to look for the place of a mistake.
+    /// The file, for the locations of errors.
     file: Option<Arc<ConfigFile>>,
 }
 
-/// Keys only: values may be credentials.
+/// Shows keys only, because values may be credentials.
 impl std::fmt::Debug for SettingsLayer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let keys: Vec<_> = self.table.keys().collect();
@@ -89,7 +88,7 @@ impl SettingsLayer {
         self.disabled_reason.as_deref()
     }
 
-    /// The file it was read from.
+    /// Returns the file of the layer.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|file| file.path.as_path())
     }
@@ -108,7 +107,7 @@ impl SettingsLayer {
     }
 }
 
-/// All layers of one reading, weakest first.
+/// All layers, in order of increasing precedence.
 #[derive(Clone, Debug, Default)]
 pub struct LayerStack(Vec<SettingsLayer>);
 
@@ -121,12 +120,12 @@ impl LayerStack {
         self.0.extend(layer);
     }
 
-    /// The layers that count, weakest first.
+    /// Returns the enabled layers, in order of increasing precedence.
     pub fn enabled(&self) -> impl DoubleEndedIterator<Item = &SettingsLayer> {
         self.0.iter().filter(|layer| layer.disabled_reason.is_none())
     }
 
-    /// Disabled ones too, strongest first, as `config/read` lists them.
+    /// Returns all layers in order of decreasing precedence, as in `config/read`.
     pub(crate) fn to_wire(&self) -> Vec<ConfigLayer> {
         self.0.iter().rev().map(SettingsLayer::to_wire).collect()
     }
@@ -143,18 +142,18 @@ impl LayerStack {
         merged
     }
 
-    /// The strongest layer that says something about a key.
-    pub(crate) fn decides(&self, path: &KeyPath) -> Option<&SettingsLayer> {
+    /// Returns the layer that determines the value of a key.
+    pub(crate) fn deciding_layer(&self, path: &KeyPath) -> Option<&SettingsLayer> {
         self.enabled().rev().find(|layer| value_at(&layer.table, path.keys()).is_some())
     }
 
-    /// Turns a problem of the merged table into one of the file that caused it.
-    pub(crate) fn blame(&self, problem: ConfigProblem) -> ConfigError {
+    /// Converts a problem of the merged table to one of the file that caused it.
+    pub(crate) fn locate_problem(&self, problem: ConfigProblem) -> ConfigError {
         let key = problem.key.as_deref().unwrap_or_default();
         let culprit = self.enabled().rev().find(|layer| has_joined_key(&layer.table, key));
         match culprit.and_then(|layer| layer.file.as_ref()) {
             Some(file) => {
-                let span = location::of_joined_key(&file.text, key);
+                let span = key_location::of_joined_key(&file.text, key);
                 ConfigError::InFile(FileProblem::new(&file.path, &file.text, span, problem))
             }
             None => ConfigError::Value(problem),
@@ -162,13 +161,13 @@ impl LayerStack {
     }
 }
 
-/// Puts a stronger table over a weaker one.
-pub(crate) fn merge(weaker: &mut Table, stronger: &Table) {
-    for (key, value) in stronger {
-        match (weaker.get_mut(key), value) {
+/// Merges a table of higher precedence into another one.
+pub(crate) fn merge(base: &mut Table, overrides: &Table) {
+    for (key, value) in overrides {
+        match (base.get_mut(key), value) {
             (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
             _ => {
-                weaker.insert(key.clone(), value.clone());
+                base.insert(key.clone(), value.clone());
             }
         }
     }
@@ -183,7 +182,7 @@ pub(crate) fn value_at<'t, K: AsRef<str>>(table: &'t Table, path: &[K]) -> Optio
     }
 }
 
-/// Whether a table has the value an error text names by its keys joined with dots.
+/// Returns whether a table contains a value, given by its keys joined with dots as in error messages.
 fn has_joined_key(table: &Table, joined: &str) -> bool {
     table.iter().any(|(key, value)| match (joined.strip_prefix(key.as_str()), value) {
         (Some(""), _) => true,
@@ -194,7 +193,7 @@ fn has_joined_key(table: &Table, joined: &str) -> bool {
     })
 }
 
-/// The source of a file layer. Callers build paths from absolute ones.
+/// Returns the source of a file layer. Callers pass absolute paths.
 pub(crate) fn source_of(
     path: &Path,
     make: impl FnOnce(AbsolutePathBuf) -> ConfigLayerSource,

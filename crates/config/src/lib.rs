@@ -1,20 +1,20 @@
 //! Configuration: layers of `config.toml`, requirements, feature flags, and edits that keep comments.
 //!
-//! Start with [`ConfigStore`]. It reads ([`ConfigStore::load`] for the server, [`ConfigStore::read`] for
-//! clients) and writes ([`ConfigStore::write_value`] and the others). What the rest of the system looks at
-//! is [`EffectiveConfig`] with its typed [`ConfigSettings`] and [`Features`].
+//! Start with [`ConfigStore`]. It reads the configuration ([`ConfigStore::load`] for the server, [`ConfigStore::read`] for
+//! clients) and writes it ([`ConfigStore::write_value`] and others). The rest of the system uses [`EffectiveConfig`] with its
+//! typed [`ConfigSettings`] and [`Features`].
 //!
-//! | layer, weakest first | from |
+//! | layer, lowest precedence first | from |
 //! |---|---|
-//! | defaults | built in; nobody has to write them down |
+//! | defaults | built in |
 //! | system | `/etc/codicil/config.toml`, else `/etc/codex/config.toml` |
 //! | user | `config.toml` in the [`HomeDirectory`] |
-//! | project | `.codex/config.toml` and `.codicil/config.toml`, from its root down; only when trusted |
+//! | project | `.codex/config.toml` and `.codicil/config.toml`, from its root down; only if trusted |
 //! | profile | `[profiles.NAME]`, chosen with `profile` |
 //! | session | `-c key=value`, `--enable`, `--disable`: [`CommandLineFlags`] |
 //! | thread | the `config` of `thread/start`: [`ConfigQuery::overrides`] |
 //!
-//! Above all of them stand [`Requirements`].
+//! [`Requirements`] take precedence over all of them.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod home;
@@ -24,45 +24,44 @@ mod agreements;
 mod effective;
 mod error;
 mod keypath;
+mod layer_loading;
 mod layers;
 mod overrides;
 mod profile;
 mod project;
-mod stack;
 mod trust;
 
-mod convert;
+mod config_read;
 mod files;
-mod location;
+mod key_location;
 mod origins;
 mod paths;
-mod read;
 mod strict;
+mod toml_json;
 mod version;
 
-mod limits;
+mod codicil_settings;
+mod foreign_tables;
 mod network;
-mod prompts;
 mod settings;
-mod shapes;
 mod tables;
 
-mod constrain;
 mod deprecations;
 mod feature_table;
 mod features;
+mod requirement_checks;
 mod requirements;
 
-mod arrays;
+mod array_edit;
 mod atomic_file;
+mod config_write;
 mod document;
 mod edit;
-mod write;
-mod writes;
+mod user_file;
 
 pub use {
     atomic_file::{remove_leftovers, replace_private, replace_shared},
-    constrain::NotAllowed,
+    codicil_settings::{CodicilSettings, LoginSettings, TurnDeadlines},
     document::CannotEdit,
     edit::{EditError, KeyEdit},
     effective::{ConfigQuery, EffectiveConfig},
@@ -72,10 +71,10 @@ pub use {
     home::{HomeDirectory, SystemFiles},
     keypath::{KeyPath, KeyPathError},
     layers::{LayerStack, SettingsLayer},
-    limits::{CodicilSettings, LoginSettings, TurnDeadlines},
     network::{NetworkMode, NetworkProxy},
     overrides::CommandLineFlags,
     project::ProjectDirectory,
+    requirement_checks::NotAllowed,
     requirements::Requirements,
     settings::ConfigSettings,
     store::{ConfigSources, ConfigStore},
@@ -84,5 +83,5 @@ pub use {
         HistorySettings, InheritEnvironment, PluginSettings, ProjectEntry, SandboxLimits,
         ShellEnvironmentPolicy, SkillEntry, SkillSettings, ToolSettings, TrustLevel, WebSearchTool,
     },
-    write::{WriteError, edit_text},
+    user_file::{WriteError, edit_text},
 };

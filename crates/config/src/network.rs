@@ -1,7 +1,7 @@
-//! The network of confined commands: which hosts they reach through the server's proxy.
+//! The network access of sandboxed commands through the server's proxy.
 //!
-//! Two places can switch the proxy on: the profile that `default_permissions` names, by its table `network`, and
-//! the requirements of an administrator, by theirs. Of permission profiles only this table has a meaning here.
+//! The proxy is enabled by the table `network` of the profile that `default_permissions` selects, or by the requirements of an
+//! administrator. Other parts of permission profiles are not used.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{effective::EffectiveConfig, settings::closed};
 
-/// `[permissions.NAME]`, as far as it is read.
+/// The part of `[permissions.NAME]` that is used.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct PermissionProfile {
@@ -24,13 +24,13 @@ pub struct NetworkTable {
     pub enabled: Option<bool>,
     pub mode: NetworkMode,
     pub domains: DomainTable,
-    /// An older way to write `domains`.
+    /// An older form of `domains`.
     pub allowed_domains: Vec<String>,
     pub denied_domains: Vec<String>,
     pub allow_local_binding: Option<bool>,
 }
 
-/// `[permissions.NAME.network.domains]`: patterns and what may be done with the hosts that they match.
+/// `[permissions.NAME.network.domains]`: permissions by host pattern.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DomainTable(pub BTreeMap<String, NetworkDomainPermission>);
 
@@ -44,31 +44,30 @@ impl<'de> Deserialize<'de> for DomainTable {
     }
 }
 
-/// What may be done with hosts that are reached.
+/// The kinds of requests that the proxy permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkMode {
-    /// Requests that change nothing.
+    /// Only requests that do not change anything.
     Limited,
     #[default]
     Full,
 }
 
-/// What holds for the proxy, from everybody who has a say in it. Patterns are as they were written.
+/// The settings of the proxy from all sources. Patterns are not normalised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkProxy {
     pub mode: NetworkMode,
     pub allowed: Vec<String>,
     pub denied: Vec<String>,
-    /// Whether hosts that are not listed can be added by nobody.
+    /// Whether the list is final, so that users cannot allow further hosts.
     pub is_complete: bool,
-    /// Whether this machine and its networks are hosts like others.
+    /// Whether this machine and its local networks can be reached.
     pub local: bool,
 }
 
 impl EffectiveConfig {
-    /// The proxy of confined commands; `None` when it is not switched on, and the sandbox policy alone says
-    /// whether there is a network.
+    /// Returns the proxy settings; `None` if the proxy is disabled and the sandbox policy alone determines network access.
     pub fn network_proxy(&self) -> Option<NetworkProxy> {
         let profile = self.settings.default_permissions.as_ref();
         let table =
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_profile_and_the_administrator_both_have_a_say() {
+    fn the_profile_and_the_requirements_are_combined() {
         let written = table(
             "enabled = true\nmode = \"limited\"\nallowed_domains = [\"a\"]\nallow_local_binding = true\n\
              [domains]\n\"b\" = \"allow\"\n\"c\" = \"deny\"",
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_administrator_switches_it_on_and_off() {
+    fn requirements_enable_and_disable_the_proxy() {
         let required = |enabled| NetworkRequirements { enabled, ..NetworkRequirements::default() };
         let on = table("enabled = true");
         assert!(resolve(None, None).is_none());
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permission_that_is_none_is_a_mistake() {
+    fn an_unknown_permission_is_an_error() {
         assert!(toml::from_str::<NetworkTable>("[domains]\n\"a\" = \"maybe\"").is_err());
     }
 }

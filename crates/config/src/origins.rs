@@ -1,4 +1,4 @@
-//! Which layer each effective value comes from.
+//! The origins of the effective values.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use crate::layers::{LayerStack, value_at};
 
-/// An entry per leaf, named by its keys joined with dots; elements of lists are named by their number.
+/// Returns the layer of each leaf value, by its keys joined with dots. Array elements are identified by their index.
 pub(crate) fn origins(layers: &LayerStack, merged: &Table) -> BTreeMap<String, ConfigLayerMetadata> {
     let mut origins = OriginCollector { layers, found: BTreeMap::new() };
     origins.add_table(merged, &mut Vec::new());
@@ -31,10 +31,10 @@ impl OriginCollector<'_> {
         }
     }
 
-    /// Anything but a table comes from one layer as a whole: the strongest that has it.
+    /// Adds a value that is not a table. It comes as a whole from the layer with the highest precedence.
     fn add_value(&mut self, value: &Value, path: &[String]) {
-        let says = |table: &Table| value_at(table, path).is_some_and(|value| !value.is_table());
-        let layer = self.layers.enabled().rev().find(|layer| says(layer.table()));
+        let has_value = |table: &Table| value_at(table, path).is_some_and(|value| !value.is_table());
+        let layer = self.layers.enabled().rev().find(|layer| has_value(layer.table()));
         if let Some(layer) = layer {
             add_leaves(value, &path.join("."), &layer.metadata(), &mut self.found);
         }

@@ -1,7 +1,7 @@
-//! Settings that come with a command line or a request instead of a file.
+//! Settings from the command line and from requests.
 //!
-//! `-c key=value` and `--enable`/`--disable FEATURE` make the layer of the session; the `config` map of
-//! `thread/start` makes the layer of one thread. Both use [`KeyPath`], both are stronger than any file.
+//! `-c key=value` and `--enable`/`--disable FEATURE` form the session layer; the `config` map of `thread/start` forms the layer
+//! of a thread. Both use [`KeyPath`] and take precedence over files.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use toml::{Table, Value};
 
 use crate::{
     KeyPath,
-    convert::to_toml,
     error::{ConfigError, ConfigProblem},
     features::Feature,
     paths::resolve_relative_paths,
+    toml_json::to_toml,
 };
 
-/// What the command line sets for every thread of this process.
+/// The settings of the command line.
 #[derive(Clone, Default)]
 pub struct CommandLineFlags(Table);
 
-/// The values are left out: a flag may carry a credential.
+/// Shows keys only, because values may be credentials.
 impl std::fmt::Debug for CommandLineFlags {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
@@ -28,8 +28,7 @@ impl std::fmt::Debug for CommandLineFlags {
 }
 
 impl CommandLineFlags {
-    /// `overrides` are the arguments of `-c`, in order: a later one wins. Relative paths in them count
-    /// from `base`, the directory in which the command was typed.
+    /// Parses the arguments of `-c`. Later ones take precedence. Relative paths are resolved against `base`.
     pub fn parse<S: AsRef<str>>(
         overrides: impl IntoIterator<Item = S>,
         base: &Path,
@@ -43,7 +42,7 @@ impl CommandLineFlags {
         Ok(Self(table))
     }
 
-    /// `--enable` and `--disable`. Unlike a `-c features.x=…`, a name that does not exist is an error.
+    /// Applies `--enable` and `--disable`. Unlike with `-c features.x=…`, an unknown name is an error.
     pub fn switch_feature(&mut self, name: &str, on: bool) -> Result<(), ConfigError> {
         let feature = Feature::named(name).ok_or_else(|| ConfigError::UnknownFeature(name.to_owned()))?;
         let path = ["features".to_owned(), feature.name().to_owned()];
@@ -56,7 +55,7 @@ impl CommandLineFlags {
     }
 }
 
-/// The `config` map of a request as a layer. Null says nothing about a key and is skipped.
+/// Converts the `config` map of a request to a table. Null values are skipped.
 pub(crate) fn from_request(config: &Map<String, Json>, base: &Path) -> Result<Table, ConfigError> {
     let mut table = Table::new();
     for (key, value) in config {
@@ -70,17 +69,17 @@ pub(crate) fn from_request(config: &Map<String, Json>, base: &Path) -> Result<Ta
     Ok(table)
 }
 
-/// `key=value`: the value is TOML if it reads as that, else the text as it stands.
+/// Parses `key=value`. The value is TOML or, if it does not parse, a string.
 fn parse_flag(flag: &str) -> Result<(KeyPath, Value), ConfigError> {
-    // The value stays out of the message, it may be a credential.
+    // The message omits the value, which may be a credential.
     let key_of = |flag: &str| flag.split('=').next().unwrap_or_default().trim().to_owned();
-    let refused = |reason: String| ConfigError::Override { flag: key_of(flag), reason };
-    let (key, value) = split_flag(flag).ok_or_else(|| refused("expected key=value".to_owned()))?;
-    let path = KeyPath::parse(key).map_err(|error| refused(error.to_string()))?;
+    let invalid = |reason: String| ConfigError::Override { flag: key_of(flag), reason };
+    let (key, value) = split_flag(flag).ok_or_else(|| invalid("expected key=value".to_owned()))?;
+    let path = KeyPath::parse(key).map_err(|error| invalid(error.to_string()))?;
     Ok((path, parse_value(value)))
 }
 
-/// Splits at the first equals sign outside quotes: a quoted key may contain one.
+/// Splits at the first equals sign outside quotes.
 fn split_flag(flag: &str) -> Option<(&str, &str)> {
     let mut quote = None;
     for (at, character) in flag.char_indices() {
@@ -99,7 +98,7 @@ fn parse_value(text: &str) -> Value {
     text.parse().unwrap_or_else(|_| Value::String(unquoted(text).to_owned()))
 }
 
-/// Quotes that a shell left around a text which is not TOML.
+/// Removes quotes around a text that is not TOML.
 fn unquoted(text: &str) -> &str {
     let inside = |quote| text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
     inside('"').or_else(|| inside('\'')).unwrap_or(text)
@@ -109,7 +108,7 @@ fn set(table: &mut Table, path: &KeyPath, value: Value) {
     set_at(table, path.keys(), value);
 }
 
-/// What is in the way is replaced: within one layer the later statement is the whole truth.
+/// Sets a value and replaces anything in its way, because later settings of a layer take precedence.
 fn set_at(table: &mut Table, keys: &[String], value: Value) {
     match keys {
         [] => {}

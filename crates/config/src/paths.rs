@@ -1,8 +1,7 @@
-//! Which settings are paths, and what a relative one is relative to.
+//! Resolving relative paths in settings.
 //!
-//! A path in a file counts from the folder of that file, one in a flag or a request from the working
-//! directory; `~/` is the user's home. They are made absolute layer by layer, before merging, because
-//! afterwards nobody knows where a value came from.
+//! A path in a file is relative to the directory of that file, a path in a flag or a request to the working directory; `~/` is
+//! the user's home. Paths are resolved layer by layer, before merging, because afterwards the source of a value is not known.
 
 use std::{
     env,
@@ -12,7 +11,7 @@ use std::{
 use codicil_protocol::normal_path;
 use toml::{Table, Value};
 
-/// Root keys, also within a profile.
+/// Keys at the root or in a profile that contain paths.
 const PATHS: [&str; 8] = [
     "model_instructions_file",
     "experimental_instructions_file",
@@ -59,24 +58,23 @@ fn items_of<'t>(table: &'t mut Table, key: &str) -> impl Iterator<Item = &'t mut
     table.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Leaves alone what is absent, empty or no text; whether that is right is for the reader of the value.
+/// Resolves a path in place. Values that are missing, empty or not strings are not changed; they are checked elsewhere.
 fn resolve(value: Option<&mut Value>, base: &Path) {
     let Some(Value::String(text)) = value else { return };
     if text.is_empty() {
         return;
     }
-    if let Some(absolute) = absolute(text, base).to_str() {
+    if let Some(absolute) = absolute(text, base, env::home_dir().as_deref()).to_str() {
         *text = absolute.to_owned();
     }
 }
 
-fn absolute(text: &str, base: &Path) -> PathBuf {
-    if text == "~" {
-        return env::home_dir().unwrap_or_else(|| PathBuf::from(text));
-    }
-    match (text.strip_prefix("~/"), env::home_dir()) {
-        (Some(below), Some(home)) => home.join(below),
-        // For the sake of people who read it.
+fn absolute(text: &str, base: &Path, user_home: Option<&Path>) -> PathBuf {
+    match (text, text.strip_prefix("~/"), user_home) {
+        ("~", _, Some(home)) => home.to_owned(),
+        ("~", _, None) => PathBuf::from(text),
+        (_, Some(below), Some(home)) => home.join(below),
+        // Normalised for readability.
         _ => normal_path(&base.join(text)),
     }
 }
@@ -125,7 +123,12 @@ mod tests {
 
     #[test]
     fn a_tilde_is_the_users_home() {
-        let home = env::home_dir().unwrap();
-        assert_eq!(absolute("~/x", Path::new("/base")), home.join("x"));
+        let check = |text: &str, home: Option<&str>, expected: &str| {
+            assert_eq!(absolute(text, Path::new("/base"), home.map(Path::new)), Path::new(expected));
+        };
+        check("~/x", Some("/home/me"), "/home/me/x");
+        check("~", Some("/home/me"), "/home/me");
+        check("~", None, "~");
+        check("~x", Some("/home/me"), "/base/~x");
     }
 }

@@ -1,7 +1,7 @@
-//! Profiles: named sets of settings, one of which may be chosen with `profile`.
+//! Profiles: named sets of settings, of which one can be selected with `profile`.
 //!
-//! A chosen profile counts more than any file and less than the flags of the command line. Chosen by the
-//! `config` of a thread it counts more than those as well: that thread asked for it by name.
+//! The selected profile takes precedence over all files and is overridden by the flags of the command line. If the `config` of a
+//! thread selects it, it takes precedence over the flags too.
 
 use toml::{Table, Value};
 
@@ -10,34 +10,34 @@ use crate::{
     layers::merge,
 };
 
-/// The three parts of a configuration, as far as profiles matter.
+/// The parts of a configuration between which a profile is applied.
 pub(crate) struct ConfigParts<'p> {
     pub files: Table,
     pub flags: &'p Table,
     pub thread: &'p Table,
 }
 
-/// Adds the parts up, with the chosen profile in its place.
+/// Merges the parts and the selected profile.
 pub(crate) fn merge_with_profile(parts: ConfigParts<'_>) -> Result<Table, ConfigError> {
     let ConfigParts { mut files, flags, thread } = parts;
-    let profile = chosen(&files, flags, thread)?;
-    if let Some(ChosenProfile { table, by_thread: false }) = &profile {
+    let profile = selected(&files, flags, thread)?;
+    if let Some(SelectedProfile { table, by_thread: false }) = &profile {
         merge(&mut files, table);
     }
     merge(&mut files, flags);
-    if let Some(ChosenProfile { table, by_thread: true }) = &profile {
+    if let Some(SelectedProfile { table, by_thread: true }) = &profile {
         merge(&mut files, table);
     }
     merge(&mut files, thread);
     Ok(files)
 }
 
-struct ChosenProfile {
+struct SelectedProfile {
     table: Table,
     by_thread: bool,
 }
 
-fn chosen(files: &Table, flags: &Table, thread: &Table) -> Result<Option<ChosenProfile>, ConfigError> {
+fn selected(files: &Table, flags: &Table, thread: &Table) -> Result<Option<SelectedProfile>, ConfigError> {
     let by_thread = thread.contains_key("profile");
     let name = [thread, flags, files].into_iter().find_map(|part| part.get("profile"));
     let name = match name {
@@ -50,7 +50,7 @@ fn chosen(files: &Table, flags: &Table, thread: &Table) -> Result<Option<ChosenP
     let found = definitions.map(|definition| merge(&mut table, definition)).count();
     match found {
         0 => Err(ConfigError::UnknownProfile(name.clone())),
-        _ => Ok(Some(ChosenProfile { table, by_thread })),
+        _ => Ok(Some(SelectedProfile { table, by_thread })),
     }
 }
 

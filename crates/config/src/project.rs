@@ -1,18 +1,18 @@
-//! The project around a working directory: its root, and the configuration it carries.
+//! The project of a working directory: its root and its configuration directories.
 
 use std::path::{Path, PathBuf};
 
 use crate::HomeDirectory;
 
-/// Folders in which a project keeps configuration, the weaker first.
+/// The names of configuration directories, in order of increasing precedence.
 pub(crate) const DOT_FOLDERS: [&str; 2] = [".codex", ".codicil"];
 
 /// A working directory and the project it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectDirectory {
-    /// The nearest folder, from the working directory upwards, that holds a marker; else that directory.
+    /// The nearest directory, from the working directory upwards, that contains a marker; otherwise the working directory.
     pub root: PathBuf,
-    /// From the root down to the working directory, both included.
+    /// The directories from the root down to the working directory.
     folders: Vec<PathBuf>,
 }
 
@@ -26,8 +26,8 @@ impl ProjectDirectory {
         Self { root, folders }
     }
 
-    /// The folders that may hold a `config.toml`, weakest first, each with the folder it stands in. The
-    /// user's home is none of them: what it holds is the user layer already.
+    /// Returns the possible configuration directories in order of increasing precedence, each with its parent. Excludes the
+    /// user's home, which is the user layer.
     pub(crate) fn dot_folders<'p>(
         &'p self,
         home: &'p HomeDirectory,
@@ -39,7 +39,7 @@ impl ProjectDirectory {
         all.filter(|(dot_folder, _)| !is_same_folder(dot_folder, home.path()))
     }
 
-    /// The folders whose trust decides about `folder`: itself, then those above it up to the root.
+    /// Returns the directories whose trust applies to `folder`: itself and its parents up to the root.
     pub(crate) fn upwards_from<'p>(&'p self, folder: &'p Path) -> impl Iterator<Item = &'p Path> {
         self.folders.iter().rev().map(PathBuf::as_path).filter(move |above| folder.starts_with(above))
     }

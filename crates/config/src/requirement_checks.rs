@@ -1,12 +1,11 @@
-//! Requirements applied to values.
+//! Applying requirements to values.
 //!
-//! A *configured* value that is not allowed is replaced by one that is, with a warning: people who share a
-//! file with others must still be able to start. Confinement is clamped (the widest allowed mode that is
-//! not wider than the one asked for), an approval policy becomes the first allowed one, an MCP server is
-//! switched off. A value that a *request* names (`approvalPolicy`, `sandbox`, …) is refused instead, by the
-//! `check_…` functions: its author is there to hear it.
+//! A *configured* value that is not allowed is replaced by an allowed one, with a warning, so that a shared file does not
+//! prevent users from starting. A sandbox mode is clamped to the widest allowed mode that is not wider, an approval policy is
+//! replaced by the first allowed one, and an MCP server is disabled. A value in a *request* (`approvalPolicy`, `sandbox`, …) is
+//! rejected instead, by the `check_…` functions.
 //!
-//! Read-only and no web search are always allowed; they are what is left when nothing else is.
+//! Read-only and disabled web search are always allowed.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +20,7 @@ use crate::{
     settings::ConfigSettings,
 };
 
-/// A request asked for what an administrator forbids.
+/// A request for a value that the requirements do not allow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{setting}` may not be `{value}`: {} allows {allowed}", path.display())]
 pub struct NotAllowed {
@@ -40,7 +39,8 @@ impl Requirements {
         check("sandbox_mode", self.sandbox_modes(), asked, &[SandboxMode::ReadOnly])
     }
 
-    /// The same for a policy in full. Nothing is confined here by an external sandbox either.
+    /// Checks a policy by its mode. An external sandbox counts as full access, because this server does not sandbox commands
+    /// then.
     pub fn check_sandbox_policy(&self, asked: &SandboxPolicy) -> Result<(), NotAllowed> {
         self.check_sandbox_mode(&match asked {
             SandboxPolicy::ReadOnly { .. } => SandboxMode::ReadOnly,
@@ -55,8 +55,8 @@ impl Requirements {
         check("web_search", self.web_search_modes(), asked, &[WebSearchMode::Disabled])
     }
 
-    /// Brings a configuration within the rules and says what was changed. `table` is what others read
-    /// their own parts from, and is kept in step.
+    /// Replaces values that are not allowed, and returns warnings about them. Changes `settings` and `table` alike, because other
+    /// crates read their parts from the table.
     pub(crate) fn constrain(
         &self,
         settings: &mut ConfigSettings,
@@ -79,10 +79,10 @@ impl Requirements {
     ) {
         let default = AskForApproval::OnRequest;
         let asked = settings.approval_policy.as_ref().unwrap_or(&default);
-        let Err(refusal) = self.check_approval_policy(asked) else { return };
+        let Err(violation) = self.check_approval_policy(asked) else { return };
         let Some(allowed) = self.approval_policies().and_then(|rule| rule.value.first()) else { return };
         if settings.approval_policy.is_some() {
-            warnings.push(replaced_warning(&refusal, allowed));
+            warnings.push(replaced_warning(&violation, allowed));
         }
         set(table, "approval_policy", allowed);
         settings.approval_policy = Some(allowed.clone());
@@ -95,10 +95,10 @@ impl Requirements {
         warnings: &mut ConstraintWarnings,
     ) {
         let Some(asked) = &settings.sandbox_mode else { return };
-        let Err(refusal) = self.check_sandbox_mode(asked) else { return };
+        let Err(violation) = self.check_sandbox_mode(asked) else { return };
         let narrower = [SandboxMode::WorkspaceWrite, SandboxMode::ReadOnly];
         let allowed = self.clamp(narrower, asked, SandboxMode::ReadOnly, Self::check_sandbox_mode);
-        warnings.push(replaced_warning(&refusal, &allowed));
+        warnings.push(replaced_warning(&violation, &allowed));
         set(table, "sandbox_mode", &allowed);
         settings.sandbox_mode = Some(allowed);
     }
@@ -110,20 +110,20 @@ impl Requirements {
         warnings: &mut ConstraintWarnings,
     ) {
         let Some(asked) = &settings.web_search else { return };
-        let Err(refusal) = self.check_web_search(asked) else { return };
+        let Err(violation) = self.check_web_search(asked) else { return };
         let allowed = self.clamp_web_search(asked);
-        warnings.push(replaced_warning(&refusal, &allowed));
+        warnings.push(replaced_warning(&violation, &allowed));
         set(table, "web_search", &allowed);
         settings.web_search = Some(allowed);
     }
 
-    /// The widest allowed way of searching that is not wider than the one asked for.
+    /// Returns the widest allowed mode that is not wider than the given one.
     pub(crate) fn clamp_web_search(&self, asked: &WebSearchMode) -> WebSearchMode {
         let narrower = [WebSearchMode::Cached, WebSearchMode::Disabled];
         self.clamp(narrower, asked, WebSearchMode::Disabled, Self::check_web_search)
     }
 
-    /// The first of `narrower` (widest first) that is below `asked` and allowed.
+    /// Returns the first of `narrower` (widest first) that is narrower than `asked` and allowed.
     fn clamp<T: PartialEq, const N: usize>(
         &self,
         narrower: [T; N],
@@ -182,7 +182,7 @@ fn check<T: PartialEq + Serialize>(
     Err(NotAllowed { setting, value: name(asked), allowed: allowed.join(", "), path: rule.path.to_owned() })
 }
 
-/// As it is written in a configuration.
+/// Returns the value as it is written in a configuration.
 fn name(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,
@@ -193,15 +193,15 @@ fn name(value: &impl Serialize) -> String {
 
 fn set(table: &mut Table, key: &str, value: &impl Serialize) {
     let value = serde_json::to_value(value).ok();
-    if let Some(value) = value.as_ref().and_then(crate::convert::to_toml) {
+    if let Some(value) = value.as_ref().and_then(crate::toml_json::to_toml) {
         table.insert(key.to_owned(), value);
     }
 }
 
-fn replaced_warning(refusal: &NotAllowed, allowed: &impl Serialize) -> ConfigWarningNotification {
+fn replaced_warning(violation: &NotAllowed, allowed: &impl Serialize) -> ConfigWarningNotification {
     ConfigWarningNotification {
-        summary: format!("`{}` is `{}` instead, as required.", refusal.setting, name(allowed)),
-        details: Some(refusal.to_string()),
+        summary: format!("`{}` is `{}` instead, as required.", violation.setting, name(allowed)),
+        details: Some(violation.to_string()),
         path: None,
         range: None,
     }

@@ -1,9 +1,8 @@
-//! `requirements.toml`: what an administrator does not leave to the configuration.
+//! `requirements.toml`: the limits that an administrator sets for configurations.
 //!
-//! Read from the system's file and from the one in the home. The home's fills in what the system's leaves
-//! open and can never loosen it: a user may bind himself, and a container image has one place less to
-//! write to. A file that cannot be read stops every thread from starting; ignoring it would be a way out.
-//! How the rules are applied is in `constrain.rs`.
+//! Read from the system file and from the home. The file in the home adds to the system file and cannot loosen it. If a file
+//! cannot be read, no thread can start; otherwise breaking the file would lift the limits. Applying the requirements is in
+//! `requirement_checks.rs`.
 
 use std::{
     collections::BTreeMap,
@@ -19,13 +18,13 @@ use serde_json::{Map, Value as Json};
 use toml::Table;
 
 use crate::{
-    convert::table_to_json,
     error::{ConfigError, ConfigProblem, FileProblem},
     features::Feature,
     files::parse_table,
-    location,
+    foreign_tables::McpServerIdentity,
+    key_location,
     settings::closed,
-    shapes::McpServerIdentity,
+    toml_json::table_to_json,
 };
 
 /// One requirements file.
@@ -64,7 +63,7 @@ enum McpIdentity {
     Url { url: String },
 }
 
-/// Keys with a meaning here.
+/// The known keys.
 const KNOWN: [&str; 9] = [
     "allowed_approval_policies",
     "allowed_sandbox_modes",
@@ -83,7 +82,7 @@ impl RequirementsFile {
         let not_enforced = table.keys().filter(|key| !KNOWN.contains(&key.as_str())).cloned().collect();
         let read = Self::deserialize(table).map_err(|error| {
             let problem = ConfigProblem::of(&error);
-            let span = problem.key.as_deref().and_then(|key| location::of_joined_key(&text, key));
+            let span = problem.key.as_deref().and_then(|key| key_location::of_joined_key(&text, key));
             ConfigError::InFile(FileProblem::new(path, &text, span, problem))
         })?;
         if read.allowed_approval_policies.as_ref().is_some_and(Vec::is_empty) {
@@ -94,14 +93,14 @@ impl RequirementsFile {
     }
 }
 
-/// The rules in force.
+/// The requirements of all files.
 #[derive(Clone, Debug, Default)]
 pub struct Requirements {
-    /// Strongest first.
+    /// The files in order of decreasing precedence.
     files: Vec<Arc<RequirementsFile>>,
 }
 
-/// A rule and the file that made it.
+/// A requirement and its file.
 #[derive(Clone, Copy)]
 pub(crate) struct RequirementRule<'r, T: ?Sized> {
     pub value: &'r T,
@@ -113,7 +112,7 @@ impl Requirements {
         Self { files: system.into_iter().chain(home).collect() }
     }
 
-    /// What `configRequirements/read` answers; `None` when nothing is required.
+    /// Returns the response to `configRequirements/read`; `None` without requirements.
     pub fn to_wire(&self) -> Option<ConfigRequirements> {
         let wire = ConfigRequirements {
             allowed_approval_policies: self.approval_policies().map(|rule| rule.value.to_vec()),
@@ -125,8 +124,8 @@ impl Requirements {
                 .map(|rule| rule.value.clone()),
             network: self.network().cloned(),
         };
-        let says_something = wire != ConfigRequirements::default() || self.mcp_servers().is_some();
-        says_something.then_some(wire)
+        let has_requirements = wire != ConfigRequirements::default() || self.mcp_servers().is_some();
+        has_requirements.then_some(wire)
     }
 
     pub(crate) fn approval_policies(&self) -> Option<RequirementRule<'_, [AskForApproval]>> {
@@ -151,7 +150,7 @@ impl Requirements {
         matching.next().map(|(_, on)| *on)
     }
 
-    /// Whether an MCP server may be used. Without a list every one may.
+    /// Returns whether an MCP server may be used. Without a list, all may.
     pub(crate) fn permits_mcp_server(&self, name: &str, identity: Option<McpServerIdentity<'_>>) -> bool {
         let Some(allowed) = self.mcp_servers() else { return true };
         match (allowed.value.get(name).map(|entry| &entry.identity), identity) {
@@ -163,7 +162,7 @@ impl Requirements {
         }
     }
 
-    /// Keys of the files that have no meaning here, so that nobody relies on them.
+    /// Returns the unknown keys of the files, for warnings.
     pub(crate) fn not_enforced(&self) -> impl Iterator<Item = (&Path, &str)> {
         let files = self.files.iter();
         files.flat_map(|file| file.not_enforced.iter().map(|key| (file.path.as_path(), key.as_str())))
@@ -174,9 +173,9 @@ impl Requirements {
     }
 
     fn features(&self) -> Option<BTreeMap<String, bool>> {
-        let weakest_first = self.files.iter().rev().filter_map(|file| file.features.as_ref());
-        weakest_first.cloned().reduce(|mut all, stronger| {
-            all.extend(stronger);
+        let increasing_precedence = self.files.iter().rev().filter_map(|file| file.features.as_ref());
+        increasing_precedence.cloned().reduce(|mut all, overrides| {
+            all.extend(overrides);
             all
         })
     }
@@ -197,14 +196,14 @@ where
     closed(from)
 }
 
-/// `external-sandbox` is a mode of the reference that a configuration cannot ask for here.
+/// Reads sandbox modes. Ignores `external-sandbox`, a mode of the reference server that configurations cannot select here.
 fn sandbox_modes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<SandboxMode>>, D::Error> {
     let names = Vec::<String>::deserialize(from)?;
     let names = names.into_iter().filter(|name| name != "external-sandbox").map(Json::String).collect();
     closed(Json::Array(names)).map_err(D::Error::custom)
 }
 
-/// The wire names members in camel case, the file in snake case.
+/// Reads the network requirements, which are camel case on the wire and snake case in the file.
 fn network<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NetworkRequirements>, D::Error> {
     let members = table_to_json(&Table::deserialize(from)?);
     let members: Map<_, _> = members.into_iter().map(|(key, value)| (camel_case(&key), value)).collect();

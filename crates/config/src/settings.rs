@@ -1,10 +1,10 @@
-//! The settings the rest of the system uses, typed.
+//! The typed settings.
 //!
-//! [`ConfigSettings`] is read from one merged table, so a wrong value is found in one place and named by its
-//! key. It knows the keys that Codicil gives a meaning; all others are kept in the table beside it
-//! (`EffectiveConfig::value`) and are an error only in strict mode, see `strict.rs`.
+//! [`ConfigSettings`] is read from one merged table, so that wrong values are found in one place and reported by their keys. It
+//! contains the keys that Codicil uses. All others stay in the table (`EffectiveConfig::value`) and are errors only in strict
+//! mode, see `strict.rs`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use codicil_protocol::{
     AnalyticsConfig, ApprovalsReviewer, AppsConfig, AskForApproval, ForcedLoginMethod, Inspect,
@@ -15,18 +15,19 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use toml::Table;
 
 use crate::{
-    error::ConfigProblem,
-    limits::CodicilSettings,
+    codicil_settings::CodicilSettings,
+    error::{ConfigError, ConfigProblem},
+    files::read_regular,
+    foreign_tables::{McpServerShape, ModelProviderShape},
     network::PermissionProfile,
-    shapes::{McpServerShape, ModelProviderShape},
     tables::{
         CredentialsStore, FeatureToggles, FeedbackSettings, HistorySettings, PluginSettings, ProjectEntry,
         SandboxLimits, ShellEnvironmentPolicy, SkillSettings, ToolSettings,
     },
 };
 
-/// A merged configuration. `None` means that nobody said anything; the default is its user's business
-/// unless a method here gives it.
+/// The settings of a merged configuration. `None`: not set. The code that uses a setting knows its default, unless a method here
+/// returns it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ConfigSettings {
@@ -45,7 +46,7 @@ pub struct ConfigSettings {
     #[serde(deserialize_with = "closed")]
     pub model_verbosity: Option<Verbosity>,
     pub personality: Option<Personality>,
-    /// An older name of `personality`.
+    /// The older name of `personality`.
     model_personality: Option<Personality>,
     #[serde(deserialize_with = "closed")]
     pub service_tier: Option<ServiceTier>,
@@ -58,19 +59,19 @@ pub struct ConfigSettings {
     pub sandbox_mode: Option<SandboxMode>,
     pub sandbox_workspace_write: Option<SandboxWorkspaceWrite>,
     pub sandbox_limits: SandboxLimits,
-    /// Which of `permissions` counts.
+    /// The selected entry of `permissions`.
     pub default_permissions: Option<String>,
     pub permissions: BTreeMap<String, PermissionProfile>,
     pub shell_environment_policy: ShellEnvironmentPolicy,
     pub allow_login_shell: Option<bool>,
 
-    /// Where a file of instructions is named, its content.
+    /// The instructions, or the content of the instructions file.
     pub instructions: Option<String>,
     pub developer_instructions: Option<String>,
     pub(crate) model_instructions_file: Option<String>,
-    /// An older name of `model_instructions_file`.
+    /// The older name of `model_instructions_file`.
     pub(crate) experimental_instructions_file: Option<String>,
-    /// Where only a file with the prompt is named, its content.
+    /// The compaction prompt, or the content of its file.
     pub compact_prompt: Option<String>,
     pub(crate) experimental_compact_prompt_file: Option<String>,
     pub project_doc_max_bytes: Option<u64>,
@@ -80,7 +81,7 @@ pub struct ConfigSettings {
     #[serde(deserialize_with = "closed")]
     pub web_search: Option<WebSearchMode>,
     pub tools: ToolSettings,
-    /// An older name of `tools.view_image`.
+    /// The older name of `tools.view_image`.
     tools_view_image: Option<bool>,
     pub include_apply_patch_tool: Option<bool>,
     pub experimental_use_freeform_apply_patch: Option<bool>,
@@ -121,17 +122,33 @@ pub struct ConfigSettings {
 }
 
 impl ConfigSettings {
-    /// Reads a table; an error names the key but not the file, which the caller knows.
+    /// Reads a table. The error contains the key; the caller knows the file.
     pub(crate) fn read(table: &Table) -> Result<Self, ConfigProblem> {
         Self::deserialize(table.clone()).map_err(|error| ConfigProblem::of(&error))
     }
 
-    /// What only the sum of all layers can break: one file may complete what another began.
+    /// Checks conditions that apply to the merged layers only, because one file can complete another.
     pub(crate) fn check_whole(&self) -> Result<(), ConfigProblem> {
         for (name, server) in &self.mcp_servers {
             server.check().map_err(|reason| ConfigProblem::new(format!("mcp_servers.{name}"), reason))?;
         }
         Ok(())
+    }
+
+    /// Reads the prompts that are given as files. A file takes precedence over the text of instructions, but the text of a
+    /// compaction prompt over its file, as in the reference server.
+    pub(crate) fn read_prompts(&mut self) -> Result<(), ConfigError> {
+        if let Some(path) = self.instructions_file() {
+            self.instructions = Some(prompt(Path::new(path))?);
+        }
+        if let (None, Some(path)) = (&self.compact_prompt, &self.experimental_compact_prompt_file) {
+            self.compact_prompt = Some(prompt(Path::new(path))?);
+        }
+        Ok(())
+    }
+
+    fn instructions_file(&self) -> Option<&str> {
+        self.model_instructions_file.as_deref().or(self.experimental_instructions_file.as_deref())
     }
 
     pub fn personality(&self) -> Option<Personality> {
@@ -142,18 +159,27 @@ impl ConfigSettings {
         self.tools.view_image.or(self.tools_view_image).unwrap_or(true)
     }
 
-    /// Whether people can send feedback from here.
+    /// Returns whether feedback is enabled.
     pub fn feedback_enabled(&self) -> bool {
         self.feedback.enabled.unwrap_or(true)
     }
 
-    /// What marks the root of a project: `.git` unless set.
+    /// Returns the markers of a project root; `.git` by default.
     pub fn project_root_markers(&self) -> Vec<String> {
         self.project_root_markers.clone().unwrap_or_else(|| vec![".git".to_owned()])
     }
 }
 
-/// What `[profiles.NAME]` may set. A chosen profile is merged as a table; this only checks its values.
+/// Reads a prompt. An empty file is an error.
+fn prompt(path: &Path) -> Result<String, ConfigError> {
+    let text = read_regular(path).map_err(|error| ConfigError::unreadable(path, error))?;
+    match text.trim() {
+        "" => Err(ConfigError::unreadable(path, "the file is empty")),
+        text => Ok(text.to_owned()),
+    }
+}
+
+/// The members of `[profiles.NAME]`, for checking their types. A selected profile is merged as a table.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ProfileShape {
@@ -190,8 +216,8 @@ pub(crate) struct ProfileShape {
     analytics: Option<AnalyticsConfig>,
 }
 
-/// Reads a type that keeps values it does not know. That is right for messages of a newer peer; in a
-/// configuration it is a typing error.
+/// Reads a type that keeps unknown values, and rejects them. Unknown values in messages come from newer peers; in a configuration
+/// they are mistakes.
 pub(crate) fn closed<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,

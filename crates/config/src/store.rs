@@ -1,8 +1,7 @@
-//! [`ConfigStore`]: the one handle through which everybody reads and writes the configuration.
+//! [`ConfigStore`]: reading and writing the configuration.
 //!
-//! Making it touches no disk, so a server can answer `initialize` first. Every reading looks at the files
-//! anew and parses only those that changed, so nobody has to be told about a change. All calls block on
-//! the disk; a server makes them where that is allowed.
+//! Creating a store does not access the disk, so that a server can respond to `initialize` first. Every call checks the files and
+//! parses those that changed, so there is no change notification. All calls block.
 
 use std::{
     io,
@@ -19,22 +18,21 @@ use codicil_protocol::{
 use crate::{
     HomeDirectory,
     agreements::Agreements,
-    deprecations,
+    config_read, deprecations,
     effective::{ConfigQuery, EffectiveConfig},
     error::ConfigError,
     features::{FeatureEnablement, FeatureError, Features},
     files::{ConfigFile, FileCache, Strictness},
     home::SystemFiles,
+    layer_loading::{ConfigStack, check_keys, check_table},
     layers::merge,
     overrides::CommandLineFlags,
     profile::{ConfigParts, merge_with_profile},
-    read,
     requirements::{Requirements, RequirementsFile},
     settings::ConfigSettings,
-    stack::{ConfigStack, check_keys, check_table},
 };
 
-/// Where the configuration of a process comes from.
+/// The sources of the configuration of a process.
 #[derive(Clone, Debug)]
 pub struct ConfigSources {
     pub home: HomeDirectory,
@@ -44,7 +42,7 @@ pub struct ConfigSources {
 }
 
 impl ConfigSources {
-    /// The home, the usual system files, no flags.
+    /// Returns sources with the default system files and no flags.
     pub fn of(home: HomeDirectory) -> Self {
         Self {
             home,
@@ -55,7 +53,7 @@ impl ConfigSources {
     }
 }
 
-/// Reads and writes configuration; cheap to clone, all clones share what was read.
+/// Reads and writes the configuration. Clones share a cache.
 #[derive(Clone)]
 pub struct ConfigStore(Arc<ConfigStoreInner>);
 
@@ -86,22 +84,21 @@ impl ConfigStore {
         &self.0
     }
 
-    /// Takes note that confined commands can write to these folders from now on. `existing` are the configuration
-    /// folders of projects in them; others that appear there are not used until a person agrees. Call it before such a
-    /// command starts.
+    /// Records that sandboxed commands can write to these directories from now on. `existing` are the configuration directories of
+    /// projects in them; others that appear later are not used until the user agrees. Must be called before such a command starts.
     pub fn note_writable(&self, folders: &[PathBuf], existing: &[PathBuf]) -> io::Result<()> {
         self.0.agreements.note_writable(self.home(), folders, existing)
     }
 
-    /// The configuration for a working directory and, with its overrides, a thread.
+    /// Returns the configuration for a working directory and, with its overrides, a thread.
     pub fn load(&self, query: &ConfigQuery) -> Result<EffectiveConfig, ConfigError> {
         let requirements = self.requirements()?;
         let ConfigStack { layers, files, flags, thread, project, trust, unagreed, mut warnings } =
             self.0.stack(query)?;
         let parts = ConfigParts { files, flags: &flags, thread: &thread };
         let mut table = merge_with_profile(parts)?;
-        let mut settings = ConfigSettings::read(&table).map_err(|problem| layers.blame(problem))?;
-        settings.check_whole().map_err(|problem| layers.blame(problem))?;
+        let mut settings = ConfigSettings::read(&table).map_err(|problem| layers.locate_problem(problem))?;
+        settings.check_whole().map_err(|problem| layers.locate_problem(problem))?;
         settings.read_prompts()?;
         let deprecations = deprecations::notices(&table);
         warnings.extend(requirements.constrain(&mut settings, &mut table));
@@ -121,8 +118,8 @@ impl ConfigStore {
         })
     }
 
-    /// A configuration with one more file over it, such as that of an agent's role, and what that file says
-    /// by itself. Requirements hold for it as for every other.
+    /// Returns a configuration with an additional file of highest precedence, such as that of an agent role, and the settings of
+    /// that file alone. Requirements are applied.
     pub fn with_file(
         &self,
         base: &EffectiveConfig,
@@ -141,15 +138,14 @@ impl ConfigStore {
         Ok((config, own))
     }
 
-    /// `config/read`.
+    /// Handles `config/read`.
     pub fn read(&self, params: &ConfigReadParams) -> Result<ConfigReadResponse, ConfigError> {
         let cwd = params.cwd.as_deref().filter(|cwd| !cwd.is_empty());
         let query = cwd.map(ConfigQuery::at).unwrap_or_default();
-        read::response(&self.0.stack(&query)?.layers, params.include_layers)
+        config_read::response(&self.0.stack(&query)?.layers, params.include_layers)
     }
 
-    /// What a client is told after `initialize`. Never fails: that there is no usable configuration is a
-    /// warning itself.
+    /// Returns the warnings that a client receives after `initialize`. Never fails: an unusable configuration is a warning.
     pub fn warnings(&self, cwd: &Path) -> Vec<ConfigWarningNotification> {
         match self.load(&ConfigQuery::at(cwd)) {
             Ok(config) => config.warnings,
@@ -157,7 +153,7 @@ impl ConfigStore {
         }
     }
 
-    /// The rules in force, from the system's file and the home's.
+    /// Returns the requirements of the system file and the home.
     pub fn requirements(&self) -> Result<Requirements, ConfigError> {
         let read = |path: &Path| self.0.requirements.get(path, RequirementsFile::parse);
         let system = self.0.sources.system.requirements_file().map(read).transpose()?.flatten();
@@ -165,22 +161,21 @@ impl ConfigStore {
         Ok(Requirements::new(system, home))
     }
 
-    /// `configRequirements/read`.
+    /// Handles `configRequirements/read`.
     pub fn read_requirements(&self) -> Result<ConfigRequirementsReadResponse, ConfigError> {
         Ok(ConfigRequirementsReadResponse { requirements: self.requirements()?.to_wire() })
     }
 
-    /// The features of a server without a working directory. A broken configuration says nothing about
-    /// them; the defaults hold then, as they do for everything else.
+    /// Returns the features without a working directory. If the configuration is unusable, the defaults apply.
     pub fn features(&self) -> Features {
-        let from_nothing = |_| {
+        let defaults = |_| {
             let requirements = self.requirements().unwrap_or_default();
             Features::resolve(&ConfigSettings::default(), &self.0.enablement.snapshot(), &requirements)
         };
-        self.load(&ConfigQuery::default()).map(|config| config.features).unwrap_or_else(from_nothing)
+        self.load(&ConfigQuery::default()).map(|config| config.features).unwrap_or_else(defaults)
     }
 
-    /// `experimentalFeature/list`.
+    /// Handles `experimentalFeature/list`.
     pub fn list_features(
         &self,
         params: &ExperimentalFeatureListParams,
@@ -188,7 +183,7 @@ impl ConfigStore {
         self.features().list(params)
     }
 
-    /// `experimentalFeature/enablement/set`: answers what was set by this call.
+    /// Handles `experimentalFeature/enablement/set`. The response contains the values of this call.
     pub fn set_enablement(
         &self,
         params: ExperimentalFeatureEnablementSetParams,
@@ -199,7 +194,7 @@ impl ConfigStore {
 }
 
 impl ConfigStoreInner {
-    /// The layer of the command line, checked.
+    /// Returns the checked layer of the command line.
     pub(crate) fn checked_flags(&self) -> Result<toml::Table, ConfigError> {
         let flags = self.sources.flags.table();
         check_table(flags)?;

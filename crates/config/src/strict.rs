@@ -1,14 +1,14 @@
-//! `--strict-config`: a key that means nothing is an error instead of being ignored.
+//! `--strict-config`: unknown keys are errors.
 //!
-//! Known is what [`ConfigSettings`] reads and, below, what the reference server reads and Codicil has no use
-//! for: a file that serves both must not fail here.
+//! Known are the keys of [`ConfigSettings`], and those below that the reference server reads and Codicil does not use, so that a
+//! file can serve both.
 
 use serde_ignored::Path;
 use toml::Table;
 
 use crate::{KeyPath, settings::ConfigSettings};
 
-/// Root keys that other crates read and judge, or that hold names of the user's choice.
+/// Root keys that other crates read and check, or that contain arbitrary names.
 const READ_ELSEWHERE: &[&str] = &[
     "agents",
     "analytics",
@@ -28,7 +28,7 @@ const READ_ELSEWHERE: &[&str] = &[
     "tool_suggest",
 ];
 
-/// Root keys of the reference's terminal interface and of its services.
+/// Root keys of the terminal interface and the services of the reference server.
 const OF_THE_REFERENCE: &[&str] = &[
     "audio",
     "check_for_update_on_startup",
@@ -52,7 +52,7 @@ const OF_THE_REFERENCE: &[&str] = &[
     "zsh_path",
 ];
 
-/// Older keys that may also stand in a profile, where [`ConfigSettings`] does not read them.
+/// Older keys that are allowed in profiles, where [`ConfigSettings`] does not read them.
 const IN_PROFILES: &[&str] = &[
     "experimental_compact_prompt_file",
     "experimental_instructions_file",
@@ -60,17 +60,17 @@ const IN_PROFILES: &[&str] = &[
     "experimental_use_unified_exec_tool",
 ];
 
-/// The first key nobody reads, in the order of the keys.
+/// Returns the first unknown key, in the order of keys.
 pub(crate) fn unknown_key(table: &Table) -> Option<KeyPath> {
     let mut unknown: Vec<KeyPath> = Vec::new();
-    let collect = |path: Path<'_>| unknown.extend(judge(&path));
+    let collect = |path: Path<'_>| unknown.extend(unknown_path(&path));
     let read: Result<ConfigSettings, _> = serde_ignored::deserialize(table.clone(), collect);
-    // A value of the wrong type is reported by the ordinary reading, with its reason.
+    // Values of the wrong type are reported by the ordinary check.
     drop(read);
     unknown.into_iter().min()
 }
 
-fn judge(path: &Path<'_>) -> Option<KeyPath> {
+fn unknown_path(path: &Path<'_>) -> Option<KeyPath> {
     let keys = keys(path);
     let elsewhere =
         |key: &String| READ_ELSEWHERE.contains(&key.as_str()) || OF_THE_REFERENCE.contains(&key.as_str());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_keys_that_nobody_reads_are_unknown() {
+    fn only_unused_keys_are_unknown() {
         check("model = 'x'\ntui.theme = 'dark'\nfeatures.anything = true", None);
         check("modle = 'x'", Some("modle"));
         check(

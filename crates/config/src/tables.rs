@@ -1,4 +1,4 @@
-//! The tables within the configuration that have a type of their own.
+//! Types of individual tables of the configuration.
 
 use std::{collections::BTreeMap, fmt, num::NonZeroU64, ops::Deref};
 
@@ -10,7 +10,7 @@ use serde::{
 
 use crate::settings::closed;
 
-/// A value that is never shown in debug output.
+/// A value that is hidden in debug output.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(transparent)]
 pub struct ConfigSecret<T>(T);
@@ -29,15 +29,15 @@ impl<T> fmt::Debug for ConfigSecret<T> {
     }
 }
 
-/// `[shell_environment_policy]`: which variables a command sees.
+/// `[shell_environment_policy]`: the environment variables of commands.
 ///
-/// In this order: inherit, drop the default excludes, drop `exclude`, add `set`, keep `include_only`.
-/// Patterns are globs, compared without regard to case.
+/// Applied in this order: inherit, remove the default excludes, remove `exclude`, add `set`, keep `include_only`. Patterns are
+/// case-insensitive globs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ShellEnvironmentPolicy {
     pub inherit: InheritEnvironment,
-    /// `false` also drops names that look like credentials (`*KEY*`, `*SECRET*`, `*TOKEN*`).
+    /// `false` removes names that look like credentials (`*KEY*`, `*SECRET*`, `*TOKEN*`).
     pub ignore_default_excludes: Option<bool>,
     pub exclude: Vec<String>,
     pub set: ConfigSecret<BTreeMap<String, String>>,
@@ -45,30 +45,30 @@ pub struct ShellEnvironmentPolicy {
     pub experimental_use_profile: Option<bool>,
 }
 
-/// What a command starts from before its environment is filtered.
+/// The environment before filtering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InheritEnvironment {
     #[default]
     All,
-    /// Only what a shell needs: `HOME`, `PATH`, `SHELL`, `USER` and the like.
+    /// Only the variables that a shell needs, such as `HOME`, `PATH`, `SHELL` and `USER`.
     Core,
     None,
 }
 
-/// `[sandbox_limits]`: ceilings on what each process of a command may use. Left out is unlimited.
+/// `[sandbox_limits]`: resource limits for each process of a command. Absent: unlimited.
 ///
-/// A ceiling of nothing would end every command, so zero is refused when the file is read.
+/// Zero would end every command, so it is rejected when the file is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct SandboxLimits {
-    /// Seconds of processor time.
+    /// CPU time in seconds.
     pub cpu_seconds: Option<NonZeroU64>,
-    /// Bytes of address space.
+    /// Address space in bytes.
     pub memory_bytes: Option<NonZeroU64>,
-    /// Processes and threads of the user who runs the server, the server's own included.
+    /// Processes and threads of the user of the server, including the server's own.
     pub processes: Option<NonZeroU64>,
-    /// Bytes of the largest file that can be written.
+    /// Maximum size of written files in bytes.
     pub file_size_bytes: Option<NonZeroU64>,
 }
 
@@ -80,7 +80,7 @@ pub struct HistorySettings {
     pub max_bytes: Option<u64>,
 }
 
-/// Whether prompts are kept for recall.
+/// Whether prompts are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HistoryPersistence {
@@ -89,15 +89,15 @@ pub enum HistoryPersistence {
     None,
 }
 
-/// Where credentials are kept.
+/// The storage of credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CredentialsStore {
     File,
     Keyring,
-    /// The keyring where there is one, else the file.
+    /// The keyring if there is one, otherwise the file.
     Auto,
-    /// In memory, gone with the process.
+    /// Memory only.
     Ephemeral,
 }
 
@@ -106,7 +106,7 @@ pub enum CredentialsStore {
 #[serde(default)]
 pub struct FeedbackSettings {
     pub enabled: Option<bool>,
-    /// Where reports are sent; without it they stay on this machine.
+    /// The URL for reports. Absent: reports are only stored locally.
     pub endpoint: Option<String>,
 }
 
@@ -117,7 +117,7 @@ pub struct ProjectEntry {
     pub trust_level: Option<TrustLevel>,
 }
 
-/// Whether a person has said that a project's own configuration may be used.
+/// Whether the user trusts the configuration of a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrustLevel {
@@ -146,7 +146,7 @@ pub struct SkillSettings {
     pub bundled: Option<BundledSkills>,
 }
 
-/// `[[skills.config]]`: one skill, found by its path or by its name, switched on or off.
+/// `[[skills.config]]`: enables or disables a skill, given by path or name.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct SkillEntry {
     pub path: Option<String>,
@@ -154,7 +154,7 @@ pub struct SkillEntry {
     pub enabled: bool,
 }
 
-/// `[skills.bundled]`: the skills that ship with the program.
+/// `[skills.bundled]`: the built-in skills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct BundledSkills {
     pub enabled: bool,
@@ -168,7 +168,7 @@ pub struct ToolSettings {
     pub view_image: Option<bool>,
 }
 
-/// `tools.web_search`: its settings, or in older files only whether there is one.
+/// `tools.web_search`: the settings or, in older files, a flag.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WebSearchTool {
     Switch(bool),
@@ -177,9 +177,9 @@ pub enum WebSearchTool {
 
 impl<'de> Deserialize<'de> for WebSearchTool {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Either;
+        struct FlagOrTable;
 
-        impl<'de> Visitor<'de> for Either {
+        impl<'de> Visitor<'de> for FlagOrTable {
             type Value = WebSearchTool;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -196,11 +196,11 @@ impl<'de> Deserialize<'de> for WebSearchTool {
             }
         }
 
-        from.deserialize_any(Either)
+        from.deserialize_any(FlagOrTable)
     }
 }
 
-/// `[features]`: names that are not known yet are kept and have no effect.
+/// `[features]`. Unknown names are kept and have no effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct FeatureToggles(BTreeMap<String, FeatureToggle>);
@@ -215,15 +215,15 @@ impl FeatureToggles {
     }
 }
 
-/// `name = true`, or a table of the feature's own settings in which `enabled` is the switch.
+/// A flag (`name = true`), or a table with settings of the feature and the flag `enabled`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FeatureToggle(Option<bool>);
 
 impl<'de> Deserialize<'de> for FeatureToggle {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Either;
+        struct FlagOrTable;
 
-        impl<'de> Visitor<'de> for Either {
+        impl<'de> Visitor<'de> for FlagOrTable {
             type Value = FeatureToggle;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -246,6 +246,6 @@ impl<'de> Deserialize<'de> for FeatureToggle {
             }
         }
 
-        from.deserialize_any(Either)
+        from.deserialize_any(FlagOrTable)
     }
 }

@@ -1,9 +1,9 @@
-//! Between TOML, which files are written in, and JSON, which clients speak.
+//! Conversion between TOML, the format of files, and JSON, the format of the protocol.
 
 use serde_json::{Map, Number, Value as Json};
 use toml::{Table, Value as Toml};
 
-/// JSON has no dates and no infinities: dates become their text, infinities null.
+/// Converts TOML to JSON. Dates become strings and infinities null, which JSON does not have.
 pub fn to_json(value: &Toml) -> Json {
     match value {
         Toml::String(text) => Json::String(text.clone()),
@@ -50,13 +50,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_json_can_say_survives_the_way_there_and_back() {
+    fn json_values_round_trip() {
         let value = json!({"a": [1, 2.5, "x", true], "b": {"c": {}}});
         assert_eq!(to_json(&to_toml(&value).unwrap()), value);
     }
 
     #[test]
-    fn what_only_one_side_can_say_becomes_the_nearest() {
+    fn values_of_one_format_only_are_approximated() {
         assert_eq!(to_toml(&json!({"a": null, "b": [null, 1]})), Some("{ b = [1] }".parse().unwrap()));
         assert_eq!(to_toml(&Json::Null), None);
         assert_eq!(to_json(&"1979-05-27".parse().unwrap()), json!("1979-05-27"));

@@ -1,9 +1,9 @@
-//! Whether a project's own configuration counts.
+//! Trust in projects.
 //!
-//! A project can set which commands run without asking, so its files are used only when a person said so
-//! with `[projects."/path"] trust_level = "trusted"`. The nearest entry decides, from the folder of the file
-//! up to the project's root; then that of the repository a linked worktree belongs to. Entries are taken from
-//! system, user and flags only: a project cannot trust itself.
+//! The configuration of a project can allow commands without approval, so it is used only if the user trusts the project with
+//! `[projects."/path"] trust_level = "trusted"`. The nearest entry decides, from the directory of the file up to the root of the
+//! project; then the entry of the repository to which a linked worktree belongs. Entries of project files are ignored: a project
+//! cannot trust itself.
 
 use std::{
     collections::BTreeMap,
@@ -16,11 +16,11 @@ use crate::{
     tables::{ProjectEntry, TrustLevel},
 };
 
-/// What people have said about projects.
+/// The trust entries of the configuration.
 pub(crate) struct TrustTable<'s>(pub &'s BTreeMap<String, ProjectEntry>);
 
 impl TrustTable<'_> {
-    /// `None` when nobody has said anything yet.
+    /// Returns the trust level of a directory; `None` if there is no entry.
     pub(crate) fn level(&self, project: &ProjectDirectory, folder: &Path) -> Option<TrustLevel> {
         if self.0.is_empty() {
             return None;
@@ -29,7 +29,7 @@ impl TrustTable<'_> {
         entry.or_else(|| self.entry(&main_worktree(&project.root)?))
     }
 
-    /// The entry of exactly this folder, by the name used or else by the real one.
+    /// Returns the entry of this directory, by its path or its canonical path.
     fn entry(&self, folder: &Path) -> Option<TrustLevel> {
         let named = |folder: &Path| {
             let mut entries = self.0.iter().filter(|(name, _)| Path::new(name) == folder);
@@ -39,10 +39,9 @@ impl TrustTable<'_> {
     }
 }
 
-/// The repository a linked worktree was made from.
+/// Returns the main repository of a linked worktree.
 ///
-/// Anyone can put a `.git` file into an archive that points at a repository which is trusted; so the
-/// repository must point back.
+/// An archive can contain a `.git` file that points to a trusted repository, so the repository must point back.
 fn main_worktree(root: &Path) -> Option<PathBuf> {
     let link = root.join(".git");
     let admin = root.join(read_regular(&link).ok()?.strip_prefix("gitdir:")?.trim());

@@ -1,8 +1,8 @@
-//! Writing the user's file: read, change, check, replace, under a lock.
+//! Updating the user's file: read, change, check and replace it, under a lock.
 //!
-//! The lock is a file of its own in the home, because the configuration itself is replaced with every
-//! write. It orders servers that share a home; a program that knows nothing of it (an editor) is noticed by
-//! a last look at the file before it is replaced, and the change is made again on what it wrote.
+//! The lock is a separate file in the home, because the configuration file is replaced with every write. It synchronises servers
+//! that share a home. Changes by other programs, such as editors, are detected right before the file is replaced, and the update
+//! is repeated with the new content.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -26,13 +26,13 @@ use crate::{
     version::version,
 };
 
-/// Longer than any write takes; a lock held for longer belongs to something that hangs.
+/// The time to wait for the lock. No write takes that long.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 const LOCK_POLL: Duration = Duration::from_millis(2);
-/// How often a change is repeated because somebody without the lock was quicker.
+/// The maximum number of attempts if other programs change the file meanwhile.
 const MAX_ATTEMPTS: usize = 8;
 
-/// Why nothing was written. The sentences of the first three are the reference server's.
+/// The reason why nothing was written. The texts of the first three are the reference server's.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     #[error("Only writes to the user config are allowed")]
@@ -45,7 +45,7 @@ pub enum WriteError {
     Edit(#[from] EditError),
     #[error(transparent)]
     CannotEdit(#[from] CannotEdit),
-    /// The file as it is cannot be read, so it cannot be changed either.
+    /// The existing file cannot be read, so it cannot be changed.
     #[error(transparent)]
     Unusable(ConfigError),
     #[error("another process is writing {}", path.display())]
@@ -61,7 +61,7 @@ impl From<KeyPathError> for WriteError {
 }
 
 impl WriteError {
-    /// The `config_write_error_code` of the protocol; `None` for failures that are the server's.
+    /// Returns the `config_write_error_code` of the protocol; `None` for internal errors.
     pub fn code(&self) -> Option<&'static str> {
         match self {
             Self::Readonly => Some("configLayerReadonly"),
@@ -71,19 +71,19 @@ impl WriteError {
         }
     }
 
-    /// The `data` of the error answer.
+    /// Returns the `data` of the error response.
     pub fn data(&self) -> Option<Json> {
         self.code().map(|code| json!({ "config_write_error_code": code }))
     }
 }
 
-/// What a write left behind.
+/// The result of a write.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteResult {
     pub version: String,
 }
 
-/// Runs a change on the user's table until it has been written or refused. `change` may run more than once.
+/// Applies a change to the user's table and writes it. `change` can be called more than once.
 pub(crate) fn update(
     home: &HomeDirectory,
     expected_version: Option<&str>,
@@ -113,8 +113,8 @@ pub(crate) fn update(
     Err(WriteError::Busy { path })
 }
 
-/// The text of a configuration file after a change of what it says, for a file that is not the user's own (a
-/// project's). Comments stay; writing it is left to the caller.
+/// Returns the text of another configuration file, such as a project's, after a change. Comments are kept. The caller writes the
+/// file.
 pub fn edit_text(path: &Path, text: &str, change: impl FnOnce(&mut Table)) -> Result<String, WriteError> {
     let before = parse_table(path, text.trim_start_matches(BYTE_ORDER_MARK)).map_err(WriteError::Unusable)?;
     let mut wanted = before.clone();
@@ -122,7 +122,7 @@ pub fn edit_text(path: &Path, text: &str, change: impl FnOnce(&mut Table)) -> Re
     if wanted == before { Ok(text.to_owned()) } else { Ok(rewrite(text, &before, &wanted)?) }
 }
 
-/// The file at the time it was read.
+/// The content of the file when it was read.
 struct CurrentFile {
     text: String,
     table: Table,
@@ -145,7 +145,7 @@ impl CurrentFile {
     }
 }
 
-/// Waits its turn. The lock ends with the file that is returned, also when the process is killed.
+/// Waits for the lock. It is released when the returned file is closed.
 pub(crate) fn lock(home: &HomeDirectory) -> Result<File, WriteError> {
     let path = home.path().join("config.lock");
     let failed = |source| WriteError::Io { path: path.clone(), source };

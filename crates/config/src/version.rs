@@ -1,14 +1,12 @@
-//! The version of a layer: a hash of what it says, not of how it is written.
-//!
-//! A comment or another order of keys leaves the version alone, so a client that holds it does not get a
-//! conflict for nothing.
+//! The version of a layer: a hash of its content, independent of comments and the order of keys. So clients do not get version
+//! conflicts for formatting changes.
 
 use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
-use crate::convert::to_json;
+use crate::toml_json::to_json;
 
-/// `sha256:` and the hash of the table as JSON with sorted keys.
+/// Returns `sha256:` and the hash of the table as JSON with sorted keys.
 pub fn version(table: &Table) -> String {
     let mut canonical = String::new();
     write_table(table, &mut canonical);
@@ -16,7 +14,7 @@ pub fn version(table: &Table) -> String {
     digest.iter().fold(String::from("sha256:"), |hex, byte| hex + &format!("{byte:02x}"))
 }
 
-/// Sorts by itself: whether the maps of the libraries do depends on features that any crate can switch on.
+/// Writes a table with sorted keys. Whether the maps of the libraries are sorted depends on features that any crate can enable.
 fn write_table(table: &Table, out: &mut String) {
     let mut members: Vec<_> = table.iter().collect();
     members.sort_by_key(|(key, _)| *key);
@@ -58,10 +56,10 @@ mod tests {
     }
 
     #[test]
-    fn the_version_follows_the_meaning_of_a_file() {
+    fn the_version_depends_on_the_content_only() {
         assert_eq!(of("a = 1\nb = 2 # two\n"), of("# order and comments do not count\nb = 2\na = 1"));
         assert_ne!(of("a = 1"), of("a = 2"));
-        // Known to clients as the version of a file that is not there.
+        // Clients know this as the version of a missing file.
         assert_eq!(of(""), "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a");
     }
 }

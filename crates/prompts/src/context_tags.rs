@@ -82,7 +82,7 @@ mod tests {
     use crate::message::{assistant_message, developer_message, message, text_part, user_text_message};
 
     #[test]
-    fn messages_of_the_server_are_told_from_those_of_the_person() {
+    fn messages_of_the_server_are_distinguished_from_those_of_the_user() {
         let check = |text: &str, expected: bool| {
             assert_eq!(is_context_message(&user_text_message(text)), expected, "{text:?}");
         };

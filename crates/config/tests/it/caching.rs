@@ -1,4 +1,4 @@
-//! Files are read again when they changed, and only then.
+//! Files are read again only after changes.
 
 use std::{
     fs::{self, File},
@@ -14,11 +14,11 @@ fn model(store: &codicil_config::ConfigStore) -> Option<String> {
 }
 
 #[test]
-fn every_change_is_seen_at_once() {
+fn every_change_is_seen_immediately() {
     let machine = Machine::new();
     let store = machine.store();
     assert_eq!(model(&store), None);
-    // As fast as a disk can, same size each time: the clock of the file system is coarser than that.
+    // Faster than the resolution of file times, with the same size each time.
     for round in 0..200 {
         let name = format!("m{:03}", round);
         machine.write("home/config.toml", &format!("model = '{name}'\n"));
@@ -29,7 +29,7 @@ fn every_change_is_seen_at_once() {
 }
 
 #[test]
-fn a_file_that_settled_is_not_read_again() {
+fn an_unchanged_file_is_not_read_again() {
     let machine = Machine::with_config("model = 'one'\n");
     let path = machine.path("home/config.toml");
     let long_ago = SystemTime::now() - Duration::from_secs(60);
@@ -37,7 +37,7 @@ fn a_file_that_settled_is_not_read_again() {
     settle();
     let store = machine.store();
     assert_eq!(model(&store).as_deref(), Some("one"));
-    // Another text behind the same size, time and identity: whoever sees it has read the file.
+    // A different text with the same size, time and identity shows whether the file is read.
     fs::write(&path, "model = 'two'\n").unwrap();
     settle();
     assert_eq!(model(&store).as_deref(), Some("one"));
@@ -64,7 +64,7 @@ fn a_broken_file_works_again_when_corrected() {
 }
 
 #[test]
-fn making_a_store_and_reading_creates_nothing() {
+fn creating_a_store_and_reading_creates_no_files() {
     let machine = Machine::new();
     fs::remove_dir(machine.path("home")).unwrap();
     let store = machine.store();

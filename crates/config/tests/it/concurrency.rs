@@ -1,4 +1,4 @@
-//! Several servers over one home lose nothing.
+//! Several servers with one home do not lose writes.
 
 use std::{sync::Barrier, thread};
 
@@ -16,8 +16,9 @@ fn writers_that_share_a_home_lose_no_write() {
     let start = Barrier::new(WRITERS);
     thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let (machine, start) = (&machine, &start);
-            // A store of its own is what another process has.
+            let machine = &machine;
+            let start = &start;
+            // A separate store acts like another process.
             scope.spawn(move || {
                 let store = machine.store();
                 start.wait();
@@ -64,14 +65,16 @@ fn readers_never_see_a_part_of_a_write() {
 }
 
 #[test]
-fn of_two_writers_with_the_same_version_one_is_told() {
+fn of_two_writers_with_the_same_version_one_gets_a_conflict() {
     let machine = Machine::with_config("model = 'x'\n");
     let version = write(&machine.store(), "model", json!("y")).unwrap().version;
     let start = Barrier::new(2);
     let outcomes: Vec<_> = thread::scope(|scope| {
         let writers: Vec<_> = (0..2)
             .map(|writer| {
-                let (machine, start, version) = (&machine, &start, version.clone());
+                let machine = &machine;
+                let start = &start;
+                let version = version.clone();
                 scope.spawn(move || {
                     let mut params = replace("custom.key", json!(writer));
                     params.expected_version = Some(version);

@@ -1,4 +1,4 @@
-//! What is wrong is named by file, line, column and key; secrets are not repeated.
+//! Errors contain file, line, column and key, but no secrets.
 
 use codicil_config::{ConfigQuery, ConfigStore};
 use serde_json::json;
@@ -16,7 +16,7 @@ fn check(config: &str, expected: &str) {
 }
 
 #[test]
-fn a_problem_in_a_file_has_a_place_and_a_key() {
+fn a_problem_in_a_file_has_a_location_and_a_key() {
     check("model = 'x'\nmodel = 'y'\n", "FILE:2:1: duplicate key");
     check("# ä\nmodel = 5\n", "FILE:2:9: invalid type: integer `5`, expected a string\nin `model`\n");
     check(
@@ -58,7 +58,7 @@ fn a_problem_in_a_request_has_a_key() {
 }
 
 #[test]
-fn layers_that_contradict_each_other_are_blamed_on_the_stronger() {
+fn a_conflict_of_layers_is_reported_for_the_one_with_precedence() {
     let machine = Machine::with_config("[features]\napps = true\n");
     machine.write("etc/config.toml", "[mcp_servers.a]\ncommand = 'x'\n");
     machine.write("home/config.toml", "model = 'm'\n[mcp_servers.a]\nurl = 'http://x'\n");
@@ -67,7 +67,7 @@ fn layers_that_contradict_each_other_are_blamed_on_the_stronger() {
 }
 
 #[test]
-fn a_text_that_may_be_a_secret_is_not_repeated() {
+fn possible_secrets_are_not_in_messages() {
     let rows = [
         "[mcp_servers.a]\ncommand = 'x'\nenv = 'TOKEN=sk-canary'\n",
         "[mcp_servers.a]\nurl = 'x'\nhttp_headers = 'sk-canary'\n",
@@ -96,7 +96,7 @@ fn debug_output_has_no_values_of_tables_that_hold_secrets() {
 }
 
 #[test]
-fn a_broken_file_is_a_warning_with_its_place() {
+fn a_broken_file_is_a_warning_with_its_location() {
     let machine = Machine::with_config("model = 'x'\nthis is = = not toml\n");
     let warnings = machine.store().warnings(&machine.path("ws"));
     let wire = serde_json::to_string_pretty(&warnings).unwrap();
@@ -122,7 +122,7 @@ fn a_broken_file_is_a_warning_with_its_place() {
 }
 
 #[test]
-fn files_that_are_no_files_or_too_large_are_refused() {
+fn directories_and_large_files_are_rejected() {
     let machine = Machine::new();
     std::fs::create_dir(machine.path("home/config.toml")).unwrap();
     let error = machine.clean(&error_of(&machine.store()));
@@ -150,7 +150,7 @@ fn an_unknown_key_is_an_error_in_strict_mode_only() {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_problem() {
+fn a_byte_order_mark_is_accepted() {
     let machine = Machine::with_config("\u{feff}model = 'x'\n");
     assert_eq!(machine.load().unwrap().settings.model.as_deref(), Some("x"));
 }

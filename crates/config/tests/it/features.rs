@@ -1,4 +1,4 @@
-//! Feature flags: who decides, what clients may switch, what they are told.
+//! Feature flags: precedence, switching by clients, listing.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ fn the_list_shows_configuration_and_switches() {
 }
 
 #[test]
-fn names_the_reference_uses_exist_with_its_defaults() {
+fn features_of_the_reference_exist_with_its_defaults() {
     let features = list(&Machine::new().store());
     let on = [
         "unified_exec",
@@ -117,7 +117,7 @@ fn names_the_reference_uses_exist_with_its_defaults() {
 }
 
 #[test]
-fn the_list_comes_in_pages() {
+fn the_list_is_paged() {
     let machine = Machine::new();
     let store = machine.store();
     let page = |cursor: Option<&str>, limit| {
@@ -140,7 +140,7 @@ fn the_list_comes_in_pages() {
 }
 
 #[test]
-fn older_and_newer_names_work_and_the_proper_name_counts_more() {
+fn aliases_work_and_the_name_takes_precedence() {
     let enabled = |config: &str, feature| Machine::with_config(config).store().features().enabled(feature);
     assert!(!enabled("[features]\ncollab = false\n", Feature::MultiAgent));
     assert!(enabled("[features]\nhooks = true\n", Feature::Hooks));
@@ -154,7 +154,7 @@ fn older_and_newer_names_work_and_the_proper_name_counts_more() {
 }
 
 #[test]
-fn deprecated_keys_are_noticed_and_unknown_features_are_not() {
+fn deprecated_keys_are_reported_and_unknown_features_are_not() {
     let machine = Machine::with_config(
         "tools.web_search = true\n[features]\nweb_search_request = true\nno_such_feature = true\ncollab = true\nhooks = true\n",
     );

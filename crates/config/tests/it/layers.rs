@@ -1,4 +1,4 @@
-//! Which layer wins, and where values are said to come from.
+//! Precedence of layers, and origins of values.
 
 use codicil_config::ConfigQuery;
 use codicil_protocol::ConfigLayerSource;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{Machine, query, read};
 
-/// A machine on which every layer sets `model`, those from `weakest` on.
+/// A machine on which the layers up to `strongest` set `model`.
 fn machine(strongest: usize) -> (Machine, Vec<&'static str>) {
     let machine = Machine::new();
     let ws = machine.path("ws");
@@ -28,7 +28,7 @@ fn machine(strongest: usize) -> (Machine, Vec<&'static str>) {
 }
 
 #[test]
-fn the_stronger_layer_wins_and_is_named_as_the_origin() {
+fn the_layer_with_the_highest_precedence_is_the_origin() {
     let expected = [
         ("system", "system"),
         ("user", "user"),
@@ -52,7 +52,7 @@ fn the_stronger_layer_wins_and_is_named_as_the_origin() {
 }
 
 #[test]
-fn layers_are_listed_from_the_strongest_and_the_system_is_always_there() {
+fn layers_are_listed_by_precedence_and_include_the_system() {
     let (machine, flags) = machine(5);
     let store = machine.store_with_flags(&flags);
     let layers = read(&store, Some(&machine.path("ws/sub"))).layers.unwrap();
@@ -73,7 +73,7 @@ fn layers_are_listed_from_the_strongest_and_the_system_is_always_there() {
 }
 
 #[test]
-fn tables_merge_key_by_key_and_everything_else_is_replaced_whole() {
+fn tables_are_merged_and_other_values_replaced() {
     let machine = Machine::with_config(
         "notify = ['a', 'b', 'c']\n[sandbox_workspace_write]\nnetwork_access = true\nexclude_slash_tmp = true\n",
     );
@@ -90,7 +90,7 @@ fn tables_merge_key_by_key_and_everything_else_is_replaced_whole() {
 }
 
 #[test]
-fn relative_paths_count_from_the_folder_of_their_file() {
+fn relative_paths_are_resolved_against_the_directory_of_their_file() {
     let machine = Machine::with_config("model_instructions_file = 'mine.md'\n")
         .with_project("[sandbox_workspace_write]\nwritable_roots = ['../out']\n")
         .trusting("ws");
@@ -122,7 +122,7 @@ fn a_home_inside_a_project_is_not_a_project_layer() {
 }
 
 #[test]
-fn one_more_file_counts_more_than_all_layers_and_says_what_is_its_own() {
+fn an_additional_file_takes_precedence_over_all_layers() {
     let machine =
         Machine::with_config("model = \"user\"\nreview_model = \"kept\"\n[agents]\nmax_depth = 2\n");
     machine.write("home/requirements.toml", "allowed_approval_policies = [\"on-request\"]\n");

@@ -1,4 +1,4 @@
-//! What a server and its clients see of the configuration, against real files.
+//! Tests of the configuration with real files.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod caching;

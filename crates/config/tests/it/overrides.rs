@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Machine, query, read};
 
-/// The layer that a flag makes.
+/// Returns the layer of flags.
 fn layer_of(flags: &[&str]) -> Value {
     let machine = Machine::new();
     let store = machine.store_with_flags(flags);
@@ -16,7 +16,7 @@ fn layer_of(flags: &[&str]) -> Value {
 }
 
 #[test]
-fn a_flag_is_toml_or_else_the_text_itself() {
+fn a_flag_is_toml_or_text() {
     let rows = [
         ("model=gpt-5.3-codex", json!({"model": "gpt-5.3-codex"})),
         ("model = \"quoted\"", json!({"model": "quoted"})),
@@ -49,13 +49,13 @@ fn a_flag_is_toml_or_else_the_text_itself() {
 }
 
 #[test]
-fn a_later_flag_wins() {
+fn a_later_flag_takes_precedence() {
     assert_eq!(layer_of(&["model=a", "model=b"]), json!({"model": "b"}));
     assert_eq!(layer_of(&["x=1", "x.y=2"]), json!({"x": {"y": 2}}));
 }
 
 #[test]
-fn a_flag_that_says_nothing_is_refused_without_repeating_its_value() {
+fn an_invalid_flag_is_rejected_without_its_value_in_the_message() {
     let fails = |flag: &str| CommandLineFlags::parse([flag], Path::new("/")).unwrap_err().to_string();
     assert_eq!(fails("model"), "invalid override `model`: expected key=value");
     assert_eq!(fails("=sk-canary"), "invalid override ``: keyPath must not be empty");
@@ -63,7 +63,7 @@ fn a_flag_that_says_nothing_is_refused_without_repeating_its_value() {
 }
 
 #[test]
-fn features_are_switched_by_name_and_unknown_names_are_refused() {
+fn features_are_switched_by_name_and_unknown_names_are_rejected() {
     let machine = Machine::with_config("[features]\nshell_tool = true\n");
     let mut flags = CommandLineFlags::default();
     flags.switch_feature("shell_tool", false).unwrap();
@@ -77,7 +77,7 @@ fn features_are_switched_by_name_and_unknown_names_are_refused() {
 }
 
 #[test]
-fn a_thread_overrides_with_dotted_keys_and_null_says_nothing() {
+fn a_thread_overrides_with_dotted_keys_and_null_is_ignored() {
     let machine = Machine::with_config("model = 'file'\nmodel_reasoning_effort = 'low'\n");
     let overrides = json!({
         "model": null,
@@ -94,7 +94,7 @@ fn a_thread_overrides_with_dotted_keys_and_null_says_nothing() {
 }
 
 #[test]
-fn spellings_of_all_the_documents_are_accepted_and_come_out_as_one() {
+fn alternative_spellings_are_normalised() {
     for (written, expected) in
         [("unlessTrusted", "untrusted"), ("always", "untrusted"), ("onRequest", "on-request")]
     {

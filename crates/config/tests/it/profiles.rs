@@ -1,4 +1,4 @@
-//! Profiles: where they stand among the layers.
+//! Precedence of profiles.
 
 use codicil_config::ConfigQuery;
 use serde_json::json;
@@ -26,7 +26,7 @@ fn model(machine: &Machine, flags: &[&str], overrides: serde_json::Value) -> Str
 }
 
 #[test]
-fn a_profile_stands_between_files_and_flags_or_above_when_a_thread_chooses_it() {
+fn a_profile_ranks_between_files_and_flags_or_above_flags_for_a_thread() {
     let machine = Machine::with_config(CONFIG);
     assert_eq!(model(&machine, &[], json!({})), "root");
     assert_eq!(model(&machine, &["profile=work"], json!({})), "profile");
@@ -36,7 +36,7 @@ fn a_profile_stands_between_files_and_flags_or_above_when_a_thread_chooses_it() 
 }
 
 #[test]
-fn what_a_profile_leaves_out_comes_from_below_it() {
+fn values_that_a_profile_does_not_set_come_from_other_layers() {
     let machine = Machine::with_config(&format!("profile = 'work'\n{CONFIG}"));
     let config = machine.load().unwrap();
     assert_eq!(config.settings.model_reasoning_effort, Some(codicil_protocol::ReasoningEffort::Low));
@@ -45,7 +45,7 @@ fn what_a_profile_leaves_out_comes_from_below_it() {
 }
 
 #[test]
-fn a_profile_that_does_not_exist_is_named() {
+fn an_unknown_profile_is_an_error() {
     let machine = Machine::with_config(CONFIG);
     let store = machine.store();
     let error = store.load(&query(None, json!({"profile": "nope"}))).unwrap_err();
@@ -67,7 +67,7 @@ fn config_read_lists_profiles_and_does_not_apply_them() {
 }
 
 #[test]
-fn a_bad_value_in_a_profile_is_found_even_when_the_profile_is_not_chosen() {
+fn a_wrong_value_in_an_unused_profile_is_an_error() {
     let machine = Machine::with_config("[profiles.work]\nsandbox_mode = 'bogus'\n");
     let error = machine.store().load(&ConfigQuery::default()).unwrap_err().to_string();
     assert!(error.contains("config.toml:2:16: unknown variant `bogus`"), "{error}");

@@ -1,4 +1,4 @@
-//! Whatever is edited: the file says exactly what the edits mean, and comments elsewhere stay.
+//! Property tests: after edits, the file has the edited content, and other comments are kept.
 
 use codicil_config::{KeyEdit, KeyPath};
 use codicil_protocol::MergeStrategy;
@@ -8,7 +8,7 @@ use toml::Table;
 
 use crate::support::Machine;
 
-/// Files in all the ways of writing tables. A comment begins with the root key it belongs to.
+/// Files with all forms of tables. A comment begins with the root key to which it belongs.
 const FILES: [&str; 6] = [
     "",
     "# only a comment",
@@ -61,7 +61,7 @@ fn without_empty(table: &Table) -> Table {
     members.collect()
 }
 
-/// The comments of root keys that no edit addresses.
+/// Returns the comments of root keys that are not edited.
 fn comments_to_keep<'t>(text: &'t str, edits: &[KeyEdit]) -> impl Iterator<Item = &'t str> {
     let roots: Vec<_> = edits.iter().map(|edit| format!("{}:", edit.path.keys()[0])).collect();
     let comments = text.lines().filter_map(|line| line.split_once("# ").map(|(_, comment)| comment));
@@ -72,7 +72,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_file_says_what_the_edits_mean(file in sample::select(FILES.to_vec()), edits in edits()) {
+    fn a_file_has_the_edited_content(file in sample::select(FILES.to_vec()), edits in edits()) {
         let machine = Machine::with_config(file);
         let store = machine.store();
         let mut expected: Table = file.parse().unwrap();
@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn comments_of_other_keys_stay(file in sample::select(FILES.to_vec()), edits in edits()) {
+    fn comments_of_other_keys_are_kept(file in sample::select(FILES.to_vec()), edits in edits()) {
         let machine = Machine::with_config(file);
         for edit in &edits {
             let _ = machine.store().edit(std::slice::from_ref(edit));
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn writing_back_what_is_there_changes_nothing(file in sample::select(FILES.to_vec()), key in keys()) {
+    fn writing_the_same_value_changes_nothing(file in sample::select(FILES.to_vec()), key in keys()) {
         let machine = Machine::with_config(file);
         let table: Table = file.parse().unwrap();
         let root = key[0].as_str();
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC{0,60}", newline in "[\\PC\n=\\[\\]\"'.]{0,60}") {
+    fn any_text_is_read_or_rejected(text in "\\PC{0,60}", newline in "[\\PC\n=\\[\\]\"'.]{0,60}") {
         for text in [text, newline] {
             let machine = Machine::with_config(&text);
             let _ = machine.load().map_err(|error| error.to_warning());

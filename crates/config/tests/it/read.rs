@@ -1,4 +1,4 @@
-//! `config/read` as clients see it.
+//! `config/read`.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ notifications = true
 "#;
 
 #[test]
-fn every_key_of_the_protocol_is_there_and_null_when_unset() {
+fn every_key_of_the_protocol_is_present_and_null_if_not_set() {
     let machine = Machine::with_config(CONFIG);
     let response = read(&machine.store(), None);
     let config = serde_json::to_value(&response.config).unwrap();
@@ -71,7 +71,7 @@ fn every_leaf_has_an_origin_and_tables_have_none() {
 }
 
 #[test]
-fn layers_are_left_out_unless_asked_for_and_show_what_the_file_says() {
+fn layers_are_returned_on_request_with_the_content_of_their_files() {
     let machine = Machine::with_config("model = 'x'\nmodel_instructions_file = 'rel.md'\n");
     let store = machine.store();
     let params = |include_layers| codicil_protocol::ConfigReadParams { include_layers, cwd: None };
@@ -82,7 +82,7 @@ fn layers_are_left_out_unless_asked_for_and_show_what_the_file_says() {
 }
 
 #[test]
-fn keys_and_values_this_version_does_not_know_are_kept() {
+fn unknown_keys_and_values_are_kept() {
     let machine = Machine::with_config(
         "from_the_future = { a = [1, 2.5], when = 1979-05-27 }\n[mcp_servers.m]\ncommand = 'x'\n[tools]\nweb_search = true\n",
     );
@@ -96,7 +96,7 @@ fn keys_and_values_this_version_does_not_know_are_kept() {
 }
 
 #[test]
-fn a_broken_file_is_an_error_that_names_the_place() {
+fn a_broken_file_is_an_error_with_its_location() {
     let machine = Machine::with_config("this is = = not toml\n");
     let params = codicil_protocol::ConfigReadParams { include_layers: false, cwd: None };
     let error = machine.store().read(&params).unwrap_err().to_string();

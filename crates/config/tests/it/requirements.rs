@@ -1,4 +1,4 @@
-//! Requirements: read, combined, enforced.
+//! Reading, combining and enforcing requirements.
 
 use codicil_config::ConfigQuery;
 use codicil_protocol::{AskForApproval, SandboxMode, WebSearchMode};
@@ -36,7 +36,7 @@ fn none_configured_reads_as_null() {
 }
 
 #[test]
-fn requirements_are_shown_in_the_names_of_the_protocol() {
+fn requirements_are_returned_with_the_names_of_the_protocol() {
     let response = machine("").store().read_requirements().unwrap();
     let wire = serde_json::to_value(response).unwrap();
     let requirements = &wire["requirements"];
@@ -68,7 +68,7 @@ fn a_configured_value_that_is_not_allowed_is_replaced_with_a_warning() {
 }
 
 #[test]
-fn a_threads_overrides_are_held_to_the_same_rules() {
+fn requirements_apply_to_overrides_of_a_thread() {
     let machine = machine("");
     let store = machine.store();
     let overrides = json!({"sandbox_mode": "danger-full-access", "approval_policy": "never"});
@@ -78,7 +78,7 @@ fn a_threads_overrides_are_held_to_the_same_rules() {
 }
 
 #[test]
-fn allowed_and_unset_values_stay_without_a_word() {
+fn allowed_and_unset_values_are_kept_without_warnings() {
     let config = machine("approval_policy = 'on-request'\nsandbox_mode = 'read-only'\n").load().unwrap();
     assert_eq!(config.settings.approval_policy, Some(AskForApproval::OnRequest));
     assert!(config.warnings.is_empty());
@@ -101,7 +101,7 @@ fn a_default_that_is_not_allowed_is_replaced_too() {
 }
 
 #[test]
-fn a_request_that_names_a_forbidden_value_is_refused() {
+fn a_request_for_a_forbidden_value_is_rejected() {
     let machine = machine("");
     let requirements = machine.store().requirements().unwrap();
     assert!(requirements.check_approval_policy(&AskForApproval::OnRequest).is_ok());
@@ -115,7 +115,7 @@ fn a_request_that_names_a_forbidden_value_is_refused() {
 }
 
 #[test]
-fn an_mcp_server_off_the_list_is_switched_off() {
+fn an_mcp_server_that_is_not_listed_is_disabled() {
     let machine =
         machine("[mcp_servers.docs]\ncommand = 'docs-server'\n[mcp_servers.other]\ncommand = 'x'\n");
     let config = machine.load().unwrap();
@@ -127,7 +127,7 @@ fn an_mcp_server_off_the_list_is_switched_off() {
 }
 
 #[test]
-fn the_homes_file_adds_rules_and_cannot_loosen_the_systems() {
+fn the_file_in_the_home_adds_requirements_and_cannot_loosen_the_system_file() {
     let machine = Machine::new();
     machine
         .write("etc/requirements.toml", "allowed_sandbox_modes = ['read-only']\n[features]\napps = false\n");
@@ -146,7 +146,7 @@ fn the_homes_file_adds_rules_and_cannot_loosen_the_systems() {
 }
 
 #[test]
-fn a_requirements_file_that_cannot_be_read_stops_everything() {
+fn an_unreadable_requirements_file_is_an_error() {
     let machine = Machine::new();
     for text in ["= broken", "allowed_sandbox_modes = ['bogus']", "allowed_approval_policies = []"] {
         machine.write("etc/requirements.toml", text);
@@ -157,7 +157,7 @@ fn a_requirements_file_that_cannot_be_read_stops_everything() {
 }
 
 #[test]
-fn a_requirement_that_is_not_known_is_reported() {
+fn an_unknown_requirement_is_reported() {
     let machine = Machine::new();
     machine.write("etc/requirements.toml", "alowed_sandbox_modes = ['read-only']\n");
     let warnings = machine.load().unwrap().warnings;
@@ -165,7 +165,7 @@ fn a_requirement_that_is_not_known_is_reported() {
 }
 
 #[test]
-fn a_forbidden_value_cannot_be_written_but_one_that_is_there_blocks_nothing_else() {
+fn a_forbidden_value_cannot_be_written_and_an_existing_one_does_not_block_other_writes() {
     let machine = machine("sandbox_mode = 'danger-full-access'\n");
     let store = machine.store();
     assert_eq!(answer(write(&store, "model", json!("x")))["status"], "ok");

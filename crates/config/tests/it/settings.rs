@@ -1,4 +1,4 @@
-//! The typed view, one file with everything in it.
+//! The typed settings of a file with all keys.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ tool = 1500
 "#;
 
 #[test]
-fn a_full_file_reads_as_what_it_says() {
+fn all_keys_are_read() {
     let config = Machine::with_config(CONFIG).load().unwrap();
     let settings = &config.settings;
     assert_eq!(settings.model_context_window, Some(100_000));
@@ -106,7 +106,7 @@ fn the_same_file_passes_in_strict_mode() {
 }
 
 #[test]
-fn nothing_set_means_defaults() {
+fn an_empty_file_yields_defaults() {
     let config = Machine::new().load().unwrap();
     let settings = &config.settings;
     assert_eq!(settings.approval_policy, None);
@@ -131,7 +131,7 @@ fn web_search_is_also_found_under_its_older_names() {
 }
 
 #[test]
-fn other_crates_get_their_tables_as_they_are() {
+fn tables_of_other_crates_are_unchanged() {
     let machine = Machine::with_config(
         "[model_providers.p]\nbase_url = 'http://x'\nextra = 1\n[mcp_servers.a]\ncommand = 'x'\n",
     );
@@ -142,7 +142,7 @@ fn other_crates_get_their_tables_as_they_are() {
 }
 
 #[test]
-fn long_prompts_may_be_files() {
+fn prompts_can_be_files() {
     let machine = Machine::with_config(
         "instructions = 'short'\nmodel_instructions_file = 'base.md'\n\
          experimental_compact_prompt_file = 'compact.md'\n",

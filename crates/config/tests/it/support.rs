@@ -1,4 +1,4 @@
-//! A machine in a temporary directory: a home, a system folder, a project.
+//! A machine in a temporary directory: a home, a system directory and a project.
 
 use std::{
     fs,
@@ -27,7 +27,7 @@ impl Machine {
         Self { dir }
     }
 
-    /// With a `config.toml` of the user.
+    /// Returns a machine with a user `config.toml`.
     pub fn with_config(text: &str) -> Self {
         let machine = Self::new();
         machine.write("home/config.toml", text);
@@ -53,7 +53,7 @@ impl Machine {
         self.file("home/config.toml")
     }
 
-    /// A project in `ws` with a marker and a configuration of its own.
+    /// Creates a project in `ws` with a marker and a configuration.
     pub fn with_project(self, text: &str) -> Self {
         fs::create_dir(self.path("ws/.git")).unwrap();
         self.write("ws/.codex/config.toml", text);
@@ -96,7 +96,7 @@ impl Machine {
         self.store().load(&ConfigQuery::default())
     }
 
-    /// Paths of this run replaced, so that texts can be compared.
+    /// Replaces the paths of this run, so that texts can be compared.
     pub fn clean(&self, text: &str) -> String {
         text.replace(self.path("").to_str().unwrap(), "/machine/").replace("//", "/")
     }
@@ -126,7 +126,7 @@ pub fn replace(key: &str, value: Value) -> ConfigValueWriteParams {
     }
 }
 
-/// The answer a client would get: result, or message and data of the error.
+/// Returns the response to a client: the result, or the message and data of the error.
 pub fn answer(result: Result<ConfigWriteResponse, WriteError>) -> Value {
     match result {
         Ok(response) => json!({ "status": response.status }),

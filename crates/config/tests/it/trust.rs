@@ -1,4 +1,4 @@
-//! A project's configuration counts when a person trusts the project.
+//! The configuration of a project is used if the project is trusted.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ fn an_untrusted_project_is_shown_disabled_and_warned_about_once() {
 }
 
 #[test]
-fn trust_of_the_root_covers_the_folders_below_it() {
+fn trust_of_the_root_covers_its_subdirectories() {
     let machine = Machine::new().with_project(PROJECT).trusting("ws");
     fs::create_dir_all(machine.path("ws/deep/er")).unwrap();
     for cwd in ["ws", "ws/deep/er"] {
@@ -69,7 +69,7 @@ fn a_project_cannot_trust_itself() {
 }
 
 #[test]
-fn a_broken_file_of_an_untrusted_project_stops_nobody_but_a_trusted_one_does() {
+fn a_broken_file_is_an_error_only_in_a_trusted_project() {
     let machine = Machine::new().with_project("= broken");
     assert_eq!(effort(&machine, "ws"), None);
     let machine = machine.trusting("ws");
@@ -78,7 +78,7 @@ fn a_broken_file_of_an_untrusted_project_stops_nobody_but_a_trusted_one_does() {
 }
 
 #[test]
-fn the_markers_of_a_root_can_be_chosen() {
+fn the_root_markers_are_configurable() {
     let machine = Machine::with_config("project_root_markers = ['Cargo.toml']\n");
     machine.write("ws/Cargo.toml", "");
     machine.write("ws/member/.git/HEAD", "");
@@ -87,7 +87,7 @@ fn the_markers_of_a_root_can_be_chosen() {
 }
 
 #[test]
-fn a_linked_worktree_has_the_trust_of_its_repository_if_that_knows_it() {
+fn a_linked_worktree_has_the_trust_of_its_repository() {
     let machine = Machine::new().trusting("repo");
     let admin = machine.path("repo/.git/worktrees/tree");
     machine.write("ws/.git", &format!("gitdir: {}\n", admin.display()));
@@ -99,7 +99,7 @@ fn a_linked_worktree_has_the_trust_of_its_repository_if_that_knows_it() {
 }
 
 #[test]
-fn trust_is_recorded_under_the_path_as_one_key() {
+fn trust_is_stored_with_the_path_as_one_key() {
     let machine = Machine::with_config("# mine\nmodel = 'x' # keep\n").with_project(PROJECT);
     let ws = machine.path("ws").display().to_string();
     let path = KeyPath::from_keys(["projects", &ws, "trust_level"]).unwrap();

@@ -42,7 +42,7 @@ fn after(key: &str, value: Value) -> String {
     machine.config()
 }
 
-/// Only the lines that differ, to see what a write touches.
+/// Returns only the lines that a write changes.
 fn changed(key: &str, value: Value) -> String {
     let after = after(key, value);
     let gone = COMMENTED
@@ -103,7 +103,7 @@ fn a_removed_key_takes_its_own_comment_and_leaves_the_others() {
 }
 
 #[test]
-fn a_heading_survives_the_last_key_below_it() {
+fn a_heading_comment_survives_the_removal_of_its_last_key() {
     let machine = Machine::with_config("# Heading.\n\n# About the model.\nmodel = 'x'\n\n[tui]\na = 1\n");
     write(&machine.store(), "model", json!(null)).unwrap();
     assert_eq!(machine.config(), "# Heading.\n\n[tui]\na = 1\n");
@@ -114,7 +114,7 @@ fn a_heading_survives_the_last_key_below_it() {
 }
 
 #[test]
-fn a_new_key_joins_its_table() {
+fn a_new_key_is_added_to_its_table() {
     let machine = Machine::with_config(COMMENTED);
     let store = machine.store();
     write(&store, "model_reasoning_effort", json!("high")).unwrap();
@@ -156,7 +156,7 @@ fn values_are_set_merged_replaced_and_cleared() {
 }
 
 #[test]
-fn refusals_have_the_messages_and_codes_of_the_protocol() {
+fn errors_have_the_messages_and_codes_of_the_protocol() {
     let machine = Machine::with_config("model = 'gpt-5.2'\n");
     let store = machine.store();
     let check = |key: &str, value: Value, message: &str, code: &str| {
@@ -201,7 +201,7 @@ fn refusals_have_the_messages_and_codes_of_the_protocol() {
 }
 
 #[test]
-fn an_old_version_is_refused_and_the_current_one_is_not() {
+fn an_outdated_version_is_rejected() {
     let machine = Machine::new();
     let store = machine.store();
     let first = write(&store, "model", json!("gpt-5.2")).unwrap();
@@ -251,7 +251,7 @@ fn a_batch_is_written_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_write_that_a_flag_outweighs_says_so() {
+fn a_write_that_a_flag_overrides_is_reported() {
     let machine = Machine::with_config("model = 'file'\n");
     let store = machine.store_with_flags(&["model=flag"]);
     let response = write(&store, "model", json!("new")).unwrap();
@@ -266,7 +266,7 @@ fn a_write_that_a_flag_outweighs_says_so() {
 }
 
 #[test]
-fn a_file_that_does_not_parse_is_left_alone_and_a_bad_value_can_be_repaired() {
+fn a_file_with_a_syntax_error_is_not_changed_and_a_wrong_value_can_be_corrected() {
     let machine = Machine::with_config("= broken");
     let error = write(&machine.store(), "model", json!("x")).unwrap_err();
     assert_eq!(error.data(), None);
@@ -277,7 +277,7 @@ fn a_file_that_does_not_parse_is_left_alone_and_a_bad_value_can_be_repaired() {
 }
 
 #[test]
-fn line_ends_and_the_byte_order_mark_stay() {
+fn line_ends_and_the_byte_order_mark_are_kept() {
     let machine = Machine::with_config("\u{feff}# c\r\nmodel = 'x' # y\r\n[tui]\r\na = 1\r\n");
     write(&machine.store(), "model", json!("z")).unwrap();
     write(&machine.store(), "tui.b", json!(2)).unwrap();
@@ -286,7 +286,7 @@ fn line_ends_and_the_byte_order_mark_stay() {
 
 #[cfg(unix)]
 #[test]
-fn modes_and_links_stay_and_new_files_are_private() {
+fn modes_and_links_are_kept_and_new_files_are_private() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
 

@@ -1,4 +1,4 @@
-//! Each kind of user input, as the model gets it.
+//! Each kind of user input as a message for the model.
 
 use std::path::Path;
 
@@ -82,7 +82,7 @@ fn the_images_of_a_message_have_a_limit_together() {
 }
 
 #[test]
-fn a_skill_alone_makes_no_message() {
+fn a_single_skill_yields_no_message() {
     let input: Vec<UserInput> =
         serde_json::from_value(json!([{"type": "skill", "name": "x", "path": "/x"}])).unwrap();
     assert_eq!(user_message(&input, Path::new("/")), None);

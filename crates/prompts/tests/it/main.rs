@@ -1,11 +1,11 @@
-//! What the model sees, as a caller of this crate puts it together.
+//! The messages for models, assembled like in the engine.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod show;
 
+mod event_messages;
 mod input;
-mod notices;
 mod permissions;
 mod texts;
 mod turns;

@@ -1,14 +1,14 @@
-//! The words on what is allowed, for each kind of sandbox and policy.
+//! The permissions text for each sandbox and approval policy.
 
 use codicil_prompts::{ContextSnapshot, ContextTexts, message_text, messages};
 use codicil_protocol::{AbsolutePathBuf, AskForApproval, NetworkAccess, ReadOnlyAccess, SandboxPolicy};
 use insta::assert_snapshot;
 use serde_json::json;
 
-use crate::show::told;
+use crate::show::snapshot;
 
 fn permissions(approval_policy: AskForApproval, sandbox_policy: SandboxPolicy) -> String {
-    let now = ContextSnapshot { approval_policy, sandbox_policy, ..told() };
+    let now = ContextSnapshot { approval_policy, sandbox_policy, ..snapshot() };
     message_text(&messages(None, &now, &ContextTexts::default())[0])
 }
 
@@ -26,7 +26,7 @@ fn workspace(writable_roots: &[&str], network_access: bool, is_bare: bool) -> Sa
     }
 }
 
-/// The lines on files and network.
+/// Returns the lines about files and network.
 fn reach(sandbox: SandboxPolicy) -> String {
     let text = permissions(AskForApproval::Never, sandbox);
     text.lines()
@@ -36,7 +36,7 @@ fn reach(sandbox: SandboxPolicy) -> String {
 }
 
 #[test]
-fn each_sandbox_says_what_it_lets_through() {
+fn each_sandbox_describes_its_limits() {
     assert_snapshot!(reach(workspace(&["/data", "/cache"], true, false)), @r"
     Files: workspace-write sandbox. You can read all files. You can write in the working directory, `/data`, `/cache`, /tmp and $TMPDIR, and nowhere else.
     Network: commands can use it.
@@ -66,7 +66,7 @@ fn each_sandbox_says_what_it_lets_through() {
 }
 
 #[test]
-fn each_policy_says_how_to_ask() {
+fn each_policy_explains_how_to_ask() {
     let granular = |sandbox_approval, rules| AskForApproval::Granular {
         sandbox_approval,
         rules,
@@ -98,16 +98,18 @@ fn each_policy_says_how_to_ask() {
 }
 
 #[test]
-fn the_working_directory_is_not_part_of_it() {
-    let elsewhere = ContextSnapshot { cwd: "/elsewhere".to_owned(), ..told() };
-    let text = |told: &ContextSnapshot| message_text(&messages(None, told, &ContextTexts::default())[0]);
-    assert_eq!(text(&elsewhere), text(&told()));
+fn the_text_does_not_contain_the_working_directory() {
+    let elsewhere = ContextSnapshot { cwd: "/elsewhere".to_owned(), ..snapshot() };
+    let text =
+        |context: &ContextSnapshot| message_text(&messages(None, context, &ContextTexts::default())[0]);
+    assert_eq!(text(&elsewhere), text(&snapshot()));
 }
 
 #[test]
-fn behind_a_proxy_the_model_is_told_to_just_try() {
-    let proxied = ContextSnapshot { hosts_by_proxy: true, ..told() };
-    let shown = |told: &ContextSnapshot| message_text(&messages(None, told, &ContextTexts::default())[0]);
+fn a_proxy_is_described() {
+    let proxied = ContextSnapshot { hosts_by_proxy: true, ..snapshot() };
+    let shown =
+        |context: &ContextSnapshot| message_text(&messages(None, context, &ContextTexts::default())[0]);
     let text = shown(&proxied);
     assert!(text.contains("reach hosts through a proxy") && !text.contains("cannot use it"), "{text}");
     let open = ContextSnapshot { sandbox_policy: SandboxPolicy::DangerFullAccess, ..proxied };

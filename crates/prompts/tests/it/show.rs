@@ -1,9 +1,9 @@
-//! Messages in a form for people, and the settings that most tests start from.
+//! Readable forms of messages, and the context that most tests start from.
 
 use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{AskForApproval, ContentItem, ReadOnlyAccess, ResponseItem, SandboxPolicy};
 
-pub fn told() -> ContextSnapshot {
+pub fn snapshot() -> ContextSnapshot {
     ContextSnapshot {
         hosts_by_proxy: false,
         model: "gpt-5.1-codex".to_owned(),
@@ -19,12 +19,12 @@ pub fn told() -> ContextSnapshot {
     }
 }
 
-/// Each message as its role and the whole text of its parts.
+/// Returns the role and the full text of each message.
 pub fn full(items: &[ResponseItem]) -> String {
     show(items, |text| format!("{text}\n"))
 }
 
-/// Each message as its role and the first line of its parts.
+/// Returns the role and the first line of each part of each message.
 pub fn outline(items: &[ResponseItem]) -> String {
     show(items, |text| format!("  {}\n", text.lines().next().unwrap_or_default()))
 }
@@ -32,7 +32,7 @@ pub fn outline(items: &[ResponseItem]) -> String {
 fn show(items: &[ResponseItem], text: impl Fn(&str) -> String) -> String {
     let mut shown = String::new();
     for item in items {
-        let ResponseItem::Message { role, content, .. } = item else { panic!("only messages are told") };
+        let ResponseItem::Message { role, content, .. } = item else { panic!("not a message") };
         shown.push_str(&format!("[{role}]\n"));
         for part in content {
             shown.push_str(&match part {

@@ -1,11 +1,11 @@
-//! The texts that a model reads before anything else.
+//! The instructions.
 
 use codicil_prompts::{COMPACTION_PROMPT, REVIEW_INSTRUCTIONS, ReviewOutput, base_instructions};
 use codicil_protocol::Personality;
 use insta::assert_snapshot;
 
 #[test]
-fn the_tone_stands_before_the_rest() {
+fn the_personality_precedes_the_rest() {
     let text = base_instructions(true, Some(Personality::Friendly), None);
     let headings: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
     assert_snapshot!(headings.join("\n"), @r"
@@ -21,7 +21,7 @@ fn the_tone_stands_before_the_rest() {
 }
 
 #[test]
-fn the_example_of_the_reviewers_instructions_is_what_we_read() {
+fn the_example_of_the_reviewers_instructions_is_parsed() {
     let start = REVIEW_INSTRUCTIONS.find("\n{\n").unwrap();
     let end = REVIEW_INSTRUCTIONS.find("\n}\n").unwrap();
     let example = REVIEW_INSTRUCTIONS[start..end + 2].replace(" or \"patch is incorrect\"", "");

@@ -1,4 +1,4 @@
-//! What is told at the start of a thread, and what later.
+//! Context messages at the start of a thread and later.
 
 use codicil_prompts::{
     ContextSnapshot, ContextTexts, DocSearch, compacted_history, fingerprint, is_context_message, messages,
@@ -9,7 +9,7 @@ use codicil_protocol::{
 };
 use insta::assert_snapshot;
 
-use crate::show::{full, outline, told};
+use crate::show::{full, outline, snapshot};
 
 fn mode(mode: ModeKind, instructions: Option<&str>) -> Option<CollaborationMode> {
     let settings = Settings {
@@ -28,13 +28,13 @@ const EVERYTHING: ContextTexts<'_> = ContextTexts {
 };
 
 #[test]
-fn a_plain_thread_is_told_what_it_may_do_and_where_it_is() {
-    assert_snapshot!(full(&messages(None, &told(), &ContextTexts::default())));
+fn a_new_thread_receives_permissions_and_environment() {
+    assert_snapshot!(full(&messages(None, &snapshot(), &ContextTexts::default())));
 }
 
 #[test]
-fn everything_comes_in_its_order() {
-    let now = ContextSnapshot { collaboration_mode: mode(ModeKind::Plan, None), ..told() };
+fn messages_have_a_fixed_order() {
+    let now = ContextSnapshot { collaboration_mode: mode(ModeKind::Plan, None), ..snapshot() };
     assert_snapshot!(outline(&messages(None, &now, &EVERYTHING)), @r"
     [developer]
       <permissions instructions>
@@ -49,8 +49,8 @@ fn everything_comes_in_its_order() {
 }
 
 #[test]
-fn blank_texts_are_left_out() {
-    let now = ContextSnapshot { collaboration_mode: mode(ModeKind::Default, Some(" ")), ..told() };
+fn blank_texts_are_omitted() {
+    let now = ContextSnapshot { collaboration_mode: mode(ModeKind::Default, Some(" ")), ..snapshot() };
     let blank = ContextTexts {
         developer_instructions: Some(""),
         skills: Some("\n"),
@@ -66,19 +66,19 @@ fn blank_texts_are_left_out() {
 }
 
 #[test]
-fn nothing_changed_nothing_told() {
-    assert_eq!(messages(Some(&told()), &told(), &EVERYTHING), []);
+fn an_unchanged_context_sends_nothing() {
+    assert_eq!(messages(Some(&snapshot()), &snapshot(), &EVERYTHING), []);
 }
 
-/// What a second turn is told when `change` was made after the first.
+/// Returns the messages of a second turn if `change` was made after the first.
 fn after(change: impl FnOnce(&mut ContextSnapshot)) -> String {
-    let mut now = told();
+    let mut now = snapshot();
     change(&mut now);
-    outline(&messages(Some(&told()), &now, &ContextTexts::default()))
+    outline(&messages(Some(&snapshot()), &now, &ContextTexts::default()))
 }
 
 #[test]
-fn a_policy_or_sandbox_that_changed_is_told() {
+fn a_changed_policy_or_sandbox_is_sent() {
     assert_snapshot!(after(|now| now.approval_policy = AskForApproval::Never), @r"
     [developer]
       <permissions instructions>
@@ -90,7 +90,7 @@ fn a_policy_or_sandbox_that_changed_is_told() {
 }
 
 #[test]
-fn surroundings_that_changed_are_told() {
+fn a_changed_environment_is_sent() {
     assert_snapshot!(after(|now| now.cwd = "/elsewhere".to_owned()), @r"
     [user]
       <environment_context>
@@ -102,16 +102,16 @@ fn surroundings_that_changed_are_told() {
 }
 
 #[test]
-fn a_mode_is_told_when_its_words_changed() {
+fn a_mode_is_sent_when_its_text_changes() {
     assert_snapshot!(after(|now| now.collaboration_mode = mode(ModeKind::Plan, None)), @r"
     [developer]
       <collaboration_mode>
     ");
-    let planning = ContextSnapshot { collaboration_mode: mode(ModeKind::Plan, None), ..told() };
+    let planning = ContextSnapshot { collaboration_mode: mode(ModeKind::Plan, None), ..snapshot() };
     let tell = |collaboration_mode| {
         full(&messages(
             Some(&planning),
-            &ContextSnapshot { collaboration_mode, ..told() },
+            &ContextSnapshot { collaboration_mode, ..snapshot() },
             &ContextTexts::default(),
         ))
     };
@@ -127,15 +127,15 @@ fn a_mode_is_told_when_its_words_changed() {
 }
 
 #[test]
-fn a_tone_is_told_when_it_changed_later() {
+fn a_later_change_of_the_personality_is_sent() {
     assert_snapshot!(after(|now| now.personality = Some(Personality::Friendly)), @r"
     [developer]
       <personality_spec>
     ");
     assert_eq!(after(|now| now.personality = Some(Personality::None)), "");
-    let friendly = ContextSnapshot { personality: Some(Personality::Friendly), ..told() };
-    assert_eq!(messages(Some(&friendly), &told(), &ContextTexts::default()), []);
-    // At the start it is part of the base instructions.
+    let friendly = ContextSnapshot { personality: Some(Personality::Friendly), ..snapshot() };
+    assert_eq!(messages(Some(&friendly), &snapshot(), &ContextTexts::default()), []);
+    // Initially it is part of the base instructions.
     let start = outline(&messages(None, &friendly, &ContextTexts::default()));
     assert!(!start.contains("personality"), "{start}");
 }
@@ -149,24 +149,24 @@ fn many_changes_are_two_messages() {
         sandbox_policy: SandboxPolicy::DangerFullAccess,
         personality: Some(Personality::Pragmatic),
         collaboration_mode: mode(ModeKind::Default, Some("MODE")),
-        ..told()
+        ..snapshot()
     };
-    assert_snapshot!(full(&messages(Some(&told()), &now, &EVERYTHING)));
+    assert_snapshot!(full(&messages(Some(&snapshot()), &now, &EVERYTHING)));
 }
 
 #[test]
-fn rules_are_told_again_when_they_changed() {
+fn changed_project_instructions_are_sent_again() {
     let text = "# AGENTS.md instructions\n\nother rules";
     let extras = ContextTexts { agents_md: Some(text), ..ContextTexts::default() };
-    let ruled = ContextSnapshot { agents_md: Some(fingerprint(text)), ..told() };
-    assert_snapshot!(full(&messages(Some(&told()), &ruled, &extras)), @r"
+    let ruled = ContextSnapshot { agents_md: Some(fingerprint(text)), ..snapshot() };
+    assert_snapshot!(full(&messages(Some(&snapshot()), &ruled, &extras)), @r"
     [user]
     # AGENTS.md instructions
 
     other rules
     ");
     assert_eq!(messages(Some(&ruled), &ruled, &extras), []);
-    assert_snapshot!(full(&messages(Some(&ruled), &told(), &ContextTexts::default())), @r"
+    assert_snapshot!(full(&messages(Some(&ruled), &snapshot(), &ContextTexts::default())), @r"
     [user]
     # AGENTS.md instructions
 
@@ -175,7 +175,7 @@ fn rules_are_told_again_when_they_changed() {
 }
 
 #[test]
-fn rules_are_shown_file_by_file() {
+fn project_instructions_are_separated_by_file() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     std::fs::create_dir_all(root.join("sub/.git")).unwrap();
@@ -200,15 +200,15 @@ fn rules_are_shown_file_by_file() {
 }
 
 #[test]
-fn odd_paths_cannot_break_out_of_their_tag() {
-    let now = ContextSnapshot { cwd: "/a&b/</cwd>\nx".to_owned(), ..told() };
+fn paths_are_escaped() {
+    let now = ContextSnapshot { cwd: "/a&b/</cwd>\nx".to_owned(), ..snapshot() };
     let text = full(&messages(None, &now, &ContextTexts::default()));
     assert!(text.contains("  <cwd>/a&b/&lt;/cwd&gt; x</cwd>\n"), "{text}");
 }
 
 #[test]
-fn all_that_is_told_is_recognised_and_goes_when_condensing() {
-    let now = ContextSnapshot { collaboration_mode: mode(ModeKind::Plan, None), ..told() };
+fn context_messages_are_recognised_and_dropped_by_compaction() {
+    let now = ContextSnapshot { collaboration_mode: mode(ModeKind::Plan, None), ..snapshot() };
     let context = messages(None, &now, &EVERYTHING);
     assert!(context.iter().all(is_context_message));
     let after = compacted_history([], "note", context.clone());
@@ -217,28 +217,28 @@ fn all_that_is_told_is_recognised_and_goes_when_condensing() {
 }
 
 #[test]
-fn a_thread_remembers_what_it_told() {
+fn a_snapshot_is_stored_and_read() {
     let now = ContextSnapshot {
         collaboration_mode: mode(ModeKind::Plan, None),
         personality: Some(Personality::Friendly),
         agents_md: Some(fingerprint("x")),
-        ..told()
+        ..snapshot()
     };
-    for told in [now, told()] {
-        let stored = serde_json::to_string(&told).unwrap();
-        assert_eq!(serde_json::from_str::<ContextSnapshot>(&stored).unwrap(), told);
+    for context in [now, snapshot()] {
+        let stored = serde_json::to_string(&context).unwrap();
+        assert_eq!(serde_json::from_str::<ContextSnapshot>(&stored).unwrap(), context);
     }
-    // As it was stored before a member was added.
-    assert_snapshot!(serde_json::to_string(&told()).unwrap());
+    // The form before a member was added.
+    assert_snapshot!(serde_json::to_string(&snapshot()).unwrap());
     let old = r#"{"model":"m","cwd":"/","approvalPolicy":"never","sandboxPolicy":{"type":"dangerFullAccess"},
         "shell":"sh","currentDate":"2026-01-01","timezone":"UTC"}"#;
     assert_eq!(serde_json::from_str::<ContextSnapshot>(old).unwrap().agents_md, None);
 }
 
 #[test]
-fn messages_go_out_without_ids() {
-    for item in messages(None, &told(), &EVERYTHING) {
-        let ResponseItem::Message { id, content, .. } = item else { panic!("only messages are told") };
+fn messages_have_no_ids() {
+    for item in messages(None, &snapshot(), &EVERYTHING) {
+        let ResponseItem::Message { id, content, .. } = item else { panic!("not a message") };
         assert_eq!(id, None);
         assert!(content.iter().all(|part| matches!(part, ContentItem::InputText { .. })));
     }

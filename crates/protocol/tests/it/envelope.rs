@@ -1,4 +1,4 @@
-//! The four kinds of messages, and what is none.
+//! The four kinds of messages, and invalid ones.
 
 use codicil_protocol::{
     Frame, ThreadClosed, ThreadClosedNotification, ThreadRead, ThreadReadParams,
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 #[test]
-fn messages_are_told_apart() {
+fn kinds_of_messages_are_distinguished() {
     let kind = |text: &str| match Message::parse(text) {
         Ok(Message::Request { .. }) => "request",
         Ok(Message::Notification { .. }) => "notification",
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn no_input_is_too_odd_to_be_looked_at(text in any::<String>()) {
+    fn arbitrary_input_does_not_panic(text in any::<String>()) {
         let _ = Message::parse(&text);
         let _ = Message::parse(&format!("{{\"id\":1,\"method\":{text}}}"));
     }

@@ -1,9 +1,9 @@
-//! Requests as they are printed in documents about the protocol: each is read, word for word.
+//! Example requests from the documentation of the protocol can be decoded.
 
 use codicil_protocol::{rpc::Message, *};
 use serde_json::{Value, value::RawValue};
 
-/// One message a line.
+/// One message per line.
 const REQUESTS: &str = include_str!("../fixtures/requests.jsonl");
 
 /// Reads params as the method's own type and writes them again.
@@ -117,7 +117,7 @@ fn read_by_name(method: &str, params: Option<&RawValue>) -> Result<Value, String
 }
 
 #[test]
-fn every_example_is_understood() {
+fn every_example_is_decoded() {
     let mut count = 0;
     for line in REQUESTS.lines() {
         let Message::Request { method, params, .. } = Message::parse(line).unwrap() else {
@@ -132,7 +132,7 @@ fn every_example_is_understood() {
 }
 
 #[test]
-fn every_method_of_the_table_can_be_read() {
+fn every_method_of_the_table_is_decoded() {
     for method in CLIENT_REQUESTS.iter().chain(LATER_REQUESTS) {
         if let Err(reason) = read_by_name(method.name, None) {
             assert_eq!(reason, "missing field `params`", "{}", method.name);

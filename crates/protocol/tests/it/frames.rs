@@ -1,4 +1,4 @@
-//! Deltas that may be joined on their way out.
+//! Merging deltas.
 
 use codicil_protocol::{
     AgentMessageDelta, CommandExecutionOutputDelta, Frame, NotificationMethod, ThreadClosed,
@@ -20,7 +20,7 @@ fn output(item: &str, text: &str) -> Frame {
     delta::<CommandExecutionOutputDelta>(item, text)
 }
 
-/// Both as one message, when they are parts of one text.
+/// Merges two deltas of one item.
 fn join(first: &Frame, second: &Frame) -> Option<Value> {
     let more = second.continuation(first.bytes())?;
     let kept = &first.bytes()[..first.bytes().len() - Frame::DELTA_END_LEN];
@@ -28,7 +28,7 @@ fn join(first: &Frame, second: &Frame) -> Option<Value> {
 }
 
 #[test]
-fn only_deltas_of_one_item_are_parts_of_one_text() {
+fn only_deltas_of_one_item_are_merged() {
     let closed = Frame::notification::<ThreadClosed>(&ThreadClosedNotification { thread_id: "t".into() });
     assert!(join(&message("i", "a"), &message("i", "b")).is_some());
     assert!(join(&message("i", "a"), &message("j", "b")).is_none());
@@ -39,7 +39,7 @@ fn only_deltas_of_one_item_are_parts_of_one_text() {
 
 proptest! {
     #[test]
-    fn a_joined_delta_has_both_texts(item in any::<String>(), one in any::<String>(), two in any::<String>()) {
+    fn a_merged_delta_has_both_texts(item in any::<String>(), one in any::<String>(), two in any::<String>()) {
         for make in [message, output] {
             let joined = join(&make(&item, &one), &make(&item, &two)).unwrap();
             prop_assert_eq!(&joined["params"]["delta"], &format!("{one}{two}"));
@@ -48,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    fn an_id_that_looks_like_a_text_misleads_nobody(end in any::<String>()) {
+    fn an_id_that_looks_like_a_delta_is_not_one(end in any::<String>()) {
         let item = format!("\"delta\":\"{end}");
         let joined = join(&message(&item, "a\"}}"), &message(&item, "b")).unwrap();
         prop_assert_eq!(&joined["params"]["delta"], "a\"}}b");

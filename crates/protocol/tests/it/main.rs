@@ -1,4 +1,4 @@
-//! The protocol as a peer sees it: what is read, what is written, what is published.
+//! Tests of decoding, encoding and the published schema.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

@@ -1,4 +1,4 @@
-//! Values and fields that a newer peer sends: kept by clients, refused by servers.
+//! Unknown values and fields of newer peers: kept by clients, rejected by servers.
 
 use std::fmt::Debug;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::to_raw_value};
 
-/// Reads a value that is not known, finds it unchanged when written, and refused when looked for.
+/// Checks that an unknown value is written unchanged and found by an inspection.
 fn survives<T>(value: &Value, name: &str)
 where
     T: Serialize + DeserializeOwned + Inspect + Debug,
@@ -27,7 +27,7 @@ macro_rules! each {
 }
 
 #[test]
-fn words_that_are_not_known() {
+fn unknown_strings_are_kept() {
     each!(
         &json!("brand_newWord-9"),
         "brand_newWord-9",
@@ -103,7 +103,7 @@ fn words_that_are_not_known() {
 }
 
 #[test]
-fn kinds_that_are_not_known() {
+fn unknown_types_are_kept() {
     let value = json!({ "type": "brandNew", "id": "i", "nested": { "type": 5, "list": [null, 1.5] } });
     each!(
         &value,
@@ -134,9 +134,9 @@ fn kinds_that_are_not_known() {
     );
 }
 
-/// A history may come from a client that knows more kinds of items than this server.
+/// A history can come from a client that knows more kinds of items than this server.
 #[test]
-fn a_kind_of_history_item_that_is_not_known_is_taken_but_not_parts_that_are_not() {
+fn unknown_history_items_are_accepted_but_not_unknown_parts() {
     let item = json!({ "type": "brand_new", "id": "i", "list": [null, 1.5] });
     let read: ResponseItem = serde_json::from_value(item.clone()).unwrap();
     assert_eq!(InspectFindings::of(&read).unknown_value(), None);
@@ -147,7 +147,7 @@ fn a_kind_of_history_item_that_is_not_known_is_taken_but_not_parts_that_are_not(
 }
 
 #[test]
-fn variants_with_content_that_are_not_known() {
+fn unknown_variants_with_content_are_kept() {
     let value = json!({ "brandNew": { "deep": [{ "a": null }] } });
     each!(
         &value,
@@ -157,7 +157,7 @@ fn variants_with_content_that_are_not_known() {
 }
 
 #[test]
-fn a_known_kind_with_a_wrong_member_is_an_error_and_not_a_newer_peer() {
+fn a_known_type_with_a_wrong_member_is_an_error() {
     let error = |value: Value| serde_json::from_value::<ThreadItem>(value).unwrap_err().to_string();
     assert_eq!(error(json!({ "type": "agentMessage", "id": "i" })), "missing field `text`");
     let wrong = json!({ "type": "plan", "id": "i", "text": 5 });
@@ -167,7 +167,7 @@ fn a_known_kind_with_a_wrong_member_is_an_error_and_not_a_newer_peer() {
 }
 
 #[test]
-fn the_refusal_lists_what_is_known() {
+fn the_error_lists_the_known_values() {
     let reason = |value: &str| {
         let status: TurnStatus = serde_json::from_value(json!(value)).unwrap();
         InspectFindings::of(&status).unknown_value().map(str::to_owned)
@@ -183,7 +183,7 @@ fn the_refusal_lists_what_is_known() {
 }
 
 #[test]
-fn unknown_values_are_found_however_deep_they_are() {
+fn unknown_values_are_found_at_any_depth() {
     let params = json!({ "threadId": "t", "input": [{ "type": "text", "text": "x" }],
         "sandboxPolicy": { "type": "readOnly", "access": { "type": "someday" } } });
     let params: TurnStartParams = serde_json::from_value(params).unwrap();
@@ -196,7 +196,7 @@ fn unknown_values_are_found_however_deep_they_are() {
 }
 
 #[test]
-fn a_message_that_is_not_known_is_kept_as_it_came() {
+fn an_unknown_message_is_kept() {
     let params = json!({ "a": [1, { "b": null }] });
     let raw = to_raw_value(&params).unwrap();
     let ServerNotification::Unknown(kept) = ServerNotification::decode("later/notice", Some(&raw)) else {
@@ -207,27 +207,26 @@ fn a_message_that_is_not_known_is_kept_as_it_came() {
         panic!("it is not known")
     };
     assert_eq!((kept.method.as_str(), kept.params), ("later/request", Some(params.clone())));
-    // One that is known but cannot be read is kept too.
+    // A known message that cannot be decoded is kept too.
     let ServerNotification::Unknown(kept) = ServerNotification::decode("turn/completed", Some(&raw)) else {
         panic!("it has other params")
     };
     assert_eq!(kept.params, Some(params));
 }
 
-/// Adds a member that nobody knows to every object, except where the only key is a variant's name or a
-/// map's.
-fn with_strangers(value: &Value) -> Value {
+/// Adds an unknown member to every object, except to maps and externally tagged variants.
+fn with_unknown_members(value: &Value) -> Value {
     match value {
         Value::Object(members) if members.len() > 1 => {
             let mut members: serde_json::Map<_, _> =
-                members.iter().map(|(name, value)| (name.clone(), with_strangers(value))).collect();
+                members.iter().map(|(name, value)| (name.clone(), with_unknown_members(value))).collect();
             members.insert("unknownToThisVersion".into(), json!({ "x": [1] }));
             members.into()
         }
         Value::Object(members) => {
-            members.iter().map(|(name, value)| (name.clone(), with_strangers(value))).collect()
+            members.iter().map(|(name, value)| (name.clone(), with_unknown_members(value))).collect()
         }
-        Value::Array(elements) => elements.iter().map(with_strangers).collect(),
+        Value::Array(elements) => elements.iter().map(with_unknown_members).collect(),
         other => other.clone(),
     }
 }
@@ -235,7 +234,7 @@ fn with_strangers(value: &Value) -> Value {
 #[test]
 fn unknown_fields_change_nothing() {
     let thread = crate::wire::thread();
-    let read: Thread = serde_json::from_value(with_strangers(&thread)).unwrap();
+    let read: Thread = serde_json::from_value(with_unknown_members(&thread)).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), thread);
 }
 

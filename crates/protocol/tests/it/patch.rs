@@ -1,4 +1,4 @@
-//! Left out, null and a value are three things.
+//! Absent, null and a value are distinguished.
 
 use codicil_protocol::{Patch, ThreadMetadataGitInfoUpdateParams, ThreadStartParams};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ fn git(value: Value) -> ThreadMetadataGitInfoUpdateParams {
 }
 
 #[test]
-fn all_three_are_told_apart_and_written_back() {
+fn all_three_are_distinguished_and_written_back() {
     for value in [
         json!({}),
         json!({ "branch": null }),
@@ -24,7 +24,7 @@ fn all_three_are_told_apart_and_written_back() {
 }
 
 #[test]
-fn a_patch_is_applied_to_what_was_there() {
+fn a_patch_is_applied_to_the_previous_value() {
     let before = || Some("old".to_owned());
     assert_eq!(Patch::Missing.apply(before()), before());
     assert_eq!(Patch::Null.apply(before()), None);
@@ -33,7 +33,7 @@ fn a_patch_is_applied_to_what_was_there() {
 }
 
 #[test]
-fn ordinary_options_do_not_tell_null_from_nothing() {
+fn options_treat_null_as_absent() {
     let read = |value: Value| serde_json::from_value::<ThreadStartParams>(value).unwrap();
     assert_eq!(read(json!({ "cwd": null })), read(json!({})));
     assert_ne!(read(json!({ "serviceTier": null })), read(json!({})));

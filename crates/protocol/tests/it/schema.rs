@@ -1,4 +1,4 @@
-//! The published schema: which files there are, and which types.
+//! The files and types of the published schema.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ fn listing(files: &[ExportFile]) -> String {
     paths.into_iter().collect::<Vec<_>>().join("\n")
 }
 
-/// The names of all types in the bundle, those of the current dialect with `v2/` before them.
+/// Returns the names of all types in the bundle, those of version 2 with the prefix `v2/`.
 fn type_names(audience: ExportAudience) -> String {
     let files = json_schema(audience);
     let bundle = files.iter().find(|file| file.path == "codex_app_server_protocol.schemas.json").unwrap();
@@ -24,37 +24,39 @@ fn type_names(audience: ExportAudience) -> String {
 }
 
 #[test]
-fn the_json_files_are_these() {
+fn json_files() {
     snapshot!("json_files_experimental", listing(&json_schema(ExportAudience::Experimental)));
 }
 
 #[test]
-fn the_typescript_files_are_these() {
+fn typescript_files() {
     snapshot!("typescript_files_experimental", listing(&typescript(ExportAudience::Experimental)));
 }
 
 #[test]
-fn the_types_are_these() {
+fn types() {
     snapshot!("types_experimental", type_names(ExportAudience::Experimental));
 }
 
 #[test]
-fn a_stable_export_is_a_part_of_the_experimental_one() {
+fn a_stable_export_is_a_subset_of_the_experimental_one() {
     let names = |audience| type_names(audience).lines().map(str::to_owned).collect::<BTreeSet<_>>();
-    let (stable, all) = (names(ExportAudience::Stable), names(ExportAudience::Experimental));
+    let stable = names(ExportAudience::Stable);
+    let all = names(ExportAudience::Experimental);
     assert!(stable.is_subset(&all));
     snapshot!("types_only_experimental", all.difference(&stable).cloned().collect::<Vec<_>>().join("\n"));
 }
 
 #[test]
-fn a_stable_export_knows_nothing_of_experimental_fields() {
+fn a_stable_export_has_no_experimental_fields() {
     let params = |audience| {
         let files = json_schema(audience);
         let file = files.iter().find(|file| file.path == "v2/ThreadStartParams.json").unwrap();
         let schema: Value = serde_json::from_str(&file.content).unwrap();
         schema["properties"].as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>()
     };
-    let (stable, all) = (params(ExportAudience::Stable), params(ExportAudience::Experimental));
+    let stable = params(ExportAudience::Stable);
+    let all = params(ExportAudience::Experimental);
     let gated: Vec<_> = all.difference(&stable).map(String::as_str).collect();
     assert_eq!(
         gated,
@@ -69,7 +71,7 @@ fn a_stable_export_knows_nothing_of_experimental_fields() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_is_resolved() {
     for file in json_schema(ExportAudience::Experimental) {
         let schema: Value = serde_json::from_str(&file.content).unwrap();
         each_reference(&schema, &mut |reference| {

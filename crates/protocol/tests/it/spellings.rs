@@ -1,4 +1,4 @@
-//! Other spellings in circulation are read; what is written is the schema's.
+//! Alternative spellings are read, and written as in the schema.
 
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use codicil_protocol::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-/// Reads each spelling and finds it written as `written`.
+/// Checks that each spelling is written as `written`.
 fn check<T>(spellings: &[&str], written: &str)
 where
     T: Serialize + DeserializeOwned + Inspect + Debug,
@@ -103,7 +103,7 @@ fn sandbox_policies() {
 }
 
 #[test]
-fn a_relative_root_is_refused_with_the_sentence_that_clients_know() {
+fn a_relative_root_is_rejected_with_the_text_of_the_reference() {
     let sent = json!({ "type": "workspaceWrite", "writableRoots": ["src"] });
     let error = serde_json::from_value::<SandboxPolicy>(sent).unwrap_err();
     assert_eq!(error.to_string(), "AbsolutePathBuf deserialized without a base path");

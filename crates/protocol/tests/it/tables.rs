@@ -1,4 +1,4 @@
-//! The tables against the published list of methods, so that no change to them goes unseen.
+//! The tables match the published list of methods.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use codicil_protocol::{
     Stability, TypeInfo,
 };
 
-/// Kind, method, stability, params and response of every message of the protocol.
+/// The kind, method, stability, params and response of every message.
 const PUBLISHED: &str = include_str!("../fixtures/methods.tsv");
 
 fn row(kind: &str, method: &MethodInfo) -> String {

@@ -1,4 +1,4 @@
-//! How the central types look on the wire: every member, every null.
+//! The wire format of the central types, with all members and nulls.
 
 use codicil_protocol::{
     CommandExecutionRequestApprovalParams, FileChangeRequestApprovalParams, ItemStartedNotification,
@@ -8,13 +8,13 @@ use codicil_protocol::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-/// Reads what has only the necessary members and shows what is written.
+/// Decodes a value with the required members and returns what is written.
 fn written<T: Serialize + DeserializeOwned>(value: Value) -> String {
     let read: T = serde_json::from_value(value).unwrap();
     format!("{:#}", serde_json::to_value(&read).unwrap())
 }
 
-/// A thread with everything in it.
+/// A thread with all members.
 pub fn thread() -> Value {
     json!({
         "id": "0199a213-81c0-7800-8aa1-bbab2a035a53",

@@ -1,4 +1,4 @@
-//! Archiving and taking back, naming what is archived.
+//! Archiving, restoring and naming archived threads.
 
 use codicil_store::{ListQuery, StoreError, new_thread_id};
 
@@ -28,7 +28,7 @@ async fn a_thread_goes_to_the_archive_and_back() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_cannot_be_moved() {
+async fn a_missing_thread_cannot_be_moved() {
     let home = Home::new();
     let log = home.thread("one").await;
     let not_found = |result| matches!(result, Err(StoreError::NotFound(_)));
@@ -68,7 +68,7 @@ async fn a_log_follows_its_thread_into_the_archive() {
 }
 
 #[tokio::test]
-async fn a_name_in_the_way_is_not_overwritten() {
+async fn an_existing_file_is_not_overwritten() {
     let home = Home::new();
     let log = home.thread("one").await;
     let place = home.store.archive(log.id()).await.unwrap();
@@ -76,6 +76,6 @@ async fn a_name_in_the_way_is_not_overwritten() {
     std::fs::copy(&place.path, &before).unwrap();
     assert!(matches!(home.store.archive(log.id()).await, Err(StoreError::Exists(_))));
     assert!(before.exists() && place.path.exists());
-    // Of two files of one thread, lists show the one in use.
+    // Of two files of one thread, lists show the one that is not archived.
     assert_eq!(home.previews().await, ["one"]);
 }

@@ -44,7 +44,7 @@ async fn large_output_and_images_are_stored_once_and_come_back() {
     assert_eq!(loaded.thread.turns()[0].items[1..], [shown, item]);
     assert_eq!(loaded.history[1..], [picture, message("user", &big)]);
     assert_eq!(loaded.thread.warnings.total, 0);
-    // The same again, in another thread: nothing new to store.
+    // The same strings in another thread are not stored again.
     home.thread(&big).await;
     assert_eq!(blobs(&home).len(), 2);
 }

@@ -1,4 +1,4 @@
-//! Torn, damaged, foreign and odd files.
+//! Torn, damaged and foreign files.
 
 use std::{fs, io::Write};
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::{Home, call, message, output, turn};
 
-/// A file with every awkward thing in it: several batches, an unfinished call, letters of several bytes.
+/// A file with several batches, an unfinished call and multi-byte characters.
 async fn example(home: &Home) -> (ThreadId, Vec<u8>) {
     let mut log = home.thread("erste Frage äöü \u{1F600}").await;
     log.append(&turn("t2", "second \"question\"", "line\nline")).await.unwrap();
@@ -33,7 +33,7 @@ fn any_beginning_of_a_file_loads_and_can_be_appended_to() {
         TestRunner::new(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() });
     let checked = runner.run(&cuts, |cut| {
         fs::write(&path, &whole[..cut]).unwrap();
-        // A record that lacks nothing but its newline is whole.
+        // A record that lacks only its newline is complete.
         let records = newlines.iter().filter(|newline| **newline <= cut).count();
         runtime.block_on(check_cut(&home, &id, records as u64));
         Ok(())
@@ -44,7 +44,7 @@ fn any_beginning_of_a_file_loads_and_can_be_appended_to() {
 async fn check_cut(home: &Home, id: &ThreadId, records: u64) {
     let store = home.another_store();
     if records == 0 {
-        // Nobody was ever told of a thread whose first line is not complete.
+        // Clients never saw a thread whose first line is incomplete.
         assert!(matches!(store.load(id).await, Err(StoreError::NotAThread { .. })));
         assert!(matches!(store.open_log(id).await, Err(StoreError::NotAThread { .. })));
         return;
@@ -62,14 +62,14 @@ async fn check_cut(home: &Home, id: &ThreadId, records: u64) {
 }
 
 #[tokio::test]
-async fn a_torn_tail_is_cut_by_the_next_append() {
+async fn a_torn_last_line_is_removed_by_the_next_append() {
     let home = Home::new();
     let mut log = home.thread("one").await;
     let whole = fs::read(log.path()).unwrap();
     let mut file = fs::OpenOptions::new().append(true).open(log.path()).unwrap();
     file.write_all(b"{\"v\":1,\"ordinal\":8,\"timestamp\":\"2026-11-15T20:").unwrap();
     assert_eq!(home.store.read(log.id()).await.unwrap().warnings.list[0].problem, LoadProblem::Unreadable);
-    // The log that wrote the file notices as well as one that opens it.
+    // Both the log that wrote the file and a new log detect this.
     log.append(&turn("t2", "two", "done")).await.unwrap();
     assert!(fs::read(log.path()).unwrap().starts_with(&whole));
     let thread = home.store.read(log.id()).await.unwrap();
@@ -77,7 +77,7 @@ async fn a_torn_tail_is_cut_by_the_next_append() {
 }
 
 #[tokio::test]
-async fn garbage_at_the_end_is_cut_on_opening() {
+async fn garbage_at_the_end_is_removed_on_opening() {
     for garbage in ["{\"v\":1}\n", "\0\0\0\0\0\0\0\0\n\0\0", "half a line\nand another", "\n\n"] {
         let home = Home::new();
         let log = home.thread("one").await;
@@ -92,7 +92,7 @@ async fn garbage_at_the_end_is_cut_on_opening() {
 async fn a_long_last_line_is_found_whole() {
     let home = Home::new();
     let mut log = home.begin().await;
-    // Many strings that each stay below the size of a blob.
+    // Many strings, each too short for a blob.
     let parts: Vec<_> = (0..40).map(|_| message("user", &"x".repeat(30_000))).collect();
     log.append(&[Record::Compaction { turn_id: "t".into(), replacement: parts.clone() }]).await.unwrap();
     let mut file = fs::OpenOptions::new().append(true).open(log.path()).unwrap();
@@ -105,7 +105,7 @@ async fn a_long_last_line_is_found_whole() {
 }
 
 #[tokio::test]
-async fn a_damaged_line_in_the_middle_costs_that_line_only() {
+async fn only_the_damaged_line_is_lost() {
     let home = Home::new();
     let mut log = home.thread("one").await;
     log.append(&turn("t2", "two", "done")).await.unwrap();
@@ -129,7 +129,7 @@ async fn a_damaged_line_in_the_middle_costs_that_line_only() {
 }
 
 #[tokio::test]
-async fn records_of_the_future_are_skipped_and_kept() {
+async fn records_of_newer_versions_are_skipped_and_kept() {
     let home = Home::new();
     let log = home.thread("one").await;
     let future = "{\"v\":2,\"ordinal\":8,\"timestamp\":\"2031-01-01T00:00:00.000Z\",\"type\":\"hologram\",\"x\":[1]}\n";
@@ -144,7 +144,7 @@ async fn records_of_the_future_are_skipped_and_kept() {
 }
 
 #[tokio::test]
-async fn ordinals_that_repeat_are_tolerated_and_noted() {
+async fn repeated_ordinals_are_tolerated_and_reported() {
     let home = Home::new();
     let log = home.thread("one").await;
     let text = fs::read_to_string(log.path()).unwrap();
@@ -220,7 +220,7 @@ async fn a_setting_in_an_unknown_form_does_not_lose_the_others() {
     assert_eq!(read("\"m-2\"", "{}").await, (without_model, reported));
     let version_1 = StoredSettings { version: 1, ..later };
     assert_eq!(read("\"version\":2,", "").await, (version_1, Vec::new()));
-    // A record that says nothing at all leaves those before it in force.
+    // An empty record does not replace the record before it.
     let nothing = read(
         r#","model":"m-2","effort":"high","version":2,"snapshot":{"settings":{"approvalPolicy":"never"}}"#,
         "",

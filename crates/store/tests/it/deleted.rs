@@ -1,4 +1,4 @@
-//! Threads that are taken away, and what they worked towards.
+//! Deleted threads, and goals.
 
 use codicil_protocol::{ThreadGoal, ThreadGoalStatus, ThreadId};
 use codicil_store::{ForkPoint, Record, StoreError, ThreadMeta, new_thread_id};
@@ -55,7 +55,8 @@ async fn agents_are_found_by_the_thread_that_started_them() {
 async fn the_last_goal_counts_and_a_fork_has_none() {
     let home = Home::new();
     let mut log = home.thread("one").await;
-    let (first, last) = (goal(log.id(), "first"), goal(log.id(), "last"));
+    let first = goal(log.id(), "first");
+    let last = goal(log.id(), "last");
     log.append(&[Record::goal(Some(&first)), Record::goal(None), Record::goal(Some(&last))]).await.unwrap();
     let stored = home.another_store().load(log.id()).await.unwrap().thread;
     assert_eq!((stored.goal, stored.warnings.total), (Some(last), 0));

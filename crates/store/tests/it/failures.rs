@@ -1,13 +1,13 @@
-//! Full disks, homes that cannot be written, things that are in the way: each a clear error.
+//! Full disks, read-only homes and obstructing files: each is a clear error.
 
 use std::{fs, io::ErrorKind, path::Path, process::Command};
 
 use codicil_store::{ListQuery, Record, Store, StoreError, new_thread_id};
 
-use crate::support::{Home, child, is_child, meta, previews, turn};
+use crate::support::{Home, child, child_home, meta, previews, turn};
 
 #[tokio::test]
-async fn a_home_that_is_a_file_is_refused() {
+async fn a_home_that_is_a_file_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let home = dir.path().join("home");
     fs::write(&home, "").unwrap();
@@ -23,7 +23,7 @@ async fn something_in_the_way_of_a_directory_is_named() {
     let error = home.store.create(meta(&new_thread_id())).await.err().unwrap();
     let text = error.to_string();
     assert!(text.starts_with("cannot create ") && text.contains("/sessions/"), "{text}");
-    // Lists and look-ups go on as well as they can.
+    // Lists and lookups still work.
     assert!(home.previews().await.is_empty());
     assert!(matches!(home.store.load(&new_thread_id()).await, Err(StoreError::NotFound(_))));
 }
@@ -43,12 +43,12 @@ fn is_not_found(error: &StoreError) -> bool {
     matches!(error, StoreError::NotFound(_))
 }
 
-/// A limit on the size of files stands in for a full disk: a write stops half way and the next one fails.
+/// Simulates a full disk by a limit on file sizes: a write stops half way and the next one fails.
 fn with_a_full_disk(test: &str, blocks: u32) {
     let home = tempfile::tempdir().unwrap();
     let test = child(test, home.path());
     let mut limited = Command::new("sh");
-    // Blocks of 512 bytes, or of 1024 where the shell counts so.
+    // Blocks of 512 or 1024 bytes, depending on the shell.
     limited.args(["-c", "trap '' XFSZ; ulimit -f $0; exec \"$@\"", &blocks.to_string()]);
     limited.arg(test.get_program()).args(test.get_args());
     limited.envs(test.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -70,7 +70,7 @@ fn lists_work_without_room_for_an_index() {
 #[tokio::test]
 #[ignore = "run by the test above, with a limit on the size of files"]
 async fn child_without_room_for_an_index() {
-    let Some(home) = is_child() else { return };
+    let Some(home) = child_home() else { return };
     let store = Store::open(&home).unwrap();
     for text in ["one", "two"] {
         let mut log = store.create(meta(&new_thread_id())).await.unwrap();
@@ -87,7 +87,7 @@ async fn child_without_room_for_an_index() {
 #[tokio::test]
 #[ignore = "run by the test above, with a limit on the size of files"]
 async fn child_with_a_full_disk() {
-    let Some(home) = is_child() else { return };
+    let Some(home) = child_home() else { return };
     let store = Store::open(&home).unwrap();
     let mut log = store.create(meta(&new_thread_id())).await.unwrap();
     log.append(&turn("t1", "one", "answer")).await.unwrap();
@@ -104,7 +104,7 @@ async fn child_with_a_full_disk() {
     assert!(error.to_string().starts_with(&expected), "{error}");
     assert!(error.to_string().ends_with("; free some space there and try again"), "{error}");
     assert_eq!(error.io_kind(), Some(ErrorKind::FileTooLarge));
-    // The half that was written is gone, what was confirmed is there, and small things still fit.
+    // The partial write is removed, confirmed records remain, and small records still fit.
     let id = log.id().clone();
     let check = async |turns: usize| {
         let loaded = store.load(&id).await.unwrap();
@@ -116,7 +116,7 @@ async fn child_with_a_full_disk() {
     assert_eq!(previews(&store.list(ListQuery::default()).await.unwrap()), ["one"]);
 }
 
-/// A home on a file system that refuses writes, as far as this process can tell.
+/// A home to which the process may not write.
 #[test]
 fn a_read_only_home_can_be_read_and_says_why_it_cannot_be_written() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -140,7 +140,7 @@ fn a_read_only_home_can_be_read_and_says_why_it_cannot_be_written() {
 #[tokio::test]
 #[ignore = "run by the test above, without the right to write"]
 async fn child_with_a_read_only_home() {
-    let Some(home) = is_child() else { return };
+    let Some(home) = child_home() else { return };
     let id = codicil_protocol::ThreadId::from(std::env::var("THREAD").unwrap());
     let store = Store::open(&home).unwrap();
     assert_eq!(store.load(&id).await.unwrap().thread.turns.len(), 1);
@@ -162,7 +162,7 @@ fn chmod(path: &Path, mode: &str) {
     assert!(Command::new("chmod").args(["-R", mode]).arg(path).status().unwrap().success());
 }
 
-/// The superuser may write anywhere, so it has to become somebody else, who owns the home.
+/// The superuser may write anywhere, so the test runs as another user, who owns the home.
 fn unprivileged(test: &Command, home: &Path) -> Command {
     let user = Command::new("id").arg("-u").output().unwrap();
     let root = user.stdout.trim_ascii() == b"0";

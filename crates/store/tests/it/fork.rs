@@ -1,4 +1,4 @@
-//! Threads that begin with another one's records.
+//! Forked threads.
 
 use std::fs;
 
@@ -61,7 +61,7 @@ async fn a_fork_can_stop_at_a_turn() {
 }
 
 #[tokio::test]
-async fn what_was_rolled_back_stays_behind() {
+async fn rolled_back_turns_are_not_copied() {
     let home = Home::new();
     let mut source = three_turns(&home).await;
     source.append(&[Record::Rollback { turns: 2 }]).await.unwrap();
@@ -82,7 +82,7 @@ async fn a_running_turn_is_interrupted_in_the_fork() {
     assert_eq!(copy.thread.turns[3].status, TurnStatus::Interrupted);
     assert!(copy.thread.turns[3].ended);
     assert_eq!(copy.history.len(), 9);
-    // The source goes on as if nothing had happened.
+    // The source is not affected.
     source.append(&turn("t5", "q5", "a5")).await.unwrap();
     assert_eq!(home.store.read(source.id()).await.unwrap().turns.len(), 5);
 }

@@ -1,4 +1,4 @@
-//! A file of every version ever written loads for ever. Never change what these tests expect.
+//! Golden files of every version must load for ever. Never change the expectations of these tests.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use crate::support::{Home, call, message, output, previews, turn};
 const V1_ID: &str = "019a8914-3a00-7000-8000-000000000001";
 const BLOB: &str = "35e85f54d5502c7b275655a1104d5fdc1cd94f84b229c136ded22a77d82926b0";
 
-/// Puts the golden file where it would have been written.
+/// Copies the golden file to its place in a home.
 async fn v1(home: &Home) -> LoadedThread {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let day = home.path().join("sessions/2025/11/15");
@@ -62,7 +62,7 @@ async fn version_1_loads() {
 }
 
 #[tokio::test]
-async fn version_1_is_listed_and_goes_on() {
+async fn version_1_is_listed_and_can_be_appended_to() {
     let home = Home::new();
     let id = v1(&home).await.thread.meta.id;
     let page = home.store.list(ListQuery::default()).await.unwrap();

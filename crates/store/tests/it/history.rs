@@ -1,4 +1,4 @@
-//! What the model is told after rollbacks, compactions and crashes.
+//! The model's history after rollbacks, compactions and crashes.
 
 use codicil_protocol::{ABORTED_OUTPUT, ResponseItem, TurnId, TurnStatus};
 use codicil_store::{Record, ThreadLog};
@@ -23,7 +23,7 @@ fn compaction(turn: &str, summary: &str) -> Record {
 }
 
 #[tokio::test]
-async fn a_rollback_drops_turns_and_what_they_told_the_model() {
+async fn a_rollback_drops_turns_and_their_history() {
     let home = Home::new();
     let mut log = home.begin().await;
     log.append(&[context(None, message("developer", "rules"))]).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_rollback_drops_turns_and_what_they_told_the_model() {
 }
 
 #[tokio::test]
-async fn what_still_arrives_for_a_dropped_turn_is_left_out() {
+async fn late_records_of_a_dropped_turn_are_skipped() {
     let home = Home::new();
     let mut log = home.thread("one").await;
     log.append(&turn("t2", "two", "done")).await.unwrap();
@@ -59,7 +59,7 @@ async fn what_still_arrives_for_a_dropped_turn_is_left_out() {
 }
 
 #[tokio::test]
-async fn a_compaction_replaces_what_was_before_it() {
+async fn a_compaction_replaces_the_history_before_it() {
     let home = Home::new();
     let mut log = home.thread("one").await;
     log.append(&begun("t2", "two")).await.unwrap();
@@ -72,7 +72,7 @@ async fn a_compaction_replaces_what_was_before_it() {
 }
 
 #[tokio::test]
-async fn rolling_back_a_compaction_brings_the_history_back() {
+async fn rolling_back_a_compaction_restores_the_history() {
     let home = Home::new();
     let mut log = home.thread("one").await;
     let before = history(&home, &log).await;
@@ -83,7 +83,7 @@ async fn rolling_back_a_compaction_brings_the_history_back() {
 }
 
 #[tokio::test]
-async fn an_unfinished_turn_is_interrupted_and_its_calls_are_answered() {
+async fn an_unfinished_turn_is_interrupted_and_its_calls_get_outputs() {
     let home = Home::new();
     let mut log = home.thread("one").await;
     log.append(&begun("t2", "two")).await.unwrap();

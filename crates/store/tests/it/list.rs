@@ -49,7 +49,7 @@ async fn threads_appear_with_their_first_user_message() {
 }
 
 #[tokio::test]
-async fn a_row_shows_all_that_is_known() {
+async fn a_row_contains_all_metadata() {
     let home = Home::new();
     let id = create(&home, "What is this?", |meta| {
         meta.agent_nickname = Some("Ada".to_owned());
@@ -73,7 +73,7 @@ async fn a_row_shows_all_that_is_known() {
     assert!((jiff::Timestamp::now().as_second() - thread.created_at) <= 5);
     assert!(!thread.ephemeral && thread.turns.is_empty() && thread.updated_at >= thread.created_at);
     assert_eq!(home.store.read_summary(&id).await.unwrap(), *thread);
-    // What the index says is what the file says.
+    // The index agrees with the file.
     home.store.reindex(|_| {}).await.unwrap();
     assert_eq!(home.store.list(ListQuery::default()).await.unwrap().threads[0], *thread);
     home.store.set_git(&id, None).await.unwrap();
@@ -95,7 +95,7 @@ async fn previews_join_all_texts() {
 async fn pages_follow_each_other_without_gap_or_overlap() {
     let home = Home::new();
     let copies = Copies::of(&home, "number 0").await;
-    // Three threads a second: ties are broken by the id.
+    // Three threads per second: ties are broken by the id.
     for number in 0..70 {
         copies.put(home.path(), 1_760_000_000 + number / 3, "number 0", &format!("number {number}"));
     }
@@ -163,7 +163,7 @@ async fn sorting_by_update_follows_the_conversation() {
     copies.put(home.path(), 1_760_000_100, "WORDS", "new");
     let by_update = ListQuery { sort: ListSort::Updated, ..ListQuery::default() };
     assert_eq!(listed(&home, by_update.clone()).await, ["new", "old"]);
-    // A name is no conversation; a turn is.
+    // A name does not count as activity; a turn does.
     home.store.set_name(&old, "named").await.unwrap();
     assert_eq!(listed(&home, by_update.clone()).await, ["new", "old"]);
     let mut log = home.store.open_log(&old).await.unwrap();
@@ -203,7 +203,7 @@ async fn filters_combine() {
 }
 
 #[tokio::test]
-async fn only_threads_of_people_are_listed_unless_asked() {
+async fn only_interactive_threads_are_listed_by_default() {
     use ThreadSourceKind::{
         AppServer, Exec, SubAgent, SubAgentCompact, SubAgentOther, SubAgentReview, SubAgentThreadSpawn,
         Unknown,
@@ -238,13 +238,13 @@ async fn only_threads_of_people_are_listed_unless_asked() {
     assert_eq!(listed(&home, kinds(&[SubAgentOther])).await, ["memory"]);
     assert_eq!(listed(&home, kinds(&[SubAgent])).await, ["memory", "spawn", "compact", "review"]);
     assert_eq!(listed(&home, kinds(&[Unknown])).await, ["custom"]);
-    // Sources survive the index being rebuilt.
+    // Sources survive rebuilding the index.
     home.store.reindex(|_| {}).await.unwrap();
     assert_eq!(listed(&home, kinds(&[SubAgentThreadSpawn])).await, ["spawn"]);
 }
 
 #[tokio::test]
-async fn a_search_looks_at_names_and_first_messages() {
+async fn a_search_covers_names_and_first_messages() {
     let home = Home::new();
     let named = create(&home, "Fix the parser", |_| {}).await;
     create(&home, "write 100% of _all_ tests", |_| {}).await;

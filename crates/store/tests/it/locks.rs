@@ -1,8 +1,9 @@
-//! Files that another process has locked, and things that are no files.
+//! Files that another process has locked, and named pipes in the place of files.
 
 use std::{
     fs::File,
     path::Path,
+    pin::pin,
     process::Command,
     time::{Duration, Instant},
 };
@@ -12,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::support::{Home, meta, turn};
 
-/// Holds the lock of a file, as a process does that may only read it.
+/// Holds the lock of a file like another process.
 fn held(path: &Path) -> File {
     let file = File::open(path).unwrap();
     file.lock().unwrap();
@@ -28,12 +29,12 @@ fn is_locked<T>(result: Result<T, StoreError>, expected: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn a_locked_file_fails_its_own_appends_and_holds_up_nothing_else() {
+async fn a_locked_file_fails_its_own_appends_and_delays_nothing_else() {
     let home = Home::new();
     let mut others = home.thread("others").await;
     let mut waiting = tokio::task::JoinSet::new();
     let mut holders = Vec::new();
-    // More than there are places for appends.
+    // More than the limit of concurrent appends.
     for _ in 0..24 {
         let mut log = home.thread("locked").await;
         holders.push(held(&log.path()));
@@ -44,15 +45,14 @@ async fn a_locked_file_fails_its_own_appends_and_holds_up_nothing_else() {
         });
     }
     tokio::task::yield_now().await;
-    let begun = Instant::now();
     for number in 0..20 {
         others.append(&name(&number.to_string())).await.unwrap();
         home.begin().await.append(&turn("t1", "new", "answer")).await.unwrap();
     }
-    assert!(begun.elapsed() < LOCK_TIME / 2, "{:?}", begun.elapsed());
+    assert!(waiting.try_join_next().is_none(), "the appends to locked files are still waiting");
     let mut logs = Vec::new();
     for (locked, waited, log) in waiting.join_all().await {
-        assert!(locked && waited >= LOCK_TIME && waited < LOCK_TIME * 2, "{waited:?}");
+        assert!(locked && waited >= LOCK_TIME, "{waited:?}");
         logs.push(log);
     }
     drop(holders);
@@ -64,18 +64,19 @@ async fn a_locked_file_fails_its_own_appends_and_holds_up_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_let_go_in_time_is_only_a_delay() {
+async fn a_lock_that_is_released_in_time_is_only_a_delay() {
     let home = Home::new();
     let log = home.thread("one").await;
     let holder = held(&log.path());
-    let (store, id) = (home.store.clone(), log.id().clone());
-    let naming = tokio::spawn(async move { store.set_name(&id, "late").await });
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(!naming.is_finished());
+    let mut naming = pin!(home.store.set_name(log.id(), "late"));
     // Reading needs no lock.
-    home.store.read(log.id()).await.unwrap();
+    tokio::select! {
+        biased;
+        named = &mut naming => panic!("the file is locked: {named:?}"),
+        read = home.store.read(log.id()) => drop(read.unwrap()),
+    }
     drop(holder);
-    naming.await.unwrap().unwrap();
+    naming.await.unwrap();
     assert_eq!(home.store.read(log.id()).await.unwrap().name.as_deref(), Some("late"));
 }
 
@@ -108,7 +109,7 @@ fn make_pipe(path: &Path) {
 }
 
 #[tokio::test]
-async fn a_named_pipe_in_the_place_of_a_thread_is_left_out() {
+async fn a_named_pipe_in_the_place_of_a_thread_is_skipped() {
     let mut home = Home::new();
     let log = home.thread("one").await;
     let gone = home.thread("two").await;
@@ -138,7 +139,7 @@ async fn a_named_pipe_in_the_place_of_a_thread_is_left_out() {
 }
 
 #[tokio::test]
-async fn a_named_pipe_in_the_place_of_the_index_is_not_waited_for() {
+async fn a_named_pipe_in_the_place_of_the_index_does_not_block() {
     let home = Home::new();
     home.thread("one").await;
     home.store.close().await.unwrap();

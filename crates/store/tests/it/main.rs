@@ -1,4 +1,4 @@
-//! What callers of the store can see, on real files.
+//! Tests of the store on real files.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;

@@ -1,4 +1,4 @@
-//! Ten thousand threads that nobody has indexed yet.
+//! Ten thousand threads that are not indexed yet.
 
 use std::time::Instant;
 
@@ -9,11 +9,11 @@ use crate::support::{Copies, Home, previews};
 const COUNT: i64 = 10_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_files_without_an_index_are_listed_and_searched_rightly() {
+async fn ten_thousand_files_without_an_index_are_listed_and_searched() {
     let home = Home::new();
     let copies = Copies::of(&home, "text of item-00000000").await;
     for number in 0..COUNT {
-        // A hundred days, and never in the order of the numbers.
+        // Spread over a hundred days, not in the order of the numbers.
         let at = 1_760_000_000 + (number * 7919 % COUNT) * 864;
         copies.put(home.path(), at, "item-00000000", &format!("item-{number:08}"));
     }
@@ -26,7 +26,7 @@ async fn ten_thousand_files_without_an_index_are_listed_and_searched_rightly() {
     println!("first page without an index: {:?}", start.elapsed());
     assert_eq!(previews(&page), (0..25).map(text).collect::<Vec<_>>());
 
-    // The next pages, while the rest is still being read.
+    // Further pages, while the rest is still being read.
     let mut cursor = page.next_cursor;
     for number in 1..8 {
         let page = store.list(ListQuery { cursor, ..ListQuery::default() }).await.unwrap();
@@ -62,7 +62,7 @@ async fn ten_thousand_files_without_an_index_are_listed_and_searched_rightly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn closing_in_the_middle_of_the_first_reading_loses_nothing() {
+async fn closing_during_the_first_scan_loses_nothing() {
     let home = Home::new();
     let copies = Copies::of(&home, "WORDS").await;
     for number in 0..1500 {

@@ -1,10 +1,10 @@
-//! Files that come, go and change behind the store's back, and an index that is gone or broken.
+//! Files that are added, removed and changed by other programs, and a missing or damaged index.
 
 use std::{fs, path::Path};
 
 use codicil_store::{BacklogProgress, ListQuery, ListSort};
 
-use crate::support::{Copies, Home, child, is_child, previews, turn};
+use crate::support::{Copies, Home, child, child_home, previews, turn};
 
 #[tokio::test]
 async fn copied_files_are_found_by_the_next_list() {
@@ -14,7 +14,7 @@ async fn copied_files_are_found_by_the_next_list() {
     assert_eq!(home.previews().await, ["own"]);
     copies.put(home.path(), 1_760_000_000, "WORDS", "other day");
     assert_eq!(home.previews().await, ["own", "other day"]);
-    // Again in the same directory, at once: its time may not have changed.
+    // In the same directory again, possibly within the resolution of its time.
     for number in 0..5 {
         copies.put(home.path(), 1_760_000_001 + number, "WORDS", &format!("copy {number}"));
         assert_eq!(home.previews().await.len(), 3 + usize::try_from(number).unwrap());
@@ -23,7 +23,7 @@ async fn copied_files_are_found_by_the_next_list() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn lists_at_the_same_moment_all_see_what_was_there_before() {
+async fn concurrent_lists_see_all_existing_files() {
     let home = Home::new();
     let copies = Copies::of(&home, "WORDS").await;
     for round in 0..40 {
@@ -45,7 +45,7 @@ async fn lists_at_the_same_moment_all_see_what_was_there_before() {
 }
 
 #[tokio::test]
-async fn files_that_vanish_are_left_out() {
+async fn removed_files_are_not_listed() {
     let home = Home::new();
     let copies = Copies::of(&home, "WORDS").await;
     let (_, one) = copies.put(home.path(), 1_760_000_000, "WORDS", "one");
@@ -61,7 +61,7 @@ async fn files_that_vanish_are_left_out() {
 }
 
 #[tokio::test]
-async fn files_moved_by_hand_are_found_at_their_new_place() {
+async fn moved_files_are_found_at_their_new_path() {
     let home = Home::new();
     let log = home.thread("one").await;
     assert_eq!(home.previews().await, ["one"]);
@@ -73,7 +73,7 @@ async fn files_moved_by_hand_are_found_at_their_new_place() {
     assert_eq!(previews(&page), ["one"]);
     assert!(home.store.find(log.id()).await.unwrap().archived);
 
-    // Into a directory that no date leads to.
+    // To a directory of another date.
     let odd = home.path().join("sessions/1999/01/01");
     fs::create_dir_all(&odd).unwrap();
     let name = log.path().file_name().unwrap().to_owned();
@@ -124,7 +124,7 @@ async fn the_index_is_rebuilt_when_it_is_gone_damaged_or_from_another_version() 
         &|| fs::write(&index, "this is no database, but it is long enough to look at".repeat(100)).unwrap(),
         &|| fs::write(&index, "").unwrap(),
         &|| {
-            // Only the pages after the first, so that it opens.
+            // Damages only the pages after the first, so that the file can be opened.
             let mut bytes = fs::read(&index).unwrap();
             bytes[4096..].fill(0xAB);
             fs::write(&index, bytes).unwrap();
@@ -139,28 +139,28 @@ async fn the_index_is_rebuilt_when_it_is_gone_damaged_or_from_another_version() 
 }
 
 #[tokio::test]
-async fn reindexing_tells_how_far_it_is() {
+async fn reindexing_reports_progress() {
     let home = Home::new();
     let copies = Copies::of(&home, "WORDS").await;
     for number in 0..300 {
         copies.put(home.path(), 1_760_000_000 + number * 1000, "WORDS", &format!("number {number}"));
     }
-    let (tell, told) = std::sync::mpsc::channel();
-    let count = home.store.reindex(move |progress| tell.send(progress).unwrap()).await.unwrap();
-    let told: Vec<BacklogProgress> = told.into_iter().collect();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let count = home.store.reindex(move |progress| sender.send(progress).unwrap()).await.unwrap();
+    let reports: Vec<BacklogProgress> = receiver.into_iter().collect();
     assert_eq!(count, 300);
-    assert!(told.is_sorted_by_key(|progress| progress.done), "{told:?}");
-    assert_eq!(told.last(), Some(&BacklogProgress { done: 300, total: 300 }));
+    assert!(reports.is_sorted_by_key(|progress| progress.done), "{reports:?}");
+    assert_eq!(reports.last(), Some(&BacklogProgress { done: 300, total: 300 }));
     assert_eq!(home.previews().await[0], "number 299");
 }
 
-/// What a process does that is killed right after its append, before the index has heard of it.
+/// Appends and aborts before the index is updated.
 #[tokio::test]
 #[ignore = "run by the test below, in a process of its own"]
 async fn child_killed_after_its_append() {
-    let Some(home) = is_child() else { return };
+    let Some(home) = child_home() else { return };
     let store = codicil_store::Store::open(&home).unwrap();
-    // A list first, so that the index believes it is complete.
+    // A list first, so that the index is complete.
     store.list(ListQuery::default()).await.unwrap();
     let mut log = store.open_log(&std::env::var("THREAD").unwrap().into()).await.unwrap();
     log.append(&turn("t1", "no longer silent", "answer")).await.unwrap();
@@ -168,14 +168,14 @@ async fn child_killed_after_its_append() {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_appended_is_listed_by_the_next() {
+async fn appends_of_a_killed_process_are_listed_by_the_next() {
     let mut home = Home::new();
     let copies = Copies::of(&home, "WORDS").await;
     copies.put(home.path(), 1_700_000_000, "WORDS", "old");
     let (silent, path) = copies.put(home.path(), 1_600_000_000, "WORDS", "cut off");
     let first_line = fs::read_to_string(&path).unwrap().lines().next().unwrap().to_owned() + "\n";
     fs::write(&path, first_line).unwrap();
-    // Long ago, so that the index trusts the times of the directories.
+    // In the past, so that the index trusts the times of the directories.
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(10);
     for dir in dirs(&home.path().join("sessions")) {
         fs::File::open(dir).unwrap().set_modified(long_ago).unwrap();

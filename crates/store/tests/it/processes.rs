@@ -1,4 +1,4 @@
-//! Several stores over one home, as several processes would have them.
+//! Several stores on one home, as in several processes.
 
 use std::{collections::BTreeSet, fs};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::{Home, meta, previews, turn};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn appends_of_two_stores_to_one_thread_never_mix() {
+async fn concurrent_appends_to_one_thread_do_not_interleave() {
     let home = Home::new();
     let first = home.thread("one").await;
     let mut writers = tokio::task::JoinSet::new();
@@ -34,7 +34,7 @@ async fn appends_of_two_stores_to_one_thread_never_mix() {
 }
 
 #[tokio::test]
-async fn one_store_sees_what_another_one_did() {
+async fn one_store_sees_the_changes_of_another() {
     let home = Home::new();
     let other = home.another_store();
     let list = |store: &Store| {
@@ -81,7 +81,7 @@ async fn two_stores_fill_a_fresh_home_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_thread_is_always_at_one_place_while_it_is_archived_and_taken_back() {
+async fn a_thread_can_be_written_while_it_is_archived_and_restored() {
     let home = Home::new();
     let log = home.thread("one").await;
     let id = log.id().clone();
@@ -97,7 +97,7 @@ async fn a_thread_is_always_at_one_place_while_it_is_archived_and_taken_back() {
     });
     let mut log = home.another_store().open_log(&id).await.unwrap();
     for number in 0..25 {
-        // The file may move between being found and being opened; it is never gone.
+        // The file may be moved between locating and opening it.
         while let Err(error) = log.append(&[Record::Name { name: number.to_string() }]).await {
             assert!(
                 matches!(error.io_kind(), Some(std::io::ErrorKind::NotFound)) || is_missing(&error),

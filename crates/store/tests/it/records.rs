@@ -1,4 +1,4 @@
-//! What is appended comes back, and looks on disk as promised.
+//! Records are read as they were written, and have the documented form on disk.
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
@@ -27,7 +27,7 @@ fn command(id: &str, output: &str) -> ThreadItem {
 }
 
 #[tokio::test]
-async fn a_thread_comes_back_as_it_was_written() {
+async fn a_thread_is_read_as_it_was_written() {
     let mut home = Home::new();
     let mut start = meta(&new_thread_id());
     start.developer_instructions = Some("be brief".to_owned());
@@ -37,8 +37,11 @@ async fn a_thread_comes_back_as_it_was_written() {
         input_schema: json!({ "type": "object" }),
         defer_loading: None,
     };
-    let (name, description) = ("app".to_owned(), "The app".to_owned());
-    let app = DynamicToolNamespace { name, description, tools: vec![lookup.clone()] };
+    let app = DynamicToolNamespace {
+        name: "app".to_owned(),
+        description: "The app".to_owned(),
+        tools: vec![lookup.clone()],
+    };
     start.dynamic_tools = vec![lookup.into(), DynamicToolEntry::Namespace(app)];
     let settings = StoredSettings {
         model: Some("m-2".to_owned()),
@@ -82,7 +85,7 @@ async fn a_thread_comes_back_as_it_was_written() {
 }
 
 #[tokio::test]
-async fn lines_carry_version_ordinal_and_time() {
+async fn lines_contain_version_ordinal_and_time() {
     let home = Home::new();
     let mut log = home.thread("one").await;
     log.append(&turn("t2", "two", "done")).await.unwrap();
@@ -140,7 +143,8 @@ async fn a_failed_turn_reads_as_failed_with_its_error() {
         additional_details: None,
     };
     log.append(&begun("t1", "hi")).await.unwrap();
-    let (turn_id, status) = (TurnId::from("t1"), TurnStatus::Failed);
+    let turn_id = TurnId::from("t1");
+    let status = TurnStatus::Failed;
     log.append(&[Record::TurnEnd { turn_id, status, error: Some(error.clone()) }]).await.unwrap();
     let turn = &home.store.read(log.id()).await.unwrap().turns()[0];
     assert_eq!((&turn.status, &turn.error), (&TurnStatus::Failed, &Some(error)));
@@ -189,7 +193,7 @@ async fn a_turn_writes_its_records_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn ids_that_are_taken_or_dangerous_are_refused() {
+async fn existing_and_dangerous_ids_are_rejected() {
     let home = Home::new();
     let log = home.begin().await;
     let again = home.store.create(meta(log.id())).await;
@@ -241,7 +245,7 @@ async fn idle_threads_hold_no_open_file() {
 }
 
 #[tokio::test]
-async fn an_item_that_was_taken_back_was_never_said() {
+async fn a_withdrawn_item_is_skipped() {
     let mut home = Home::new();
     let mut log = home.store.create(meta(&new_thread_id())).await.unwrap();
     let turn_id = TurnId::from("t1");

@@ -1,4 +1,4 @@
-//! A home in a temporary directory, and short ways to write turns and many threads into it.
+//! A home in a temporary directory, and helpers that write turns and threads into it.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// A home that is removed at the end, and a store on it.
+/// A temporary home and its store.
 pub struct Home {
     pub dir: TempDir,
     pub store: Store,
@@ -32,12 +32,12 @@ impl Home {
         self.dir.path()
     }
 
-    /// Another process, as far as the store can tell.
+    /// Opens a store like another process.
     pub fn another_store(&self) -> Store {
         Store::open(self.path()).unwrap()
     }
 
-    /// The store as the next process finds it.
+    /// Closes the store and opens it again.
     pub async fn restart(&mut self) {
         self.store.close().await.unwrap();
         self.store = self.another_store();
@@ -59,7 +59,7 @@ impl Home {
         previews(&self.store.list(ListQuery::default()).await.unwrap())
     }
 
-    /// Every file below the home, relative to it.
+    /// Returns all files of the home, relative to it.
     pub fn files(&self) -> Vec<String> {
         let mut files = Vec::new();
         walk(self.path(), &mut files);
@@ -83,15 +83,15 @@ fn walk(dir: &Path, files: &mut Vec<PathBuf>) {
 
 const CHILD: &str = "CODICIL_STORE_TEST_HOME";
 
-/// One ignored test of this binary as a process of its own, on the given home.
+/// Returns a command that runs one ignored test of this binary on the given home.
 pub fn child(test: &str, home: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]).env(CHILD, home);
     command
 }
 
-/// The home of a test that [`child`] runs; `None` when somebody runs all ignored tests.
-pub fn is_child() -> Option<PathBuf> {
+/// Returns the home of a test that [`child`] runs; `None` if all ignored tests are run directly.
+pub fn child_home() -> Option<PathBuf> {
     std::env::var_os(CHILD).map(PathBuf::from)
 }
 
@@ -103,7 +103,7 @@ pub fn meta(id: &ThreadId) -> ThreadMeta {
     ThreadMeta::new(id.clone(), "/work/project", SessionSource::Vscode, "mock")
 }
 
-/// The id of a thread created at some millisecond: a new one with its time replaced.
+/// Returns a new id with the given time.
 pub fn id_at(millisecond: u64) -> ThreadId {
     let mut bytes = *Uuid::now_v7().as_bytes();
     bytes[..6].copy_from_slice(&millisecond.to_be_bytes()[2..]);
@@ -136,8 +136,13 @@ pub fn message(role: &str, text: &str) -> ResponseItem {
 }
 
 pub fn call(id: &str) -> ResponseItem {
-    let (name, arguments) = ("shell".to_owned(), "{\"command\":\"ls\"}".to_owned());
-    ResponseItem::FunctionCall { name, namespace: None, arguments, call_id: id.to_owned(), id: None }
+    ResponseItem::FunctionCall {
+        name: "shell".to_owned(),
+        namespace: None,
+        arguments: "{\"command\":\"ls\"}".to_owned(),
+        call_id: id.to_owned(),
+        id: None,
+    }
 }
 
 pub fn output(id: &str, text: &str) -> ResponseItem {
@@ -156,7 +161,7 @@ pub fn usage(tokens: i64) -> ThreadTokenUsage {
     ThreadTokenUsage { total: breakdown.clone(), last: breakdown, model_context_window: Some(100_000) }
 }
 
-/// How a turn begins.
+/// Returns the first records of a turn.
 pub fn begun(turn: &str, text: &str) -> Vec<Record> {
     let turn_id = TurnId::from(turn);
     vec![
@@ -170,7 +175,7 @@ pub fn ended(turn: &str, status: TurnStatus) -> Record {
     Record::TurnEnd { turn_id: TurnId::from(turn), status, error: None }
 }
 
-/// The records of a whole turn.
+/// Returns the records of a complete turn.
 pub fn turn(turn: &str, text: &str, answer: &str) -> Vec<Record> {
     let turn_id = TurnId::from(turn);
     let mut records = begun(turn, text);
@@ -183,8 +188,7 @@ pub fn turn(turn: &str, text: &str, answer: &str) -> Vec<Record> {
     records
 }
 
-/// Writes copies of a stored thread as other tools would: files with other ids, times and first messages,
-/// behind the store's back.
+/// Writes copies of a stored thread with other ids, times and first messages, without using the store.
 pub struct Copies {
     id: String,
     text: String,
@@ -198,7 +202,7 @@ impl Copies {
         copies
     }
 
-    /// A thread of that second, with `from` replaced by `to` in all it says.
+    /// Writes a thread with the given time, in which `from` is replaced by `to`.
     pub fn put(&self, home: &Path, second: i64, from: &str, to: &str) -> (ThreadId, PathBuf) {
         let id = id_at(u64::try_from(second).unwrap() * 1000);
         let at = Timestamp::from_second(second).unwrap();

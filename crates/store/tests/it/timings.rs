@@ -1,5 +1,4 @@
-//! How long things take, printed for a person to read: `cargo test --release -p codicil-store -- --ignored
-//! --nocapture timings`.
+//! Prints timings: `cargo test --release -p codicil-store -- --ignored --nocapture timings`.
 
 use std::time::Instant;
 

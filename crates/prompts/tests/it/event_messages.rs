@@ -1,4 +1,4 @@
-//! Messages about what happened besides the conversation.
+//! Messages about events besides the conversation.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use insta::assert_snapshot;
 use crate::show::full;
 
 #[test]
-fn notices_begin_with_their_tag_and_are_recognised() {
+fn event_messages_begin_with_their_tag_and_are_recognised() {
     let state =
         CollabAgentState { status: CollabAgentStatus::Completed, message: Some("done\n\"so\"".to_owned()) };
     let notices = [
@@ -31,7 +31,7 @@ fn notices_begin_with_their_tag_and_are_recognised() {
 }
 
 #[test]
-fn long_output_of_a_command_is_shortened() {
+fn long_output_of_a_command_is_truncated() {
     let message = user_shell_command_message("yes", 0, Duration::from_secs(1), &"y\n".repeat(100_000));
     let text = message_text(&message);
     assert!(approx_tokens(&message) < 10_100, "{}", text.len());
