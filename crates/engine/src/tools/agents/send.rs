@@ -11,7 +11,7 @@ use super::{
     message::{self, AgentMessage},
 };
 use crate::{
-    error::ThreadError,
+    error::{ThreadError, TurnInputError},
     permissions::{InheritedPermissions, StoredPermissions},
     subagent,
     thread::ThreadHandle,
@@ -169,7 +169,7 @@ async fn deliver(
     };
     if interrupt {
         match handle.interrupt().await {
-            Ok(_) | Err(ThreadError::NothingToInterrupt) => {}
+            Ok(_) | Err(ThreadError::TurnInput(TurnInputError::NothingToInterrupt)) => {}
             Err(error) => return Err(AgentError::Send(error)),
         }
     }

@@ -25,7 +25,6 @@ use crate::{
         offer::ToolOffer,
         schema::{boolean, function, string},
     },
-    turn_channel::TurnEvent,
 };
 
 /// The message after a copied conversation.

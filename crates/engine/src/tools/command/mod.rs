@@ -31,7 +31,6 @@ use super::{
     call::{ToolCall, ToolError, TurnCancelled},
     turn_diff,
 };
-use crate::turn_channel::TurnEvent;
 use approval::CommandVerdict;
 use follow::FollowOutcome;
 

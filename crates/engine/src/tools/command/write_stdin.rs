@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use codicil_exec::{SessionError, SessionId};
 use codicil_model::ToolSpec;
-use codicil_protocol::{CommandExecutionTerminalInteraction, Frame, TerminalInteractionNotification};
+use codicil_protocol::{CommandExecutionTerminalInteraction, TerminalInteractionNotification};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
@@ -13,15 +13,12 @@ use super::{
     exec_command::{MAX_YIELD_TIME, yield_time},
     output::{TerminalState, session_text},
 };
-use crate::{
-    tools::{
-        TurnTools,
-        builtin::BuiltinTool,
-        call::{ToolCall, ToolError, ToolResult, lenient_number, text_output},
-        offer::{ShellTools, ToolOffer},
-        schema::{function, number, string},
-    },
-    turn_channel::TurnEvent,
+use crate::tools::{
+    TurnTools,
+    builtin::BuiltinTool,
+    call::{ToolCall, ToolError, ToolResult, lenient_number, text_output},
+    offer::{ShellTools, ToolOffer},
+    schema::{function, number, string},
 };
 
 /// How long a call that writes waits for output.
