@@ -155,8 +155,7 @@ impl Accounts {
         let settings = self.settings().await?;
         self.check_chatgpt_login(&settings)?;
         self.0.slot.clear(LoginError::Cancelled).await;
-        let login = LoginAttempt::in_browser(self.clone(), &settings, self.0.slot.sit()).await;
-        login.map_err(AccountError::Callback)
+        LoginAttempt::in_browser(self.clone(), &settings, self.0.slot.acquire()).await
     }
 
     /// Begins a sign-in by typing a code.
@@ -167,7 +166,7 @@ impl Accounts {
         let _line = self.stand_in_line().await;
         self.check_chatgpt_login(&settings)?;
         self.0.slot.clear(LoginError::Cancelled).await;
-        Ok(LoginAttempt::with_code(self.clone(), settings.issuer, code, self.0.slot.sit()))
+        Ok(LoginAttempt::with_code(self.clone(), settings.issuer, code, self.0.slot.acquire()))
     }
 
     fn check_chatgpt_login(&self, settings: &AccountSettings) -> Result<(), AccountError> {
@@ -217,10 +216,14 @@ impl Accounts {
     }
 
     /// Stores what a person's sign-in brought, unless it has been stopped meanwhile.
-    pub(crate) async fn keep(&self, tokens: IssuedTokens, seat: &LoginPermit) -> Result<(), LoginError> {
+    pub(crate) async fn store_login(
+        &self,
+        tokens: IssuedTokens,
+        permit: &LoginPermit,
+    ) -> Result<(), LoginError> {
         let settings = self.settings_or_default().await;
         check_workspace(&tokens, settings.forced_workspace.as_deref())?;
-        if !seat.commit() {
+        if !permit.commit() {
             return Err(LoginError::NotCompleted);
         }
         Ok(self.save(&settings, StoredCredentials::of_tokens(tokens)).await?)

@@ -15,8 +15,8 @@ impl AccountAuth for Accounts {
 
     fn refresh<'a>(&'a self, refused: &'a ProviderCredentials) -> AuthFuture<'a> {
         Box::pin(async move {
-            let token = Secret::from(refused.token.expose().to_owned());
-            let fresh = self.other_than(token).await?.map(|signed_in| signed_in.credentials());
+            let fresh =
+                self.other_than(refused.token.clone()).await?.map(|signed_in| signed_in.credentials());
             // The same again would be refused again.
             Ok(fresh.filter(|fresh| fresh != refused))
         })

@@ -24,6 +24,8 @@ pub enum AccountError {
     LoginId(String),
     #[error("failed to start login server: {0}")]
     Callback(std::io::Error),
+    #[error("failed to start login server: {0}")]
+    Issuer(IssuerError),
     #[error("failed to request device code: {0}")]
     DeviceCode(IssuerError),
     #[error("failed to save api key: {0}")]

@@ -48,7 +48,7 @@ fn usage_url(backend: &str) -> String {
 
 async fn ask(url: &str, credentials: &ProviderCredentials) -> Result<HttpReply, RateLimitsError> {
     let mut headers = HeaderMap::new();
-    if let Ok(mut bearer) = HeaderValue::try_from(format!("Bearer {}", credentials.token.expose())) {
+    if let Ok(mut bearer) = HeaderValue::try_from(format!("Bearer {}", credentials.token.reveal())) {
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
     }

@@ -71,8 +71,7 @@ impl SignedIn {
 
     /// What a request to the provider carries.
     pub fn credentials(&self) -> ProviderCredentials {
-        let token = codicil_model::SecretText::new(self.token.reveal());
-        ProviderCredentials { token, account_id: self.account_id.clone() }
+        ProviderCredentials { token: self.token.clone(), account_id: self.account_id.clone() }
     }
 
     /// What everyone is told when this, or nobody, is signed in now.

@@ -1,42 +1,22 @@
 //! Who the requests are made for: secrets, and where they come from.
 
-use std::{fmt, future::Future, pin::Pin};
+use std::{future::Future, pin::Pin};
+
+use codicil_protocol::Secret;
 
 use crate::ModelError;
-
-/// A credential. It can be read on purpose only, and never shows in debug output.
-#[derive(Clone, PartialEq, Eq, serde::Deserialize)]
-#[serde(transparent)]
-pub struct SecretText(String);
-
-impl SecretText {
-    pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
-    }
-
-    /// The secret itself, for the request that carries it.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for SecretText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
 
 /// What identifies an account to its provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderCredentials {
-    pub token: SecretText,
+    pub token: Secret,
     /// The ChatGPT account that the token belongs to, if it is such a token.
     pub account_id: Option<String>,
 }
 
 impl ProviderCredentials {
     pub fn api_key(key: impl Into<String>) -> Self {
-        Self { token: SecretText::new(key), account_id: None }
+        Self { token: Secret::from(key.into()), account_id: None }
     }
 }
 
@@ -72,6 +52,6 @@ mod tests {
     #[test]
     fn debug_output_hides_secrets() {
         let shown = format!("{:?}", ProviderCredentials::api_key("sk-123"));
-        assert_eq!(shown, "Credentials { token: ***, account_id: None }");
+        assert_eq!(shown, "ProviderCredentials { token: ***, account_id: None }");
     }
 }

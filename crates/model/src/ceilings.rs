@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use codicil_http::EventTooLong;
 use codicil_protocol::{
     ContentItem, ItemId, ReasoningItemContent, ReasoningItemReasoningSummary, ResponseItem,
 };
@@ -129,8 +130,10 @@ impl GatheredText {
     }
 }
 
-pub(crate) fn event_too_long() -> ModelError {
-    ModelError::TooLarge(format!("one of its events has more than {} MiB", MAX_EVENT_BYTES >> 20))
+impl From<EventTooLong> for ModelError {
+    fn from(error: EventTooLong) -> Self {
+        Self::TooLarge(format!("one of its events has more than {} MiB", error.max_bytes >> 20))
+    }
 }
 
 fn item_too_long() -> ModelError {

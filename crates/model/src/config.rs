@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use codicil_protocol::Secret;
 use serde::Deserialize;
 
-use crate::{RetryPolicy, SecretText};
+use crate::RetryPolicy;
 
 /// The dialect a provider speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
@@ -29,7 +30,7 @@ pub struct ProviderConfig {
     /// How to get a key, for the error that says it is missing.
     pub env_key_instructions: Option<String>,
     /// A key in the config itself. A variable is the better place.
-    pub experimental_bearer_token: Option<SecretText>,
+    pub experimental_bearer_token: Option<Secret>,
     pub wire_api: WireApi,
     pub query_params: Option<BTreeMap<String, String>>,
     pub http_headers: Option<BTreeMap<String, String>>,

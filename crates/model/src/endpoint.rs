@@ -1,5 +1,6 @@
 //! Where a provider's requests go, and the headers that its config adds to them.
 
+use codicil_http::without_secrets;
 use http::{HeaderMap, HeaderName};
 use reqwest::Url;
 
@@ -62,15 +63,6 @@ pub(crate) fn parse(id: &str, base: Option<String>, path: &str) -> Result<Url, M
         let shown = base.rsplit('@').next().unwrap_or_default();
         ModelError::Config(format!("model provider `{id}` has an invalid base_url: {shown}"))
     })
-}
-
-/// The address without its query and its user, which may hold a key.
-pub(crate) fn without_secrets(mut url: Url) -> Url {
-    url.set_query(None);
-    // These fail for addresses that have no user anyway.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url
 }
 
 /// The vendors' variables are used with and without the version; the path needs it.

@@ -6,6 +6,7 @@
 
 use std::{fmt, time::Duration};
 
+use codicil_http::ClientError;
 use codicil_protocol::{CodexErrorInfo, RateLimitSnapshot, TurnError};
 use http::StatusCode;
 
@@ -180,6 +181,12 @@ impl ModelError {
             | Self::NotAStream { .. }
             | Self::TooLarge(_) => CodexErrorInfo::Other,
         }
+    }
+}
+
+impl From<ClientError> for ModelError {
+    fn from(error: ClientError) -> Self {
+        Self::Config(error.to_string())
     }
 }
 

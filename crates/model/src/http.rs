@@ -1,25 +1,25 @@
 //! Requests over HTTP, the same for all dialects: address, headers, credentials, silent retries.
 
-use std::{future::poll_fn, pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
+use codicil_http::{http_client, read_text_prefix, root_cause, without_secrets};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use http_body::Body as _;
 use reqwest::Url;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     EventStream, ModelError, ModelEvent, ModelProvider, ModelRequest, ProviderConfig, ProviderContext,
     ProviderCredentials, ProviderLimits, WireApi,
     body::RequestBody,
-    clients::http_client,
-    endpoint::{chatgpt_endpoint, configured_headers, endpoint, without_secrets},
+    endpoint::{chatgpt_endpoint, configured_headers, endpoint},
     keys::{self, CredentialSources},
     status,
     stream::{EventDecoder, HttpSource, LiveResponse, StreamDeadlines},
 };
 
-/// No more than this of an error's body is read.
-const ERROR_BODY: usize = 64 * 1024;
+/// Limits for reading the body of an error response.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+const MAX_ERROR_TIME: Duration = Duration::from_secs(10);
 
 /// What tells one HTTP dialect from another.
 pub(crate) trait HttpDialect: Send + Sync + 'static {
@@ -205,7 +205,7 @@ impl<D: HttpDialect> ProviderShared<D> {
         let cause = if error.is_timeout() {
             format!("no connection within {} s", self.limits.connect.as_secs_f32())
         } else {
-            innermost(error)
+            root_cause(error)
         };
         if error.is_builder() {
             return ModelError::Config(format!("invalid request for provider `{}`: {cause}", self.id));
@@ -240,28 +240,7 @@ pub(crate) fn user_agent(request: &ModelRequest) -> HeaderMap {
     agent.map(|agent| (header::USER_AGENT, agent.clone())).into_iter().collect()
 }
 
-/// The beginning of an error's body, read with patience but not for ever.
-pub(crate) async fn error_text(mut body: reqwest::Body, patience: Duration) -> String {
-    let mut text = Vec::new();
-    let reading = async {
-        while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            if let Ok(data) = frame.into_data() {
-                text.extend_from_slice(&data);
-            }
-            if text.len() >= ERROR_BODY {
-                break;
-            }
-        }
-    };
-    let _ = timeout(patience.min(Duration::from_secs(10)), reading).await;
-    String::from_utf8_lossy(&text).into_owned()
-}
-
-/// The text of the cause at the bottom, which names the reason without the address.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
+/// Reads the beginning of an error response's body.
+pub(crate) async fn error_text(body: reqwest::Body, max_time: Duration) -> String {
+    read_text_prefix(body, MAX_ERROR_BYTES, max_time.min(MAX_ERROR_TIME)).await
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use codicil_protocol::Secret;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::{
     AccountAuth, EnvironmentSource, ModelError, ProviderConfig, ProviderContext, ProviderCredentials,
-    SecretText,
 };
 
 /// No key is shorter.
@@ -15,7 +15,7 @@ const SHORTEST_SECRET: usize = 8;
 /// The sources of a provider's credentials, in the order in which they are asked: a token in the config,
 /// the account that is signed in, a variable.
 pub(crate) struct CredentialSources {
-    token: Option<SecretText>,
+    token: Option<Secret>,
     auth: Option<Arc<dyn AccountAuth>>,
     env_key: Option<String>,
     instructions: Option<String>,
@@ -94,7 +94,7 @@ impl CredentialSources {
 
 /// Bearer credentials, as OpenAI and most others want them.
 pub(crate) fn bearer(credentials: &ProviderCredentials, headers: &mut HeaderMap) {
-    if let Some(value) = sensitive(&format!("Bearer {}", credentials.token.expose())) {
+    if let Some(value) = sensitive(&format!("Bearer {}", credentials.token.reveal())) {
         headers.insert(header::AUTHORIZATION, value);
     }
     if let Some(account) = credentials.account_id.as_deref().and_then(|id| HeaderValue::try_from(id).ok()) {

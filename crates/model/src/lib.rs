@@ -30,14 +30,12 @@ mod retry;
 
 mod body;
 mod ceilings;
-mod clients;
 mod endpoint;
 mod http;
 mod keys;
 mod pairs;
 mod realtime;
 mod said;
-mod sse;
 mod status;
 mod stream;
 
@@ -47,10 +45,9 @@ mod responses;
 mod scripted;
 
 pub use {
-    auth::{AccountAuth, AuthFuture, ProviderCredentials, SecretText},
+    auth::{AccountAuth, AuthFuture, ProviderCredentials},
     catalogue::{ApplyPatch, CatalogueError, ModelCatalogue, ModelInfo, ThinkingStyle},
     ceilings::{MAX_EVENT_BYTES, MAX_ITEM_BYTES, MAX_ITEMS, MAX_RESPONSE_BYTES},
-    clients::{RedirectPolicy, http_client, http_client_with},
     config::{ProviderConfig, ProviderLimits, WireApi},
     endpoint::provider_address,
     error::{ModelError, StatusFailure, UsageLimit},

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use codicil_http::{http_client, without_secrets};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use reqwest::{Upgraded, Url};
 use tokio::time::timeout;
@@ -15,8 +16,7 @@ use tokio_tungstenite::{
 
 use crate::{
     ModelError, ProviderConfig, ProviderContext,
-    clients::http_client,
-    endpoint::{configured_headers, parse, without_secrets},
+    endpoint::{configured_headers, parse},
     http::error_text,
     keys::{self, CredentialSources, bearer},
     status,

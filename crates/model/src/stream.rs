@@ -4,16 +4,22 @@
 //! task stands between the socket and the turn, apart from the connection's own.
 
 use std::{
+    borrow::Cow,
     future::{Future, poll_fn},
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
+use codicil_http::SseParser;
 use http_body::Body as _;
+use serde::Deserialize;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::{ModelError, ModelEvent, ceilings::ResponseTally, sse::SseParser};
+use crate::{
+    ModelError, ModelEvent,
+    ceilings::{MAX_EVENT_BYTES, ResponseTally},
+};
 
 /// A batch ends after about this many bytes, so that a flood cannot keep its reader from the rest.
 const BATCH: usize = 256 * 1024;
@@ -98,6 +104,24 @@ pub(crate) trait EventDecoder: Send {
     }
 }
 
+/// Returns the name of an event. Some gateways drop the `event:` lines; the data's `type` then says the same.
+pub(crate) fn event_name<'a>(name: &'a [u8], data: &'a [u8]) -> Cow<'a, [u8]> {
+    #[derive(Deserialize)]
+    struct TypedEvent<'a> {
+        #[serde(rename = "type", borrow)]
+        name: Cow<'a, str>,
+    }
+
+    if !name.is_empty() {
+        return Cow::Borrowed(name);
+    }
+    match serde_json::from_slice::<TypedEvent<'_>>(data).map(|typed| typed.name) {
+        Ok(Cow::Borrowed(name)) => Cow::Borrowed(name.as_bytes()),
+        Ok(Cow::Owned(name)) => Cow::Owned(name.into_bytes()),
+        Err(_) => Cow::Borrowed(b""),
+    }
+}
+
 /// A stream over HTTP: first the request is made, then its answer is read.
 pub(crate) enum HttpSource {
     Opening(Pin<Box<dyn Future<Output = Result<LiveResponse, ModelError>> + Send>>),
@@ -152,7 +176,7 @@ impl LiveResponse {
         Self {
             head,
             body,
-            parser: SseParser::default(),
+            parser: SseParser::new(MAX_EVENT_BYTES),
             decoder,
             idle: times.idle,
             first_token: times.first_token,

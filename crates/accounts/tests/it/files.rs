@@ -70,7 +70,7 @@ async fn a_key_in_the_environment_counts_before_what_is_stored() {
     let read = accounts.read(TokenUpdate::WhenNeeded).await.unwrap();
     assert_eq!(read.account, Some(Account::ApiKey));
     let credentials = accounts.credentials().await.unwrap().unwrap();
-    assert_eq!(credentials.token.expose(), "sk-env");
+    assert_eq!(credentials.token.reveal(), "sk-env");
     assert_eq!(accounts.refresh(&credentials).await.unwrap(), None, "a key cannot be renewed");
 }
 

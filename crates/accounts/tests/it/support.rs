@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use codicil_accounts::Accounts;
 use codicil_config::{ConfigSources, ConfigStore, HomeDirectory, SystemFiles};
-use codicil_model::{EnvironmentSource, ProviderCredentials, SecretText};
+use codicil_model::{EnvironmentSource, ProviderCredentials};
 use codicil_testkit::TestIssuer;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -59,6 +59,6 @@ impl Place {
 
     pub fn stored_credentials(&self) -> ProviderCredentials {
         let token = self.stored()["tokens"]["access_token"].as_str().unwrap().to_owned();
-        ProviderCredentials { token: SecretText::new(token), account_id: Some("acc-1".to_owned()) }
+        ProviderCredentials { token: token.to_owned().into(), account_id: Some("acc-1".to_owned()) }
     }
 }

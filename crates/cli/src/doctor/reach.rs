@@ -6,7 +6,8 @@ use std::{path::Path, time::Duration};
 
 use codicil_accounts::Accounts;
 use codicil_config::{ConfigStore, EffectiveConfig};
-use codicil_model::{EnvironmentSource, ProviderConfig, http_client, provider_address};
+use codicil_http::{http_client, root_cause};
+use codicil_model::{EnvironmentSource, ProviderConfig, provider_address};
 use codicil_store::{ListQuery, Store};
 use tokio::time::timeout;
 
@@ -84,16 +85,8 @@ async fn ask(id: &str, provider: &ProviderConfig) -> Option<(String, Result<(), 
     let asking = async {
         let client = http_client(&url, PROVIDER).await.map_err(|error| error.to_string())?;
         let answer = client.head(url.clone()).send().await;
-        answer.map(drop).map_err(|error| innermost(&error.without_url()))
+        answer.map(drop).map_err(|error| root_cause(&error.without_url()))
     };
     let result = timeout(PROVIDER, asking).await;
     Some((place, result.unwrap_or_else(|_| Err(format!("not within {} seconds", PROVIDER.as_secs())))))
-}
-
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codicil_model::{RedirectPolicy, http_client_with};
+use codicil_http::{RedirectPolicy, http_client_with};
 use reqwest::{Client, Url};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);

@@ -1,4 +1,8 @@
-//! Streams of events, with a ceiling for each event.
+//! Streams of server-sent events, with a size limit for each event.
+//!
+//! The parser is the SDK's, not `codicil_http::SseParser`: the SDK's client trait is defined in the types of its
+//! `sse_stream` crate, and it needs the `id` and `retry` fields to resume a stream. That parser has no limit, so
+//! the size of an event is counted here, before it.
 
 use std::io;
 

@@ -2,7 +2,6 @@
 //! events. The SDK has the rules of the protocol (sessions, resuming, cancelling); here is what it asks of an
 //! HTTP client, with this program's certificates, ceilings and credentials.
 
-mod body;
 mod clients;
 mod events;
 mod headers;
@@ -10,7 +9,6 @@ mod requests;
 mod transport;
 
 pub(crate) use {
-    body::read_within,
     clients::{USER_AGENT, client_for},
     transport::{HttpError, transport},
 };

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use codicil_http::{BodyError, read_body};
 use codicil_protocol::Secret;
 use futures_util::stream::BoxStream;
 use http::{
@@ -17,7 +18,7 @@ use rmcp::{
 };
 use sse_stream::{Error as SseError, Sse};
 
-use super::{body::read_within, events::events, headers::joined, transport::HttpError};
+use super::{events::events, headers::joined, transport::HttpError};
 use crate::{limits::MESSAGE_BYTES, oauth::BearerSource, wire};
 
 type RequestFailure = StreamableHttpError<HttpError>;
@@ -162,7 +163,7 @@ async fn answer(
         return Ok(StreamableHttpPostResponse::Accepted);
     }
     if !status.is_success() {
-        let body = read_within(response, ERROR_BYTES).await.ok().flatten().unwrap_or_default();
+        let body = read_body(response, ERROR_BYTES).await.unwrap_or_default();
         return match decode(&body, message).filter(|message| matches!(message, JsonRpcMessage::Error(_))) {
             Some(error) => Ok(StreamableHttpPostResponse::Json(error, session)),
             None => Err(RequestFailure::Client(HttpError::Status(status.as_u16()))),
@@ -174,9 +175,11 @@ async fn answer(
     if is_of(&response, EVENTS) {
         return Ok(StreamableHttpPostResponse::Sse(events(response, Some(too_large())), session));
     }
-    let body =
-        read_within(response, MESSAGE_BYTES).await.map_err(|error| RequestFailure::Client(error.into()))?;
-    let Some(body) = body else { return Ok(StreamableHttpPostResponse::Json(too_large(), session)) };
+    let body = match read_body(response, MESSAGE_BYTES).await {
+        Ok(body) => body,
+        Err(BodyError::TooLarge) => return Ok(StreamableHttpPostResponse::Json(too_large(), session)),
+        Err(BodyError::Transport(error)) => return Err(RequestFailure::Client(error.into())),
+    };
     match decode(&body, message) {
         Some(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
         None => Err(RequestFailure::Client(HttpError::Unreadable)),

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use codicil_exec::ProcessEnvironment;
+use codicil_http::Backoff;
 use http::{HeaderValue, header};
 use reqwest::Url;
 use rmcp::transport::{
@@ -45,13 +46,20 @@ impl From<reqwest::Error> for HttpError {
     }
 }
 
-/// A stream that breaks is taken up again a few times, then left.
+/// Resumes a stream that breaks a few times, then gives up.
 #[derive(Debug)]
 struct ResumeBudget;
 
+impl ResumeBudget {
+    const MAX_RETRIES: u32 = 8;
+    const BACKOFF: Backoff =
+        Backoff { first: Duration::from_secs(1), max: Duration::from_secs(32), jitter: 0.0 };
+}
+
 impl SseRetryPolicy for ResumeBudget {
     fn retry(&self, times: usize) -> Option<Duration> {
-        (times < 8).then(|| Duration::from_secs(1 << times.min(5)))
+        let retry = u32::try_from(times).ok()?.checked_add(1)?;
+        (retry <= Self::MAX_RETRIES).then(|| Self::BACKOFF.delay(retry))
     }
 }
 
@@ -69,4 +77,16 @@ pub(crate) async fn transport(
     let mut options = StreamableHttpClientTransportConfig::with_uri(config.url.as_str());
     options.retry_config = Arc::new(ResumeBudget);
     Ok(StreamableHttpClientTransport::with_client(requests, options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_resumed_eight_times() {
+        let delays: Vec<u64> =
+            (0..).map_while(|times| ResumeBudget.retry(times)).map(|delay| delay.as_secs()).collect();
+        assert_eq!(delays, [1, 2, 4, 8, 16, 32, 32, 32]);
+    }
 }

@@ -39,14 +39,14 @@ pub(super) struct IssuedTokens(BasicTokenResponse);
 
 pub(super) async fn exchange(
     exchange: CodeExchange<'_>,
-    code: String,
+    code: Secret,
     verifier: PkceCodeVerifier,
 ) -> Result<IssuedTokens, OauthError> {
     let redirect = RedirectUrl::new(exchange.redirect.to_owned()).map_err(|error| unreadable(&error))?;
     let client = token_client(exchange.client, exchange.token_endpoint, exchange.secret_in_body)?;
     let client = client.set_redirect_uri(redirect);
     let request = client
-        .exchange_code(AuthorizationCode::new(code))
+        .exchange_code(AuthorizationCode::new(code.reveal().to_owned()))
         .set_pkce_verifier(verifier)
         .add_extra_param("resource", exchange.resource.to_owned());
     request.request_async(&web::execute).await.map(IssuedTokens).map_err(failed)

@@ -3,7 +3,10 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use codicil_config::CredentialsStore;
-use codicil_protocol::McpServerOauthLoginParams;
+use codicil_http::{
+    CallbackListener, CallbackOutcome, CallbackPage, CallbackPort, CallbackVisit, StateCheck,
+};
+use codicil_protocol::{McpServerOauthLoginParams, Secret};
 use oauth2::{
     AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, basic::BasicClient,
 };
@@ -12,21 +15,25 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::{
-    callback::{BoundAddress, CallbackParams, CallbackServer},
     credentials::{CredentialsFile, ServerCredentials},
     discovery::{OauthMetadata, discover},
     error::OauthError,
     exchange::{CodeExchange, exchange},
-    pages::CallbackPage,
     registration::{OauthClient, register},
 };
-use crate::config::{HttpConfig, OauthSettings};
+use crate::{
+    config::{HttpConfig, OauthSettings},
+    text::cut,
+};
 
 /// How long the browser is waited for unless somebody says otherwise.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How long it may take to find out how to sign in.
 const PREPARATION: Duration = Duration::from_secs(30);
+
+/// Upper bound, in characters, of an error text that the authorization server sent.
+const MAX_REASON: usize = 300;
 
 /// What a person wishes for a sign-in.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +83,7 @@ pub(crate) struct SignIn {
 
 /// What is remembered until the browser comes back.
 struct PendingLogin {
-    server: CallbackServer,
+    listener: CallbackListener,
     metadata: OauthMetadata,
     client: OauthClient,
     verifier: PkceCodeVerifier,
@@ -114,10 +121,10 @@ impl SignIn {
         let metadata = discover(&url).await?.ok_or(OauthError::NoMetadata)?;
         let wished = options.scopes.clone().or_else(|| self.scopes.clone());
         let scopes = wished.unwrap_or_else(|| metadata.scopes.clone());
-        let bound = BoundAddress::new(self.settings.callback_port.unwrap_or(0)).await;
-        let bound = bound
-            .map_err(|error| OauthError::Network(format!("no local address for the browser: {error}")))?;
-        let (redirect, path) = self.redirect(&bound)?;
+        let port = CallbackPort::bind(self.settings.callback_port.unwrap_or(0)).await;
+        let port =
+            port.map_err(|error| OauthError::Network(format!("no local address for the browser: {error}")))?;
+        let (redirect, path) = self.redirect(&port)?;
         let client = register(&metadata, &self.client_name, &redirect, &scopes).await?;
         let resource = self.resource(&metadata, &url);
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
@@ -133,20 +140,20 @@ impl SignIn {
             .set_pkce_challenge(challenge)
             .add_extra_param("resource", resource.clone())
             .url();
-        let server = bound.expect(path, state.secret().clone());
-        let waiting = PendingLogin { server, metadata, client, verifier, redirect, resource, scopes };
+        let listener = port.listen(path, state.into_secret().into(), StateCheck::ExceptErrors);
+        let waiting = PendingLogin { listener, metadata, client, verifier, redirect, resource, scopes };
         Ok((authorization_url.into(), waiting))
     }
 
     /// What the browser is told to come back to, and the path that it will ask for.
-    fn redirect(&self, bound: &BoundAddress) -> Result<(String, String), OauthError> {
+    fn redirect(&self, port: &CallbackPort) -> Result<(String, String), OauthError> {
         if let Some(url) = &self.settings.callback_url {
             let parsed = Url::parse(url).map_err(|error| {
                 OauthError::Unreadable(format!("mcp_oauth_callback_url cannot be used: {error}"))
             })?;
             return Ok((url.clone(), parsed.path().to_owned()));
         }
-        let port = bound.port().map_err(|error| OauthError::Network(error.to_string()))?;
+        let port = port.number().map_err(|error| OauthError::Network(error.to_string()))?;
         Ok((format!("http://127.0.0.1:{port}/callback"), "/callback".to_owned()))
     }
 
@@ -157,40 +164,33 @@ impl SignIn {
         self.config.oauth_resource.clone().or_else(|| metadata.resource.clone()).unwrap_or_else(|| own.into())
     }
 
-    async fn complete(self, mut waiting: PendingLogin, patience: Duration) -> Result<(), OauthError> {
-        let visit = timeout(patience, waiting.server.visit()).await.map_err(|_| OauthError::TimedOut)?;
-        let (result, server) = self.redeem(visit.callback, waiting).await;
+    async fn complete(self, mut login: PendingLogin, patience: Duration) -> Result<(), OauthError> {
+        let visit = timeout(patience, login.next_response()).await.map_err(|_| OauthError::TimedOut)?;
+        let result = self.redeem(&visit.outcome, &login).await;
         let page = match &result {
-            Ok(()) => CallbackPage::signed_in(&self.server),
-            Err(error) => CallbackPage::failed(&self.server, &error.to_string()),
+            Ok(()) => CallbackPage::signed_in_to(&self.server),
+            Err(error) => CallbackPage::failed(&format!("Signing in to {} failed: {error}", self.server)),
         };
-        let _ = visit.page.send(page);
-        server.finish().await;
+        visit.show(page).await;
         result
     }
 
-    async fn redeem(
-        &self,
-        callback: CallbackParams,
-        waiting: PendingLogin,
-    ) -> (Result<(), OauthError>, CallbackServer) {
-        let PendingLogin { server, metadata, client, verifier, redirect, resource, scopes } = waiting;
-        let result = async {
-            let code = code_of(callback, &metadata)?;
-            let token_endpoint = metadata.token_endpoint.to_string();
-            let asked = CodeExchange {
-                client: &client,
-                token_endpoint: &token_endpoint,
-                secret_in_body: metadata.secret_in_body,
-                redirect: &redirect,
-                resource: &resource,
-            };
-            let tokens = exchange(asked, code, verifier).await?;
-            let blank = self.blank(&client, scopes, token_endpoint.clone(), &resource);
-            let lock = self.file.lock().await?;
-            self.file.put(tokens.into_credentials(blank), &lock).await
+    /// Exchanges the code for tokens and stores them.
+    async fn redeem(&self, outcome: &CallbackOutcome, login: &PendingLogin) -> Result<(), OauthError> {
+        let code = code_of(outcome, &login.metadata)?;
+        let token_endpoint = login.metadata.token_endpoint.to_string();
+        let request = CodeExchange {
+            client: &login.client,
+            token_endpoint: &token_endpoint,
+            secret_in_body: login.metadata.secret_in_body,
+            redirect: &login.redirect,
+            resource: &login.resource,
         };
-        (result.await, server)
+        let verifier = PkceCodeVerifier::new(login.verifier.secret().clone());
+        let tokens = exchange(request, code, verifier).await?;
+        let blank = self.blank(&login.client, login.scopes.clone(), token_endpoint.clone(), &login.resource);
+        let lock = self.file.lock().await?;
+        self.file.put(tokens.into_credentials(blank), &lock).await
     }
 
     /// Credentials without their tokens.
@@ -216,17 +216,37 @@ impl SignIn {
     }
 }
 
-/// The code, if it comes from whom we asked (RFC 9207).
-fn code_of(callback: CallbackParams, metadata: &OauthMetadata) -> Result<String, OauthError> {
-    let (code, issuer) = match callback {
-        CallbackParams::Code { code, issuer } => (code, issuer),
-        CallbackParams::Error { error, description } => {
-            return Err(OauthError::Provider { error, description });
+impl PendingLogin {
+    /// Waits for the response of the authorization server. A request without a code or an error does not count.
+    async fn next_response(&mut self) -> CallbackVisit {
+        loop {
+            let visit = self.listener.next_visit().await;
+            if visit.outcome != CallbackOutcome::MissingCode {
+                return visit;
+            }
+            visit.show(CallbackPage::unexpected()).await;
+        }
+    }
+}
+
+/// Returns the code if it comes from the expected authorization server (RFC 9207).
+fn code_of(outcome: &CallbackOutcome, metadata: &OauthMetadata) -> Result<Secret, OauthError> {
+    let (code, issuer) = match outcome {
+        CallbackOutcome::Code { code, issuer } => (code, issuer),
+        CallbackOutcome::Error { error, description } => {
+            let shortened = |text: &Option<String>| text.as_ref().map(|text| cut(text, MAX_REASON));
+            return Err(OauthError::Provider {
+                error: shortened(error),
+                description: shortened(description),
+            });
+        }
+        CallbackOutcome::MissingCode | CallbackOutcome::Cancelled => {
+            return Err(OauthError::Provider { error: None, description: None });
         }
     };
     match (issuer, &metadata.issuer) {
-        (Some(named), Some(expected)) if named != *expected => Err(OauthError::WrongIssuer(named)),
+        (Some(named), Some(expected)) if named != expected => Err(OauthError::WrongIssuer(named.clone())),
         (None, Some(_)) if metadata.names_issuer => Err(OauthError::WrongIssuer("none is named".to_owned())),
-        _ => Ok(code),
+        _ => Ok(code.clone()),
     }
 }

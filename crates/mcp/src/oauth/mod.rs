@@ -7,7 +7,6 @@
 //! and the requests for tokens are left to the `oauth2` crate.
 
 mod bearer;
-mod callback;
 mod challenge;
 mod credentials;
 mod discovery;
@@ -15,7 +14,6 @@ mod error;
 mod exchange;
 mod file;
 mod login;
-mod pages;
 mod registration;
 mod web;
 

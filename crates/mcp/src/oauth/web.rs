@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use codicil_http::{BodyError, read_body};
 use http::{Method, header::USER_AGENT};
 use reqwest::{RequestBuilder, Response, Url};
 use serde_json::Value;
 
 use super::error::OauthError;
-use crate::http::{self as web, HttpError, client_for, read_within};
+use crate::http::{self as web, HttpError, client_for};
 
 /// The longest answer.
 const ANSWER_BYTES: usize = 1024 * 1024;
@@ -60,8 +61,10 @@ async fn answer(response: Response) -> Result<(u16, Option<Value>), OauthError> 
 }
 
 async fn body_of(response: Response) -> Result<Vec<u8>, OauthError> {
-    let body = read_within(response, ANSWER_BYTES).await.map_err(network)?;
-    body.ok_or_else(|| OauthError::Unreadable("the answer is too long".to_owned()))
+    read_body(response, ANSWER_BYTES).await.map_err(|error| match error {
+        BodyError::TooLarge => OauthError::Unreadable("the answer is too long".to_owned()),
+        BodyError::Transport(error) => network(error),
+    })
 }
 
 fn network(error: reqwest::Error) -> OauthError {

@@ -13,8 +13,7 @@ use crate::{
     ceilings::GatheredText,
     event::new_item_id,
     said::{CalledTool, message, reasoning},
-    sse::event_name,
-    stream::EventDecoder,
+    stream::{EventDecoder, event_name},
 };
 
 pub(super) struct AnthropicDecoder {

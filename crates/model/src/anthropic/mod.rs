@@ -44,7 +44,7 @@ impl HttpDialect for AnthropicDialect {
     }
 
     fn authorize(&self, credentials: &ProviderCredentials, headers: &mut HeaderMap) {
-        if let Some(key) = sensitive(credentials.token.expose()) {
+        if let Some(key) = sensitive(credentials.token.reveal()) {
             headers.insert(HeaderName::from_static("x-api-key"), key);
         }
     }

@@ -8,7 +8,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    ModelError, ModelEvent, event::new_item_id, sse::event_name, status::failed, stream::EventDecoder,
+    ModelError, ModelEvent,
+    event::new_item_id,
+    status::failed,
+    stream::{EventDecoder, event_name},
 };
 
 #[derive(Default)]

@@ -7,7 +7,7 @@ use std::sync::{
 
 use codicil_model::{
     AccountAuth, AuthFuture, ModelError, ModelProvider, ProviderConfig, ProviderContext, ProviderCredentials,
-    SecretText, WireApi, connect,
+    WireApi, connect,
 };
 use serde_json::json;
 
@@ -104,7 +104,7 @@ impl AccountAuth for SignedIn {
 }
 
 fn token(text: &str) -> ProviderCredentials {
-    ProviderCredentials { token: SecretText::new(text), account_id: Some("acc-1".into()) }
+    ProviderCredentials { token: text.to_owned().into(), account_id: Some("acc-1".into()) }
 }
 
 fn signed_in() -> (Arc<SignedIn>, ProviderContext) {

@@ -274,7 +274,7 @@ async fn configured_headers_and_query_are_sent() {
     let provider = configured(codicil_model::ProviderConfig {
         query_params: Some([("api-version".to_owned(), "2026 1".to_owned())].into()),
         http_headers: Some([("x-team".to_owned(), "blue".to_owned())].into()),
-        experimental_bearer_token: Some(codicil_model::SecretText::new("sk-1")),
+        experimental_bearer_token: Some("sk-1".to_owned().into()),
         ..config(&server.base_url)
     });
     let mut request = hello();

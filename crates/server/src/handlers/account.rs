@@ -168,6 +168,7 @@ impl From<AccountError> for RpcError {
             | AccountError::NotChatgpt => Self::invalid_request(error),
             AccountError::Token(_)
             | AccountError::Callback(_)
+            | AccountError::Issuer(_)
             | AccountError::DeviceCode(_)
             | AccountError::Save(_)
             | AccountError::SignOut(_)

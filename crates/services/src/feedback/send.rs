@@ -26,7 +26,7 @@ pub(super) enum SendError {
 /// Posts a report as JSON, once.
 pub(super) async fn send(endpoint: &str, body: String) -> Result<(), SendError> {
     let url: Url = endpoint.parse().map_err(|_| SendError::Address)?;
-    let client = codicil_model::http_client(&url, CONNECT_TIME).await;
+    let client = codicil_http::http_client(&url, CONNECT_TIME).await;
     let client = client.map_err(|error| SendError::Setup(error.to_string()))?;
     let request = client.post(url).header("content-type", "application/json").timeout(TIME).body(body);
     let answer = request.send().await.map_err(|error| SendError::Http(error.without_url()))?;
