@@ -1,5 +1,5 @@
-//! What a connection keeps about the calls that are under way: who is told of their progress, who answers
-//! the server's questions, and how the connection ended.
+//! The active calls of a connection: who receives their progress, who answers the server's elicitation requests,
+//! and why the connection closed.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rmcp::model::{ProgressNotificationParam, ProgressToken, RequestId};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -22,38 +22,39 @@ use crate::{
 
 pub(crate) struct CallRegistry {
     pub(crate) server: String,
-    /// By the token that progress comes with. Those who have ended may still be here for a while.
+    /// By progress token. Entries of ended calls are removed with the next registration.
     calls: Mutex<HashMap<ProgressToken, Weak<CallWatch>>>,
+    /// Limits the open elicitation requests.
     pub(crate) questions: Semaphore,
     tools_changed: AtomicBool,
-    /// Set when nothing can come any more.
+    /// Cancelled when the connection can deliver no more messages.
     pub(crate) closed: CancellationToken,
-    /// Set when the transport, and with it the process, is gone.
-    pub(crate) gone: CancellationToken,
-    ending: OnceLock<String>,
+    /// Cancelled when the transport, and with it the process, has ended.
+    pub(crate) transport_closed: CancellationToken,
+    close_reason: OnceLock<String>,
 }
 
-/// One call under way, kept alive by whoever waits for it.
+/// An active call, kept alive by the caller that waits for it.
 pub(crate) struct CallWatch {
     pub(crate) progress: Option<ProgressSink>,
     pub(crate) elicitor: Option<Arc<dyn Elicitor>>,
-    /// How many questions to a person are open; the clock stands still meanwhile.
-    pub(crate) asking: watch::Sender<usize>,
-    /// Cancelled when nobody waits for the call any more.
-    pub(crate) over: CancellationToken,
+    /// Number of open elicitation requests. The call's timeout is paused while it is not 0.
+    pub(crate) open_questions: watch::Sender<usize>,
+    /// Cancelled when the caller no longer waits.
+    pub(crate) ended: CancellationToken,
     request: OnceLock<RequestId>,
 }
 
-/// In the extensions of a request: has the transport enter the call before the message leaves.
+/// Extension of a request: makes the transport register the call before it sends the message.
 #[derive(Clone)]
 pub(crate) struct WatchedRequest(pub(crate) Weak<CallWatch>);
 
-/// Whose question it is.
+/// The call to which an elicitation request belongs.
 pub(crate) enum AskedBy {
     Call(Arc<CallWatch>),
-    Nobody,
-    /// Calls of several askers are under way, and the question does not say which it belongs to.
-    Unclear,
+    NoCall,
+    /// Calls with different elicitors are active, and the request does not name one.
+    Ambiguous,
 }
 
 impl CallWatch {
@@ -61,13 +62,13 @@ impl CallWatch {
         Arc::new(CallWatch {
             progress,
             elicitor,
-            asking: watch::Sender::new(0),
-            over: CancellationToken::new(),
+            open_questions: watch::Sender::new(0),
+            ended: CancellationToken::new(),
             request: OnceLock::new(),
         })
     }
 
-    /// Requests are numbered in the order in which they were made.
+    /// Returns the request id. Ids increase in the order of the requests.
     fn number(&self) -> i64 {
         match self.request.get() {
             Some(RequestId::Number(number)) => *number,
@@ -75,9 +76,9 @@ impl CallWatch {
         }
     }
 
-    fn has_asker_of(&self, other: &CallWatch) -> bool {
+    fn has_same_elicitor(&self, other: &CallWatch) -> bool {
         match (&self.elicitor, &other.elicitor) {
-            (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
             (None, None) => true,
             _ => false,
         }
@@ -92,48 +93,48 @@ impl CallRegistry {
             questions: Semaphore::new(OPEN_QUESTIONS),
             tools_changed: AtomicBool::new(false),
             closed: CancellationToken::new(),
-            gone: CancellationToken::new(),
-            ending: OnceLock::new(),
+            transport_closed: CancellationToken::new(),
+            close_reason: OnceLock::new(),
         })
     }
 
-    /// Enters a call whose message is about to leave.
-    pub(crate) fn enter(&self, token: ProgressToken, id: RequestId, watch: &Weak<CallWatch>) {
+    /// Adds a call whose message is about to be sent.
+    pub(crate) fn register(&self, token: ProgressToken, id: RequestId, watch: &Weak<CallWatch>) {
         let Some(call) = watch.upgrade() else { return };
         let _ = call.request.set(id);
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         calls.retain(|_, watch| watch.strong_count() > 0);
         calls.insert(token, watch.clone());
     }
 
-    /// Forgets a call; its progress is dropped from now on.
-    pub(crate) fn leave(&self, token: &ProgressToken) {
-        self.calls().remove(token);
+    /// Removes a call. Later progress for it is dropped.
+    pub(crate) fn unregister(&self, token: &ProgressToken) {
+        self.calls.lock().remove(token);
     }
 
-    /// Hands progress to whoever called, if that one still waits.
-    pub(crate) fn progress(&self, report: ProgressNotificationParam) {
-        let call = self.calls().get(&report.progress_token).and_then(Weak::upgrade);
+    /// Passes progress to the caller, if it still waits.
+    pub(crate) fn report_progress(&self, report: ProgressNotificationParam) {
+        let call = self.calls.lock().get(&report.progress_token).and_then(Weak::upgrade);
         if let Some(progress) = call.as_ref().and_then(|call| call.progress.as_ref()) {
             progress(ToolProgress::of(report));
         }
     }
 
-    /// Who is to answer a question. HTTP tells which request it came with; by pipes nothing does.
-    pub(crate) fn asked(&self, request: Option<&RequestId>) -> AskedBy {
-        let calls: Vec<Arc<CallWatch>> = self.calls().values().filter_map(Weak::upgrade).collect();
+    /// Finds the call to which an elicitation request belongs. HTTP names the call's request; stdio does not.
+    pub(crate) fn find_asking_call(&self, request: Option<&RequestId>) -> AskedBy {
+        let calls: Vec<Arc<CallWatch>> = self.calls.lock().values().filter_map(Weak::upgrade).collect();
         if let Some(id) = request {
             let call = calls.into_iter().find(|call| call.request.get() == Some(id));
-            return call.map_or(AskedBy::Nobody, AskedBy::Call);
+            return call.map_or(AskedBy::NoCall, AskedBy::Call);
         }
         let Some(latest) = calls.iter().max_by_key(|call| call.number()).cloned() else {
-            return AskedBy::Nobody;
+            return AskedBy::NoCall;
         };
-        // Guessing would show one person's question to another.
-        if calls.iter().all(|call| call.has_asker_of(&latest)) {
+        // A guess could show the request to the user of another thread.
+        if calls.iter().all(|call| call.has_same_elicitor(&latest)) {
             AskedBy::Call(latest)
         } else {
-            AskedBy::Unclear
+            AskedBy::Ambiguous
         }
     }
 
@@ -141,22 +142,18 @@ impl CallRegistry {
         self.tools_changed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the list of tools has changed since this was last asked.
+    /// Returns whether the list of tools has changed since the last call of this function.
     pub(crate) fn take_tools_changed(&self) -> bool {
         self.tools_changed.swap(false, Ordering::Relaxed)
     }
 
-    /// Notes why nothing can come any more; the first reason stays.
-    pub(crate) fn ended(&self, reason: impl Into<String>) {
-        let _ = self.ending.set(reason.into());
+    /// Marks the connection as closed. The first reason is kept.
+    pub(crate) fn close(&self, reason: impl Into<String>) {
+        let _ = self.close_reason.set(reason.into());
         self.closed.cancel();
     }
 
-    pub(crate) fn ending(&self) -> String {
-        self.ending.get().cloned().unwrap_or_else(|| "the connection was closed".to_owned())
-    }
-
-    fn calls(&self) -> MutexGuard<'_, HashMap<ProgressToken, Weak<CallWatch>>> {
-        self.calls.lock()
+    pub(crate) fn close_reason(&self) -> String {
+        self.close_reason.get().cloned().unwrap_or_else(|| "the connection was closed".to_owned())
     }
 }

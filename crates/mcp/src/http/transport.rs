@@ -1,29 +1,30 @@
-//! The SDK's transport over our HTTP client.
+//! The SDK's transport with this program's HTTP client.
 
 use std::{sync::Arc, time::Duration};
 
 use codicil_exec::ProcessEnvironment;
-use codicil_http::Backoff;
+use codicil_http::{Backoff, RedirectPolicy, http_client_with};
 use http::{HeaderValue, header};
-use reqwest::Url;
+use reqwest::{Client, Url};
 use rmcp::transport::{
     StreamableHttpClientTransport, common::client_side_sse::SseRetryPolicy,
     streamable_http_client::StreamableHttpClientTransportConfig,
 };
 use thiserror::Error;
 
-use super::{
-    clients::{USER_AGENT, client_for},
-    headers,
-    requests::HttpRequests,
-};
+use super::{headers, requests::HttpRequests};
 use crate::{
     config::HttpConfig,
     oauth::BearerSource,
-    start_error::{StartError, root},
+    start_error::{StartError, root_cause},
 };
 
-/// Why a request brought nothing back.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// User agent of requests that do not set their own.
+pub(crate) const USER_AGENT: &str = concat!("codicil/", env!("CARGO_PKG_VERSION"));
+
+/// The reason why a request has no response.
 #[derive(Debug, Error)]
 pub(crate) enum HttpError {
     #[error("{0}")]
@@ -37,10 +38,10 @@ pub(crate) enum HttpError {
 }
 
 impl From<reqwest::Error> for HttpError {
-    /// Without the address, which may hold a secret; with the cause, which says what happened.
+    /// Omits the URL, which may hold a secret, and includes the root cause.
     fn from(error: reqwest::Error) -> Self {
         let error = error.without_url();
-        let cause = root(&error);
+        let cause = root_cause(&error);
         let what = if error.is_connect() { "the server cannot be reached" } else { "the request failed" };
         HttpError::Network(format!("{what}: {cause}"))
     }
@@ -63,7 +64,13 @@ impl SseRetryPolicy for ResumeBudget {
     }
 }
 
-/// A transport to a server. Nothing is sent yet.
+/// Returns the client for requests to a URL. It follows redirects within the server.
+pub(crate) async fn client_for(url: &Url) -> Result<Client, String> {
+    let client = http_client_with(url, CONNECT_TIMEOUT, RedirectPolicy::WithinServer).await;
+    client.map_err(|error| error.to_string())
+}
+
+/// Creates the transport of a server without sending anything.
 pub(crate) async fn transport(
     config: &HttpConfig,
     environment: &ProcessEnvironment,
@@ -71,7 +78,7 @@ pub(crate) async fn transport(
 ) -> Result<StreamableHttpClientTransport<HttpRequests>, StartError> {
     let url = Url::parse(&config.url).map_err(|error| StartError::Failed(error.to_string()))?;
     let client = client_for(&url).await.map_err(StartError::Failed)?;
-    let mut headers = headers::of(config, environment);
+    let mut headers = headers::configured(config, environment);
     headers.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
     let requests = HttpRequests::new(client, headers, bearer);
     let mut options = StreamableHttpClientTransportConfig::with_uri(config.url.as_str());
