@@ -26,3 +26,14 @@ pub use {
     client::{ClientError, RedirectPolicy, http_client, http_client_with},
     sse::{EventTooLong, SseParser},
 };
+
+#[cfg(test)]
+mod tests {
+    /// Every crate that speaks HTTP depends on this one, so it must stay below them.
+    #[test]
+    fn the_only_dependency_within_the_workspace_is_the_protocol() {
+        let manifest = include_str!("../Cargo.toml");
+        let own: Vec<&str> = manifest.lines().filter(|line| line.starts_with("codicil-")).collect();
+        assert_eq!(own, ["codicil-protocol.workspace = true"]);
+    }
+}
