@@ -1,4 +1,4 @@
-//! A home with an issuer, and any number of servers in it.
+//! A home with an issuer and any number of processes.
 
 use std::{fs, path::PathBuf};
 
@@ -19,7 +19,7 @@ impl Place {
         Self::with("").await
     }
 
-    /// With more keys in the configuration.
+    /// Adds keys to the configuration.
     pub async fn with(keys: &str) -> Self {
         let issuer = TestIssuer::start().await;
         let folder = tempfile::tempdir().unwrap();
@@ -27,7 +27,7 @@ impl Place {
         Self { issuer, folder }
     }
 
-    /// What one more process would have.
+    /// Returns the accounts of another process.
     pub fn accounts(&self) -> Accounts {
         self.accounts_in(EnvironmentSource::new(|_| None))
     }
@@ -39,7 +39,7 @@ impl Place {
         Accounts::new(ConfigStore::new(sources), environment)
     }
 
-    /// Signs somebody in, as an earlier process would have.
+    /// Stores a login, as an earlier process would have.
     pub fn sign_in(&self) -> ProviderCredentials {
         self.write(&self.issuer.auth_json().to_string());
         self.stored_credentials()

@@ -164,7 +164,7 @@ impl From<AccountError> for RpcError {
             | AccountError::OtherWorkspace { .. }
             | AccountError::LoginId(_)
             | AccountError::NoEmail
-            | AccountError::NobodySignedIn
+            | AccountError::NotSignedIn
             | AccountError::NotChatgpt => Self::invalid_request(error),
             AccountError::Token(_)
             | AccountError::Callback(_)
