@@ -1,11 +1,11 @@
-//! [`Accounts`]: the one handle through which everybody learns who is signed in, and changes it.
+//! [`Accounts`]: the handle that reads and changes the signed-in account.
 
 use std::{sync::Arc, time::Duration};
 
 use codicil_config::{ConfigStore, CredentialsStore};
 use codicil_model::EnvironmentSource;
 use codicil_protocol::{CancelLoginAccountStatus, ForcedLoginMethod, GetAccountResponse, Secret};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
@@ -21,13 +21,13 @@ use crate::{
     storage::{CredentialStorage, MemoryStorage, StorageError, StorageLock},
 };
 
-/// The variable with a key that counts before what is stored.
+/// Environment variable with an API key that takes precedence over the stored credentials.
 const KEY_VARIABLE: &str = "CODEX_API_KEY";
 
-/// How long a sign-out tries to tell the issuer.
+/// Time for revoking tokens at the issuer.
 const REVOKE_TIME: Duration = Duration::from_secs(8);
 
-/// Who is signed in. Clones are the same accounts; making it touches no disk.
+/// The signed-in account. Clones share it. Creating it reads no files.
 #[derive(Clone)]
 pub struct Accounts(pub(crate) Arc<AccountsInner>);
 
@@ -36,18 +36,18 @@ pub(crate) struct AccountsInner {
     environment: EnvironmentSource,
     external: Mutex<Option<ExternalLogin>>,
     memory: MemoryStorage,
-    /// What changes or reads the account passes one after the other, in order of arrival: a client that
-    /// signs in and asks who is signed in, in one write, is told the new account.
-    line: Semaphore,
-    /// Tokens are asked of their client by one request at a time; the others use what it gets.
-    pub(crate) asking: Semaphore,
-    slot: LoginSlot,
-    /// Owns sign-ins and exchanges of tokens.
+    /// Serialises requests that read or change the account, in order of arrival: a client that sends a login and
+    /// `account/read` in one write receives the new account.
+    queue: Semaphore,
+    /// Serialises token requests to the client. Requests that waited use the tokens of the first.
+    pub(crate) token_requests: Semaphore,
+    login_slot: LoginSlot,
+    /// Owns pending logins and token refreshes.
     pub(crate) tasks: TaskTracker,
     stopping: CancellationToken,
 }
 
-/// Whether to exchange tokens that are still good before an account is read.
+/// Whether to refresh tokens that are still valid before an account is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenUpdate {
     Forced,
@@ -61,33 +61,33 @@ impl Accounts {
             environment,
             external: Mutex::default(),
             memory: MemoryStorage::default(),
-            line: Semaphore::new(1),
-            asking: Semaphore::new(1),
-            slot: LoginSlot::default(),
+            queue: Semaphore::new(1),
+            token_requests: Semaphore::new(1),
+            login_slot: LoginSlot::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         }))
     }
 
-    /// The account that requests would use now. Credentials that cannot be read are reported in the log
-    /// and count as none.
+    /// Returns the account that requests use now. Stored credentials that cannot be read are logged and count as
+    /// signed out.
     pub async fn current(&self) -> Option<SignedIn> {
         if let Some(external) = self.external() {
-            return Some(SignedIn::with_given(&external.tokens));
+            return Some(SignedIn::with_external(&external.tokens));
         }
         if let Some(key) = self.0.environment.get(KEY_VARIABLE) {
             return Some(SignedIn::with_key(key.trim().to_owned().into()));
         }
         let stored = self.stored().await.unwrap_or_else(|error| {
-            tracing::warn!("nobody counts as signed in: {error}");
+            tracing::warn!("cannot read stored credentials, treating as signed out: {error}");
             None
         });
         stored.as_ref().and_then(SignedIn::with_stored)
     }
 
-    /// `account/read`.
+    /// Serves `account/read`.
     pub async fn read(&self, update: TokenUpdate) -> Result<GetAccountResponse, AccountError> {
-        let _line = self.stand_in_line().await;
+        let _turn = self.wait_in_queue().await;
         if update == TokenUpdate::Forced
             && let Err(error) = self.renew_now().await
         {
@@ -101,9 +101,9 @@ impl Accounts {
         Ok(GetAccountResponse { account, requires_openai_auth })
     }
 
-    /// Signs in with a key, which is stored and not tried out.
+    /// Signs in with an API key, which is stored without being checked.
     pub async fn sign_in_with_key(&self, key: Secret) -> Result<(), AccountError> {
-        let _line = self.stand_in_line().await;
+        let _turn = self.wait_in_queue().await;
         let settings = self.settings().await?;
         if self.external().is_some() {
             return Err(AccountError::ExternalActive);
@@ -111,22 +111,22 @@ impl Accounts {
         if settings.forced_method == Some(ForcedLoginMethod::Chatgpt) {
             return Err(AccountError::KeysDisabled);
         }
-        self.0.slot.clear(LoginError::NotCompleted).await;
+        self.0.login_slot.clear(LoginError::NotCompleted).await;
         self.save(&settings, StoredCredentials::of_key(key)).await.map_err(AccountError::Save)
     }
 
-    /// Signs in with tokens of a client, who will be asked for others when they are refused.
+    /// Signs in with tokens of a client. `source` supplies new ones when they are rejected.
     pub async fn sign_in_with_tokens(
         &self,
         tokens: ExternalTokens,
         source: Arc<dyn TokenSource>,
     ) -> Result<(), AccountError> {
-        let _line = self.stand_in_line().await;
+        let _turn = self.wait_in_queue().await;
         let settings = self.settings().await?;
         if settings.forced_method == Some(ForcedLoginMethod::Api) {
             return Err(AccountError::ExternalDisabled);
         }
-        self.0.slot.clear(LoginError::NotCompleted).await;
+        self.0.login_slot.clear(LoginError::NotCompleted).await;
         self.use_tokens(&settings, tokens, source)
     }
 
@@ -136,38 +136,39 @@ impl Accounts {
         tokens: ExternalTokens,
         source: Arc<dyn TokenSource>,
     ) -> Result<(), AccountError> {
-        // Without an account of its own the token's counts, which has to be a token then.
+        // A missing account id is read from the token, which must be valid in that case.
         let tokens = if tokens.account_id.is_empty() { tokens.checked()? } else { tokens };
         if let Some(expected) = settings.forced_workspace.as_ref()
             && tokens.account_id != *expected
         {
-            let (expected, given) = (expected.clone(), tokens.account_id);
-            return Err(AccountError::OtherWorkspace { expected, given });
+            return Err(AccountError::OtherWorkspace {
+                expected: expected.clone(),
+                given: tokens.account_id,
+            });
         }
         let tokens = tokens.checked()?;
-        *self.lock_external() = Some(ExternalLogin { tokens, source });
+        *self.0.external.lock() = Some(ExternalLogin { tokens, source });
         Ok(())
     }
 
-    /// Begins a sign-in in a browser on this machine.
+    /// Begins a login in a browser on this machine.
     pub async fn sign_in_with_browser(&self) -> Result<LoginAttempt, AccountError> {
-        let _line = self.stand_in_line().await;
+        let _turn = self.wait_in_queue().await;
         let settings = self.settings().await?;
         self.check_chatgpt_login(&settings)?;
-        self.0.slot.clear(LoginError::Cancelled).await;
-        let login = LoginAttempt::in_browser(self.clone(), &settings, self.0.slot.sit()).await;
-        login.map_err(AccountError::Callback)
+        self.0.login_slot.clear(LoginError::Cancelled).await;
+        LoginAttempt::in_browser(self.clone(), &settings, self.0.login_slot.acquire()).await
     }
 
-    /// Begins a sign-in by typing a code.
+    /// Begins a login with a device code.
     pub async fn sign_in_with_code(&self) -> Result<LoginAttempt, AccountError> {
         let settings = self.settings().await?;
         self.check_chatgpt_login(&settings)?;
         let code = settings.issuer.device_code().await.map_err(AccountError::DeviceCode)?;
-        let _line = self.stand_in_line().await;
+        let _turn = self.wait_in_queue().await;
         self.check_chatgpt_login(&settings)?;
-        self.0.slot.clear(LoginError::Cancelled).await;
-        Ok(LoginAttempt::with_code(self.clone(), settings.issuer, code, self.0.slot.sit()))
+        self.0.login_slot.clear(LoginError::Cancelled).await;
+        Ok(LoginAttempt::with_code(self.clone(), settings.issuer, code, self.0.login_slot.acquire()))
     }
 
     fn check_chatgpt_login(&self, settings: &AccountSettings) -> Result<(), AccountError> {
@@ -178,60 +179,65 @@ impl Accounts {
         }
     }
 
-    /// Waits for a sign-in on behalf of somebody who does not, and says how it ended.
-    pub fn follow<R>(&self, login: LoginAttempt, ended: impl FnOnce(Result<(), String>) -> R + Send + 'static)
-    where
+    /// Waits for a login in the background and calls `on_end` with its result.
+    pub fn follow<R>(
+        &self,
+        login: LoginAttempt,
+        on_end: impl FnOnce(Result<(), String>) -> R + Send + 'static,
+    ) where
         R: Future<Output = ()> + Send + 'static,
     {
-        self.0.tasks.spawn(async move { ended(login.finish().await).await });
+        self.0.tasks.spawn(async move { on_end(login.finish().await).await });
     }
 
-    /// Gives up the sign-in with this id.
+    /// Cancels the login with this id.
     pub fn cancel_login(&self, id: &str) -> Result<CancelLoginAccountStatus, AccountError> {
         let id = Uuid::parse_str(id).map_err(|_| AccountError::LoginId(id.to_owned()))?;
-        Ok(match self.0.slot.cancel(id) {
-            true => CancelLoginAccountStatus::Canceled,
-            false => CancelLoginAccountStatus::NotFound,
-        })
+        let is_cancelled = self.0.login_slot.cancel(id);
+        Ok(if is_cancelled { CancelLoginAccountStatus::Canceled } else { CancelLoginAccountStatus::NotFound })
     }
 
-    /// Forgets every credential. False when there was none.
+    /// Removes all credentials. Returns false if there were none.
     pub async fn sign_out(&self) -> Result<bool, AccountError> {
-        let _line = self.stand_in_line().await;
-        self.0.slot.clear(LoginError::NotCompleted).await;
-        let given = self.lock_external().take().is_some();
+        let _turn = self.wait_in_queue().await;
+        self.0.login_slot.clear(LoginError::NotCompleted).await;
+        let had_external = self.0.external.lock().take().is_some();
         let settings = self.settings_or_default().await;
         let removed = async {
             let _guard = self.lock(settings.store).await?;
-            // What cannot be read is removed all the same.
-            let stored = self.at_storage(settings.store, CredentialStorage::load).await.unwrap_or_default();
-            let removed = self.at_storage(settings.store, CredentialStorage::remove).await?;
+            // Credentials that cannot be read are removed, too.
+            let stored = self.with_storage(settings.store, CredentialStorage::load).await.unwrap_or_default();
+            let removed = self.with_storage(settings.store, CredentialStorage::remove).await?;
             Ok((removed, stored.and_then(|stored| stored.tokens)))
         };
         let (removed, tokens) = removed.await.map_err(AccountError::SignOut)?;
         if let Some(tokens) = tokens.filter(|_| removed) {
-            // Nobody waits for the issuer: the person is signed out here in any case.
+            // In the background: the user is signed out here in any case.
             self.0.tasks.spawn(revoke(settings.issuer, tokens));
         }
-        Ok(removed || given)
+        Ok(removed || had_external)
     }
 
-    /// Stores what a person's sign-in brought, unless it has been stopped meanwhile.
-    pub(crate) async fn keep(&self, tokens: IssuedTokens, seat: &LoginPermit) -> Result<(), LoginError> {
+    /// Stores the tokens of an interactive login, unless it has been stopped meanwhile.
+    pub(crate) async fn store_login(
+        &self,
+        tokens: IssuedTokens,
+        permit: &LoginPermit,
+    ) -> Result<(), LoginError> {
         let settings = self.settings_or_default().await;
         check_workspace(&tokens, settings.forced_workspace.as_deref())?;
-        if !seat.commit() {
+        if !permit.commit() {
             return Err(LoginError::NotCompleted);
         }
         Ok(self.save(&settings, StoredCredentials::of_tokens(tokens)).await?)
     }
 
-    /// Where the services of a ChatGPT account are, without a slash at its end.
+    /// Returns the URL of the ChatGPT backend, without a trailing slash.
     pub async fn backend_url(&self) -> String {
         self.settings_or_default().await.backend
     }
 
-    /// Ends sign-ins that wait, and waits for exchanges of tokens that are under way.
+    /// Ends pending logins and waits for token refreshes to finish.
     pub async fn stop(&self) {
         self.0.stopping.cancel();
         self.0.tasks.close();
@@ -243,7 +249,7 @@ impl Accounts {
     }
 
     pub(crate) fn external(&self) -> Option<ExternalLogin> {
-        self.lock_external().clone()
+        self.0.external.lock().clone()
     }
 
     pub(crate) async fn stored(&self) -> Result<Option<StoredCredentials>, StorageError> {
@@ -265,46 +271,43 @@ impl Accounts {
         blocking(move || AccountSettings::load_or_default(&this.0.config, &this.0.environment)).await
     }
 
-    /// Waits until nobody else changes the credentials. Comes after the line, never before it.
+    /// Waits for the right to change the credentials. Must be taken after `wait_in_queue`, never before.
     pub(crate) async fn lock(&self, store: CredentialsStore) -> Result<StorageLock, StorageError> {
         CredentialStorage::lock(store, self.0.config.home(), &self.0.memory).await
     }
 
-    /// Does something with the place of the credentials, where waiting is allowed.
-    pub(crate) async fn at_storage<T: Send + 'static>(
+    /// Runs `work` with the credential storage on a blocking thread.
+    pub(crate) async fn with_storage<T: Send + 'static>(
         &self,
         store: CredentialsStore,
         work: impl FnOnce(&CredentialStorage) -> Result<T, StorageError> + Send + 'static,
     ) -> Result<T, StorageError> {
-        let (home, memory) = (self.0.config.home().clone(), self.0.memory.clone());
+        let home = self.0.config.home().clone();
+        let memory = self.0.memory.clone();
         blocking(move || work(&CredentialStorage::new(store, &home, &memory))).await
     }
 
     async fn save(&self, settings: &AccountSettings, stored: StoredCredentials) -> Result<(), StorageError> {
         let _guard = self.lock(settings.store).await?;
-        self.at_storage(settings.store, move |storage| storage.save(&stored)).await
+        self.with_storage(settings.store, move |storage| storage.save(&stored)).await
     }
 
-    async fn stand_in_line(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
-        self.0.line.acquire().await.ok()
-    }
-
-    fn lock_external(&self) -> MutexGuard<'_, Option<ExternalLogin>> {
-        self.0.external.lock()
+    async fn wait_in_queue(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.0.queue.acquire().await.ok()
     }
 }
 
-/// Tells the issuer that tokens are no longer wanted. Bounded, and no more than an attempt.
+/// Revokes tokens at the issuer, within a time limit and without a retry.
 async fn revoke(issuer: OauthIssuer, tokens: IssuedTokens) {
     match tokio::time::timeout(REVOKE_TIME, issuer.revoke(&tokens)).await {
-        Ok(Ok(())) => tracing::debug!("the issuer was told to revoke the tokens"),
+        Ok(Ok(())) => tracing::debug!("revoked the tokens at the issuer"),
         Ok(Err(error)) => tracing::info!("the issuer did not revoke the tokens: {error}"),
         Err(_) => tracing::info!("the issuer did not revoke the tokens in time"),
     }
 }
 
-/// Runs what reads or writes files where waiting is allowed. A panic there goes on here.
+/// Runs work that reads or writes files on a blocking thread. A panic there is resumed here.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,

@@ -1,4 +1,4 @@
-//! What the requests of providers carry.
+//! The credentials of model requests.
 
 use codicil_model::{AccountAuth, AuthFuture, ModelError, ProviderCredentials};
 use codicil_protocol::{AuthMode, Secret};
@@ -15,16 +15,16 @@ impl AccountAuth for Accounts {
 
     fn refresh<'a>(&'a self, refused: &'a ProviderCredentials) -> AuthFuture<'a> {
         Box::pin(async move {
-            let token = Secret::from(refused.token.expose().to_owned());
-            let fresh = self.other_than(token).await?.map(|signed_in| signed_in.credentials());
-            // The same again would be refused again.
+            let fresh =
+                self.replace_rejected(refused.token.clone()).await?.map(|signed_in| signed_in.credentials());
+            // The same credentials would be rejected again.
             Ok(fresh.filter(|fresh| fresh != refused))
         })
     }
 }
 
 impl Accounts {
-    /// The account, with tokens that are not known to be of no use.
+    /// Returns the account, after refreshing tokens that have expired or are old.
     pub async fn usable(&self) -> Result<Option<SignedIn>, RefreshError> {
         let Some(current) = self.current().await else { return Ok(None) };
         let now = jiff::Timestamp::now().as_second();
@@ -38,7 +38,7 @@ impl Accounts {
         match self.renew(current.token.clone()).await {
             Ok(renewed) => Ok(renewed),
             Err(error @ RefreshError::Over(_)) => Err(error),
-            // An issuer that cannot be reached now is no reason not to try.
+            // The issuer may be unreachable while the tokens still work.
             Err(error) => {
                 tracing::warn!("{error}");
                 Ok(Some(current))
@@ -46,10 +46,10 @@ impl Accounts {
         }
     }
 
-    /// The account with other credentials than those that were refused; `None` when there are none.
-    async fn other_than(&self, refused: Secret) -> Result<Option<SignedIn>, ModelError> {
+    /// Returns the account with credentials other than the rejected ones; `None` if there are none.
+    async fn replace_rejected(&self, refused: Secret) -> Result<Option<SignedIn>, ModelError> {
         if self.external().is_some() {
-            return self.ask_for_tokens(&refused).await.map_err(ModelError::Unauthorized);
+            return self.request_tokens(&refused).await.map_err(ModelError::Unauthorized);
         }
         match self.current().await {
             Some(current) if current.token != refused => Ok(Some(current)),

@@ -1,17 +1,17 @@
-//! What a token says about the account it belongs to.
+//! The claims of a token about its account.
 //!
-//! Nobody checks the signature here: tokens come straight from the issuer or from a client that is trusted
-//! with them anyway, and whoever they are sent to checks them. The claims serve to show and to compare.
+//! The signature is not verified: tokens come from the issuer or from a trusted client, and the services that
+//! receive them verify them. The claims are only displayed and compared.
 
 use base64::{DecodeError, Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use codicil_protocol::PlanType;
 use serde_json::Value;
 
-/// Where the issuer puts what is its own.
+/// Members in which the issuer puts its own claims.
 const AUTH: &str = "https://api.openai.com/auth";
 const PROFILE: &str = "https://api.openai.com/profile";
 
-/// The claims that matter here.
+/// The claims that this crate uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenClaims {
     pub email: Option<String>,
@@ -21,7 +21,7 @@ pub struct TokenClaims {
     pub expires_at: Option<i64>,
 }
 
-/// Why a text is no token. None of these repeats the text.
+/// The reason why a text is not a token. Never repeats the text.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TokenError {
     #[error("invalid ID token format")]
@@ -57,14 +57,13 @@ impl TokenClaims {
         }
     }
 
-    /// Whether the token is of no use any more, or will not be by the time it arrives.
+    /// Returns whether the token has expired or expires within 30 seconds.
     pub fn is_expired(&self, now: i64) -> bool {
         self.expires_at.is_some_and(|end| end <= now + 30)
     }
 }
 
-/// A plan by the name that the issuer and the backend use for it. Clients end on names that they do not
-/// know, so a new one is `unknown` to them.
+/// Parses a plan name of the issuer or the backend. Clients fail on unknown names, so a new plan becomes `unknown`.
 pub fn plan_type(name: &str) -> PlanType {
     match name.to_ascii_lowercase().as_str() {
         "free" => PlanType::Free,
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_found_where_the_issuer_puts_them() {
+    fn claims_are_read_from_all_their_places() {
         let auth = json!({ "chatgpt_plan_type": "pro", "chatgpt_account_id": "acc" });
         let both = json!({ "email": "a@b.c", "exp": 12, AUTH: auth, PROFILE: { "email": "other" } });
         let expected = TokenClaims {
@@ -109,10 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused_without_being_repeated() {
+    fn an_invalid_token_is_rejected_without_being_repeated() {
         let check = |token: &str, expected: &str| {
-            let said = TokenClaims::of(token).unwrap_err().to_string();
-            assert_eq!(said, expected, "{token}");
+            let error = TokenClaims::of(token).unwrap_err().to_string();
+            assert_eq!(error, expected, "{token}");
         };
         check("garbage", "invalid ID token format");
         check("", "invalid ID token format");
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_have_the_names_that_clients_know() {
+    fn plan_names_are_mapped() {
         let check = |name: &str, expected| assert_eq!(plan_type(name), expected, "{name}");
         check("pro", PlanType::Pro);
         check("Plus", PlanType::Plus);

@@ -1,4 +1,4 @@
-//! `auth.json`: what is kept of a sign-in, in the form that other programs of the family read and write.
+//! The content of `auth.json`, in the format that other programs of this family read and write.
 
 use std::fmt;
 
@@ -8,24 +8,24 @@ use serde_json::{Map, Value};
 
 use crate::claims::TokenClaims;
 
-/// The content of `auth.json`. What this version does not know is kept as it is.
+/// The stored credentials. Unknown members are kept.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredCredentials {
-    /// `apikey` or `chatgpt`. Older files leave it out.
+    /// `apikey` or `chatgpt`. Omitted in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_mode: Option<String>,
     #[serde(rename = "OPENAI_API_KEY", default)]
     pub api_key: Option<Secret>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<IssuedTokens>,
-    /// When the tokens were last exchanged, in RFC 3339.
+    /// Time of the last token refresh, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_refresh: Option<String>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
 
-/// What the issuer gave.
+/// The tokens of the issuer.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct IssuedTokens {
     pub id_token: Secret,
@@ -58,12 +58,12 @@ impl StoredCredentials {
         }
     }
 
-    /// The same sign-in with other tokens.
+    /// Replaces the tokens.
     pub fn with_tokens(&self, tokens: IssuedTokens) -> Self {
         Self { tokens: Some(tokens), last_refresh: Some(now()), ..self.clone() }
     }
 
-    /// Which of its contents counts.
+    /// Returns whether the API key or the tokens are used.
     pub fn mode(&self) -> AuthMode {
         match self.auth_mode.as_deref() {
             Some("apikey") => AuthMode::Apikey,
@@ -73,7 +73,7 @@ impl StoredCredentials {
         }
     }
 
-    /// How long ago the tokens were exchanged; `None` when the file does not say.
+    /// Returns the time since the last token refresh; `None` if it is unknown.
     pub fn seconds_since_refresh(&self, now: i64) -> Option<i64> {
         let last: jiff::Timestamp = self.last_refresh.as_deref()?.parse().ok()?;
         Some(now.saturating_sub(last.as_second()))
@@ -92,7 +92,7 @@ impl IssuedTokens {
         }
     }
 
-    /// What an exchange made of them: what the issuer did not give anew stays.
+    /// Returns the refreshed tokens. Tokens that the issuer did not renew are kept.
     pub fn renewed(&self, id: Option<String>, access: String, refresh: Option<String>) -> Self {
         let kept = |new: Option<String>, old: &Secret| new.map_or_else(|| old.clone(), Secret::from);
         Self {
@@ -103,7 +103,7 @@ impl IssuedTokens {
         }
     }
 
-    /// Who the tokens belong to. The id token is made for this; older files may hold one that says less.
+    /// Returns the claims of the tokens. Claims that the id token lacks, as in older files, come from the access token.
     pub fn claims(&self) -> TokenClaims {
         let mut claims = TokenClaims::of(self.id_token.reveal()).unwrap_or_default();
         let access = TokenClaims::of(self.access_token.reveal()).unwrap_or_default();
@@ -115,15 +115,15 @@ impl IssuedTokens {
     }
 }
 
-/// A moment as `last_refresh` writes it.
+/// Returns the current time in the format of `last_refresh`.
 fn now() -> String {
     jiff::Timestamp::now().to_string()
 }
 
-/// Whatever a file holds that this version does not know may be a secret too.
+/// Omits unknown members, which may be secret, too.
 impl fmt::Debug for StoredCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Stored");
+        let mut shown = f.debug_struct("StoredCredentials");
         shown.field("auth_mode", &self.auth_mode).field("last_refresh", &self.last_refresh);
         shown.finish_non_exhaustive()
     }
@@ -131,7 +131,7 @@ impl fmt::Debug for StoredCredentials {
 
 impl fmt::Debug for IssuedTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens").field("account_id", &self.account_id).finish_non_exhaustive()
+        f.debug_struct("IssuedTokens").field("account_id", &self.account_id).finish_non_exhaustive()
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_other_versions_are_understood_and_kept() {
+    fn files_of_other_versions_are_read_and_kept() {
         let mode = |file: Value| serde_json::from_value::<StoredCredentials>(file).unwrap().mode();
         let tokens = json!({ "id_token": "i", "access_token": "a", "refresh_token": "r" });
         assert_eq!(mode(json!({ "OPENAI_API_KEY": "sk" })), AuthMode::Apikey);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_it_shows() {
+    fn debug_output_hides_credentials() {
         let stored = json!({
             "auth_mode": "chatgpt", "OPENAI_API_KEY": "sk-canary", "other": "canary",
             "tokens": { "id_token": "canary", "access_token": "canary", "refresh_token": "canary", "z": "canary" },

@@ -1,4 +1,4 @@
-//! Why a request about accounts failed, in the words that clients know.
+//! The errors of account requests, in the wording that clients expect.
 
 use codicil_config::ConfigError;
 
@@ -24,6 +24,8 @@ pub enum AccountError {
     LoginId(String),
     #[error("failed to start login server: {0}")]
     Callback(std::io::Error),
+    #[error("failed to start login server: {0}")]
+    Issuer(IssuerError),
     #[error("failed to request device code: {0}")]
     DeviceCode(IssuerError),
     #[error("failed to save api key: {0}")]
@@ -33,7 +35,7 @@ pub enum AccountError {
     #[error("email and plan type are required for chatgpt authentication")]
     NoEmail,
     #[error("codex account authentication required to read rate limits")]
-    NobodySignedIn,
+    NotSignedIn,
     #[error("chatgpt authentication required to read rate limits")]
     NotChatgpt,
     #[error("failed to fetch codex rate limits: {0}")]
@@ -42,7 +44,7 @@ pub enum AccountError {
     Config(#[from] ConfigError),
 }
 
-/// Why the backend told no rate limits.
+/// The reason why rate limits could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RateLimitsError {
     #[error("{0}")]

@@ -1,4 +1,4 @@
-//! Tokens that a client supplies and renews. They are never written down.
+//! Tokens that a client supplies and renews. They are never stored.
 
 use std::sync::Arc;
 
@@ -7,26 +7,26 @@ use futures_util::future::BoxFuture;
 
 use crate::claims::{TokenClaims, TokenError};
 
-/// Whoever gave tokens and is asked for others when they are refused.
+/// The client that supplied tokens and supplies new ones when they are rejected.
 pub trait TokenSource: Send + Sync {
-    /// New tokens, or why there are none.
+    /// Returns new tokens, or the reason why there are none.
     fn fresh(
         &self,
         params: ChatgptAuthTokensRefreshParams,
     ) -> BoxFuture<'_, Result<ChatgptAuthTokensRefreshResponse, String>>;
 }
 
-/// An access token and whose it is.
+/// An access token and its account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExternalTokens {
     pub access_token: Secret,
     pub account_id: String,
-    /// Counts before the plan named in the token.
+    /// Takes precedence over the plan in the token.
     pub plan: Option<String>,
 }
 
 impl ExternalTokens {
-    /// Refuses what is no token. An empty account is taken from the token.
+    /// Checks the token. An empty account id is taken from the token.
     pub(crate) fn checked(mut self) -> Result<Self, TokenError> {
         let claims = TokenClaims::of(self.access_token.reveal())?;
         if self.account_id.is_empty() {
@@ -41,16 +41,16 @@ impl ExternalTokens {
 }
 
 impl From<ChatgptAuthTokensRefreshResponse> for ExternalTokens {
-    fn from(answer: ChatgptAuthTokensRefreshResponse) -> Self {
+    fn from(response: ChatgptAuthTokensRefreshResponse) -> Self {
         Self {
-            access_token: answer.access_token,
-            account_id: answer.chatgpt_account_id,
-            plan: answer.chatgpt_plan_type,
+            access_token: response.access_token,
+            account_id: response.chatgpt_account_id,
+            plan: response.chatgpt_plan_type,
         }
     }
 }
 
-/// Tokens in force and who gave them.
+/// The tokens in use and their source.
 #[derive(Clone)]
 pub(crate) struct ExternalLogin {
     pub tokens: ExternalTokens,

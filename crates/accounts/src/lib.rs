@@ -1,11 +1,11 @@
-//! Accounts: who is signed in, how people sign in, and what requests carry.
+//! Accounts: the signed-in account, the ways to sign in, and the credentials of requests.
 //!
-//! Start with [`Accounts`]. It is the [`Auth`](codicil_model::Auth) of the model's providers and answers
-//! `account/*`. Credentials come from one of three places, in this order: tokens that a client supplies
-//! (kept in memory only, renewed by asking that client), the variable `CODEX_API_KEY`, and what is
-//! stored (`storage`) of an earlier sign-in: a key, or tokens that the issuer (`issuer`) renews.
+//! Start with [`Accounts`]. It implements [`AccountAuth`](codicil_model::AccountAuth) for the model providers and
+//! serves `account/*`. Credentials come from one of three sources, in order of precedence: tokens that a client
+//! supplies (kept in memory, renewed by that client), the variable `CODEX_API_KEY`, and the stored credentials
+//! (`storage`) of an earlier login: an API key, or tokens that the issuer (`issuer`) renews.
 //!
-//! Secrets are in types that do not show them, and no error repeats what was sent or stored.
+//! Secrets have types whose debug output hides them, and no error repeats what was sent or stored.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 

@@ -1,4 +1,4 @@
-//! `account/rateLimits/read`: what the backend says about an account's quotas.
+//! `account/rateLimits/read`: an account's quotas, as the backend reports them.
 
 use std::collections::BTreeMap;
 
@@ -16,39 +16,39 @@ use crate::{
     http::{self, HttpReply},
 };
 
-/// The id of the quota that is not one of the additional ones.
-const MAIN: &str = "codex";
+/// Id of the main quota.
+const MAIN_LIMIT: &str = "codex";
 
 impl Accounts {
     pub async fn rate_limits(&self) -> Result<GetAccountRateLimitsResponse, AccountError> {
         let refused = |error: String| AccountError::RateLimits(RateLimitsError::Refresh(error));
         let usable = self.usable().await.map_err(|error| refused(error.to_string()))?;
-        let signed_in = usable.ok_or(AccountError::NobodySignedIn)?;
+        let signed_in = usable.ok_or(AccountError::NotSignedIn)?;
         if !signed_in.is_chatgpt() {
             return Err(AccountError::NotChatgpt);
         }
         let url = usage_url(&self.backend_url().await);
         let credentials = signed_in.credentials();
-        let mut answer = ask(&url, &credentials).await.map_err(AccountError::RateLimits)?;
-        if answer.status == 401 {
+        let mut reply = fetch(&url, &credentials).await.map_err(AccountError::RateLimits)?;
+        if reply.status == 401 {
             let fresh = self.refresh(&credentials).await.map_err(|error| refused(error.to_string()))?;
             if let Some(fresh) = fresh {
-                answer = ask(&url, &fresh).await.map_err(AccountError::RateLimits)?;
+                reply = fetch(&url, &fresh).await.map_err(AccountError::RateLimits)?;
             }
         }
-        read(&answer).map_err(AccountError::RateLimits)
+        read(&reply).map_err(AccountError::RateLimits)
     }
 }
 
-/// Two kinds of backend serve the same under different paths; the address tells which.
+/// Returns the address of the usage report. Two kinds of backend serve it under different paths.
 fn usage_url(backend: &str) -> String {
     let path = if backend.contains("/backend-api") { "/wham/usage" } else { "/api/codex/usage" };
     format!("{backend}{path}")
 }
 
-async fn ask(url: &str, credentials: &ProviderCredentials) -> Result<HttpReply, RateLimitsError> {
+async fn fetch(url: &str, credentials: &ProviderCredentials) -> Result<HttpReply, RateLimitsError> {
     let mut headers = HeaderMap::new();
-    if let Ok(mut bearer) = HeaderValue::try_from(format!("Bearer {}", credentials.token.expose())) {
+    if let Ok(mut bearer) = HeaderValue::try_from(format!("Bearer {}", credentials.token.reveal())) {
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
     }
@@ -58,16 +58,15 @@ async fn ask(url: &str, credentials: &ProviderCredentials) -> Result<HttpReply, 
     Ok(http::get(url, headers).await?)
 }
 
-fn read(answer: &HttpReply) -> Result<GetAccountRateLimitsResponse, RateLimitsError> {
-    if !answer.is_success() {
-        return Err(RateLimitsError::Status(answer.status));
+fn read(reply: &HttpReply) -> Result<GetAccountRateLimitsResponse, RateLimitsError> {
+    if !reply.is_success() {
+        return Err(RateLimitsError::Status(reply.status));
     }
-    let usage: UsageResponse =
-        serde_json::from_slice(&answer.body).map_err(|_| RateLimitsError::Malformed)?;
+    let usage: UsageResponse = serde_json::from_slice(&reply.body).map_err(|_| RateLimitsError::Malformed)?;
     Ok(usage.into_response())
 }
 
-/// The backend's answer. Whatever it leaves out is null to clients.
+/// The backend's usage report. Omitted members are null for clients.
 #[derive(Deserialize)]
 struct UsageResponse {
     plan_type: Option<String>,
@@ -111,14 +110,14 @@ impl UsageResponse {
             unlimited: credits.unlimited,
             balance: credits.balance,
         });
-        let main = RateLimitSnapshot { credits, ..snapshot(MAIN, None, self.rate_limit, plan.clone()) };
+        let main = RateLimitSnapshot { credits, ..snapshot(MAIN_LIMIT, None, self.rate_limit, plan.clone()) };
         let additional =
             self.additional_rate_limits.into_iter().flatten().map(|quota| {
                 snapshot(&quota.metered_feature, quota.limit_name, quota.rate_limit, plan.clone())
             });
         let mut by_id: BTreeMap<String, RateLimitSnapshot> =
             additional.filter_map(|quota| Some((quota.limit_id.clone()?, quota))).collect();
-        by_id.insert(MAIN.to_owned(), main.clone());
+        by_id.insert(MAIN_LIMIT.to_owned(), main.clone());
         GetAccountRateLimitsResponse { rate_limits: main, rate_limits_by_limit_id: Some(by_id) }
     }
 }
@@ -143,7 +142,7 @@ fn snapshot(
 fn window(window: WindowResponse) -> RateLimitWindow {
     let minutes = |seconds: i64| (seconds > 0).then(|| seconds.saturating_add(59) / 60);
     RateLimitWindow {
-        // Out of range it would be nonsense anyway; the conversion saturates.
+        // The conversion saturates.
         used_percent: window.used_percent.round() as i32,
         window_duration_mins: window.limit_window_seconds.and_then(minutes),
         resets_at: window.reset_at,
@@ -156,15 +155,15 @@ mod tests {
 
     use super::*;
 
-    fn told(usage: Value) -> Value {
-        let answer = HttpReply { status: 200, body: usage.to_string().into() };
-        serde_json::to_value(read(&answer).unwrap()).unwrap()
+    fn response(usage: Value) -> Value {
+        let reply = HttpReply { status: 200, body: usage.to_string().into() };
+        serde_json::to_value(read(&reply).unwrap()).unwrap()
     }
 
     #[test]
     fn quotas_are_listed_by_their_ids() {
         let window = |used: f64| json!({ "used_percent": used, "limit_window_seconds": 901, "reset_at": 19 });
-        let told = told(json!({
+        let response = response(json!({
             "plan_type": "team",
             "rate_limit": { "primary_window": window(24.6), "secondary_window": null },
             "credits": { "has_credits": true, "unlimited": false, "balance": "1.5" },
@@ -181,15 +180,15 @@ mod tests {
             "limitId": "codex_voice", "limitName": "Voice", "primary": windowed(1), "secondary": null,
             "credits": null, "planType": "team",
         });
-        assert_eq!(told["rateLimits"], main);
-        assert_eq!(told["rateLimitsByLimitId"], json!({ "codex": main, "codex_voice": voice }));
+        assert_eq!(response["rateLimits"], main);
+        assert_eq!(response["rateLimitsByLimitId"], json!({ "codex": main, "codex_voice": voice }));
     }
 
     #[test]
-    fn a_backend_that_tells_little_is_understood() {
-        let told = told(json!({ "rate_limit": null }));
-        assert_eq!(told["rateLimits"]["primary"], Value::Null);
-        assert_eq!(told["rateLimits"]["planType"], Value::Null);
+    fn omitted_members_are_null() {
+        let response = response(json!({ "rate_limit": null }));
+        assert_eq!(response["rateLimits"]["primary"], Value::Null);
+        assert_eq!(response["rateLimits"]["planType"], Value::Null);
         let failed =
             |status, body: &str| read(&HttpReply { status, body: body.into() }).unwrap_err().to_string();
         assert_eq!(failed(500, "oops"), "the backend answered with status 500");
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_tells_which_backend_it_is() {
+    fn the_path_depends_on_the_kind_of_backend() {
         assert_eq!(usage_url("http://x/backend-api"), "http://x/backend-api/wham/usage");
         assert_eq!(usage_url("http://x"), "http://x/api/codex/usage");
     }

@@ -1,4 +1,4 @@
-//! What the configuration and the environment say about accounts.
+//! The account settings from the configuration and the environment.
 
 use codicil_config::{ConfigError, ConfigQuery, ConfigStore, CredentialsStore, EffectiveConfig};
 use codicil_model::{EnvironmentSource, ProviderConfig};
@@ -7,33 +7,33 @@ use codicil_protocol::ForcedLoginMethod;
 use crate::issuer::OauthIssuer;
 
 const ISSUER: &str = "https://auth.openai.com";
-/// The public id under which programs of this family are known to that issuer.
+/// Public client id of this family of programs at that issuer.
 const CLIENT_ID: &str = "app_EMoamEEZ73f0CkXaXp7hrann";
 const BACKEND: &str = "https://chatgpt.com/backend-api";
-/// The issuer sends browsers back to no other port.
+/// The only port to which the issuer redirects browsers.
 const CALLBACK_PORT: u16 = 1455;
 
-/// The settings that count now. Projects have no say in them: they are read without a directory.
+/// The current settings. Project configurations do not apply, so they are read without a directory.
 #[derive(Clone, Debug)]
 pub(crate) struct AccountSettings {
     pub store: CredentialsStore,
     pub forced_method: Option<ForcedLoginMethod>,
     pub forced_workspace: Option<String>,
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     pub backend: String,
     pub issuer: OauthIssuer,
     pub callback_port: u16,
-    /// Whether the provider in use wants the account.
+    /// Whether the selected model provider uses the account.
     pub requires_openai_auth: bool,
 }
 
 impl AccountSettings {
-    /// Reads files, so it is called where waiting is allowed.
+    /// Loads the settings. Reads files and therefore blocks.
     pub fn load(config: &ConfigStore, environment: &EnvironmentSource) -> Result<Self, ConfigError> {
         Ok(Self::of(Some(&config.load(&ConfigQuery::default())?), environment))
     }
 
-    /// For what must work with a broken configuration too, which is reported elsewhere.
+    /// Loads the settings, or the defaults if the configuration is invalid, which is reported elsewhere.
     pub fn load_or_default(config: &ConfigStore, environment: &EnvironmentSource) -> Self {
         Self::load(config, environment).unwrap_or_else(|_| Self::of(None, environment))
     }
@@ -61,7 +61,7 @@ impl AccountSettings {
     }
 }
 
-/// The vendor's own hosts serve the backend below a path that people like to leave out.
+/// Adds the path of the backend on the vendor's own hosts, which users often omit.
 fn backend_url(url: &str) -> String {
     let url = url.trim_end_matches('/');
     let is_vendors = ["https://chatgpt.com", "https://chat.openai.com"].contains(&url);
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_backend_has_one_form() {
+    fn the_backend_url_is_normalised() {
         let check = |url: &str, expected: &str| assert_eq!(backend_url(url), expected);
         check("https://chatgpt.com/", "https://chatgpt.com/backend-api");
         check("https://chat.openai.com", "https://chat.openai.com/backend-api");

@@ -1,4 +1,4 @@
-//! An account that is signed in, whatever it came from.
+//! The signed-in account, from any source.
 
 use codicil_model::ProviderCredentials;
 use codicil_protocol::{Account, AccountUpdatedNotification, AuthMode, PlanType, Secret};
@@ -9,16 +9,16 @@ use crate::{
     external::ExternalTokens,
 };
 
-/// What is known of the account, and what its requests carry.
+/// The data and the token of the account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignedIn {
     pub mode: AuthMode,
-    /// The key, or the access token.
+    /// API key or access token.
     pub token: Secret,
     pub email: Option<String>,
-    /// Of a ChatGPT account, always; of a key, never.
+    /// Set for ChatGPT accounts, `None` for API keys.
     pub plan: Option<PlanType>,
-    /// Of a ChatGPT account.
+    /// Set for ChatGPT accounts.
     pub account_id: Option<String>,
 }
 
@@ -27,18 +27,18 @@ impl SignedIn {
         Self { mode: AuthMode::Apikey, token: key, email: None, plan: None, account_id: None }
     }
 
-    pub(crate) fn with_given(given: &ExternalTokens) -> Self {
-        let claims = given.claims();
+    pub(crate) fn with_external(tokens: &ExternalTokens) -> Self {
+        let claims = tokens.claims();
         Self {
             mode: AuthMode::ChatgptAuthTokens,
-            token: given.access_token.clone(),
-            plan: Some(plan(given.plan.as_deref().or(claims.plan.as_deref()))),
+            token: tokens.access_token.clone(),
+            plan: Some(plan(tokens.plan.as_deref().or(claims.plan.as_deref()))),
             email: claims.email,
-            account_id: Some(given.account_id.clone()),
+            account_id: Some(tokens.account_id.clone()),
         }
     }
 
-    /// `None` when the file holds nothing that can be used.
+    /// Returns `None` if the stored credentials hold neither a key nor tokens.
     pub(crate) fn with_stored(stored: &StoredCredentials) -> Option<Self> {
         if stored.mode() == AuthMode::Apikey {
             return stored.api_key.clone().map(Self::with_key);
@@ -58,7 +58,7 @@ impl SignedIn {
         self.mode != AuthMode::Apikey
     }
 
-    /// As clients are shown it. `None` for a ChatGPT account that does not tell its address.
+    /// Returns the account for clients. `None` for a ChatGPT account without an email address.
     pub fn account(&self) -> Option<Account> {
         match (&self.mode, &self.email, &self.plan) {
             (AuthMode::Apikey, ..) => Some(Account::ApiKey),
@@ -69,17 +69,16 @@ impl SignedIn {
         }
     }
 
-    /// What a request to the provider carries.
+    /// Returns the credentials for requests.
     pub fn credentials(&self) -> ProviderCredentials {
-        let token = codicil_model::SecretText::new(self.token.reveal());
-        ProviderCredentials { token, account_id: self.account_id.clone() }
+        ProviderCredentials { token: self.token.clone(), account_id: self.account_id.clone() }
     }
 
-    /// What everyone is told when this, or nobody, is signed in now.
-    pub fn updated(now: Option<&Self>) -> AccountUpdatedNotification {
+    /// Builds `account/updated` for the current account; `None` means signed out.
+    pub fn updated(current: Option<&Self>) -> AccountUpdatedNotification {
         AccountUpdatedNotification {
-            auth_mode: now.map(|signed_in| signed_in.mode.clone()),
-            plan_type: now.and_then(|signed_in| signed_in.plan.clone()),
+            auth_mode: current.map(|signed_in| signed_in.mode.clone()),
+            plan_type: current.and_then(|signed_in| signed_in.plan.clone()),
         }
     }
 }

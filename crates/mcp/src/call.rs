@@ -1,4 +1,4 @@
-//! A call of a tool: what is asked, what comes back, and what can go wrong.
+//! A tool call: its parameters, its outcome and its errors.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,27 +14,27 @@ use crate::{
     text::{cut, ordered},
 };
 
-/// Told of progress, in order and before the result. It is called while messages are read: it must not wait.
+/// Receives progress, in order and before the result. Called while messages are read, so it must not block.
 pub type ProgressSink = Arc<dyn Fn(ToolProgress) + Send + Sync>;
 
-/// A call to make. `server` and `tool` are the names that [`crate::McpTool`] has, not the qualified one.
+/// A call to make. `server` and `tool` are the names in [`crate::McpTool`], not the qualified name.
 #[derive(Clone, Default)]
 pub struct McpCall {
     pub server: String,
     pub tool: String,
     /// An object, or null for none.
     pub arguments: Value,
-    /// Goes along as `_meta`.
+    /// Sent as `_meta`.
     pub meta: Option<Value>,
     pub progress: Option<ProgressSink>,
-    /// Answers the server's questions; without it they are declined. The calls of a thread share one, by which
-    /// they are told from those of other threads.
+    /// Answers the server's elicitation requests; without it they are declined. The calls of a thread share one
+    /// elicitor, which distinguishes them from the calls of other threads.
     pub elicitor: Option<Arc<dyn Elicitor>>,
-    /// Ends the call and tells the server.
+    /// Ends the call and sends a cancellation to the server.
     pub cancel: CancellationToken,
 }
 
-/// Arguments are left out: they may be long, and secret.
+/// Omits the arguments, which may be long and secret.
 impl fmt::Debug for McpCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpCall")
@@ -44,7 +44,7 @@ impl fmt::Debug for McpCall {
     }
 }
 
-/// How far a tool says it is.
+/// Progress that a tool reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolProgress {
     pub progress: f64,
@@ -52,7 +52,7 @@ pub struct ToolProgress {
     pub message: Option<String>,
 }
 
-/// What a tool gave back. That it reports failure is a result, too.
+/// The result of a tool. A failure that the tool itself reports is a result, too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutcome {
     pub result: McpToolCallResult,
@@ -60,22 +60,22 @@ pub struct ToolOutcome {
     pub duration: Duration,
 }
 
-/// A result as a model is told.
+/// A result in the form for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelOutput {
     Text(String),
-    /// When there are pictures in it.
+    /// Used when the result holds images.
     Parts(Vec<ModelPart>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelPart {
     Text(String),
-    /// As a `data:` URL.
+    /// A `data:` URL.
     Image(String),
 }
 
-/// Why a call brought nothing back.
+/// The reason why a call has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CallError {
     #[error("unknown MCP server '{0}'")]
@@ -89,17 +89,17 @@ pub enum CallError {
     /// The server is not running and could not be started.
     #[error("{0}")]
     NotStarted(String),
-    /// The server's own answer.
+    /// An error that the server returned.
     #[error("MCP error {code}: {message}")]
     Server { code: i32, message: String },
     #[error("timed out after {}", seconds(*.0))]
     TimedOut(Duration),
     #[error("cancelled")]
     Cancelled,
-    /// The connection ended before the answer came.
+    /// The connection closed before the response.
     #[error("{0}")]
     Closed(String),
-    /// An answer that is not one.
+    /// A response that is not valid.
     #[error("the server gave an answer that cannot be read: {0}")]
     Unreadable(String),
 }
@@ -110,7 +110,7 @@ impl ToolProgress {
         ToolProgress { progress: report.progress, total: report.total, message }
     }
 
-    /// What a person is shown: the tool's words, else the numbers.
+    /// Returns the text for the user: the tool's message, or the numbers.
     pub fn text(&self) -> String {
         match (&self.message, self.total) {
             (Some(message), _) => message.clone(),
@@ -121,14 +121,14 @@ impl ToolProgress {
 }
 
 impl CallError {
-    /// For the `error` of an `mcpToolCall` item.
+    /// Returns the `error` of an `mcpToolCall` item.
     pub fn to_item_error(&self) -> McpToolCallError {
         McpToolCallError { message: cut(&format!("tool call error: {self}"), ERROR_CHARS) }
     }
 }
 
 impl ToolOutcome {
-    /// Reads the result of `tools/call`. Its parts are handed on as they are.
+    /// Reads the result of `tools/call`. Its content is passed on unchanged.
     pub(crate) fn of(result: Value, duration: Duration) -> Result<ToolOutcome, CallError> {
         let Value::Object(mut result) = result else {
             return Err(CallError::Unreadable("the result is not an object".to_owned()));
@@ -143,12 +143,12 @@ impl ToolOutcome {
         Ok(ToolOutcome { result: McpToolCallResult { content, structured_content }, is_error, duration })
     }
 
-    /// For the `status` of an `mcpToolCall` item.
+    /// Returns the `status` of an `mcpToolCall` item.
     pub fn status(&self) -> McpToolCallStatus {
         if self.is_error { McpToolCallStatus::Failed } else { McpToolCallStatus::Completed }
     }
 
-    /// Structured content wins over the list; pictures make it a list of parts.
+    /// Returns the result for the model. Structured content takes precedence; images require a list of parts.
     pub fn for_model(&self) -> ModelOutput {
         if let Some(structured) = &self.result.structured_content {
             return ModelOutput::Text(structured.to_string());
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_become_parts() {
+    fn images_become_parts() {
         let outcome = outcome(json!({ "content": [
             { "type": "text", "text": "a dot" },
             { "type": "image", "data": "QUJD", "mimeType": "image/png" },
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_without_content_is_empty_and_nonsense_is_an_error() {
+    fn missing_content_is_empty_and_invalid_content_is_an_error() {
         assert_eq!(outcome(json!({})).result.content, Vec::<Value>::new());
         assert!(ToolOutcome::of(json!("x"), Duration::ZERO).is_err());
         assert!(ToolOutcome::of(json!({ "content": "x" }), Duration::ZERO).is_err());

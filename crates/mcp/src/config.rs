@@ -1,5 +1,5 @@
-//! The `[mcp_servers.NAME]` tables as types. The tables come from the `config` crate, which has put the layers
-//! together and checked their shapes; here they get their meaning. Keys that have none here are left alone.
+//! The `[mcp_servers.NAME]` tables as types. The `config` crate merges the layers and checks their shapes; here the
+//! values are interpreted. Unknown keys are ignored.
 
 mod written;
 
@@ -17,62 +17,62 @@ use serde::Deserialize;
 use thiserror::Error;
 use toml::Table;
 
-/// The servers of one configuration, by name, and what they have in common.
+/// The servers of a configuration by name, and their common settings.
 #[derive(Clone, Debug, Default)]
 pub struct ServerTable {
     servers: BTreeMap<String, Arc<ServerConfig>>,
     pub oauth: OauthSettings,
 }
 
-/// How signing in is done for all servers.
+/// The OAuth settings of all servers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OauthSettings {
-    /// Of the local address that the browser is sent back to; any free one without it.
+    /// Port of the local callback address; `None` chooses a free one.
     pub callback_port: Option<u16>,
-    /// What the browser is told instead, when something stands in between.
+    /// Redirect URI to use instead of the local address, for setups with a forwarder in between.
     pub callback_url: Option<String>,
-    /// Where credentials are kept; without it in the file.
+    /// Where credentials are stored; `None` means the file.
     pub store: Option<CredentialsStore>,
 }
 
-/// One server.
+/// The configuration of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     pub enabled: bool,
-    /// A thread does not start without it.
+    /// Whether a thread fails to start without the server.
     pub required: bool,
     pub transport: ServerTransport,
     pub startup_timeout: Duration,
     pub tool_timeout: Duration,
-    /// When given, the only tools that are offered.
+    /// If set, only these tools are offered.
     pub enabled_tools: Option<BTreeSet<String>>,
     pub disabled_tools: BTreeSet<String>,
-    /// What to ask for when signing in.
+    /// OAuth scopes to request.
     pub scopes: Option<Vec<String>>,
     /// By tool; see [`ApprovalMode`].
     pub approval_modes: BTreeMap<String, ApprovalMode>,
 }
 
-/// How a server is reached. This and the name are what threads share a connection by.
+/// The transport of a server. Threads share a connection if the transport and the name are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ServerTransport {
     Stdio(StdioConfig),
     Http(HttpConfig),
 }
 
-/// A child process that is spoken to by its standard streams.
+/// A server process that communicates over its standard streams.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct StdioConfig {
     pub command: String,
     pub args: Vec<String>,
-    /// Set for it, whatever the environment is.
+    /// Variables set for the process.
     pub env: BTreeMap<String, String>,
-    /// Names that it gets from the environment beside the usual few.
+    /// Names of variables that the process inherits in addition to the default ones.
     pub env_vars: Vec<String>,
     pub cwd: Option<PathBuf>,
 }
 
-/// Arguments and values may be secret.
+/// Omits arguments and values, which may be secret.
 impl fmt::Debug for StdioConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StdioConfig")
@@ -85,20 +85,20 @@ impl fmt::Debug for StdioConfig {
     }
 }
 
-/// A server at an address.
+/// A server at a URL.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct HttpConfig {
     pub url: String,
-    /// The variable that holds a token for it.
+    /// Environment variable that holds the bearer token.
     pub bearer_token_env_var: Option<String>,
     pub headers: BTreeMap<String, String>,
-    /// Header to variable.
+    /// Header names and the variables that hold their values.
     pub env_headers: BTreeMap<String, String>,
-    /// What the token is asked for, when that is not the address.
+    /// Resource for which tokens are requested, if it is not the URL.
     pub oauth_resource: Option<String>,
 }
 
-/// Headers and the address may be secret.
+/// Omits header values and the URL, which may be secret.
 impl fmt::Debug for HttpConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpConfig")
@@ -109,20 +109,20 @@ impl fmt::Debug for HttpConfig {
     }
 }
 
-/// Whether a person is asked before a tool runs.
+/// Whether calls of a tool need an approval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalMode {
-    /// As the tool's hints and the thread's policy say.
+    /// Decided by the tool's annotations and the thread's approval policy.
     #[default]
     Auto,
     /// Always.
     Prompt,
-    /// Never: somebody has allowed it for good.
+    /// Never: the user has allowed the tool permanently.
     Approve,
 }
 
-/// What is wrong with a table, with the key.
+/// An invalid value in a table, with its key.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{reason}\nin `{key}`")]
 pub struct ServerConfigError {
@@ -131,7 +131,7 @@ pub struct ServerConfigError {
 }
 
 impl ServerTable {
-    /// The servers of a thread's configuration.
+    /// Reads the servers of a thread's configuration.
     pub fn read(config: &EffectiveConfig) -> Result<ServerTable, ServerConfigError> {
         let mut table = ServerTable::of(config.mcp_servers())?;
         table.oauth = OauthSettings {
@@ -142,7 +142,7 @@ impl ServerTable {
         Ok(table)
     }
 
-    /// The servers of tables by name.
+    /// Reads servers from tables by name.
     pub fn of<'a>(
         tables: impl IntoIterator<Item = (&'a str, &'a Table)>,
     ) -> Result<ServerTable, ServerConfigError> {
@@ -153,10 +153,10 @@ impl ServerTable {
         Ok(all)
     }
 
-    /// Adds a server that comes from elsewhere, such as a plugin. One of that name that is there already stays.
+    /// Adds a server from another source, such as a plugin. An existing server of that name is kept.
     pub fn add(&mut self, name: &str, table: &Table) -> Result<(), ServerConfigError> {
         if !self.servers.contains_key(name) {
-            let server = written::read(table).map_err(|error| error.below(name))?;
+            let server = written::read(table).map_err(|error| error.in_server(name))?;
             self.servers.insert(name.to_owned(), Arc::new(server));
         }
         Ok(())
@@ -166,7 +166,7 @@ impl ServerTable {
         self.servers.get(name)
     }
 
-    /// All of them, sorted by name, disabled ones included.
+    /// Iterates over all servers, sorted by name, disabled ones included.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Arc<ServerConfig>)> {
         self.servers.iter().map(|(name, server)| (name.as_str(), server))
     }
@@ -185,7 +185,7 @@ impl ServerConfigError {
         Self { key: key.to_owned(), reason: reason.into() }
     }
 
-    fn below(mut self, name: &str) -> Self {
+    fn in_server(mut self, name: &str) -> Self {
         self.key = if self.key.is_empty() {
             format!("mcp_servers.{name}")
         } else {
@@ -196,27 +196,27 @@ impl ServerConfigError {
 }
 
 impl ServerConfig {
-    /// Whether a tool is offered at all.
+    /// Returns whether a tool is offered.
     pub fn offers(&self, tool: &str) -> bool {
-        let chosen = self.enabled_tools.as_ref().is_none_or(|tools| tools.contains(tool));
-        chosen && !self.disabled_tools.contains(tool)
+        let is_enabled = self.enabled_tools.as_ref().is_none_or(|tools| tools.contains(tool));
+        is_enabled && !self.disabled_tools.contains(tool)
     }
 
-    /// How the calls of a tool are approved.
+    /// Returns the approval mode of a tool.
     pub fn approval_mode(&self, tool: &str) -> ApprovalMode {
         self.approval_modes.get(tool).copied().unwrap_or_default()
     }
 }
 
 impl HttpConfig {
-    /// Whether the configuration itself says how to sign in, so that OAuth is not looked at.
+    /// Returns whether the configuration supplies credentials, so that OAuth is not used.
     pub(crate) fn has_own_credentials(&self) -> bool {
         let names = self.headers.keys().chain(self.env_headers.keys());
         self.bearer_token_env_var.is_some()
             || names.into_iter().any(|name| name.eq_ignore_ascii_case("authorization"))
     }
 
-    /// The token from the environment, if one is asked for.
+    /// Returns the token from the environment, if one is configured.
     pub(crate) fn bearer_token(
         &self,
         variable: impl Fn(&str) -> Option<String>,
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_win_over_milliseconds() {
+    fn seconds_take_precedence_over_milliseconds() {
         let table =
             read("[mcp_servers.a]\ncommand='x'\nstartup_timeout_sec=2\nstartup_timeout_ms=9").unwrap();
         assert_eq!(table.get("a").unwrap().startup_timeout, Duration::from_secs(2));

@@ -1,4 +1,4 @@
-//! One running connection: started with a deadline, asked with deadlines, ended on drop.
+//! An open connection to a server. Starting it and each request has a deadline; dropping it closes the connection.
 
 use std::{
     ffi::OsStr,
@@ -22,49 +22,49 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     call::{CallError, McpCall, ToolOutcome},
+    call_registry::{CallRegistry, CallWatch, WatchedRequest},
     config::{HttpConfig, ServerConfig, ServerTransport},
     http,
     limits::{LIST_TIMEOUT, TOOLS_PER_SERVER},
     lists::list,
+    message_tap::MessageTap,
     oauth::{BearerSource, CredentialsFile, OauthTokens},
     pending::PendingCall,
     service::{ClientIdentity, ClientService},
-    start_error::{StartError, root},
+    start_error::{StartError, root_cause},
     stdio::StdioTransport,
-    switchboard::{CallRegistry, CallWatch, WatchedRequest},
-    tap::MessageTap,
     wire,
 };
 
-/// How long the end of a connection is waited for. Longer than what the SDK and a server take at most.
-const CLOSING: Duration = Duration::from_secs(4);
+/// Time for a connection to close. Longer than the SDK and a server need together.
+const CLOSE_TIME: Duration = Duration::from_secs(4);
 
 const METHOD_NOT_FOUND: i32 = -32601;
 
-/// What every connection needs to know about the program it belongs to.
+/// What every connection needs from the process.
 pub(crate) struct ConnectionContext {
     pub(crate) identity: ClientIdentity,
     pub(crate) environment: ProcessEnvironment,
     pub(crate) credentials: CredentialsFile,
 }
 
-/// A server that has been initialized. Dropping it ends the server or its session.
+/// An initialized server. Dropping it ends the server's process or session.
 pub(crate) struct ServerConnection {
     running: RunningService<RoleClient, ClientService>,
-    board: Arc<CallRegistry>,
+    registry: Arc<CallRegistry>,
     tools: Mutex<Arc<[Tool]>>,
 }
 
 impl ServerConnection {
-    /// Connects, initializes and learns the tools, all within the server's startup timeout.
+    /// Connects, initializes and lists the tools, all within the server's startup timeout.
     pub(crate) async fn start(
         name: &str,
         config: &ServerConfig,
-        surroundings: &ConnectionContext,
+        context: &ConnectionContext,
     ) -> Result<ServerConnection, StartError> {
         let after = config.startup_timeout;
         let start = async {
-            let connection = Self::connect(name, config, surroundings).await?;
+            let connection = Self::connect(name, config, context).await?;
             let listed = connection.list_tools().await;
             listed.map_err(|error| StartError::Failed(format!("its tools could not be listed: {error}")))?;
             Ok(connection)
@@ -78,72 +78,72 @@ impl ServerConnection {
     async fn connect(
         name: &str,
         config: &ServerConfig,
-        surroundings: &ConnectionContext,
+        context: &ConnectionContext,
     ) -> Result<ServerConnection, StartError> {
-        let board = CallRegistry::new(name);
+        let registry = CallRegistry::new(name);
         match &config.transport {
             ServerTransport::Stdio(stdio) => {
                 let transport =
-                    StdioTransport::spawn(name, stdio, &surroundings.environment, board.clone()).await;
+                    StdioTransport::spawn(name, stdio, &context.environment, registry.clone()).await;
                 let transport = transport.map_err(|error| StartError::spawn(&stdio.command, &error))?;
-                Self::initialize(transport, surroundings, board).await
+                Self::initialize(transport, context, registry).await
             }
             ServerTransport::Http(http) => {
-                let bearer = bearer(name, http, surroundings)?;
-                let transport = http::transport(http, &surroundings.environment, bearer).await?;
-                Self::initialize(transport, surroundings, board).await
+                let bearer = bearer_source(name, http, context)?;
+                let transport = http::transport(http, &context.environment, bearer).await?;
+                Self::initialize(transport, context, registry).await
             }
         }
     }
 
     async fn initialize<T: RmcpTransport<RoleClient> + 'static>(
         transport: T,
-        surroundings: &ConnectionContext,
-        board: Arc<CallRegistry>,
+        context: &ConnectionContext,
+        registry: Arc<CallRegistry>,
     ) -> Result<ServerConnection, StartError> {
-        let service = ClientService::new(surroundings.identity.clone(), board.clone());
-        let tap = MessageTap::new(transport, board.clone());
+        let service = ClientService::new(context.identity.clone(), registry.clone());
+        let tap = MessageTap::new(transport, registry.clone());
         let running = serve_client_with_ct(service, tap, CancellationToken::new()).await;
-        let running = running.map_err(|error| StartError::initialize(&error, || board.ending()))?;
-        Ok(ServerConnection { running, board, tools: Mutex::default() })
+        let running = running.map_err(|error| StartError::initialize(&error, || registry.close_reason()))?;
+        Ok(ServerConnection { running, registry, tools: Mutex::default() })
     }
 
-    /// Ends the connection and waits, within reason, until its transport is gone.
+    /// Closes the connection and waits, up to a limit, until its transport has ended.
     pub(crate) async fn close(&self) {
-        self.end();
-        let _ = timeout(CLOSING, self.board.gone.cancelled()).await;
+        self.begin_close();
+        let _ = timeout(CLOSE_TIME, self.registry.transport_closed.cancelled()).await;
     }
 
-    fn end(&self) {
-        self.board.ended("the connection was closed");
+    fn begin_close(&self) {
+        self.registry.close("the connection was closed");
         self.running.cancellation_token().cancel();
     }
 
-    /// False once nothing can come any more.
+    /// Returns false once the connection can deliver no more messages.
     pub(crate) fn is_open(&self) -> bool {
-        !self.board.closed.is_cancelled() && !self.running.is_closed()
+        !self.registry.closed.is_cancelled() && !self.running.is_closed()
     }
 
-    /// Waits for the end of the connection and says why it came.
-    pub(crate) fn ended(&self) -> impl Future<Output = String> + Send + use<> {
-        let board = self.board.clone();
+    /// Waits until the connection closes and returns the reason.
+    pub(crate) fn closed(&self) -> impl Future<Output = String> + Send + use<> {
+        let registry = self.registry.clone();
         async move {
-            board.closed.cancelled().await;
-            board.ending()
+            registry.closed.cancelled().await;
+            registry.close_reason()
         }
     }
 
-    /// Whether the server says that it has resources.
+    /// Returns whether the server declares resources.
     pub(crate) fn has_resources(&self) -> bool {
         self.running.peer().peer_info().is_some_and(|info| info.capabilities.resources.is_some())
     }
 
-    /// The tools as they were last listed, or listed anew if the server has said that they changed.
+    /// Returns the tools. They are listed again if the server has reported a change.
     pub(crate) async fn tools(&self) -> Arc<[Tool]> {
-        if self.board.take_tools_changed()
+        if self.registry.take_tools_changed()
             && let Err(error) = self.list_tools().await
         {
-            tracing::warn!(server = self.board.server, %error, "the changed list of tools could not be read");
+            tracing::warn!(server = self.registry.server, %error, "failed to list the changed tools");
         }
         self.tools.lock().clone()
     }
@@ -151,7 +151,7 @@ impl ServerConnection {
     async fn list_tools(&self) -> Result<(), CallError> {
         let tools: Vec<Tool> = match list(self, "tools/list", "tools", TOOLS_PER_SERVER).await {
             Ok(tools) => tools,
-            // A server that has none need not know the method.
+            // Servers without tools need not implement the method.
             Err(CallError::Server { code: METHOD_NOT_FOUND, .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
@@ -159,7 +159,6 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Calls a tool.
     pub(crate) async fn call(&self, call: McpCall, within: Duration) -> Result<ToolOutcome, CallError> {
         let started = Instant::now();
         let params = call_params(&call)?;
@@ -170,44 +169,44 @@ impl ServerConnection {
             request.extensions.insert(meta);
         }
         let pending = self.send(request).await?;
-        let pending = PendingCall::new(pending, self.board.clone()).watched(watch);
+        let pending = PendingCall::new(pending, self.registry.clone()).watched(watch);
         let result = pending.result(within, &call.cancel).await?;
         ToolOutcome::of(result, started.elapsed())
     }
 
-    /// Asks for something that is neither long nor interrupted.
-    pub(crate) async fn ask(&self, method: &str, params: Value) -> Result<Value, CallError> {
+    /// Sends a request that is short and cannot be cancelled.
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, CallError> {
         let pending = self.send(CustomRequest::new(method, Some(params))).await?;
-        let pending = PendingCall::new(pending, self.board.clone());
+        let pending = PendingCall::new(pending, self.registry.clone());
         pending.result(LIST_TIMEOUT, &CancellationToken::new()).await
     }
 
     async fn send(&self, request: CustomRequest) -> Result<RequestHandle<RoleClient>, CallError> {
         if !self.is_open() {
-            return Err(CallError::Closed(self.board.ending()));
+            return Err(CallError::Closed(self.registry.close_reason()));
         }
         let peer: &Peer<RoleClient> = self.running.peer();
         let request = ClientRequest::CustomRequest(request);
         peer.send_cancellable_request(request, PeerRequestOptions::no_options())
             .await
-            .map_err(|error| service_error(error, &self.board))
+            .map_err(|error| service_error(error, &self.registry))
     }
 }
 
 impl Drop for ServerConnection {
-    /// What waits for answers, or for a person, must not hold up the end.
+    /// Pending calls and elicitation requests end with the connection.
     fn drop(&mut self) {
-        self.end();
+        self.begin_close();
     }
 }
 
-/// The configuration's own token, else that of somebody who has signed in.
-fn bearer(
+/// Chooses the source of the token: the configuration or, without one, an OAuth login.
+fn bearer_source(
     name: &str,
     config: &HttpConfig,
-    surroundings: &ConnectionContext,
+    context: &ConnectionContext,
 ) -> Result<BearerSource, StartError> {
-    let variable = |name: &str| surroundings.environment.get(OsStr::new(name))?.to_str().map(str::to_owned);
+    let variable = |name: &str| context.environment.get(OsStr::new(name))?.to_str().map(str::to_owned);
     if let Some(token) = config.bearer_token(variable).map_err(StartError::Environment)? {
         return Ok(BearerSource::Fixed(token));
     }
@@ -215,7 +214,7 @@ fn bearer(
         return Ok(BearerSource::None);
     }
     Ok(BearerSource::Oauth(Arc::new(OauthTokens {
-        file: surroundings.credentials.clone(),
+        file: context.credentials.clone(),
         server: name.to_owned(),
         url: config.url.clone(),
         resource: config.oauth_resource.clone(),
@@ -235,24 +234,24 @@ fn request_meta(meta: Option<Value>) -> Option<RequestMetaObject> {
     serde_json::from_value(Value::Object(meta)).ok()
 }
 
-/// What the SDK says, in this crate's words.
-pub(crate) fn service_error(error: ServiceError, board: &CallRegistry) -> CallError {
+/// Converts an error of the SDK.
+pub(crate) fn service_error(error: ServiceError, registry: &CallRegistry) -> CallError {
     match error {
         ServiceError::McpError(error) => {
             CallError::Server { code: error.code.0, message: error.message.into_owned() }
         }
-        ServiceError::TransportSend(error) => CallError::Closed(root(error.error.as_ref())),
-        ServiceError::TransportClosed => CallError::Closed(board.ending()),
+        ServiceError::TransportSend(error) => CallError::Closed(root_cause(error.error.as_ref())),
+        ServiceError::TransportClosed => CallError::Closed(registry.close_reason()),
         ServiceError::Cancelled { .. } => CallError::Cancelled,
         ServiceError::Timeout { timeout } => CallError::TimedOut(timeout),
         other => CallError::Unreadable(other.to_string()),
     }
 }
 
-/// The result of the SDK as JSON.
+/// Converts a result of the SDK to JSON.
 pub(crate) fn response(
     response: Result<rmcp::model::ServerResult, ServiceError>,
-    board: &CallRegistry,
+    registry: &CallRegistry,
 ) -> Result<Value, CallError> {
-    response.map(wire::raw).map_err(|error| service_error(error, board))
+    response.map(wire::raw).map_err(|error| service_error(error, registry))
 }

@@ -1,5 +1,5 @@
-//! Questions of servers to people. A server asks while one of its tools runs; whoever called the tool
-//! answers, through an [`Elicitor`]. Nobody there to answer means no.
+//! Elicitation requests: questions of a server to the user while one of its tools runs. The caller of the tool
+//! answers through an [`Elicitor`]; without one the request is declined.
 
 use std::{future::Future, pin::Pin};
 
@@ -10,9 +10,9 @@ use codicil_protocol::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// Answers the questions that come up during a call.
+/// Answers the elicitation requests of a call.
 pub trait Elicitor: Send + Sync {
-    /// Asks a person. Dropped when the call is over or the server takes its question back.
+    /// Asks the user. The future is dropped when the call ends or the server cancels the request.
     fn elicit<'a>(
         &'a self,
         server: &'a str,
@@ -20,29 +20,29 @@ pub trait Elicitor: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = McpServerElicitationRequestResponse> + Send + 'a>>;
 }
 
-/// What a server is told when nobody was asked.
+/// The response when no elicitor is available.
 pub(crate) fn declined() -> Value {
     json!({ "action": "decline" })
 }
 
-/// What a server is told when the call ended before somebody answered.
+/// The response when the call ended before the user answered.
 pub(crate) fn cancelled() -> Value {
     json!({ "action": "cancel" })
 }
 
-/// The answer as a server reads it: accepted always comes with content.
-pub(crate) fn answer(response: McpServerElicitationRequestResponse) -> Value {
-    let mut answer = match response.action {
+/// Builds the response for the server. An accepted request always has content.
+pub(crate) fn response_for_server(response: McpServerElicitationRequestResponse) -> Value {
+    let mut result = match response.action {
         McpServerElicitationAction::Accept => {
             json!({ "action": "accept", "content": response.content.unwrap_or_else(|| json!({})) })
         }
         McpServerElicitationAction::Decline => declined(),
         McpServerElicitationAction::Cancel => cancelled(),
     };
-    if let (Some(meta), Some(answer)) = (response.meta, answer.as_object_mut()) {
-        answer.insert("_meta".to_owned(), meta);
+    if let (Some(meta), Some(members)) = (response.meta, result.as_object_mut()) {
+        members.insert("_meta".to_owned(), meta);
     }
-    answer
+    result
 }
 
 #[derive(Deserialize)]
@@ -61,7 +61,7 @@ struct ElicitationParams {
     meta: Option<Value>,
 }
 
-/// The params of `elicitation/create` in the protocol's words, or what is wrong with them.
+/// Parses the params of `elicitation/create`. The error names what is invalid.
 pub(crate) fn parse(params: Value) -> Result<McpServerElicitationRequest, String> {
     let params: ElicitationParams = serde_json::from_value(params).map_err(|error| error.to_string())?;
     let meta = params.meta.filter(|meta| meta.as_object().is_none_or(|meta| !meta.is_empty()));
@@ -81,7 +81,7 @@ pub(crate) fn parse(params: Value) -> Result<McpServerElicitationRequest, String
     }
 }
 
-/// Schema writers add titles and the like, which a form has no place for.
+/// Parses the schema of a form. Keywords that forms do not support, such as a title, are removed.
 fn form(schema: Value) -> Result<McpElicitationSchema, String> {
     let Value::Object(mut schema) = schema else {
         return Err("`requestedSchema` is not an object".to_owned());
@@ -95,7 +95,7 @@ fn form(schema: Value) -> Result<McpElicitationSchema, String> {
     serde_json::from_value(Value::Object(schema)).map_err(|error| format!("`requestedSchema`: {error}"))
 }
 
-/// Keeps of a field what the protocol has for its type.
+/// Removes keywords of a field that the protocol does not define for its type.
 fn simplify(field: &mut Value) {
     if let Some(value) = value_or_null(field) {
         *field = value;
@@ -111,13 +111,13 @@ fn simplify(field: &mut Value) {
         _ => &[],
     };
     keep(field, &[&TEXTS, own].concat());
-    // A default of null says nothing.
+    // A default of null means no default.
     if field.get("default").is_some_and(Value::is_null) {
         field.remove("default");
     }
 }
 
-/// `anyOf` of something and null, as optional fields are written, is that something.
+/// Returns the other option of an `anyOf` with null, which is how optional fields are written.
 fn value_or_null(field: &Value) -> Option<Value> {
     let options = field.get("anyOf")?.as_array()?;
     let mut values = options.iter().filter(|option| option.get("type") != Some(&json!("null")));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_schema_writers_add_does_no_harm() {
+    fn unsupported_keywords_are_removed() {
         let schema = json!({ "title": "Info", "additionalProperties": false, "type": "object", "properties": {
             "nick": { "anyOf": [{ "type": "string" }, { "type": "null" }], "default": null, "title": "Nick" },
             "age": { "type": "integer", "minimum": 0, "exclusiveMaximum": 200 },
@@ -198,11 +198,11 @@ mod tests {
         let response = |action, content| McpServerElicitationRequestResponse { action, content, meta: None };
         use McpServerElicitationAction::{Accept, Cancel, Decline};
         assert_eq!(
-            answer(response(Accept, Some(json!({"a": 1})))),
+            response_for_server(response(Accept, Some(json!({"a": 1})))),
             json!({"action": "accept", "content": {"a": 1}})
         );
-        assert_eq!(answer(response(Accept, None)), json!({"action": "accept", "content": {}}));
-        assert_eq!(answer(response(Decline, Some(json!({})))), json!({"action": "decline"}));
-        assert_eq!(answer(response(Cancel, None)), json!({"action": "cancel"}));
+        assert_eq!(response_for_server(response(Accept, None)), json!({"action": "accept", "content": {}}));
+        assert_eq!(response_for_server(response(Decline, Some(json!({})))), json!({"action": "decline"}));
+        assert_eq!(response_for_server(response(Cancel, None)), json!({"action": "cancel"}));
     }
 }

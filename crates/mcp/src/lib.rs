@@ -1,32 +1,32 @@
-//! Connections to MCP servers, on the official SDK: started on demand, shared between threads, bounded, and
-//! ended with those who hold them.
+//! Connections to MCP servers, built on the official SDK: started on demand, shared between threads, limited in
+//! size and time, and closed when the last thread releases them.
 //!
 //! Start with [`ServerPool`]. A thread joins it with its [`ServerTable`] and holds [`ThreadServers`].
 //!
 //! | what | where |
 //! |---|---|
-//! | which servers there are | [`ServerTable`], [`ServerConfig`] |
-//! | what they offer a model | [`ThreadServers::tools`], [`ToolSet`], [`McpTool`] |
+//! | configured servers | [`ServerTable`], [`ServerConfig`] |
+//! | tools for the model | [`ThreadServers::tools`], [`ToolSet`], [`McpTool`] |
 //! | call a tool | [`ThreadServers::call`], [`McpCall`], [`ToolOutcome`] |
-//! | answer a server's questions | [`Elicitor`] |
+//! | elicitation requests of servers | [`Elicitor`] |
 //! | read resources | [`ThreadServers::list_resources`], [`ThreadServers::read_resource`] |
-//! | list all servers for a person | [`ServerPool::status_page`] |
-//! | sign in | [`ServerPool::login`] |
-//! | take up a changed configuration | [`ServerPool::reload`], [`ThreadServers::begin_turn`] |
+//! | status of all servers | [`ServerPool::status_page`] |
+//! | OAuth login | [`ServerPool::login`] |
+//! | configuration reload | [`ServerPool::reload`], [`ThreadServers::begin_turn`] |
 //!
 //! ```no_run
 //! # use std::sync::Arc;
-//! # use codicil_mcp::{ClientIdentity, Elicitor, Pool, PoolOptions, ServerTable, McpCall};
+//! # use codicil_mcp::{ClientIdentity, Elicitor, McpCall, PoolOptions, ServerPool, ServerTable};
 //! # use codicil_config::EffectiveConfig;
 //! # use serde_json::json;
 //! # use tokio_util::sync::CancellationToken;
 //! # async fn example(config: EffectiveConfig, elicitor: Arc<dyn Elicitor>, interrupted: CancellationToken)
 //! # -> Result<(), Box<dyn std::error::Error>> {
-//! // Once for the process.
+//! // Once per process.
 //! let identity = ClientIdentity { name: "codicil".into(), version: "0.1.0".into() };
-//! let pool = Pool::new(PoolOptions::new("/home/me/.codicil", identity));
+//! let pool = ServerPool::new(PoolOptions::new("/home/me/.codicil", identity));
 //!
-//! // A thread starts: nothing is waited for, unless a server is required.
+//! // A thread starts. Only required servers are waited for.
 //! let servers = pool.join(&ServerTable::read(&config)?, Arc::new(|update| println!("{update:?}")));
 //! servers.required().await?;
 //!
@@ -54,16 +54,16 @@
 //! # }
 //! ```
 //!
-//! How a connection is made up, from the outside in: `slot.rs` starts it and notices its end; `connection.rs`
-//! asks; `pending.rs` waits for an answer; `tap.rs` sees every message on its way to and from the SDK, and
-//! tells `switchboard.rs`, which knows the calls under way; `stdio` and `http` carry the messages; `oauth` gets
-//! tokens.
+//! The layers of a connection, from the outside in: `server_slot.rs` starts it and observes its end;
+//! `connection.rs` sends requests; `pending.rs` waits for a response; `message_tap.rs` sees every message between
+//! the SDK and the transport and updates `call_registry.rs`, which holds the active calls; `stdio` and `http` are
+//! the transports; `oauth` obtains tokens.
+
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod config;
 mod limits;
 
-mod login;
 mod pool;
 mod resources;
 mod status;
@@ -71,18 +71,18 @@ mod thread;
 mod tools;
 
 mod call;
+mod call_registry;
 mod elicitation;
 mod names;
 mod schema;
 
 mod connection;
 mod lists;
+mod message_tap;
 mod pending;
+mod server_slot;
 mod service;
-mod slot;
 mod start_error;
-mod switchboard;
-mod tap;
 mod text;
 mod wire;
 

@@ -1,52 +1,52 @@
-//! Every ceiling of this crate. A server is a stranger: whatever it sends is counted before it is kept.
+//! The limits of this crate. Servers are not trusted: what they send is counted before it is kept.
 
 use std::time::Duration;
 
-/// The longest message of a server, as a line or as an HTTP body or event. A call whose answer is longer fails.
+/// Longest message of a server, as a line, an HTTP body or an event. A call with a longer response fails.
 pub const MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// The most tools of one server that are offered.
+/// Most tools of one server that are offered.
 pub const TOOLS_PER_SERVER: usize = 1024;
 
-/// The longest input schema of a tool; a longer one is offered as "any object".
+/// Longest input schema of a tool; a longer one is replaced by "any object".
 pub(crate) const SCHEMA_BYTES: usize = 128 * 1024;
 
-/// The longest description of a tool that a model is told.
+/// Longest description of a tool in a model request.
 pub(crate) const DESCRIPTION_CHARS: usize = 16 * 1024;
 
-/// The most entries of a list of resources or templates, over all its pages.
+/// Most entries of a list of resources or templates, over all its pages.
 pub(crate) const RESOURCES_PER_SERVER: usize = 4096;
 
-/// The most pages that are asked for in one list, in case a server never runs out of cursors.
+/// Most pages of one list, in case a server never stops returning cursors.
 pub(crate) const PAGES: usize = 64;
 
-/// Messages on their way to a server that does not read them.
+/// Most messages queued for a server that does not read them.
 pub(crate) const QUEUED_MESSAGES: usize = 64;
 
-/// Questions of one server that are open at a time; further ones are refused.
+/// Most open elicitation requests of one server; further ones are rejected.
 pub(crate) const OPEN_QUESTIONS: usize = 16;
 
-/// The longest text of one progress report.
+/// Longest text of a progress report.
 pub(crate) const PROGRESS_CHARS: usize = 4096;
 
-/// The longest line of a server's standard error that is logged, and how many bytes of it are logged at all.
+/// Longest logged line of a server's standard error, and the limit for all its lines together.
 pub(crate) const LOGGED_LINE_BYTES: usize = 4096;
 pub(crate) const LOGGED_BYTES: usize = 1024 * 1024;
 
-/// The longest text of an error that goes on to clients and models.
+/// Longest error text for clients and models.
 pub(crate) const ERROR_CHARS: usize = 2000;
 
-/// How long a server may take to start unless its configuration says otherwise.
+/// Default time for a server to start.
 pub(crate) const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a tool may take unless its server's configuration says otherwise.
+/// Default time for a tool call.
 pub(crate) const TOOL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a list or a resource may take.
+/// Time for reading a list or a resource.
 pub(crate) const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a turn waits for a server that has failed before and is being tried again.
-pub(crate) const RETRY_PATIENCE: Duration = Duration::from_secs(2);
+/// Time that a turn waits for a server whose previous start failed.
+pub(crate) const RETRY_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a server may take to end by itself once its input is closed.
-pub(crate) const FAREWELL: Duration = Duration::from_millis(500);
+/// Time for a server process to exit after its input is closed.
+pub(crate) const EXIT_TIME: Duration = Duration::from_millis(500);

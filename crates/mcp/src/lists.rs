@@ -1,5 +1,4 @@
-//! Lists that come in pages, read to their end or to a ceiling. An entry that cannot be read is left out; it
-//! does not cost the others.
+//! Paginated lists of a server, read to the end or to a limit. Invalid entries are skipped.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -11,18 +10,18 @@ use crate::{
     limits::{LIST_TIMEOUT, PAGES},
 };
 
-/// One page, and where the next begins.
+/// A page, with the cursor of the next one.
 pub(crate) struct ListPage<T> {
     pub(crate) entries: Vec<T>,
-    pub(crate) next: Option<String>,
+    pub(crate) next_cursor: Option<String>,
 }
 
-/// All pages of a list, within one timeout.
+/// Reads all pages of a list within one timeout.
 pub(crate) async fn list<T: DeserializeOwned>(
     connection: &ServerConnection,
     method: &str,
     member: &str,
-    most: usize,
+    max_entries: usize,
 ) -> Result<Vec<T>, CallError> {
     let pages = async {
         let mut entries = Vec::new();
@@ -30,18 +29,18 @@ pub(crate) async fn list<T: DeserializeOwned>(
         for _ in 0..PAGES {
             let read = page(connection, method, member, cursor.as_deref()).await?;
             entries.extend(read.entries);
-            cursor = read.next;
-            if cursor.is_none() || entries.len() >= most {
+            cursor = read.next_cursor;
+            if cursor.is_none() || entries.len() >= max_entries {
                 break;
             }
         }
-        entries.truncate(most);
+        entries.truncate(max_entries);
         Ok(entries)
     };
     timeout(LIST_TIMEOUT, pages).await.unwrap_or(Err(CallError::TimedOut(LIST_TIMEOUT)))
 }
 
-/// One page of a list.
+/// Reads one page of a list.
 pub(crate) async fn page<T: DeserializeOwned>(
     connection: &ServerConnection,
     method: &str,
@@ -49,17 +48,20 @@ pub(crate) async fn page<T: DeserializeOwned>(
     cursor: Option<&str>,
 ) -> Result<ListPage<T>, CallError> {
     let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-    let mut result = connection.ask(method, params).await?;
-    let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    let mut result = connection.request(method, params).await?;
+    let next_cursor = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
     let entries = match result.get_mut(member).map(Value::take) {
         Some(Value::Array(entries)) => entries,
         _ => Vec::new(),
     };
-    Ok(ListPage { entries: entries.into_iter().filter_map(|entry| read(method, entry)).collect(), next })
+    Ok(ListPage {
+        entries: entries.into_iter().filter_map(|entry| read(method, entry)).collect(),
+        next_cursor,
+    })
 }
 
 fn read<T: DeserializeOwned>(method: &str, entry: Value) -> Option<T> {
     serde_json::from_value(entry)
-        .inspect_err(|error| tracing::debug!(method, %error, "an entry that cannot be read was left out"))
+        .inspect_err(|error| tracing::debug!(method, %error, "skipped an invalid entry"))
         .ok()
 }

@@ -1,21 +1,21 @@
-//! The names under which models know the tools of servers: `mcp__SERVER__TOOL`, in the letters that every
-//! provider accepts, not too long, and each only once.
+//! The qualified names of tools in model requests: `mcp__SERVER__TOOL`, with characters and a length that every
+//! provider accepts, and unique.
 
 use std::collections::HashMap;
 
 use sha2::{Digest, Sha256};
 
-/// The prefix of all of them; no other tool's name begins so.
+/// Prefix of all qualified names. No other tool has it.
 const TOOL_PREFIX: &str = "mcp__";
 
-/// The longest name that providers accept.
-const LONGEST: usize = 64;
+/// Longest name that all providers accept.
+const MAX_NAME_LEN: usize = 64;
 
-/// How many digits tell two names apart that would be the same.
-const DIGITS: usize = 12;
+/// Number of hexadecimal digits that distinguish cut or equal names.
+const HASH_DIGITS: usize = 12;
 
-/// The qualified names of tools, given as server and tool, in their order. A name that had to be cut, or that
-/// two tools would share, ends with digits made from the names as they are: the same in every run.
+/// Returns the qualified names of tools, given as pairs of server and tool. A name that is too long, or that two
+/// tools would share, ends with a hash of the original names, which is the same in every run.
 pub(crate) fn qualify(tools: &[(&str, &str)]) -> Vec<String> {
     let plain: Vec<String> = tools.iter().map(|(server, tool)| plain(server, tool)).collect();
     let mut count: HashMap<&str, usize> = HashMap::new();
@@ -24,22 +24,26 @@ pub(crate) fn qualify(tools: &[(&str, &str)]) -> Vec<String> {
     }
     let is_unique = |name: &String| count.get(name.as_str()) == Some(&1);
     let names = plain.iter().zip(tools).map(|(name, (server, tool))| {
-        if name.len() <= LONGEST && is_unique(name) { name.clone() } else { marked(name, server, tool) }
+        if name.len() <= MAX_NAME_LEN && is_unique(name) {
+            name.clone()
+        } else {
+            with_hash(name, server, tool)
+        }
     });
     names.collect()
 }
 
-/// One byte for each character, so that it can be cut anywhere.
+/// Joins the names and replaces characters that providers reject. The result is ASCII and can be cut anywhere.
 fn plain(server: &str, tool: &str) -> String {
-    let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
     let name = format!("{TOOL_PREFIX}{server}__{tool}");
-    name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
+    name.chars().map(|letter| if is_allowed(letter) { letter } else { '_' }).collect()
 }
 
-fn marked(name: &str, server: &str, tool: &str) -> String {
+fn with_hash(name: &str, server: &str, tool: &str) -> String {
     let digest = Sha256::new().chain_update(server).chain_update([0]).chain_update(tool).finalize();
-    let digits: String = digest.iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect();
-    let room = LONGEST - DIGITS - 1;
+    let digits: String = digest.iter().take(HASH_DIGITS / 2).map(|byte| format!("{byte:02x}")).collect();
+    let room = MAX_NAME_LEN - HASH_DIGITS - 1;
     format!("{}_{digits}", name.get(..room).unwrap_or(name))
 }
 
@@ -60,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_clashing_names_are_marked_and_unique() {
+    fn long_and_equal_names_get_a_hash() {
         let long = "t".repeat(200);
         let longer = "t".repeat(201);
         let tools = [("s", long.as_str()), ("s", longer.as_str()), ("s", "a.b"), ("s", "a b"), ("s", "a")];

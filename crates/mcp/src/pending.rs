@@ -1,5 +1,7 @@
-//! A request that waits for its answer. Whatever ends the wait (an answer, the clock, a person, a dropped
-//! future, the server's death), the server is told when it works in vain, and nothing is left behind.
+//! A request that waits for its response.
+//!
+//! The wait ends with a response, a timeout, a cancellation, a dropped future or the end of the server. Without a
+//! response the server is sent a cancellation, and the call is removed from the registry in every case.
 
 use std::{future::pending, sync::Arc, time::Duration};
 
@@ -17,38 +19,38 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     call::CallError,
+    call_registry::{CallRegistry, CallWatch},
     connection::response,
-    switchboard::{CallRegistry, CallWatch},
 };
 
 pub(crate) struct PendingCall {
-    answer: oneshot::Receiver<Result<ServerResult, ServiceError>>,
+    response: oneshot::Receiver<Result<ServerResult, ServiceError>>,
     watch: Option<Arc<CallWatch>>,
-    board: Arc<CallRegistry>,
+    registry: Arc<CallRegistry>,
     guard: CancelGuard,
 }
 
 enum CallEvent {
-    Answer(Result<Result<ServerResult, ServiceError>, oneshot::error::RecvError>),
+    Response(Result<Result<ServerResult, ServiceError>, oneshot::error::RecvError>),
     Closed,
     Cancelled,
-    /// The number of open questions has changed.
-    Asking,
+    /// The number of open elicitation requests has changed.
+    QuestionsChanged,
     TimedOut,
 }
 
 impl PendingCall {
-    pub(crate) fn new(handle: RequestHandle<RoleClient>, board: Arc<CallRegistry>) -> PendingCall {
+    pub(crate) fn new(handle: RequestHandle<RoleClient>, registry: Arc<CallRegistry>) -> PendingCall {
         let guard = CancelGuard {
             peer: handle.peer,
-            board: board.clone(),
+            registry: registry.clone(),
             token: handle.progress_token,
             unanswered: Some(handle.id),
         };
-        PendingCall { answer: handle.rx, watch: None, board, guard }
+        PendingCall { response: handle.rx, watch: None, registry, guard }
     }
 
-    /// Has a person's time not count, and ends questions together with the wait.
+    /// Pauses the timeout during elicitation requests, and ends those requests together with the wait.
     pub(crate) fn watched(mut self, watch: Arc<CallWatch>) -> PendingCall {
         self.watch = Some(watch);
         self
@@ -59,108 +61,115 @@ impl PendingCall {
         within: Duration,
         cancel: &CancellationToken,
     ) -> Result<Value, CallError> {
-        let over = self.watch.as_ref().map(|watch| watch.over.clone().drop_guard());
-        let mut asking = self.watch.as_ref().map(|watch| watch.asking.subscribe());
+        let end_questions = self.watch.as_ref().map(|watch| watch.ended.clone().drop_guard());
+        let mut open_questions = self.watch.as_ref().map(|watch| watch.open_questions.subscribe());
         let mut clock = CallClock::new(within);
         let result = loop {
-            match self.event(&clock, &mut asking, cancel).await {
-                CallEvent::Answer(Ok(answer)) => {
+            match self.next_event(&clock, &mut open_questions, cancel).await {
+                CallEvent::Response(Ok(received)) => {
                     self.guard.unanswered = None;
-                    break response(answer, &self.board);
+                    break response(received, &self.registry);
                 }
-                CallEvent::Answer(Err(_)) | CallEvent::Closed => {
+                CallEvent::Response(Err(_)) | CallEvent::Closed => {
                     self.guard.unanswered = None;
-                    break Err(CallError::Closed(self.board.ending()));
+                    break Err(CallError::Closed(self.registry.close_reason()));
                 }
                 CallEvent::Cancelled => break Err(CallError::Cancelled),
-                CallEvent::Asking => clock.turn(asking.as_ref().is_some_and(|asking| *asking.borrow() > 0)),
+                CallEvent::QuestionsChanged => {
+                    if open_questions.as_ref().is_some_and(|open| *open.borrow() > 0) {
+                        clock.pause();
+                    } else {
+                        clock.resume();
+                    }
+                }
                 CallEvent::TimedOut => break Err(CallError::TimedOut(within)),
             }
         };
-        drop(over);
+        drop(end_questions);
         result
     }
 
-    async fn event(
+    async fn next_event(
         &mut self,
         clock: &CallClock,
-        asking: &mut Option<watch::Receiver<usize>>,
+        open_questions: &mut Option<watch::Receiver<usize>>,
         cancel: &CancellationToken,
     ) -> CallEvent {
         tokio::select! {
             biased;
-            answer = &mut self.answer => CallEvent::Answer(answer),
-            () = self.board.closed.cancelled() => CallEvent::Closed,
+            response = &mut self.response => CallEvent::Response(response),
+            () = self.registry.closed.cancelled() => CallEvent::Closed,
             () = cancel.cancelled() => CallEvent::Cancelled,
-            () = changed(asking) => CallEvent::Asking,
-            () = clock.over() => CallEvent::TimedOut,
+            () = changed(open_questions) => CallEvent::QuestionsChanged,
+            () = clock.expired() => CallEvent::TimedOut,
         }
     }
 }
 
-async fn changed(asking: &mut Option<watch::Receiver<usize>>) {
-    let changed = match asking {
-        Some(asking) => asking.changed().await.is_ok(),
+async fn changed(open_questions: &mut Option<watch::Receiver<usize>>) {
+    let has_changed = match open_questions {
+        Some(open) => open.changed().await.is_ok(),
         None => false,
     };
-    if !changed {
+    if !has_changed {
         pending().await
     }
 }
 
-/// The time that is left, which stands still while a person is asked.
+/// The timeout of a call, which is paused while an elicitation request is open.
 enum CallClock {
-    Runs { until: Instant },
-    Stands { left: Duration },
+    Running { until: Instant },
+    Paused { remaining: Duration },
 }
 
 impl CallClock {
     fn new(within: Duration) -> CallClock {
         let now = Instant::now();
         match now.checked_add(within) {
-            Some(until) => CallClock::Runs { until },
-            None => CallClock::Stands { left: within },
+            Some(until) => CallClock::Running { until },
+            // Too far in the future to be represented: it never expires.
+            None => CallClock::Paused { remaining: within },
         }
     }
 
-    fn turn(&mut self, asking: bool) {
-        let now = Instant::now();
-        *self = match *self {
-            CallClock::Runs { until } if asking => {
-                CallClock::Stands { left: until.saturating_duration_since(now) }
-            }
-            CallClock::Stands { left } if !asking => CallClock::new(left),
-            CallClock::Runs { until } => CallClock::Runs { until },
-            CallClock::Stands { left } => CallClock::Stands { left },
-        };
+    fn pause(&mut self) {
+        if let CallClock::Running { until } = *self {
+            *self = CallClock::Paused { remaining: until.saturating_duration_since(Instant::now()) };
+        }
     }
 
-    async fn over(&self) {
+    fn resume(&mut self) {
+        if let CallClock::Paused { remaining } = *self {
+            *self = CallClock::new(remaining);
+        }
+    }
+
+    async fn expired(&self) {
         match self {
-            CallClock::Runs { until } => sleep_until(*until).await,
-            CallClock::Stands { .. } => pending().await,
+            CallClock::Running { until } => sleep_until(*until).await,
+            CallClock::Paused { .. } => pending().await,
         }
     }
 }
 
-/// Tells the server that nobody waits, unless it has answered.
+/// Sends a cancellation on drop, unless the server has responded.
 struct CancelGuard {
     peer: Peer<RoleClient>,
-    board: Arc<CallRegistry>,
+    registry: Arc<CallRegistry>,
     token: ProgressToken,
     unanswered: Option<RequestId>,
 }
 
 impl Drop for CancelGuard {
     fn drop(&mut self) {
-        self.board.leave(&self.token);
+        self.registry.unregister(&self.token);
         let Some(id) = self.unanswered.take() else { return };
         let (Ok(param), Ok(runtime)) = (cancelled(&id), tokio::runtime::Handle::try_current()) else {
             return;
         };
         let peer = self.peer.clone();
-        let closed = self.board.closed.clone();
-        // Nobody owns this task: it ends when the message has left or the connection is over.
+        let closed = self.registry.closed.clone();
+        // The task needs no owner: it ends when the message is sent or the connection closes.
         runtime.spawn(async move {
             tokio::select! {
                 _ = peer.notify_cancelled(param) => {}

@@ -1,5 +1,5 @@
-//! All connections of a process. Threads that configure a server alike share its connection; it ends when
-//! the last of them lets go.
+//! The connections of a process. Threads with the same configuration of a server share its connection, which
+//! closes when the last of them releases it.
 
 use std::{
     collections::HashMap,
@@ -13,29 +13,28 @@ use std::{
 
 use codicil_exec::ProcessEnvironment;
 use futures_util::future::join_all;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::{
     config::{ServerConfig, ServerTable, ServerTransport},
     connection::ConnectionContext,
     oauth::CredentialsFile,
+    server_slot::ServerSlot,
     service::ClientIdentity,
-    slot::ServerSlot,
     thread::{StartupObserver, ThreadServers},
 };
 
-/// What a pool needs to know about its program.
+/// What a pool needs from its process.
 #[derive(Clone)]
 pub struct PoolOptions {
-    /// Where credentials are kept.
+    /// Directory of the credentials file.
     pub home: PathBuf,
-    /// What servers are told about us.
     pub identity: ClientIdentity,
-    /// What servers' variables are taken from.
+    /// Source of the servers' environment variables.
     pub environment: ProcessEnvironment,
 }
 
-/// The environment is full of secrets.
+/// Omits the environment, which holds secrets.
 impl fmt::Debug for PoolOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PoolOptions")
@@ -45,20 +44,20 @@ impl fmt::Debug for PoolOptions {
     }
 }
 
-/// The connections of a process. Clones are the same pool.
+/// The connections of a process. Clones share the pool.
 #[derive(Clone)]
 pub struct ServerPool {
     inner: Arc<PoolInner>,
 }
 
 struct PoolInner {
-    surroundings: Arc<ConnectionContext>,
+    context: Arc<ConnectionContext>,
     slots: Mutex<HashMap<ConnectionKey, Weak<ServerSlot>>>,
-    /// How often the configuration was reloaded.
+    /// Number of configuration reloads.
     generation: AtomicU64,
 }
 
-/// What threads share a connection by.
+/// The key by which threads share a connection.
 #[derive(PartialEq, Eq, Hash)]
 struct ConnectionKey {
     name: String,
@@ -66,32 +65,32 @@ struct ConnectionKey {
 }
 
 impl PoolOptions {
-    /// With the environment of this process.
+    /// Creates options with the environment of this process.
     pub fn new(home: impl Into<PathBuf>, identity: ClientIdentity) -> PoolOptions {
         PoolOptions { home: home.into(), identity, environment: std::env::vars_os().collect() }
     }
 }
 
 impl ServerPool {
-    /// An empty pool. Nothing runs until a thread joins.
+    /// Creates an empty pool. Servers start when a thread joins.
     pub fn new(options: PoolOptions) -> ServerPool {
-        let surroundings = ConnectionContext {
+        let context = ConnectionContext {
             identity: options.identity,
             environment: options.environment,
             credentials: CredentialsFile::in_home(&options.home),
         };
         ServerPool {
             inner: Arc::new(PoolInner {
-                surroundings: Arc::new(surroundings),
+                context: Arc::new(context),
                 slots: Mutex::default(),
                 generation: AtomicU64::new(0),
             }),
         }
     }
 
-    /// A thread's share. Its servers are being started when this returns; nothing is waited for.
+    /// Starts the servers of a thread, without waiting for them.
     ///
-    /// Has to be called within a runtime.
+    /// Must be called within a tokio runtime.
     pub fn join(&self, table: &ServerTable, observer: StartupObserver) -> ThreadServers {
         ThreadServers::new(self.clone(), table, observer)
     }
@@ -101,49 +100,48 @@ impl ServerPool {
         self.inner.generation.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends all servers, and waits for a few seconds at most until they are gone.
+    /// Closes all connections and waits a few seconds at most for the servers to end.
     pub async fn shutdown(&self) {
-        let slots: Vec<Arc<ServerSlot>> = self.slots().values().filter_map(Weak::upgrade).collect();
+        let slots: Vec<Arc<ServerSlot>> =
+            self.inner.slots.lock().values().filter_map(Weak::upgrade).collect();
         join_all(slots.iter().map(|slot| slot.close())).await;
     }
 
     pub(crate) fn identity(&self) -> &ClientIdentity {
-        &self.inner.surroundings.identity
+        &self.inner.context.identity
     }
 
     pub(crate) fn credentials(&self) -> &CredentialsFile {
-        &self.inner.surroundings.credentials
+        &self.inner.context.credentials
     }
 
-    /// Lets failed starts of a server count as never tried.
-    pub(crate) fn forgive(&self, name: &str) {
+    /// Makes the next start of a failed server count as its first.
+    pub(crate) fn reset_failure(&self, name: &str) {
         let slots: Vec<Arc<ServerSlot>> = self
-            .slots()
+            .inner
+            .slots
+            .lock()
             .iter()
             .filter(|(key, _)| key.name == name)
             .filter_map(|(_, slot)| slot.upgrade())
             .collect();
-        slots.iter().for_each(|slot| slot.forgive());
+        slots.iter().for_each(|slot| slot.reset_failure());
     }
 
     pub(crate) fn generation(&self) -> u64 {
         self.inner.generation.load(Ordering::Relaxed)
     }
 
-    /// The place of a server, new if nobody holds it.
+    /// Returns the slot of a server, creating it if no thread holds it.
     pub(crate) fn slot(&self, name: &str, config: &Arc<ServerConfig>) -> Arc<ServerSlot> {
         let key = ConnectionKey { name: name.to_owned(), transport: config.transport.clone() };
-        let mut slots = self.slots();
+        let mut slots = self.inner.slots.lock();
         if let Some(slot) = slots.get(&key).and_then(Weak::upgrade) {
             return slot;
         }
         slots.retain(|_, slot| slot.strong_count() > 0);
-        let slot = ServerSlot::new(name, config.clone(), self.inner.surroundings.clone());
+        let slot = ServerSlot::new(name, config.clone(), self.inner.context.clone());
         slots.insert(key, Arc::downgrade(&slot));
         slot
-    }
-
-    fn slots(&self) -> MutexGuard<'_, HashMap<ConnectionKey, Weak<ServerSlot>>> {
-        self.inner.slots.lock()
     }
 }

@@ -1,4 +1,4 @@
-//! The resources of a thread's servers, in the shapes that the resource tools give to a model.
+//! The resources of a thread's servers, in the form of the model's resource tools.
 
 use codicil_protocol::{Resource, ResourceTemplate};
 use futures_util::future::join_all;
@@ -13,7 +13,7 @@ use crate::{
     thread::{ThreadServers, started},
 };
 
-/// Why there are no resources.
+/// The reason why resources could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ResourceError {
     #[error("cursor can only be used when a server is specified")]
@@ -22,7 +22,7 @@ pub enum ResourceError {
     Failed { method: &'static str, error: CallError },
 }
 
-/// A list that servers have: its method, and what it is called in there.
+/// A list of resources: its method and the member of the result that holds it.
 #[derive(Clone, Copy)]
 struct ResourceList {
     method: &'static str,
@@ -34,8 +34,8 @@ const TEMPLATES: ResourceList =
     ResourceList { method: "resources/templates/list", member: "resourceTemplates" };
 
 impl ThreadServers {
-    /// One page of a server's resources, or all of all servers: `{resources, server?, nextCursor?}`. Servers that
-    /// cannot be asked are left out of the latter.
+    /// Returns one page of a server's resources, or the resources of all servers:
+    /// `{resources, server?, nextCursor?}`. Servers that fail are omitted from the latter.
     pub async fn list_resources(
         &self,
         server: Option<&str>,
@@ -44,7 +44,7 @@ impl ThreadServers {
         self.list_kind::<Resource>(RESOURCES, server, cursor).await
     }
 
-    /// The same for templates: `{resourceTemplates, server?, nextCursor?}`.
+    /// Returns resource templates in the same way: `{resourceTemplates, server?, nextCursor?}`.
     pub async fn list_resource_templates(
         &self,
         server: Option<&str>,
@@ -53,13 +53,13 @@ impl ThreadServers {
         self.list_kind::<ResourceTemplate>(TEMPLATES, server, cursor).await
     }
 
-    /// The contents of a resource: `{server, uri, contents}`.
+    /// Reads a resource: `{server, uri, contents}`.
     pub async fn read_resource(&self, server: &str, uri: &str) -> Result<Value, ResourceError> {
         const METHOD: &str = "resources/read";
         let failed = |error| ResourceError::Failed { method: METHOD, error };
         let slot = self.slot(server).map_err(failed)?;
         let connection = started(server, &slot).await.map_err(failed)?;
-        let mut contents = connection.ask(METHOD, json!({ "uri": uri })).await.map_err(failed)?;
+        let mut contents = connection.request(METHOD, json!({ "uri": uri })).await.map_err(failed)?;
         let Some(contents) = contents.as_object_mut() else {
             return Err(failed(CallError::Unreadable("the result is not an object".to_owned())));
         };
@@ -93,7 +93,7 @@ impl ThreadServers {
         let found = page::<T>(&connection, kind.method, kind.member, cursor).await.map_err(failed)?;
         let entries: Vec<Value> = found.entries.iter().map(|entry| with_server(entry, server)).collect();
         let mut listed = json!({ "server": server, (kind.member): entries });
-        if let (Some(next), Some(listed)) = (found.next, listed.as_object_mut()) {
+        if let (Some(next), Some(listed)) = (found.next_cursor, listed.as_object_mut()) {
             listed.insert("nextCursor".to_owned(), json!(next));
         }
         Ok(listed)
@@ -104,7 +104,7 @@ impl ThreadServers {
             let connection = slot.ready().await.ok().filter(|connection| connection.has_resources())?;
             let entries = list::<T>(&connection, kind.method, kind.member, RESOURCES_PER_SERVER).await;
             let entries =
-                entries.inspect_err(|error| tracing::debug!(server, %error, "resources were left out"));
+                entries.inspect_err(|error| tracing::debug!(server, %error, "failed to list resources"));
             Some(entries.ok()?.iter().map(|entry| with_server(entry, &server)).collect::<Vec<Value>>())
         });
         let entries: Vec<Value> = join_all(lists).await.into_iter().flatten().flatten().collect();

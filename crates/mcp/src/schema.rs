@@ -1,13 +1,13 @@
-//! Input schemas of tools, reduced to what models of all providers take as the parameters of a function.
+//! Input schemas of tools, reduced to what all providers accept as the parameters of a function.
 //!
-//! Servers write all of JSON Schema. Providers refuse a request as a whole for one keyword that they do not
-//! know, so only the common ones are kept. References into the schema are replaced by what they refer to.
+//! Servers use all of JSON Schema, but a provider rejects the whole request for one unknown keyword. So only common
+//! keywords are kept, and references within the schema are replaced by their targets.
 
 use serde_json::{Map, Value, json};
 
 use crate::limits::SCHEMA_BYTES;
 
-/// What is kept as it is.
+/// Keywords that are kept unchanged.
 const KEPT: [&str; 13] = [
     "default",
     "description",
@@ -24,16 +24,16 @@ const KEPT: [&str; 13] = [
     "type",
 ];
 
-/// How deep a schema may be; below it anything goes. A schema may refer to itself.
-const DEPTH: usize = 12;
+/// Maximum depth of a schema, which may refer to itself. Below it any object is allowed.
+const MAX_DEPTH: usize = 12;
 
-/// How many schemas there may be inside of one, in case references multiply them.
-const PARTS: usize = 4096;
+/// Maximum number of subschemas, in case references multiply them.
+const MAX_PARTS: usize = 4096;
 
-/// The parameters of a function out of a tool's input schema. Always an object with properties.
+/// Returns the parameters of a function for a tool's input schema: always an object with properties.
 pub(crate) fn reduce(schema: &Value) -> Value {
-    let mut reducer = SchemaReducer { root: schema, left: PARTS };
-    let mut reduced = match reducer.schema(schema, DEPTH) {
+    let mut reducer = SchemaReducer { root: schema, remaining: MAX_PARTS };
+    let mut reduced = match reducer.schema(schema, MAX_DEPTH) {
         Value::Object(reduced) => reduced,
         _ => Map::new(),
     };
@@ -49,21 +49,21 @@ pub(crate) fn reduce(schema: &Value) -> Value {
 
 struct SchemaReducer<'a> {
     root: &'a Value,
-    left: usize,
+    remaining: usize,
 }
 
 impl SchemaReducer<'_> {
     fn schema(&mut self, schema: &Value, depth: usize) -> Value {
         let Some(schema) = schema.as_object() else {
-            // `true` allows anything, which has no other way to be said in all dialects.
+            // `true` allows any value, which not every dialect can express.
             return json!({ "type": "string" });
         };
-        if depth == 0 || self.left == 0 {
+        if depth == 0 || self.remaining == 0 {
             return json!({ "type": "object", "properties": {} });
         }
-        self.left -= 1;
+        self.remaining -= 1;
         if let Some(target) = schema.get("$ref").and_then(Value::as_str).and_then(|path| self.resolve(path)) {
-            return self.referred(&target, schema, depth);
+            return self.reference(&target, schema, depth);
         }
         let mut reduced: Map<String, Value> = Map::new();
         for (key, value) in schema {
@@ -96,8 +96,8 @@ impl SchemaReducer<'_> {
         }
     }
 
-    /// What is referred to, with the description that stands beside the reference.
-    fn referred(&mut self, target: &Value, reference: &Map<String, Value>, depth: usize) -> Value {
+    /// Reduces the target of a reference, keeping the description beside the reference.
+    fn reference(&mut self, target: &Value, reference: &Map<String, Value>, depth: usize) -> Value {
         let mut reduced = self.schema(target, depth - 1);
         if let (Some(description), Some(reduced)) = (reference.get("description"), reduced.as_object_mut()) {
             reduced.insert("description".to_owned(), description.clone());
@@ -110,7 +110,7 @@ impl SchemaReducer<'_> {
     }
 }
 
-/// Says the type where the schema does not, and puts in what types must have.
+/// Adds a missing type and the members that the type requires.
 fn complete(schema: &mut Map<String, Value>) {
     if !schema.contains_key("type") && !schema.contains_key("anyOf") {
         let inferred = infer(schema);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_common_stays() {
+    fn common_keywords_are_kept() {
         let schema =
             json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });
         check(schema.clone(), schema);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_object_becomes_one() {
+    fn any_schema_becomes_an_object() {
         check(json!(true), json!({ "type": "object", "properties": {} }));
         check(json!(null), json!({ "type": "object", "properties": {} }));
         check(json!({ "type": "object" }), json!({ "type": "object", "properties": {} }));

@@ -1,5 +1,5 @@
-//! What we are to a server: who we say we are, and how its requests are answered. There is one that means
-//! something, `elicitation/create`; others are unknown to us.
+//! The client side of a connection: its identity, and the responses to the server's requests. Only
+//! `elicitation/create` and `ping` are supported.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
+    call_registry::{AskedBy, CallRegistry, CallWatch},
     elicitation::{self, Elicitor},
-    switchboard::{AskedBy, CallRegistry, CallWatch},
 };
 
-/// What servers are told about the program that connects.
+/// Name and version of the program, as servers see it.
 #[derive(Clone, Debug)]
 pub struct ClientIdentity {
     pub name: String,
@@ -28,7 +28,7 @@ pub struct ClientIdentity {
 
 pub(crate) struct ClientService {
     identity: ClientIdentity,
-    board: Arc<CallRegistry>,
+    registry: Arc<CallRegistry>,
 }
 
 #[derive(Deserialize)]
@@ -39,8 +39,8 @@ struct ServerQuestion {
 }
 
 impl ClientService {
-    pub(crate) fn new(identity: ClientIdentity, board: Arc<CallRegistry>) -> ClientService {
-        ClientService { identity, board }
+    pub(crate) fn new(identity: ClientIdentity, registry: Arc<CallRegistry>) -> ClientService {
+        ClientService { identity, registry }
     }
 
     async fn answer(
@@ -51,32 +51,35 @@ impl ClientService {
         if request.method != "elicitation/create" {
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None));
         }
-        let Ok(_place) = self.board.questions.try_acquire() else {
+        let Ok(_permit) = self.registry.questions.try_acquire() else {
             return Err(ErrorData::new(ErrorCode::INTERNAL_ERROR, "too many open questions", None));
         };
         let params = elicitation::parse(with_meta(request.params.unwrap_or_default(), context))
             .map_err(|reason| ErrorData::new(ErrorCode::INVALID_PARAMS, reason, None))?;
-        let Some((call, elicitor)) = self.asked(context) else { return Ok(elicitation::declined()) };
-        let _asking = ClockPause::begin(&call);
+        let Some((call, elicitor)) = self.find_elicitor(context) else { return Ok(elicitation::declined()) };
+        let _pause = ClockPause::begin(&call);
         tokio::select! {
-            response = elicitor.elicit(&self.board.server, params) => Ok(elicitation::answer(response)),
-            () = call.over.cancelled() => Ok(elicitation::cancelled()),
-            () = self.board.closed.cancelled() => Ok(elicitation::cancelled()),
+            response = elicitor.elicit(&self.registry.server, params) => Ok(elicitation::response_for_server(response)),
+            () = call.ended.cancelled() => Ok(elicitation::cancelled()),
+            () = self.registry.closed.cancelled() => Ok(elicitation::cancelled()),
             () = context.ct.cancelled() => Ok(elicitation::cancelled()),
         }
     }
 
-    fn asked(&self, context: &RequestContext<RoleClient>) -> Option<(Arc<CallWatch>, Arc<dyn Elicitor>)> {
-        match self.board.asked(origin(context)) {
+    fn find_elicitor(
+        &self,
+        context: &RequestContext<RoleClient>,
+    ) -> Option<(Arc<CallWatch>, Arc<dyn Elicitor>)> {
+        match self.registry.find_asking_call(origin(context)) {
             AskedBy::Call(call) => {
                 let elicitor = call.elicitor.clone()?;
                 Some((call, elicitor))
             }
-            AskedBy::Nobody => None,
-            AskedBy::Unclear => {
+            AskedBy::NoCall => None,
+            AskedBy::Ambiguous => {
                 tracing::warn!(
-                    server = self.board.server,
-                    "a question was declined: several threads wait for this server, and it does not say whose it is"
+                    server = self.registry.server,
+                    "declined an elicitation request: several threads call this server, and the request does not name the call"
                 );
                 None
             }
@@ -84,7 +87,7 @@ impl ClientService {
     }
 }
 
-/// The request whose answer the question came with, where the transport can tell.
+/// Returns the request on whose response stream the server's request arrived, if the transport knows it.
 fn origin(context: &RequestContext<RoleClient>) -> Option<&RequestId> {
     match context.extensions.get::<InboundStreamOrigin>() {
         Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id),
@@ -92,7 +95,7 @@ fn origin(context: &RequestContext<RoleClient>) -> Option<&RequestId> {
     }
 }
 
-/// The SDK takes the metadata out of the params of what it decodes itself.
+/// Restores the metadata, which the SDK removes from the params of requests that it decodes.
 fn with_meta(mut params: Value, context: &RequestContext<RoleClient>) -> Value {
     if let Some(object) = params.as_object_mut()
         && !object.contains_key("_meta")
@@ -103,19 +106,19 @@ fn with_meta(mut params: Value, context: &RequestContext<RoleClient>) -> Value {
     params
 }
 
-/// Stops the clock of a call while a person thinks.
+/// Pauses the timeout of a call while an elicitation request is open.
 struct ClockPause<'a>(&'a CallWatch);
 
 impl ClockPause<'_> {
     fn begin(call: &CallWatch) -> ClockPause<'_> {
-        call.asking.send_modify(|open| *open += 1);
+        call.open_questions.send_modify(|open| *open += 1);
         ClockPause(call)
     }
 }
 
 impl Drop for ClockPause<'_> {
     fn drop(&mut self) {
-        self.0.asking.send_modify(|open| *open = open.saturating_sub(1));
+        self.0.open_questions.send_modify(|open| *open = open.saturating_sub(1));
     }
 }
 
@@ -134,7 +137,7 @@ impl Service<RoleClient> for ClientService {
         self.answer(request, &context).await.map(|answer| ClientResult::CustomResult(CustomResult(answer)))
     }
 
-    /// All that matter have been dealt with on the way here.
+    /// Does nothing: `MessageTap` has handled the notification.
     async fn handle_notification(
         &self,
         _: ServerNotification,
@@ -143,7 +146,7 @@ impl Service<RoleClient> for ClientService {
         Ok(())
     }
 
-    /// The reference declares no capabilities, and servers have got used to asking all the same.
+    /// Declares no capabilities, like the reference implementation. Servers send elicitation requests nevertheless.
     fn get_info(&self) -> ClientConfig {
         let implementation = Implementation::new(&self.identity.name, &self.identity.version);
         ClientConfig::new(ClientCapabilities::default(), implementation)

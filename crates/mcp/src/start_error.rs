@@ -1,4 +1,4 @@
-//! Why a server did not start, in words for the person who configured it.
+//! The reasons why a server did not start, worded for the user who configured it.
 
 use std::{error::Error, time::Duration};
 
@@ -11,28 +11,28 @@ use thiserror::Error;
 
 use crate::{call::seconds, http::HttpError, limits::ERROR_CHARS, text::cut};
 
-/// Why a server did not start. Cloned to everybody who waits for it.
+/// The reason why a server did not start. Cloned for every thread that waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StartError {
     /// The program could not be run.
     #[error("{0}")]
     Spawn(String),
-    /// It did not answer in time.
+    /// The server did not respond in time.
     #[error("timed out after {}. Raise startup_timeout_sec in [mcp_servers.{server}] if it needs longer", seconds(*.after))]
     TimedOut { server: String, after: Duration },
-    /// A person has to sign in first.
+    /// The user has to sign in first.
     #[error("not signed in")]
     NotSignedIn,
-    /// The environment lacks what the configuration names.
+    /// An environment variable that the configuration names is missing.
     #[error("{0}")]
     Environment(String),
-    /// Everything that a server or a network can do.
+    /// Any other failure of the server or the network.
     #[error("{0}")]
     Failed(String),
 }
 
 impl StartError {
-    /// For the `error` of `mcpServer/startupStatus/updated`.
+    /// Returns the `error` of `mcpServer/startupStatus/updated`.
     pub fn describe(&self, server: &str) -> String {
         cut(&format!("MCP client for `{server}` failed to start: {self}"), ERROR_CHARS)
     }
@@ -44,17 +44,22 @@ impl StartError {
         })
     }
 
-    /// `ending` is what the transport knows about its end.
-    pub(crate) fn initialize(error: &ClientInitializeError, ending: impl FnOnce() -> String) -> StartError {
+    /// `close_reason` returns the reason why the transport closed.
+    pub(crate) fn initialize(
+        error: &ClientInitializeError,
+        close_reason: impl FnOnce() -> String,
+    ) -> StartError {
         if error.is_authorization_required() {
             return StartError::NotSignedIn;
         }
         StartError::Failed(match error {
-            ClientInitializeError::ConnectionClosed(_) => format!("{} before it was initialized", ending()),
+            ClientInitializeError::ConnectionClosed(_) => {
+                format!("{} before it was initialized", close_reason())
+            }
             ClientInitializeError::JsonRpcError(error) => {
                 format!("initialize was refused: {}", error.message)
             }
-            ClientInitializeError::TransportError { error, .. } => root(error.error.as_ref()),
+            ClientInitializeError::TransportError { error, .. } => root_cause(error.error.as_ref()),
             ClientInitializeError::ExpectedInitResponse(_) | ClientInitializeError::ExpectedInitResult(_) => {
                 "the answer to initialize cannot be read".to_owned()
             }
@@ -63,8 +68,8 @@ impl StartError {
     }
 }
 
-/// The innermost cause says what happened; those around it say only where.
-pub(crate) fn root(error: &(dyn Error + 'static)) -> String {
+/// Returns the text of the innermost cause, without the challenge of a server that requires a login.
+pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
@@ -72,6 +77,6 @@ pub(crate) fn root(error: &(dyn Error + 'static)) -> String {
     if let Some(StreamableHttpError::Client(error)) = cause.downcast_ref::<StreamableHttpError<HttpError>>() {
         return error.to_string();
     }
-    // Its own words repeat the server's challenge.
+    // The error's own text repeats the server's challenge.
     if cause.is::<AuthRequiredError>() { StartError::NotSignedIn.to_string() } else { cause.to_string() }
 }

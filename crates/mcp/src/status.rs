@@ -1,5 +1,5 @@
-//! `mcpServerStatus/list`: what each configured server offers and how one signs in to it. Servers that run are
-//! asked; others are started for the answer.
+//! `mcpServerStatus/list`: the tools, resources and login status of each configured server. Servers that are not
+//! running are started.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -22,10 +22,10 @@ use crate::{
     pool::ServerPool,
 };
 
-/// How long a server may take to say whether one can sign in to it.
-const DISCOVERY: Duration = Duration::from_secs(5);
+/// Time for finding out whether a server supports OAuth.
+const DISCOVERY_TIME: Duration = Duration::from_secs(5);
 
-/// Why there is no such page.
+/// The reason why a page cannot be returned.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StatusPageError {
     #[error("invalid cursor: {0}")]
@@ -35,7 +35,7 @@ pub enum StatusPageError {
 }
 
 impl ServerPool {
-    /// One page of servers, sorted by name. Only those on the page are asked.
+    /// Returns one page of servers, sorted by name. Only the servers on the page are contacted.
     pub async fn status_page(
         &self,
         table: &ServerTable,
@@ -48,13 +48,13 @@ impl ServerPool {
         Ok(ListMcpServerStatusResponse { data, next_cursor })
     }
 
-    /// One server. A disabled or unreachable one offers nothing.
+    /// Returns the status of one server. A disabled or unreachable server has empty lists.
     pub async fn status(&self, name: &str, config: &Arc<ServerConfig>) -> McpServerStatus {
-        let (offer, auth_status) = tokio::join!(self.offer(name, config), self.auth_status(name, config));
-        McpServerStatus { auth_status, ..offer }
+        let (status, auth_status) = tokio::join!(self.offered(name, config), self.auth_status(name, config));
+        McpServerStatus { auth_status, ..status }
     }
 
-    async fn offer(&self, name: &str, config: &Arc<ServerConfig>) -> McpServerStatus {
+    async fn offered(&self, name: &str, config: &Arc<ServerConfig>) -> McpServerStatus {
         let mut status = McpServerStatus {
             name: name.to_owned(),
             tools: Default::default(),
@@ -79,7 +79,7 @@ impl ServerPool {
         status
     }
 
-    /// How a server is, or could be, signed in to.
+    /// Returns the login status of a server.
     pub async fn auth_status(&self, name: &str, config: &ServerConfig) -> McpAuthStatus {
         match &config.transport {
             ServerTransport::Http(http) if config.enabled => self.http_auth_status(name, http).await,
@@ -94,10 +94,10 @@ impl ServerPool {
         match self.credentials().get(name, &http.url).await {
             Ok(Some(credentials)) if credentials.are_usable() => return McpAuthStatus::OAuth,
             Ok(_) => {}
-            Err(error) => tracing::warn!(server = name, %error, "whether somebody has signed in is unknown"),
+            Err(error) => tracing::warn!(server = name, %error, "failed to read the stored credentials"),
         }
         let Ok(url) = Url::parse(&http.url) else { return McpAuthStatus::Unsupported };
-        match timeout(DISCOVERY, discover(&url)).await {
+        match timeout(DISCOVERY_TIME, discover(&url)).await {
             Ok(Ok(Some(_))) => McpAuthStatus::NotLoggedIn,
             _ => McpAuthStatus::Unsupported,
         }
@@ -106,12 +106,10 @@ impl ServerPool {
 
 async fn listed<T: DeserializeOwned>(connection: &ServerConnection, method: &str, member: &str) -> Vec<T> {
     let entries = list(connection, method, member, RESOURCES_PER_SERVER).await;
-    entries
-        .inspect_err(|error| tracing::debug!(method, %error, "a list could not be read"))
-        .unwrap_or_default()
+    entries.inspect_err(|error| tracing::debug!(method, %error, "failed to read a list")).unwrap_or_default()
 }
 
-/// Cursors are numbers: how many servers come before.
+/// Returns the servers of a page. A cursor is the number of servers before the page.
 fn page_range(params: &ListMcpServerStatusParams, total: usize) -> Result<Range<usize>, StatusPageError> {
     let start = match params.cursor.as_deref() {
         None => 0,
@@ -129,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_numbers() {
+    fn cursors_are_numbers() {
         let check = |cursor: Option<&str>, limit: Option<u32>, expected: Result<Range<usize>, &str>| {
             let params = ListMcpServerStatusParams { cursor: cursor.map(str::to_owned), limit };
             let range = page_range(&params, 3).map_err(|error| error.to_string());

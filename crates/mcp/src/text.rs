@@ -1,8 +1,8 @@
-//! Texts of strangers, cut to a length, and JSON as a model reads it best.
+//! Text helpers: truncation of untrusted text, and JSON with its members in a readable order.
 
 use serde_json::{Value, json};
 
-/// What something is comes before what is in it.
+/// The order of known members: identification before content.
 const ORDER: [&str; 11] = [
     "type",
     "server",
@@ -17,7 +17,7 @@ const ORDER: [&str; 11] = [
     "nextCursor",
 ];
 
-/// JSON whose objects have their members in an order that makes sense, where they are known.
+/// Serialises JSON with known members in a readable order, followed by all others.
 pub fn ordered(value: &Value) -> String {
     match value {
         Value::Object(members) => {
@@ -34,9 +34,9 @@ pub fn ordered(value: &Value) -> String {
     }
 }
 
-/// The text up to so many characters, with a mark where it was cut.
-pub(crate) fn cut(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
+/// Truncates text to `max_chars` characters, with an ellipsis where it was cut.
+pub(crate) fn cut(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_come_in_their_order() {
+    fn known_members_come_first() {
         let value = json!({ "resources": [{ "zeal": 1, "mimeType": "t", "uri": "u" }], "server": "s" });
         assert_eq!(ordered(&value), r#"{"server":"s","resources":[{"uri":"u","mimeType":"t","zeal":1}]}"#);
     }

@@ -1,10 +1,10 @@
-//! The servers of one thread: which it holds, what they offer, and calls to them.
+//! The servers of a thread: their slots, their tools, and calls to them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use codicil_protocol::{McpServerStartupState, McpServerStatusUpdatedNotification, Tool};
 use futures_util::future::join_all;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -13,16 +13,16 @@ use crate::{
     call::{CallError, McpCall, ToolOutcome},
     config::{ServerConfig, ServerTable},
     connection::ServerConnection,
-    limits::RETRY_PATIENCE,
+    limits::RETRY_WAIT,
     pool::ServerPool,
-    slot::{ServerSlot, SlotState},
+    server_slot::{ServerSlot, SlotState},
     tools::ToolSet,
 };
 
-/// Told of each step in starting a thread's servers: `starting`, then one of the others. Must not wait.
+/// Receives the startup states of a thread's servers: `starting`, then one of the others. Must not block.
 pub type StartupObserver = Arc<dyn Fn(McpServerStatusUpdatedNotification) + Send + Sync>;
 
-/// What a thread holds of the pool. Dropping it lets go.
+/// A thread's servers in the pool. Dropping it releases them.
 pub struct ThreadServers {
     pool: ServerPool,
     observer: StartupObserver,
@@ -43,7 +43,7 @@ struct HeldServer {
     _reports: Arc<AbortOnDropHandle<()>>,
 }
 
-/// The last set of tools, and what it was made from.
+/// The last set of tools, with its inputs.
 struct OfferedTools {
     sources: Vec<ToolSource>,
     tools: Arc<ToolSet>,
@@ -56,7 +56,7 @@ struct ToolSource {
     tools: Arc<[Tool]>,
 }
 
-/// A thread cannot start without these servers.
+/// The required servers that failed to start, with their errors.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("required MCP servers failed to initialize: {0}")]
 pub struct RequiredError(String);
@@ -68,16 +68,16 @@ impl ThreadServers {
         servers
     }
 
-    /// True when the configuration was reloaded since the last update.
+    /// Returns whether the configuration was reloaded since the last update.
     pub fn is_stale(&self) -> bool {
-        self.share().generation != self.pool.generation()
+        self.share.lock().generation != self.pool.generation()
     }
 
-    /// Takes up another configuration: lets go of what is not in it, starts what is new, keeps the rest.
+    /// Applies a configuration: releases servers that it lacks, starts new ones, keeps the rest.
     pub fn update(&self, table: &ServerTable) {
         let generation = self.pool.generation();
         let wanted = table.iter().filter(|(_, config)| config.enabled);
-        let mut share = self.share();
+        let mut share = self.share.lock();
         let mut before = std::mem::take(&mut share.servers);
         share.servers = wanted
             .map(|(name, config)| {
@@ -91,7 +91,7 @@ impl ThreadServers {
             .collect();
         share.generation = generation;
         drop(share);
-        // Ends the last of them outside of the lock.
+        // Connections are closed outside of the lock.
         drop(before);
     }
 
@@ -102,20 +102,20 @@ impl ThreadServers {
         HeldServer { slot, config: config.clone(), _reports: Arc::new(AbortOnDropHandle::new(reports)) }
     }
 
-    /// To be called when a turn begins: takes up the configuration if it was reloaded, and starts again what has
-    /// failed or ended. Does not wait. When the configuration cannot be read, what there was stays.
+    /// Prepares for a turn: applies the configuration if it was reloaded, and restarts servers that failed or
+    /// ended. Does not wait. If the configuration cannot be read, the previous one stays in use.
     pub fn begin_turn<E>(&self, read: impl FnOnce() -> Result<ServerTable, E>) -> Result<(), E> {
         let updated = if self.is_stale() { read().map(|table| self.update(&table)) } else { Ok(()) };
         self.retry();
         updated
     }
 
-    /// Starts again what has failed or ended. Does not wait.
+    /// Restarts servers that failed or ended. Does not wait.
     pub fn retry(&self) {
         self.slots().iter().for_each(|(_, slot)| slot.start());
     }
 
-    /// Waits for the servers without which the thread must not start.
+    /// Waits for the required servers.
     pub async fn required(&self) -> Result<(), RequiredError> {
         let required = self.held().into_iter().filter(|(_, held)| held.config.required);
         let failures = required.map(|(name, held)| async move {
@@ -126,33 +126,33 @@ impl ThreadServers {
         if failures.is_empty() { Ok(()) } else { Err(RequiredError(failures.join("; "))) }
     }
 
-    /// Whether any server is configured and enabled.
+    /// Returns whether no server is configured and enabled.
     pub fn is_empty(&self) -> bool {
-        self.share().servers.is_empty()
+        self.share.lock().servers.is_empty()
     }
 
-    /// The tools to offer. Waits until each server has started or failed; one that has failed before is waited
-    /// for only a moment.
+    /// Returns the tools to offer. Waits until each server has started or failed; for a server whose previous
+    /// start failed, only a short time.
     pub async fn tools(&self) -> Arc<ToolSet> {
         let sources = self.held().into_iter().map(|(name, held)| async move {
-            let tools = connected(&held.slot).await?.tools().await;
+            let tools = wait_for_start(&held.slot).await?.tools().await;
             Some(ToolSource { name, config: held.config, tools })
         });
         let sources: Vec<ToolSource> = join_all(sources).await.into_iter().flatten().collect();
-        self.offer(sources)
+        self.tool_set(sources)
     }
 
-    /// The same set as before when nothing has changed: most turns have what the turn before had.
-    fn offer(&self, sources: Vec<ToolSource>) -> Arc<ToolSet> {
-        if let Some(offered) = &self.share().offered
-            && same(&offered.sources, &sources)
+    /// Builds the set of tools, or returns the last one if its inputs are unchanged, as in most turns.
+    fn tool_set(&self, sources: Vec<ToolSource>) -> Arc<ToolSet> {
+        if let Some(offered) = &self.share.lock().offered
+            && is_same(&offered.sources, &sources)
         {
             return offered.tools.clone();
         }
         let tools =
             ToolSet::new(sources.iter().map(|source| (&*source.name, &*source.config, &*source.tools)));
         let tools = Arc::new(tools);
-        self.share().offered = Some(OfferedTools { sources, tools: tools.clone() });
+        self.share.lock().offered = Some(OfferedTools { sources, tools: tools.clone() });
         tools
     }
 
@@ -178,55 +178,49 @@ impl ThreadServers {
     }
 
     fn get(&self, server: &str) -> Result<HeldServer, CallError> {
-        let held = self.share().servers.get(server).cloned();
+        let held = self.share.lock().servers.get(server).cloned();
         held.ok_or_else(|| CallError::UnknownServer(server.to_owned()))
     }
 
     fn held(&self) -> Vec<(String, HeldServer)> {
-        self.share().servers.iter().map(|(name, held)| (name.clone(), held.clone())).collect()
-    }
-
-    fn share(&self) -> MutexGuard<'_, ServerShare> {
-        self.share.lock()
+        self.share.lock().servers.iter().map(|(name, held)| (name.clone(), held.clone())).collect()
     }
 }
 
-fn same(one: &[ToolSource], two: &[ToolSource]) -> bool {
-    let equal = |(one, two): (&ToolSource, &ToolSource)| {
-        one.name == two.name && Arc::ptr_eq(&one.config, &two.config) && Arc::ptr_eq(&one.tools, &two.tools)
+fn is_same(old: &[ToolSource], new: &[ToolSource]) -> bool {
+    let is_equal = |(old, new): (&ToolSource, &ToolSource)| {
+        old.name == new.name && Arc::ptr_eq(&old.config, &new.config) && Arc::ptr_eq(&old.tools, &new.tools)
     };
-    one.len() == two.len() && one.iter().zip(two).all(equal)
+    old.len() == new.len() && old.iter().zip(new).all(is_equal)
 }
 
-/// The connection of a server that is expected to be starting or running.
-async fn connected(slot: &ServerSlot) -> Option<Arc<ServerConnection>> {
+/// Returns the connection of a server, after its pending start if there is one.
+async fn wait_for_start(slot: &ServerSlot) -> Option<Arc<ServerConnection>> {
     if let Some(connection) = slot.connection() {
         return Some(connection);
     }
-    let again = matches!(&*slot.watch().borrow(), SlotState::Starting { again: true });
+    let is_retry = matches!(&*slot.watch().borrow(), SlotState::Starting { is_retry: true });
     let settled = slot.settled();
-    if again { timeout(RETRY_PATIENCE, settled).await.ok()?.ok() } else { settled.await.ok() }
+    if is_retry { timeout(RETRY_WAIT, settled).await.ok()?.ok() } else { settled.await.ok() }
 }
 
-/// The connection of a server, started if need be.
+/// Returns the connection of a server, starting it if necessary.
 pub(crate) async fn started(server: &str, slot: &ServerSlot) -> Result<Arc<ServerConnection>, CallError> {
     slot.ready().await.map_err(|error| CallError::NotStarted(error.describe(server)))
 }
 
-/// Tells a thread how a server starts. One that joins late is told the beginning as well.
+/// Reports the startup of a server to a thread. A thread that joins late also receives `starting`.
 async fn report(name: String, mut state: watch::Receiver<SlotState>, observer: StartupObserver) {
-    let mut teller = StartupReporter { name, observer, starting: false };
+    let mut reporter = StartupReporter { name, observer, is_starting: false };
     loop {
-        let (outcome, error) = match &*state.borrow_and_update() {
-            SlotState::Starting { .. } => (Some(McpServerStartupState::Starting), None),
-            SlotState::Ready(_) => (Some(McpServerStartupState::Ready), None),
+        match &*state.borrow_and_update() {
+            SlotState::Starting { .. } => reporter.report_starting(),
+            SlotState::Ready(_) => reporter.report_end(McpServerStartupState::Ready, None),
             SlotState::Failed(error) => {
-                (Some(McpServerStartupState::Failed), Some(error.describe(&teller.name)))
+                let text = error.describe(&reporter.name);
+                reporter.report_end(McpServerStartupState::Failed, Some(text));
             }
-            SlotState::Idle | SlotState::Ended => (None, None),
-        };
-        if let Some(outcome) = outcome {
-            teller.tell(outcome, error);
+            SlotState::Idle | SlotState::Ended => {}
         }
         if state.changed().await.is_err() {
             return;
@@ -237,21 +231,22 @@ async fn report(name: String, mut state: watch::Receiver<SlotState>, observer: S
 struct StartupReporter {
     name: String,
     observer: StartupObserver,
-    /// Told that it starts, and nothing since.
-    starting: bool,
+    /// `starting` was reported, and no state since.
+    is_starting: bool,
 }
 
 impl StartupReporter {
-    fn tell(&mut self, outcome: McpServerStartupState, error: Option<String>) {
-        let starting = outcome == McpServerStartupState::Starting;
-        if !self.starting {
-            self.starting = true;
+    fn report_starting(&mut self) {
+        if !self.is_starting {
+            self.is_starting = true;
             self.send(McpServerStartupState::Starting, None);
         }
-        if !starting {
-            self.starting = false;
-            self.send(outcome, error);
-        }
+    }
+
+    fn report_end(&mut self, state: McpServerStartupState, error: Option<String>) {
+        self.report_starting();
+        self.is_starting = false;
+        self.send(state, error);
     }
 
     fn send(&self, status: McpServerStartupState, error: Option<String>) {
@@ -260,9 +255,9 @@ impl StartupReporter {
 }
 
 impl Drop for StartupReporter {
-    /// The thread let go of the server while it was starting.
+    /// Reports that the thread released the server while it was starting.
     fn drop(&mut self) {
-        if self.starting {
+        if self.is_starting {
             self.send(McpServerStartupState::Cancelled, None);
         }
     }

@@ -1,4 +1,4 @@
-//! The tools that servers offer, as a thread sees them.
+//! The tools of a thread's servers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,18 +19,18 @@ use crate::{
 /// A tool of a server, ready to be offered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpTool {
-    /// What the model calls it.
+    /// Name in model requests.
     pub qualified_name: String,
     pub server: String,
-    /// In the server's own words; `tool.name` is what [`crate::McpCall`] wants.
+    /// The server's own definition; `tool.name` is the name for [`crate::McpCall`].
     pub tool: Tool,
-    /// The input schema, reduced to what function tools take.
+    /// Input schema, reduced to what function tools support.
     pub parameters: Value,
     pub hints: ToolHints,
     pub approval_mode: ApprovalMode,
 }
 
-/// What a server claims about a tool. Nothing said is `None`.
+/// The annotations of a tool; `None` where the server states nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolHints {
     pub read_only: Option<bool>,
@@ -59,13 +59,13 @@ impl ToolHints {
 }
 
 impl McpTool {
-    /// What the model is told; never empty when the server says anything at all.
+    /// Returns the description for the model: the server's description or title.
     pub fn description(&self) -> String {
         let text = self.tool.description.as_deref().or(self.tool.title.as_deref()).unwrap_or_default();
         cut(text, DESCRIPTION_CHARS)
     }
 
-    /// What a person is shown.
+    /// Returns the title for users.
     pub fn title(&self) -> &str {
         let annotated = || self.tool.annotations.as_ref()?.get("title")?.as_str();
         self.tool.title.as_deref().or_else(annotated).unwrap_or(&self.tool.name)
@@ -73,13 +73,13 @@ impl McpTool {
 }
 
 impl ToolSet {
-    /// The tools that the configuration lets through.
+    /// Collects the tools that the configuration allows.
     pub(crate) fn new<'a>(
         servers: impl IntoIterator<Item = (&'a str, &'a ServerConfig, &'a [Tool])>,
     ) -> ToolSet {
         let mut offered: Vec<(&str, &ServerConfig, &Tool)> = Vec::new();
         for (server, config, tools) in servers {
-            // A server that lists a tool twice offers it once.
+            // A tool that a server lists twice is offered once.
             let mut seen: HashSet<&str> = HashSet::new();
             let tools = tools.iter().filter(|tool| config.offers(&tool.name) && seen.insert(&tool.name));
             offered.extend(tools.map(|tool| (server, config, tool)));
@@ -91,17 +91,17 @@ impl ToolSet {
             .zip(&offered)
             .map(|(name, (server, config, tool))| Arc::new(entry(name, server, config, tool)))
             .collect();
-        tools.sort_by(|one, two| one.qualified_name.cmp(&two.qualified_name));
+        tools.sort_by(|left, right| left.qualified_name.cmp(&right.qualified_name));
         let by_name = tools.iter().map(|tool| (tool.qualified_name.clone(), tool.clone())).collect();
         ToolSet { tools, by_name }
     }
 
-    /// By the name that a model uses.
+    /// Returns the tool with this qualified name.
     pub fn get(&self, qualified_name: &str) -> Option<&Arc<McpTool>> {
         self.by_name.get(qualified_name)
     }
 
-    /// Sorted by qualified name, each only once.
+    /// Iterates over the tools, sorted by qualified name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<McpTool>> {
         self.tools.iter()
     }

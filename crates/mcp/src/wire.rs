@@ -1,8 +1,8 @@
-//! Lines of a server into the SDK's messages.
+//! The decoder of a server's messages.
 //!
-//! The SDK guesses what a result is by trying the results of all methods in turn. That is slow, and it loses
-//! what its types do not know. Here results stay as they came (`CustomResult`), for whoever asked to read;
-//! only that of `initialize` is decoded, because the SDK itself asks for it.
+//! The SDK determines the type of a result by trying the results of all methods in turn. That is slow and loses
+//! members that its types lack. Here results stay as received (`CustomResult`) and are read by the code that sent
+//! the request. Only the result of `initialize` is decoded, because the SDK itself needs it.
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, CustomRequest, CustomResult, ErrorCode, ErrorData, InitializeResult,
@@ -16,7 +16,7 @@ use crate::limits::MESSAGE_BYTES;
 
 #[derive(Default)]
 pub(crate) struct MessageDecoder {
-    /// The `initialize` that has not been answered.
+    /// The pending `initialize` request.
     initialize: Option<RequestId>,
 }
 
@@ -28,7 +28,7 @@ struct RawMessage {
     method: Option<String>,
     #[serde(default)]
     params: Option<Value>,
-    /// Null is a result too.
+    /// Null is a result, too.
     #[serde(default, deserialize_with = "given")]
     result: Option<Value>,
     #[serde(default)]
@@ -39,7 +39,7 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D:
     Value::deserialize(deserializer).map(Some)
 }
 
-/// Servers of 2025-03-26 may send several messages at once.
+/// A message or several: servers of protocol version 2025-03-26 may send batches.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum MessageBatch {
@@ -48,7 +48,7 @@ enum MessageBatch {
 }
 
 impl MessageDecoder {
-    /// Has to see every message that is sent.
+    /// Must be called for every message that is sent.
     pub(crate) fn note_sent(&mut self, message: &ClientJsonRpcMessage) {
         if let JsonRpcMessage::Request(request) = message
             && matches!(request.request, ClientRequest::InitializeRequest(_))
@@ -111,7 +111,7 @@ fn notification(method: &str, params: Option<Value>) -> Option<ServerJsonRpcMess
     Some(JsonRpcMessage::notification(notification))
 }
 
-/// The result whoever asked gets in place of one that was too long, if the head of it says who that was.
+/// Returns the error in place of a response that was too long, if the head of the response holds its request id.
 pub(crate) fn too_long(head: &[u8]) -> Option<ServerJsonRpcMessage> {
     let head = String::from_utf8_lossy(head);
     let before_result = head.split("\"result\"").next()?;
@@ -126,13 +126,13 @@ pub(crate) fn too_long(head: &[u8]) -> Option<ServerJsonRpcMessage> {
     Some(too_large(id))
 }
 
-/// What whoever asked gets in place of an answer that was too large.
+/// Returns the error in place of a response that was too large.
 pub(crate) fn too_large(id: RequestId) -> ServerJsonRpcMessage {
     let text = format!("the answer is larger than {} MiB", MESSAGE_BYTES / (1024 * 1024));
     JsonRpcMessage::error(ErrorData::new(ErrorCode::INTERNAL_ERROR, text, None), Some(id))
 }
 
-/// A result as the server wrote it, as far as the SDK has kept it.
+/// Returns a result as the server sent it, as far as the SDK has kept it.
 pub(crate) fn raw(result: ServerResult) -> Value {
     match result {
         ServerResult::CustomResult(CustomResult(value)) => value,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn results_stay_as_they_came() {
+    fn results_are_not_changed() {
         let line =
             r#"{"jsonrpc":"2.0","id":3,"result":{"tools":[{"name":"a","later":1}],"nextCursor":null}}"#;
         let [JsonRpcMessage::Response(response)] = &decode(line)[..] else { panic!() };
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_answer_was_too_long_is_found_in_its_head() {
+    fn the_request_of_a_long_response_is_found_in_its_head() {
         let check = |head: &str, id: Option<&str>| {
             let found = too_long(head.as_bytes()).map(|message| match message {
                 JsonRpcMessage::Error(error) => error.id.unwrap().to_string(),

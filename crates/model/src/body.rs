@@ -1,7 +1,7 @@
-//! A request body put together from shared pieces.
+//! Request bodies assembled from shared pieces.
 //!
-//! Large pieces (a segment of the history, the instructions) stay where they are; small ones are copied
-//! together, because a system call per piece would cost more than the copy.
+//! Large pieces (a segment of the history, the instructions) are not copied. Small ones are copied together, because
+//! a system call per piece would cost more than the copy.
 
 use std::{
     convert::Infallible,
@@ -14,10 +14,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use serde::Serialize;
 
-/// Pieces from this size on are not copied.
-const LARGE: usize = 2048;
+/// Pieces of at least this size are not copied.
+const MIN_SHARED_LEN: usize = 2048;
 
-/// A finished body. Clones share the bytes, so that a retry costs nothing.
+/// A finished body. Clones share the bytes, so a retry copies nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestBody {
     chunks: Arc<[Bytes]>,
@@ -26,12 +26,12 @@ pub(crate) struct RequestBody {
 
 impl RequestBody {
     pub fn builder() -> BodyBuilder {
-        BodyBuilder { chunks: Vec::new(), open: BytesMut::new() }
+        BodyBuilder { chunks: Vec::new(), unfinished: BytesMut::new() }
     }
 
-    /// The body as something that can be sent.
+    /// Returns the body in the form that the HTTP client sends.
     pub fn to_stream(&self) -> BodyStream {
-        BodyStream { body: self.clone(), next: 0, left: self.len }
+        BodyStream { body: self.clone(), next: 0, remaining: self.len }
     }
 
     #[cfg(test)]
@@ -47,28 +47,29 @@ impl RequestBody {
 
 pub(crate) struct BodyBuilder {
     chunks: Vec<Bytes>,
-    open: BytesMut,
+    /// Small pieces that are not in a chunk yet.
+    unfinished: BytesMut,
 }
 
 impl BodyBuilder {
-    /// Adds JSON that is written out already.
+    /// Adds JSON text.
     pub fn raw(&mut self, text: &str) -> &mut Self {
-        self.open.put_slice(text.as_bytes());
+        self.unfinished.put_slice(text.as_bytes());
         self
     }
 
-    /// Adds a piece that others share.
+    /// Adds a piece without copying it if it is large.
     pub fn shared(&mut self, bytes: Bytes) -> &mut Self {
-        if bytes.len() < LARGE {
-            self.open.put_slice(&bytes);
+        if bytes.len() < MIN_SHARED_LEN {
+            self.unfinished.put_slice(&bytes);
         } else {
-            self.close();
+            self.finish_chunk();
             self.chunks.push(bytes);
         }
         self
     }
 
-    /// Adds a value. Values of our own making always have a JSON form; `null` is only a formality.
+    /// Adds a value as JSON. `null` stands in for a value that cannot be serialised, which does not occur.
     pub fn json<T: Serialize + ?Sized>(&mut self, value: &T) -> &mut Self {
         match serde_json::to_vec(value) {
             Ok(json) => self.shared(json.into()),
@@ -76,29 +77,29 @@ impl BodyBuilder {
         }
     }
 
-    /// Adds `"key":value`, with a comma in front.
+    /// Adds `,"key":value`.
     pub fn member<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> &mut Self {
         self.raw(",\"").raw(key).raw("\":").json(value)
     }
 
     pub fn finish(mut self) -> RequestBody {
-        self.close();
+        self.finish_chunk();
         let len = self.chunks.iter().map(|chunk| chunk.len() as u64).sum();
         RequestBody { chunks: self.chunks.into(), len }
     }
 
-    fn close(&mut self) {
-        if !self.open.is_empty() {
-            self.chunks.push(self.open.split().freeze());
+    fn finish_chunk(&mut self) {
+        if !self.unfinished.is_empty() {
+            self.chunks.push(self.unfinished.split().freeze());
         }
     }
 }
 
-/// Sends the chunks one after the other, under a known length.
+/// Yields the chunks in order; the total length is known.
 pub(crate) struct BodyStream {
     body: RequestBody,
     next: usize,
-    left: u64,
+    remaining: u64,
 }
 
 impl http_body::Body for BodyStream {
@@ -111,16 +112,16 @@ impl http_body::Body for BodyStream {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let chunk = self.body.chunks.get(self.next).cloned();
         self.next += 1;
-        self.left -= chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
+        self.remaining -= chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
         Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left == 0
+        self.remaining == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        SizeHint::with_exact(self.remaining)
     }
 }
 
@@ -129,14 +130,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_pieces_keep_their_place_in_memory() {
-        let large = Bytes::from(vec![b'x'; LARGE]);
+    fn large_pieces_are_not_copied() {
+        let large = Bytes::from(vec![b'x'; MIN_SHARED_LEN]);
         let mut body = RequestBody::builder();
         body.raw("a").shared(Bytes::from_static(b"b")).shared(large.clone()).raw("c");
         let body = body.finish();
         assert_eq!(body.chunks().len(), 3);
         assert_eq!(body.chunks()[0], "ab");
         assert_eq!(body.chunks()[1].as_ptr(), large.as_ptr());
-        assert_eq!(body.len, 3 + LARGE as u64);
+        assert_eq!(body.len, 3 + MIN_SHARED_LEN as u64);
     }
 }

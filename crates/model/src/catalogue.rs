@@ -1,4 +1,4 @@
-//! What is known about models, as data: `catalogue.toml`, and what a config adds to it.
+//! The catalogue of models: `catalogue.toml` and the overrides of the configuration.
 
 use codicil_protocol::{
     InputModality, Model, ReasoningEffort, ReasoningEffortOption, ReasoningSummary, Verbosity,
@@ -10,7 +10,7 @@ use crate::WireApi;
 
 const BUILTIN: &str = include_str!("catalogue.toml");
 
-/// The models that are known, and what holds for all others.
+/// The known models, and a fallback entry for all others.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ModelCatalogue {
     fallback: ModelInfo,
@@ -18,7 +18,7 @@ pub struct ModelCatalogue {
     models: Vec<ModelInfo>,
 }
 
-/// One model, or one family of them.
+/// A model or a family of models.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelInfo {
@@ -29,23 +29,23 @@ pub struct ModelInfo {
     pub wire_api: WireApi,
     pub display_name: String,
     pub description: String,
-    /// Left out of lists unless asked for.
+    /// Listed only on request.
     #[serde(default)]
     pub hidden: bool,
-    /// The model to suggest to a user who has not chosen one. One per dialect.
+    /// The default when the user has not chosen a model. One per dialect.
     #[serde(default)]
     pub is_default: bool,
-    /// The slug of a better model.
+    /// Slug of the model to upgrade to.
     pub upgrade: Option<String>,
     pub context_window: u32,
     pub max_output_tokens: u32,
-    /// Empty for models that do not reason, or are not known to.
+    /// Empty for models that do not reason or are not known to.
     #[serde(default)]
     pub efforts: Vec<ReasoningEffort>,
     pub default_effort: Option<ReasoningEffort>,
     #[serde(default = "auto")]
     pub default_summary: ReasoningSummary,
-    /// What `text.verbosity` is set to; `None` leaves it out.
+    /// Value of `text.verbosity`; `None` omits it.
     pub verbosity: Option<Verbosity>,
     #[serde(default = "text_and_images")]
     pub modalities: Vec<InputModality>,
@@ -61,26 +61,26 @@ pub struct ModelInfo {
     pub structured_output: bool,
 }
 
-/// How a model is offered the patch tool.
+/// The form in which a model is offered the patch tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApplyPatch {
-    /// Not at all: it writes patches with the shell.
+    /// Not offered: the model applies patches with the shell.
     #[default]
     None,
-    /// As a custom tool that takes free text.
+    /// A custom tool that takes free text.
     Freeform,
 }
 
-/// How an Anthropic model is asked to think.
+/// The thinking mode of an Anthropic model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThinkingStyle {
     #[default]
     None,
-    /// It decides by itself, guided by the effort.
+    /// The model decides, guided by the effort.
     Adaptive,
-    /// Up to a number of tokens.
+    /// Bounded by a number of tokens.
     Budget,
 }
 
@@ -96,8 +96,8 @@ pub enum CatalogueError {
 }
 
 impl ModelCatalogue {
-    /// The built-in catalogue with `overrides`, a TOML text of the same shape. An entry with a known slug
-    /// changes the members it names; others are added.
+    /// Loads the built-in catalogue with `overrides`, TOML of the same shape. An entry with a known slug changes
+    /// the members it names; other entries are added.
     pub fn load(overrides: Option<&str>) -> Result<Self, CatalogueError> {
         let syntax = |error: toml::de::Error| CatalogueError::Syntax(error.message().to_owned());
         let mut table: Table = toml::from_str(BUILTIN).map_err(syntax)?;
@@ -109,25 +109,25 @@ impl ModelCatalogue {
         Ok(catalogue)
     }
 
-    /// What is known about `slug`: its own entry, that of its family, or what holds for any model.
+    /// Returns the entry of `slug`, of its family, or the fallback.
     pub fn look_up(&self, slug: &str) -> &ModelInfo {
-        // Gateways put a vendor in front, as in `openai/gpt-5.4`.
+        // Gateways prefix the vendor, as in `openai/gpt-5.4`.
         let name = slug.rsplit('/').next().unwrap_or(slug);
         let serves = |model: &&ModelInfo| model.serves(slug) || model.serves(name);
         self.models.iter().filter(serves).max_by_key(|model| model.slug.len()).unwrap_or(&self.fallback)
     }
 
-    /// Whether `slug` has an entry, be it of its family.
+    /// Returns whether `slug` or its family has an entry.
     pub fn knows(&self, slug: &str) -> bool {
         !self.look_up(slug).slug.is_empty()
     }
 
-    /// The models of a dialect, hidden ones included, as `model/list` tells them.
+    /// Returns the models of a dialect as `model/list` reports them, hidden ones included.
     pub fn list(&self, wire_api: WireApi) -> Vec<Model> {
         self.models.iter().filter(|model| model.wire_api == wire_api).map(Model::from).collect()
     }
 
-    /// The model of a dialect to use when none was chosen.
+    /// Returns the default model of a dialect.
     pub fn default_model(&self, wire_api: WireApi) -> Option<&ModelInfo> {
         self.models.iter().find(|model| model.wire_api == wire_api && model.is_default)
     }
@@ -135,12 +135,12 @@ impl ModelCatalogue {
 
 impl Default for ModelCatalogue {
     fn default() -> Self {
-        Self::load(None).expect("a test reads the built-in catalogue")
+        Self::load(None).expect("the built-in catalogue is covered by a test")
     }
 }
 
 impl ModelInfo {
-    /// Whether the model reasons, so that requests ask for it.
+    /// Returns whether requests to the model ask for reasoning.
     pub fn reasons(&self) -> bool {
         !self.efforts.is_empty()
     }
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_reference_sends_for_each_model() {
+    fn request_options_match_the_reference_for_each_model() {
         let catalogue = ModelCatalogue::default();
         let check = |slug: &str, parallel, summary: &str, verbosity: Option<Verbosity>, patch| {
             let model = catalogue.look_up(slug);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_name_the_invalid_entry() {
         let check = |text: &str, expected: &str| {
             let error = ModelCatalogue::load(Some(text)).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

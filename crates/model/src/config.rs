@@ -1,12 +1,13 @@
-//! A provider as `config.toml` describes it, under the keys of `model_providers.NAME`.
+//! The configuration of a provider: the table `model_providers.NAME` of `config.toml`.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use codicil_protocol::Secret;
 use serde::Deserialize;
 
-use crate::{RetryPolicy, SecretText};
+use crate::RetryPolicy;
 
-/// The dialect a provider speaks.
+/// The dialect of a provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WireApi {
@@ -17,19 +18,19 @@ pub enum WireApi {
     Scripted,
 }
 
-/// One entry of `model_providers`. Keys that are not known are left to the config's own checks.
+/// An entry of `model_providers`. Unknown keys are ignored here; `codicil-config` reports them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ProviderConfig {
-    /// For people; the provider's id is its key in the config.
+    /// Display name; the provider's id is its key in the table.
     pub name: Option<String>,
     pub base_url: Option<String>,
-    /// The environment variable that holds the API key.
+    /// Environment variable that holds the API key.
     pub env_key: Option<String>,
-    /// How to get a key, for the error that says it is missing.
+    /// How to get a key; part of the error for a missing key.
     pub env_key_instructions: Option<String>,
-    /// A key in the config itself. A variable is the better place.
-    pub experimental_bearer_token: Option<SecretText>,
+    /// Key in the configuration itself. An environment variable is preferable.
+    pub experimental_bearer_token: Option<Secret>,
     pub wire_api: WireApi,
     pub query_params: Option<BTreeMap<String, String>>,
     pub http_headers: Option<BTreeMap<String, String>>,
@@ -37,22 +38,22 @@ pub struct ProviderConfig {
     pub env_http_headers: Option<BTreeMap<String, String>>,
     pub request_max_retries: Option<u32>,
     pub stream_max_retries: Option<u32>,
-    /// How long the provider may be silent, between tokens and, unless set apart, before the first one.
+    /// Longest pause between tokens, and before the first one unless `first_token_timeout_ms` is set.
     pub stream_idle_timeout_ms: Option<u64>,
-    /// How long the first token may take.
+    /// Longest time until the first token.
     pub first_token_timeout_ms: Option<u64>,
-    /// How long it may take to reach the provider.
+    /// Longest time to establish a connection.
     pub connect_timeout_ms: Option<u64>,
-    /// Whether requests carry the account that is signed in.
+    /// Whether requests carry the credentials of the signed-in account.
     pub requires_openai_auth: bool,
-    /// Accepted for configs that have it; streams always come over HTTP.
+    /// Accepted for compatibility; streams always use HTTP.
     pub supports_websockets: bool,
-    /// The file that a scripted provider follows; without it, the built-in script.
+    /// Script file of a scripted provider; `None` selects the built-in script.
     pub script: Option<PathBuf>,
 }
 
 impl ProviderConfig {
-    /// The providers that need no configuration.
+    /// Returns a provider that needs no configuration.
     pub fn builtin(id: &str) -> Option<Self> {
         let named = |name: &str| Self { name: Some(name.to_owned()), ..Self::default() };
         Some(match id {
@@ -73,7 +74,7 @@ impl ProviderConfig {
         })
     }
 
-    /// The ids that [`builtin`](Self::builtin) knows.
+    /// The ids that [`builtin`](Self::builtin) accepts.
     pub const BUILTIN: [&'static str; 5] = ["openai", "anthropic", "ollama", "lmstudio", "scripted"];
 
     fn local(name: &str, base_url: &str) -> Self {
@@ -85,7 +86,7 @@ impl ProviderConfig {
         }
     }
 
-    /// The base URL of a provider that does not set one, and the variable that replaces it.
+    /// Returns the base URL of a provider that does not set one, and the variable that overrides it.
     pub(crate) fn default_base_url(&self) -> Option<(&'static str, &'static str)> {
         match self.wire_api {
             WireApi::Responses => Some(("https://api.openai.com/v1", "OPENAI_BASE_URL")),
@@ -94,7 +95,7 @@ impl ProviderConfig {
         }
     }
 
-    /// How long to wait and how often to try.
+    /// Returns deadlines and retries.
     pub fn limits(&self) -> ProviderLimits {
         let millis = |value: Option<u64>, default| Duration::from_millis(value.unwrap_or(default));
         let idle = millis(self.stream_idle_timeout_ms, 300_000);
@@ -111,15 +112,15 @@ impl ProviderConfig {
 /// The deadlines and retries of a provider's requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProviderLimits {
-    /// Until the connection stands.
+    /// Time to establish a connection.
     pub connect: Duration,
-    /// From the request to the first event of its answer.
+    /// Time from the request to the first event of its response.
     pub first_token: Duration,
-    /// Between two events.
+    /// Time between two events.
     pub idle: Duration,
-    /// Requests that got no stream, repeated by the provider itself.
+    /// Retries of requests that got no stream, done by the provider itself.
     pub request: RetryPolicy,
-    /// Streams that broke, repeated by the caller.
+    /// Retries of streams that broke, done by the caller.
     pub stream: RetryPolicy,
 }
 
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_config_table_is_understood() {
+    fn a_config_table_is_parsed() {
         let config: ProviderConfig = toml::from_str(
             r#"
             name = "Mock"
@@ -168,6 +169,6 @@ mod tests {
         for id in ProviderConfig::BUILTIN {
             assert!(ProviderConfig::builtin(id).is_some(), "{id}");
         }
-        assert_eq!(ProviderConfig::builtin("nobody"), None);
+        assert_eq!(ProviderConfig::builtin("unknown"), None);
     }
 }

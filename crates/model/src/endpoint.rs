@@ -1,15 +1,16 @@
-//! Where a provider's requests go, and the headers that its config adds to them.
+//! The address of a provider's requests, and the headers that its configuration adds.
 
+use codicil_http::without_secrets;
 use http::{HeaderMap, HeaderName};
 use reqwest::Url;
 
-use crate::{EnvironmentSource, ModelError, ProviderConfig, WireApi, keys::sensitive};
+use crate::{EnvironmentSource, ModelError, ProviderConfig, WireApi, credentials::sensitive_value};
 
-/// Where the vendor serves those who are signed in with ChatGPT instead of a key.
-const CHATGPT: &str = "https://chatgpt.com/backend-api/codex";
+/// The vendor's endpoint for requests with a ChatGPT account instead of an API key.
+const CHATGPT_BASE_URL: &str = "https://chatgpt.com/backend-api/codex";
 
-/// The address of `path` for requests with a ChatGPT account, when it is another one: only the vendor's own
-/// provider has two, and not when it is told where to go.
+/// Returns the address of `path` for requests with a ChatGPT account, if it differs from the one for API keys.
+/// Only the vendor's own provider has two addresses, and only without a configured base URL.
 pub(crate) fn chatgpt_endpoint(
     id: &str,
     config: &ProviderConfig,
@@ -18,12 +19,12 @@ pub(crate) fn chatgpt_endpoint(
 ) -> Option<Url> {
     let is_vendors = ProviderConfig::builtin(id).is_some_and(|builtin| builtin.requires_openai_auth);
     let (_, variable) = config.default_base_url()?;
-    let is_elsewhere = config.base_url.is_some() || environment.get(variable).is_some();
-    (is_vendors && !is_elsewhere).then(|| Url::parse(&format!("{CHATGPT}{path}")).ok()).flatten()
+    let has_own_url = config.base_url.is_some() || environment.get(variable).is_some();
+    (is_vendors && !has_own_url).then(|| Url::parse(&format!("{CHATGPT_BASE_URL}{path}")).ok()).flatten()
 }
 
-/// Where a provider is, whatever is asked of it; without what may be secret in its address. `None` for one that
-/// is not on a network, or whose address is no good.
+/// Returns a provider's base address without secrets. `None` for a provider that uses no network or whose address
+/// is invalid.
 pub fn provider_address(id: &str, config: &ProviderConfig, environment: &EnvironmentSource) -> Option<Url> {
     if config.wire_api == WireApi::Scripted {
         return None;
@@ -31,7 +32,7 @@ pub fn provider_address(id: &str, config: &ProviderConfig, environment: &Environ
     endpoint(id, config, environment, "").ok().map(without_secrets)
 }
 
-/// The address of `path` at the provider.
+/// Returns the address of `path` at the provider.
 pub(crate) fn endpoint(
     id: &str,
     config: &ProviderConfig,
@@ -40,10 +41,10 @@ pub(crate) fn endpoint(
 ) -> Result<Url, ModelError> {
     let default = || {
         let (url, variable) = config.default_base_url()?;
-        // The variables name the provider that the vendor runs; other providers set their own URL.
+        // The variables apply to the vendor's own provider; other providers set their own URL.
         let is_vendors = ProviderConfig::builtin(id).is_some();
-        let replaced = environment.get(variable).filter(|_| is_vendors);
-        Some(replaced.map(|url| with_version(&url)).unwrap_or_else(|| url.to_owned()))
+        let override_url = environment.get(variable).filter(|_| is_vendors);
+        Some(override_url.map(|url| with_version(&url)).unwrap_or_else(|| url.to_owned()))
     };
     let base = config.base_url.clone().or_else(default);
     let mut url = parse(id, base, path)?;
@@ -53,33 +54,24 @@ pub(crate) fn endpoint(
     Ok(url)
 }
 
-/// The address of `path` below a base, if there is one that requests can go to.
+/// Parses the address of `path` below a base URL.
 pub(crate) fn parse(id: &str, base: Option<String>, path: &str) -> Result<Url, ModelError> {
     let base = base.ok_or_else(|| ModelError::Config(format!("model provider `{id}` has no base_url")))?;
     let url = Url::parse(&format!("{}{path}", base.trim_end_matches('/'))).ok();
     url.filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
-        // What stands before an @ may be a password.
+        // The part before an @ may be a password.
         let shown = base.rsplit('@').next().unwrap_or_default();
         ModelError::Config(format!("model provider `{id}` has an invalid base_url: {shown}"))
     })
 }
 
-/// The address without its query and its user, which may hold a key.
-pub(crate) fn without_secrets(mut url: Url) -> Url {
-    url.set_query(None);
-    // These fail for addresses that have no user anyway.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url
-}
-
-/// The vendors' variables are used with and without the version; the path needs it.
+/// Appends the version that the path needs. The vendors' variables are used with and without it.
 fn with_version(url: &str) -> String {
     let url = url.trim_end_matches('/');
     if url.ends_with("/v1") { url.to_owned() } else { format!("{url}/v1") }
 }
 
-/// What `http_headers` and `env_http_headers` say. None of it shows in debug output.
+/// Returns the headers of `http_headers` and `env_http_headers`. Debug output does not show their values.
 pub(crate) fn configured_headers(
     id: &str,
     config: &ProviderConfig,
@@ -93,7 +85,7 @@ pub(crate) fn configured_headers(
         let Some(value) = value else { continue };
         let invalid = || ModelError::Config(format!("model provider `{id}` has an invalid header: {name}"));
         let key = HeaderName::try_from(name).map_err(|_| invalid())?;
-        headers.insert(key, sensitive(&value).ok_or_else(invalid)?);
+        headers.insert(key, sensitive_value(&value).ok_or_else(invalid)?);
     }
     Ok(headers)
 }
@@ -103,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_vendors_own_provider_has_an_address_for_accounts() {
+    fn only_the_vendors_provider_has_an_address_for_accounts() {
         let nothing = EnvironmentSource::new(|_| None);
         let openai = ProviderConfig::builtin("openai").unwrap();
         let url = |id: &str, config: &ProviderConfig, environment: &EnvironmentSource| {

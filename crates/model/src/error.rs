@@ -1,20 +1,21 @@
-//! Everything that can go wrong between a request and the end of its answer, and what a client is told.
+//! The errors between a request and the end of its response, and their form for clients.
 //!
-//! The texts are part of the contract where the protocol's reference fixes them (`unexpected status …`,
+//! The texts are part of the contract where the reference implementation fixes them (`unexpected status …`,
 //! `exceeded retry limit …`, `stream disconnected before completion: …`). No text contains a credential
 //! or the query of a URL.
 
 use std::{fmt, time::Duration};
 
+use codicil_http::ClientError;
 use codicil_protocol::{CodexErrorInfo, RateLimitSnapshot, TurnError};
 use http::StatusCode;
 
-/// Why a model gave no complete answer.
+/// The reason why a model gave no complete response.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
     #[error("{0}")]
     Config(String),
-    /// There is no credential to send; the text says what to set or run.
+    /// No credentials are available. The text says what to set or run.
     #[error("{0}")]
     Unauthorized(String),
     #[error("could not reach {url}: {cause}")]
@@ -37,7 +38,7 @@ pub enum ModelError {
     InvalidPrompt(String),
     #[error("the model is overloaded at the moment; try again later or choose another model")]
     Overloaded { retry_after: Option<Duration> },
-    /// The provider gave up within the stream, for a reason that may pass.
+    /// The provider reported a failure within the stream that may be temporary.
     #[error("stream disconnected before completion: {message}")]
     Failed { code: String, message: String, retry_after: Option<Duration> },
     #[error("stream disconnected before completion: Incomplete response returned, reason: {0}")]
@@ -50,16 +51,16 @@ pub enum ModelError {
     Stalled(Duration),
     #[error("the provider answered {content_type} instead of an event stream, url: {url}")]
     NotAStream { url: String, content_type: String },
-    /// A response beyond the [ceilings](crate::MAX_RESPONSE_BYTES). Asking again would bring the same.
+    /// A response beyond [the limits](crate::MAX_RESPONSE_BYTES). A retry would have the same result.
     #[error("the model's response is too large: {0}")]
     TooLarge(String),
 }
 
-/// An HTTP answer that is not a success and has no meaning of its own in [`ModelError`].
+/// An HTTP response that is not a success and has no variant of its own in [`ModelError`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusFailure {
     pub status: StatusCode,
-    /// Where the request went, without its query.
+    /// Address of the request, without its query.
     pub url: String,
     pub body: String,
     /// `error.message` of a JSON body.
@@ -72,7 +73,7 @@ pub struct StatusFailure {
     pub request_id: Option<String>,
 }
 
-/// A plan's limit that was reached.
+/// The usage limit of a plan that was reached.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UsageLimit {
     pub plan: Option<String>,
@@ -81,7 +82,7 @@ pub struct UsageLimit {
 }
 
 impl ModelError {
-    /// What the client is told when this error ends a turn.
+    /// Returns the error for clients when it ends a turn.
     pub fn to_turn_error(&self) -> TurnError {
         TurnError {
             message: self.to_string(),
@@ -90,10 +91,10 @@ impl ModelError {
         }
     }
 
-    /// What the client is told while the turn goes on with retry number `retry` of `of`.
-    pub fn to_retry_error(&self, retry: u32, of: u32) -> TurnError {
+    /// Returns the error for clients when the turn continues with retry number `retry` of `max_retries`.
+    pub fn to_retry_error(&self, retry: u32, max_retries: u32) -> TurnError {
         TurnError {
-            message: format!("Reconnecting... {retry}/{of}"),
+            message: format!("Reconnecting... {retry}/{max_retries}"),
             codex_error_info: Some(CodexErrorInfo::ResponseStreamDisconnected {
                 http_status_code: self.http_status_code(),
             }),
@@ -101,12 +102,12 @@ impl ModelError {
         }
     }
 
-    /// Whether the same request may succeed later. See [`RetryPolicy`](crate::RetryPolicy).
+    /// Returns whether the same request may succeed later. See [`RetryPolicy`](crate::RetryPolicy).
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Status(failure) => failure.may_pass(),
+            Self::Status(failure) => failure.is_temporary(),
             Self::Incomplete(reason) => !matches!(reason.as_str(), "content_filter" | "refusal"),
-            // A limit without a word of when it ends is not worth running against again.
+            // Without a time at which the limit ends, a retry would most likely hit it again.
             Self::RateLimited { retry_after, .. } => retry_after.is_some(),
             Self::Connect { .. }
             | Self::Failed { .. }
@@ -126,7 +127,7 @@ impl ModelError {
         }
     }
 
-    /// Whether the provider itself repeats the request, without a word to the client.
+    /// Returns whether the provider itself repeats the request, without a notification.
     pub(crate) fn is_request_retryable(&self) -> bool {
         match self {
             Self::Connect { .. } => true,
@@ -135,7 +136,7 @@ impl ModelError {
         }
     }
 
-    /// How long the provider asked to wait.
+    /// Returns the delay that the provider asked for.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status(failure) => failure.retry_after,
@@ -147,7 +148,7 @@ impl ModelError {
         }
     }
 
-    /// The HTTP status behind this error, where there was one.
+    /// Returns the HTTP status of the response, if there was one.
     pub fn http_status_code(&self) -> Option<u16> {
         match self {
             Self::Status(failure) => Some(failure.status.as_u16()),
@@ -156,7 +157,7 @@ impl ModelError {
         }
     }
 
-    /// The protocol's name for this error.
+    /// Returns the protocol's name of this error.
     pub fn error_info(&self) -> CodexErrorInfo {
         match self {
             Self::Unauthorized(_) => CodexErrorInfo::Unauthorized,
@@ -183,8 +184,14 @@ impl ModelError {
     }
 }
 
+impl From<ClientError> for ModelError {
+    fn from(error: ClientError) -> Self {
+        Self::Config(error.to_string())
+    }
+}
+
 impl StatusFailure {
-    fn may_pass(&self) -> bool {
+    fn is_temporary(&self) -> bool {
         self.status.is_server_error() || self.status == StatusCode::REQUEST_TIMEOUT
     }
 
@@ -221,14 +228,14 @@ impl fmt::Display for UsageLimit {
             None => f.write_str("your usage limit is reached")?,
         }
         match self.resets_in {
-            Some(wait) => write!(f, "; it resets in {}", words(wait)),
+            Some(wait) => write!(f, "; it resets in {}", duration_text(wait)),
             None => f.write_str("; try again later"),
         }
     }
 }
 
-/// A waiting time as a person says it: its two largest units.
-fn words(wait: Duration) -> String {
+/// Writes a duration with its two largest units.
+fn duration_text(wait: Duration) -> String {
     let minutes = wait.as_secs().div_ceil(60);
     let units = [(minutes / 1440, "day"), (minutes / 60 % 24, "hour"), (minutes % 60, "minute")];
     let parts: Vec<String> = (units.iter().filter(|(count, _)| *count > 0).take(2))
@@ -246,8 +253,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_times_read_well() {
-        let check = |seconds, expected: &str| assert_eq!(words(Duration::from_secs(seconds)), expected);
+    fn durations_have_at_most_two_units() {
+        let check =
+            |seconds, expected: &str| assert_eq!(duration_text(Duration::from_secs(seconds)), expected);
         check(0, "less than a minute");
         check(30, "1 minute");
         check(3600, "1 hour");

@@ -1,24 +1,23 @@
-//! What the model has seen so far, kept in the form in which it is sent.
+//! The model's input so far, kept in the form in which it is sent.
 //!
-//! Each request carries the whole history, so a history remembers its rendering. Items are grouped into
-//! segments; a segment is rendered once and is then one chunk of every later request, shared and not
-//! copied. New segments are small (what was added since the last request) and small neighbours are joined
-//! into larger ones as a binary counter does it, so that a long history stays a short list of chunks and
-//! each item is copied a few times in its life, however many requests it takes part in.
+//! Each request carries the whole history, so a history keeps its rendered form. Items are grouped into segments.
+//! A segment is rendered once and is then one chunk of every later request, shared and not copied. New segments
+//! are small (the items added since the last request), and neighbours of similar size are joined as in a binary
+//! counter: a long history stays a short list of chunks, and each item is copied only a few times.
 
 use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use codicil_protocol::{ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ResponseItem};
 
-/// Segments grow up to about this many bytes.
-const SEGMENT: usize = 64 * 1024;
+/// Approximate upper bound of a segment, in bytes.
+const MAX_SEGMENT: usize = 64 * 1024;
 
-/// The conversation as the model gets it. Cloning is cheap and shares everything.
+/// The model's input. Clones share the items and their rendered form.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     segments: Vec<Arc<HistorySegment>>,
-    /// What was added since the last snapshot.
+    /// Items added since the last snapshot.
     fresh: Vec<HistoryItem>,
 }
 
@@ -31,8 +30,8 @@ impl History {
         self.fresh.push(item.into());
     }
 
-    /// The history for a request. What was added since the last snapshot becomes part of the shared
-    /// rendering, which is why this wants the history itself and not a clone of it.
+    /// Returns the history for a request. The items added since the last snapshot become part of the shared
+    /// rendered form, so this must be called on the history itself and not on a clone.
     pub fn snapshot(&mut self) -> Self {
         if !self.fresh.is_empty() {
             self.segments.push(Arc::new(HistorySegment::new(std::mem::take(&mut self.fresh))));
@@ -53,7 +52,7 @@ impl History {
         self.segments.is_empty() && self.fresh.is_empty()
     }
 
-    /// The items in the form of the Responses API, separated by commas within each chunk.
+    /// Returns the items as JSON of the Responses API, separated by commas within each chunk.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = Bytes> {
         let fresh = (!self.fresh.is_empty()).then(|| render(&self.fresh));
         let rendered = self.segments.iter().map(|segment| segment.json().clone()).chain(fresh);
@@ -62,7 +61,7 @@ impl History {
 
     fn join_neighbours(&mut self) {
         while let [.., before, last] = self.segments.as_slice() {
-            if before.weight > 2 * last.weight || before.weight + last.weight > SEGMENT {
+            if before.weight > 2 * last.weight || before.weight + last.weight > MAX_SEGMENT {
                 return;
             }
             let joined = Arc::new(before.join(last));
@@ -79,8 +78,8 @@ impl<T: Into<HistoryItem>> FromIterator<T> for History {
         for item in items.into_iter().map(Into::into) {
             weight += item.weight();
             history.push(item);
-            // A history that is loaded whole starts with segments of their final size.
-            if weight > SEGMENT / 2 {
+            // A history that is loaded as a whole starts with segments of their final size.
+            if weight > MAX_SEGMENT / 2 {
                 history.segments.push(Arc::new(HistorySegment::new(std::mem::take(&mut history.fresh))));
                 weight = 0;
             }
@@ -95,14 +94,14 @@ impl<T: Into<HistoryItem>> Extend<T> for History {
     }
 }
 
-/// An item of a history. Clones share it and what was rendered of it.
+/// An item of a history. Clones share the item and its rendered form.
 #[derive(Clone, Debug)]
 pub struct HistoryItem(Arc<HistoryItemInner>);
 
 #[derive(Debug)]
 struct HistoryItemInner {
     item: ResponseItem,
-    /// The item in the dialect that first asked for it. A thread seldom speaks two.
+    /// The item rendered in the first dialect that requested it. Few threads use two.
     fragment: OnceLock<(RenderDialect, Bytes)>,
 }
 
@@ -122,13 +121,13 @@ impl HistoryItem {
         &self.0.item
     }
 
-    /// The item in `dialect`, rendered at the first call only.
+    /// Returns the item rendered in `dialect`, from the cache if it holds this dialect.
     pub(crate) fn fragment(&self, dialect: RenderDialect, render: fn(&ResponseItem) -> Vec<u8>) -> Bytes {
         let (of, bytes) = self.0.fragment.get_or_init(|| (dialect, render(self.item()).into()));
         if *of == dialect { bytes.clone() } else { render(self.item()).into() }
     }
 
-    /// About how many bytes the item takes, without rendering it.
+    /// Returns about how many bytes the item takes, without rendering it.
     pub(crate) fn weight(&self) -> usize {
         weight(self.item()) + 64
     }
@@ -157,7 +156,7 @@ impl HistorySegment {
         self.json.get_or_init(|| render(&self.items))
     }
 
-    /// Both segments as one. What is rendered already is not rendered again.
+    /// Joins two segments. JSON that is already rendered is concatenated.
     fn join(&self, next: &Self) -> Self {
         let json = OnceLock::new();
         if let Some(rendered) = self.json.get() {
@@ -286,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_are_not_sent_leave_no_trace() {
+    fn items_that_are_not_sent_leave_no_commas() {
         let items =
             [ResponseItem::Other, message("a"), ResponseItem::Other, message("b"), ResponseItem::Other];
         let mut history = History::new();

@@ -1,57 +1,57 @@
-//! Requests over HTTP, the same for all dialects: address, headers, credentials, silent retries.
+//! The HTTP requests of all dialects: address, headers, credentials, and retries without notification.
 
-use std::{future::poll_fn, pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
+use codicil_http::{http_client, read_text_prefix, root_cause, without_secrets};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use http_body::Body as _;
 use reqwest::Url;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     EventStream, ModelError, ModelEvent, ModelProvider, ModelRequest, ProviderConfig, ProviderContext,
     ProviderCredentials, ProviderLimits, WireApi,
     body::RequestBody,
-    clients::http_client,
-    endpoint::{chatgpt_endpoint, configured_headers, endpoint, without_secrets},
-    keys::{self, CredentialSources},
+    credentials::{self, CredentialSources},
+    endpoint::{chatgpt_endpoint, configured_headers, endpoint},
     status,
     stream::{EventDecoder, HttpSource, LiveResponse, StreamDeadlines},
 };
 
-/// No more than this of an error's body is read.
-const ERROR_BODY: usize = 64 * 1024;
+/// Limits for reading the body of an error response.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+const MAX_ERROR_TIME: Duration = Duration::from_secs(10);
 
-/// What tells one HTTP dialect from another.
+/// The part of a request that depends on the dialect.
 pub(crate) trait HttpDialect: Send + Sync + 'static {
     const WIRE_API: WireApi;
-    /// What follows the base URL.
+    /// Path below the base URL.
     const PATH: &'static str;
 
     fn body(&self, request: &ModelRequest, extent: BodyExtent) -> RequestBody;
 
     fn headers(&self, request: &ModelRequest) -> HeaderMap;
 
-    /// Puts the credentials where the dialect wants them.
+    /// Adds the credentials to the headers.
     fn authorize(&self, credentials: &ProviderCredentials, headers: &mut HeaderMap);
 
     fn decoder(&self, request: &ModelRequest) -> Box<dyn EventDecoder>;
 
-    /// Whether a request that failed like this may succeed in its reduced form.
+    /// Returns whether a request that failed with `error` may succeed with a reduced body.
     fn is_worth_reducing(&self, error: &ModelError) -> bool {
         let _ = error;
         false
     }
 }
 
-/// How much of a request is sent.
+/// How much of the history is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyExtent {
     Full,
-    /// Without what the provider refused: signed reasoning that no longer fits its conversation.
+    /// Without signed reasoning that the provider rejects because the input before it has changed.
     Reduced,
 }
 
-/// A provider that speaks `D` over HTTP.
+/// A provider that uses dialect `D`.
 pub(crate) struct HttpProvider<D> {
     shared: Arc<ProviderShared<D>>,
 }
@@ -59,11 +59,11 @@ pub(crate) struct HttpProvider<D> {
 struct ProviderShared<D> {
     id: String,
     url: Url,
-    /// For requests with a ChatGPT account, when that is another one.
+    /// Address for requests with a ChatGPT account, if it differs.
     chatgpt_url: Option<Url>,
     headers: HeaderMap,
     limits: ProviderLimits,
-    keys: CredentialSources,
+    credentials: CredentialSources,
     dialect: D,
 }
 
@@ -80,7 +80,7 @@ impl<D: HttpDialect> HttpProvider<D> {
             chatgpt_url: chatgpt_endpoint(id, config, &context.environment, D::PATH),
             headers: configured_headers(id, config, &context.environment)?,
             limits: config.limits(),
-            keys: CredentialSources::new(config, context),
+            credentials: CredentialSources::new(config, context),
             dialect,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -107,22 +107,22 @@ impl<D: HttpDialect> ModelProvider for HttpProvider<D> {
 }
 
 impl<D: HttpDialect> ProviderShared<D> {
-    /// Makes the request until there is a stream to read or no reason to try again.
+    /// Sends the request, with retries, until there is a stream or an error that retries cannot fix.
     async fn open(&self, request: ModelRequest) -> Result<LiveResponse, ModelError> {
-        let mut credentials = self.keys.find(&self.id).await?;
+        let mut credentials = self.credentials.find(&self.id).await?;
         let mut body = self.dialect.body(&request, BodyExtent::Full);
         let mut retry = 0;
         let mut may_refresh = true;
         let mut may_reduce = true;
         loop {
-            let asked_at = Instant::now();
-            let error = match self.ask(&request, &body, credentials.as_ref(), asked_at).await {
-                Ok(response) => return Ok(self.read(&request, response, asked_at)),
+            let sent_at = Instant::now();
+            let error = match self.send(&request, &body, credentials.as_ref(), sent_at).await {
+                Ok(response) => return Ok(self.read(&request, response, sent_at)),
                 Err(error) => error,
             };
             if is_unauthorized(&error)
                 && std::mem::take(&mut may_refresh)
-                && let Some(fresh) = self.keys.refresh(credentials.as_ref()).await?
+                && let Some(fresh) = self.credentials.refresh(credentials.as_ref()).await?
             {
                 credentials = Some(fresh);
                 continue;
@@ -133,18 +133,18 @@ impl<D: HttpDialect> ProviderShared<D> {
             }
             retry += 1;
             let Some(wait) = self.limits.request.request_delay(retry, &error) else { return Err(error) };
-            tracing::debug!(provider = %self.id, %error, retry, "repeating a model request");
+            tracing::debug!(provider = %self.id, %error, retry, "retrying a model request");
             sleep(wait).await;
         }
     }
 
-    /// Makes the request once.
-    async fn ask(
+    /// Sends the request once.
+    async fn send(
         &self,
         request: &ModelRequest,
         body: &RequestBody,
         credentials: Option<&ProviderCredentials>,
-        asked_at: Instant,
+        sent_at: Instant,
     ) -> Result<http::Response<reqwest::Body>, ModelError> {
         let mut headers = self.dialect.headers(request);
         headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -153,21 +153,21 @@ impl<D: HttpDialect> ProviderShared<D> {
         if let Some(credentials) = credentials {
             self.dialect.authorize(credentials, &mut headers);
         }
-        let secrets = keys::secrets(&headers);
+        let secrets = credentials::secret_values(&headers);
         let url = self.url_for(credentials);
         let client = http_client(url, self.limits.connect).await?;
         let sending =
             client.post(url.clone()).headers(headers).body(reqwest::Body::wrap(body.to_stream())).send();
-        let response = timeout_at(asked_at + self.limits.first_token, sending)
+        let response = timeout_at(sent_at + self.limits.first_token, sending)
             .await
             .map_err(|_| ModelError::FirstTokenTimeout(self.limits.first_token))?
-            .map_err(|error| self.not_sent(&error))?;
+            .map_err(|error| self.send_error(&error))?;
         let response = http::Response::from(response);
         if response.status().is_success() {
             return self.check_is_stream(response);
         }
         let (parts, body) = response.into_parts();
-        let text = keys::without(&secrets, error_text(body, self.limits.idle).await);
+        let text = credentials::redact(&secrets, error_text(body, self.limits.idle).await);
         Err(status::failure(parts.status, &parts.headers, &self.shown_url(), &text))
     }
 
@@ -180,15 +180,15 @@ impl<D: HttpDialect> ProviderShared<D> {
         &self,
         request: &ModelRequest,
         response: http::Response<reqwest::Body>,
-        asked_at: Instant,
+        sent_at: Instant,
     ) -> LiveResponse {
         let (parts, body) = response.into_parts();
         let limits = &self.limits;
-        let times = StreamDeadlines { asked_at, first_token: limits.first_token, idle: limits.idle };
+        let times = StreamDeadlines { sent_at, first_token: limits.first_token, idle: limits.idle };
         LiveResponse::new(head_events(request, &parts.headers), body, self.dialect.decoder(request), times)
     }
 
-    /// A web page or a plain JSON answer means that the base URL is wrong.
+    /// Rejects a web page or plain JSON, which mean that the base URL is wrong.
     fn check_is_stream(
         &self,
         response: http::Response<reqwest::Body>,
@@ -201,11 +201,11 @@ impl<D: HttpDialect> ProviderShared<D> {
         Ok(response)
     }
 
-    fn not_sent(&self, error: &reqwest::Error) -> ModelError {
+    fn send_error(&self, error: &reqwest::Error) -> ModelError {
         let cause = if error.is_timeout() {
             format!("no connection within {} s", self.limits.connect.as_secs_f32())
         } else {
-            innermost(error)
+            root_cause(error)
         };
         if error.is_builder() {
             return ModelError::Config(format!("invalid request for provider `{}`: {cause}", self.id));
@@ -213,17 +213,17 @@ impl<D: HttpDialect> ProviderShared<D> {
         ModelError::Connect { url: self.shown_url(), cause }
     }
 
-    /// As error texts name it.
+    /// Returns the address for error texts.
     fn shown_url(&self) -> String {
         without_secrets(self.url.clone()).into()
     }
 }
 
-/// What the headers of an answer say, in the order in which a client wants to know.
+/// Returns the events that the headers of a response imply.
 fn head_events(request: &ModelRequest, headers: &HeaderMap) -> Vec<ModelEvent> {
     let mut events = Vec::new();
-    let answering = status::header(headers, "openai-model").filter(|model| !model.is_empty());
-    if let Some(model) = answering.filter(|model| !model.eq_ignore_ascii_case(&request.model)) {
+    let model = status::header(headers, "openai-model").filter(|model| !model.is_empty());
+    if let Some(model) = model.filter(|model| !model.eq_ignore_ascii_case(&request.model)) {
         events.push(ModelEvent::Rerouted(model));
     }
     events.extend(status::rate_limits(headers).map(|limits| ModelEvent::RateLimits(Box::new(limits))));
@@ -234,34 +234,13 @@ fn is_unauthorized(error: &ModelError) -> bool {
     matches!(error, ModelError::Status(failure) if failure.status == StatusCode::UNAUTHORIZED)
 }
 
-/// The `user-agent` alone: other providers are not told about threads and turns.
+/// Returns the `user-agent` alone. Other providers do not receive the ids of threads and turns.
 pub(crate) fn user_agent(request: &ModelRequest) -> HeaderMap {
     let agent = request.headers.get(header::USER_AGENT);
     agent.map(|agent| (header::USER_AGENT, agent.clone())).into_iter().collect()
 }
 
-/// The beginning of an error's body, read with patience but not for ever.
-pub(crate) async fn error_text(mut body: reqwest::Body, patience: Duration) -> String {
-    let mut text = Vec::new();
-    let reading = async {
-        while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            if let Ok(data) = frame.into_data() {
-                text.extend_from_slice(&data);
-            }
-            if text.len() >= ERROR_BODY {
-                break;
-            }
-        }
-    };
-    let _ = timeout(patience.min(Duration::from_secs(10)), reading).await;
-    String::from_utf8_lossy(&text).into_owned()
-}
-
-/// The text of the cause at the bottom, which names the reason without the address.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
+/// Reads the beginning of an error response's body.
+pub(crate) async fn error_text(body: reqwest::Body, max_time: Duration) -> String {
+    read_text_prefix(body, MAX_ERROR_BYTES, max_time.min(MAX_ERROR_TIME)).await
 }

@@ -1,9 +1,9 @@
-//! The history as an exchange between two sides, for dialects that are strict about it.
+//! The history as alternating user and assistant messages, for dialects that require it.
 //!
-//! Chat Completions and Anthropic's Messages want the result of every tool call right after the message
-//! that called, and refuse a conversation where a call or a result stands alone. A history is not always
-//! like that: a turn may have been interrupted, a user may have spoken while a tool ran. So each call gets
-//! its result here, taken from where it lies or made up, and results without a call are dropped.
+//! Chat Completions and Anthropic's Messages require the result of every tool call right after the message with
+//! the call, and reject a call without a result or a result without a call. A history does not always satisfy
+//! this: a turn may have been interrupted, or the user may have written while a tool ran. So each call gets its
+//! result here, moved from its place in the history or made up, and results without a call are dropped.
 
 use codicil_protocol::{ContentItem, ResponseItem, ToolCallPairs};
 
@@ -11,27 +11,27 @@ use crate::{History, HistoryItem};
 
 pub(crate) use codicil_protocol::ABORTED_OUTPUT as ABORTED;
 
-/// A history cut into what each side said in one go.
+/// A history split into groups of consecutive items of one side.
 pub(crate) struct HistoryExchange<'a> {
-    /// Developer messages before anybody spoke: they belong to the instructions.
+    /// Developer messages before the first other message. They become part of the instructions.
     pub preamble: Vec<&'a HistoryItem>,
     pub groups: Vec<ExchangeGroup<'a>>,
 }
 
 pub(crate) enum ExchangeGroup<'a> {
-    /// Messages of the user, and later ones of the developer.
+    /// Messages of the user, and developer messages after the preamble.
     User(Vec<&'a HistoryItem>),
-    /// Texts, reasoning and calls of the model, and the results of those calls.
+    /// Messages, reasoning and calls of the model, with the results of the calls.
     Assistant { items: Vec<&'a HistoryItem>, results: Vec<ToolResult<'a>> },
 }
 
 pub(crate) struct ToolResult<'a> {
     pub call_id: &'a str,
-    /// `None` when the call never got a result.
+    /// `None` if the history holds no result.
     pub output: Option<&'a HistoryItem>,
 }
 
-/// Sorts the items for which `is_kept` holds. Calls and results are always kept, as pairs.
+/// Groups the items for which `is_kept` holds. Calls and results are always kept, as pairs.
 pub(crate) fn exchange(history: &History, is_kept: impl Fn(&ResponseItem) -> bool) -> HistoryExchange<'_> {
     let items: Vec<_> = history.iter().collect();
     let pairs = ToolCallPairs::of(items.iter().map(|item| item.item()));
@@ -78,7 +78,7 @@ impl<'a> HistoryExchange<'a> {
         }
     }
 
-    /// A result ends the message whose calls it answers; a later call belongs to a new one.
+    /// Begins a new assistant message: a result ends the message whose calls it answers.
     fn close_calls(&mut self) {
         if matches!(self.groups.last(), Some(ExchangeGroup::Assistant { results, .. }) if !results.is_empty())
         {
@@ -93,8 +93,8 @@ enum ExchangeSide<'a> {
     Assistant,
     Call(&'a str),
     Output,
-    /// Nothing these dialects can express.
-    Nobody,
+    /// An item that these dialects cannot express.
+    None,
 }
 
 fn side(item: &ResponseItem) -> ExchangeSide<'_> {
@@ -111,11 +111,11 @@ fn side(item: &ResponseItem) -> ExchangeSide<'_> {
         ResponseItem::FunctionCallOutput { .. } | ResponseItem::CustomToolCallOutput { .. } => {
             ExchangeSide::Output
         }
-        _ => ExchangeSide::Nobody,
+        _ => ExchangeSide::None,
     }
 }
 
-/// Whether a message says anything. Empty ones are refused by most providers.
+/// Returns whether a message has content. Most providers reject empty messages.
 pub(crate) fn says_something(item: &ResponseItem) -> bool {
     let ResponseItem::Message { content, .. } = item else { return false };
     content.iter().any(|part| match part {

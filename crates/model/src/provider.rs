@@ -1,4 +1,4 @@
-//! The provider trait, and how a configured provider comes to life.
+//! The provider trait, and the construction of a provider from its configuration.
 
 use std::{fmt, sync::Arc};
 
@@ -8,31 +8,31 @@ use crate::{
     scripted::ScriptedProvider,
 };
 
-/// Something that answers requests with streams of events.
+/// A source of model responses.
 pub trait ModelProvider: Send + Sync {
-    /// The provider's id in the config.
+    /// Returns the provider's id in the configuration.
     fn id(&self) -> &str;
 
     fn wire_api(&self) -> WireApi;
 
-    /// Deadlines and retries; the caller needs those of the stream.
+    /// Returns deadlines and retries. The stream retries are for the caller.
     fn limits(&self) -> &ProviderLimits;
 
-    /// The answer to `request`. Nothing happens before the stream is first asked for events; dropping it
+    /// Returns the response to `request`. Nothing is sent before the stream is first polled. Dropping the stream
     /// cancels the request and closes its connection.
     fn stream(&self, request: ModelRequest) -> EventStream;
 }
 
-/// What providers need from the process they live in.
+/// What providers need from their process.
 #[derive(Clone, Default)]
 pub struct ProviderContext {
-    /// The account that is signed in.
+    /// The signed-in account.
     pub auth: Option<Arc<dyn AccountAuth>>,
     pub environment: EnvironmentSource,
     pub catalogue: Arc<ModelCatalogue>,
 }
 
-/// Where variables are looked up. A test gives its own, since a process has only one environment.
+/// A lookup of environment variables. Tests supply their own, since a process has only one environment.
 #[derive(Clone)]
 pub struct EnvironmentSource(Arc<LookUp>);
 
@@ -43,7 +43,7 @@ impl EnvironmentSource {
         Self(Arc::new(look_up))
     }
 
-    /// The variable's value, unless it is unset or blank.
+    /// Returns the variable's value; `None` if it is unset or blank.
     pub fn get(&self, name: &str) -> Option<String> {
         (self.0)(name).filter(|value| !value.trim().is_empty())
     }
@@ -57,12 +57,12 @@ impl Default for EnvironmentSource {
 
 impl fmt::Debug for EnvironmentSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Environment")
+        f.write_str("EnvironmentSource")
     }
 }
 
-/// Makes the provider that `config` describes. Connects to nobody yet; fails for a config that no request
-/// could succeed with. A missing key is found by the first request, because it may be set by then.
+/// Builds the provider that `config` describes, without connecting. Fails for a configuration with which no
+/// request could succeed. A missing key is reported by the first request, because it may be set by then.
 pub fn connect(
     id: &str,
     config: &ProviderConfig,

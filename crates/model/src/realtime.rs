@@ -1,7 +1,8 @@
-//! A websocket to a provider, for voice sessions. What is said over it is its caller's business.
+//! A websocket to a provider for realtime conversations. The messages are left to the caller.
 
 use std::time::Duration;
 
+use codicil_http::{http_client, without_secrets};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use reqwest::{Upgraded, Url};
 use tokio::time::timeout;
@@ -15,31 +16,30 @@ use tokio_tungstenite::{
 
 use crate::{
     ModelError, ProviderConfig, ProviderContext,
-    clients::http_client,
-    endpoint::{configured_headers, parse, without_secrets},
+    credentials::{self, CredentialSources, insert_bearer},
+    endpoint::{configured_headers, parse},
     http::error_text,
-    keys::{self, CredentialSources, bearer},
     status,
 };
 
-/// How long a provider may take to accept.
-const HANDSHAKE: Duration = Duration::from_secs(30);
-/// The longest message of a provider; a second of sound has some 64 KB.
+/// Time for the handshake.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(30);
+/// Longest message of a provider. A second of audio has about 64 KB.
 const MAX_MESSAGE: usize = 16 << 20;
 
-/// An open connection.
+/// An open connection to the realtime API.
 pub type RealtimeSocket = WebSocketStream<Upgraded>;
 
-/// What is asked of the provider besides being there.
+/// The parts of the connection request that the caller chooses.
 #[derive(Clone, Debug, Default)]
 pub struct RealtimeRequest {
-    /// In place of the provider's own.
+    /// Overrides the provider's own base URL.
     pub base_url: Option<String>,
     pub query: Vec<(&'static str, String)>,
     pub headers: HeaderMap,
 }
 
-/// Connects to `…/realtime` of a provider. Needs a key: accounts are not served there.
+/// Connects to the `/realtime` endpoint of a provider. Requires an API key, since the endpoint rejects accounts.
 pub async fn open_realtime(
     id: &str,
     config: &ProviderConfig,
@@ -47,16 +47,16 @@ pub async fn open_realtime(
     request: RealtimeRequest,
 ) -> Result<RealtimeSocket, ModelError> {
     let key = CredentialSources::new(config, context).api_key().await?;
-    let needed = || ModelError::Unauthorized("realtime conversation requires API key auth".to_owned());
-    let key = key.ok_or_else(needed)?;
+    let missing = || ModelError::Unauthorized("realtime conversation requires API key auth".to_owned());
+    let key = key.ok_or_else(missing)?;
     let url = address(id, config, &request)?;
     let mut headers = configured_headers(id, config, &context.environment)?;
     headers.extend(request.headers);
-    bearer(&key, &mut headers);
+    insert_bearer(&key, &mut headers);
     let opening = upgrade(&url, headers, config.limits().connect);
-    let stream = timeout(HANDSHAKE, opening).await.map_err(|_| ModelError::Connect {
+    let stream = timeout(HANDSHAKE_TIME, opening).await.map_err(|_| ModelError::Connect {
         url: shown(&url),
-        cause: format!("no websocket within {} s", HANDSHAKE.as_secs()),
+        cause: format!("no websocket within {} s", HANDSHAKE_TIME.as_secs()),
     })??;
     let limits = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE))
@@ -65,7 +65,7 @@ pub async fn open_realtime(
     Ok(WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits)).await)
 }
 
-/// The handshake is an HTTP request, so it goes the way of all others: same proxies, same certificates.
+/// Performs the handshake with the shared HTTP client, so that it uses the same proxies and certificates.
 async fn upgrade(url: &Url, mut headers: HeaderMap, connect: Duration) -> Result<Upgraded, ModelError> {
     let key = generate_key();
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -78,16 +78,17 @@ async fn upgrade(url: &Url, mut headers: HeaderMap, connect: Duration) -> Result
         url: shown(url),
         cause: error.without_url().to_string(),
     };
-    let secrets = keys::secrets(&headers);
+    let secrets = credentials::secret_values(&headers);
     let client = http_client(url, connect).await?;
     let response = client.get(url.clone()).headers(headers).send().await.map_err(failed)?;
-    let (status, answered) = (response.status(), response.headers().clone());
+    let status = response.status();
+    let response_headers = response.headers().clone();
     if status != StatusCode::SWITCHING_PROTOCOLS {
         let (_, body) = http::Response::from(response).into_parts();
-        let text = keys::without(&secrets, error_text(body, connect).await);
-        return Err(status::failure(status, &answered, &shown(url), &text));
+        let text = credentials::redact(&secrets, error_text(body, connect).await);
+        return Err(status::failure(status, &response_headers, &shown(url), &text));
     }
-    let accepted = answered.get(header::SEC_WEBSOCKET_ACCEPT).map(HeaderValue::as_bytes);
+    let accepted = response_headers.get(header::SEC_WEBSOCKET_ACCEPT).map(HeaderValue::as_bytes);
     if accepted != Some(derive_accept_key(key.as_bytes()).as_bytes()) {
         let cause = "the answer to the handshake is not that of a websocket".to_owned();
         return Err(ModelError::Connect { url: shown(url), cause });
@@ -98,7 +99,7 @@ async fn upgrade(url: &Url, mut headers: HeaderMap, connect: Duration) -> Result
 fn address(id: &str, config: &ProviderConfig, request: &RealtimeRequest) -> Result<Url, ModelError> {
     let default = || config.default_base_url().map(|(url, _)| url.to_owned());
     let base = request.base_url.clone().or_else(|| config.base_url.clone()).or_else(default);
-    // The two schemes of a websocket are those of HTTP by other names.
+    // The schemes of websockets correspond to those of HTTP.
     let base = base.map(|base| match base.split_once("://") {
         Some(("ws", rest)) => format!("http://{rest}"),
         Some(("wss", rest)) => format!("https://{rest}"),
@@ -110,7 +111,7 @@ fn address(id: &str, config: &ProviderConfig, request: &RealtimeRequest) -> Resu
     Ok(url)
 }
 
-/// Base URLs are written with and without the version, and some name the endpoint itself.
+/// Completes the path. Base URLs come with and without the version, and some name the endpoint itself.
 fn path(base: &str) -> String {
     match base.trim_end_matches('/') {
         "" => "/v1/realtime".to_owned(),
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_endpoint_is_found_however_the_base_is_written() {
+    fn the_endpoint_is_found_for_every_form_of_the_base_url() {
         let config = ProviderConfig::builtin("openai").unwrap();
         let check = |base: Option<&str>, expected: &str| {
             let query = vec![("intent", "x y".to_owned())];

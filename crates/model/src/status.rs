@@ -1,4 +1,4 @@
-//! What the status, the headers and the error body of an answer mean. Pure functions, tested as tables.
+//! The meaning of a response's status, headers and error body. Pure functions, tested as tables.
 
 use std::time::Duration;
 
@@ -8,14 +8,16 @@ use serde_json::Value;
 
 use crate::{ModelError, StatusFailure, UsageLimit};
 
-/// Longer error bodies are cut: a proxy's error page is not worth more.
-const BODY_LIMIT: usize = 4096;
+/// Upper bound of an error body in an error text. An error page of a proxy may be much longer.
+const MAX_BODY_LEN: usize = 4096;
 
-/// The error behind an answer that is not a success.
+/// Returns the error for a response that is not a success.
 pub(crate) fn failure(status: StatusCode, headers: &HeaderMap, url: &str, body: &str) -> ModelError {
     let error = error_member(body);
     let text_of = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
-    let (message, code, kind) = (text_of("message"), text_of("code"), text_of("type"));
+    let message = text_of("message");
+    let code = text_of("code");
+    let kind = text_of("type");
     let names = [code.as_deref().unwrap_or_default(), kind.as_deref().unwrap_or_default()];
     let is = |name: &str| names.contains(&name);
     let retry_after = retry_after(headers);
@@ -33,10 +35,10 @@ pub(crate) fn failure(status: StatusCode, headers: &HeaderMap, url: &str, body: 
         429 if is("usage_not_included") => ModelError::UsageNotIncluded,
         429 if is("insufficient_quota") => ModelError::QuotaExceeded,
         429 => {
-            let retry_after = retry_after.or_else(|| wait_in_words(message.as_deref()?));
+            let retry_after = retry_after.or_else(|| delay_in_message(message.as_deref()?));
             ModelError::RateLimited { retry_after, request_id }
         }
-        // Anthropic's own status for it.
+        // Anthropic's own status for overload.
         529 if is("overloaded_error") => ModelError::Overloaded { retry_after },
         _ => ModelError::Status(Box::new(StatusFailure {
             status,
@@ -51,14 +53,14 @@ pub(crate) fn failure(status: StatusCode, headers: &HeaderMap, url: &str, body: 
     }
 }
 
-/// Local servers and Anthropic have no code for a prompt that is too long, only words.
+/// Local servers and Anthropic have no code for a prompt that is too long, only a message.
 fn is_too_long(status: StatusCode, message: Option<&str>) -> bool {
     let hints = ["prompt is too long", "maximum context length", "exceeds the available context size"];
     matches!(status.as_u16(), 400 | 413)
         && message.is_some_and(|text| hints.iter().any(|hint| text.contains(hint)))
 }
 
-/// The `error` object of a JSON body, or null.
+/// Returns the `error` member of a JSON body, or null.
 fn error_member(body: &str) -> Value {
     match serde_json::from_str(body) {
         Ok(Value::Object(mut members)) => members.remove("error").unwrap_or_default(),
@@ -67,11 +69,7 @@ fn error_member(body: &str) -> Value {
 }
 
 fn shortened(text: &str) -> String {
-    let mut end = text.len().min(BODY_LIMIT);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or_default().to_owned()
+    text.get(..text.floor_char_boundary(MAX_BODY_LEN)).unwrap_or_default().to_owned()
 }
 
 fn resets_in(error: &Value) -> Option<Duration> {
@@ -83,8 +81,7 @@ fn resets_in(error: &Value) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds.max(0.0)).ok()
 }
 
-/// `retry-after` in seconds, or its finer sibling in milliseconds. Dates are not worth a parser: the
-/// ordinary backoff is used instead.
+/// Reads `retry-after-ms` or `retry-after`. The date form is not parsed; the ordinary backoff is used instead.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name| header(headers, name)?.trim().parse::<f64>().ok();
     let millis = number("retry-after-ms").map(|millis| millis / 1000.0);
@@ -92,7 +89,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// The error behind a `response.failed` event.
+/// Returns the error for a `response.failed` event.
 pub(crate) fn failed(code: String, message: Option<String>) -> ModelError {
     let message = message.unwrap_or_else(|| "the provider gave no reason".to_owned());
     match code.as_str() {
@@ -101,12 +98,12 @@ pub(crate) fn failed(code: String, message: Option<String>) -> ModelError {
         "usage_not_included" => ModelError::UsageNotIncluded,
         "invalid_prompt" => ModelError::InvalidPrompt(message),
         "server_is_overloaded" | "slow_down" => ModelError::Overloaded { retry_after: None },
-        _ => ModelError::Failed { retry_after: wait_in_words(&message), code, message },
+        _ => ModelError::Failed { retry_after: delay_in_message(&message), code, message },
     }
 }
 
-/// A wait in an error's words, as in `Please try again in 1.5s`.
-pub(crate) fn wait_in_words(message: &str) -> Option<Duration> {
+/// Reads the delay from an error message such as `Please try again in 1.5s`.
+pub(crate) fn delay_in_message(message: &str) -> Option<Duration> {
     let (_, after) = message.split_once("try again in ")?;
     let digits = after.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, unit) = after.split_at(digits);
@@ -124,7 +121,7 @@ pub(crate) fn wait_in_words(message: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// The limits that the headers of an answer report, if they report any.
+/// Reads the rate limits from the headers of a response, if there are any.
 pub(crate) fn rate_limits(headers: &HeaderMap) -> Option<RateLimitSnapshot> {
     let snapshot = RateLimitSnapshot {
         limit_id: Some("codex".to_owned()),
@@ -134,9 +131,9 @@ pub(crate) fn rate_limits(headers: &HeaderMap) -> Option<RateLimitSnapshot> {
         credits: credits(headers),
         plan_type: None,
     };
-    let says_something =
+    let is_reported =
         snapshot.primary.is_some() || snapshot.secondary.is_some() || snapshot.credits.is_some();
-    says_something.then_some(snapshot)
+    is_reported.then_some(snapshot)
 }
 
 fn window(headers: &HeaderMap, which: &str) -> Option<RateLimitWindow> {
@@ -194,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_found_in_headers_and_words() {
+    fn delays_are_read_from_headers_and_messages() {
         let check = |pairs: &[(&'static str, &'static str)], expected: Option<u64>| {
             assert_eq!(retry_after(&headers(pairs)), expected.map(Duration::from_millis), "{pairs:?}");
         };
@@ -205,7 +202,7 @@ mod tests {
         check(&[("retry-after", "-1")], None);
 
         let check = |text: &str, expected: Option<u64>| {
-            assert_eq!(wait_in_words(text), expected.map(Duration::from_millis), "{text}");
+            assert_eq!(delay_in_message(text), expected.map(Duration::from_millis), "{text}");
         };
         check("Rate limit reached. Please try again in 11.054s. Visit", Some(11_054));
         check("Please try again in 28ms.", Some(28));

@@ -1,38 +1,44 @@
-//! A stream of events, and the part of it that all HTTP dialects share: reading, batching, deadlines.
+//! The stream of events, and what all HTTP dialects share of it: reading, batching, deadlines.
 //!
-//! Everything that can be read without waiting becomes one batch. The stream is polled by its caller; no
-//! task stands between the socket and the turn, apart from the connection's own.
+//! All bytes that can be read without waiting become one batch. The caller polls the stream; there is no task
+//! between the socket and the turn except the connection's own.
 
 use std::{
+    borrow::Cow,
     future::{Future, poll_fn},
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
+use codicil_http::SseParser;
 use http_body::Body as _;
+use serde::Deserialize;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::{ModelError, ModelEvent, ceilings::ResponseTally, sse::SseParser};
+use crate::{
+    ModelError, ModelEvent,
+    response_limits::{MAX_EVENT_BYTES, ResponseTally},
+};
 
-/// A batch ends after about this many bytes, so that a flood cannot keep its reader from the rest.
-const BATCH: usize = 256 * 1024;
+/// A batch ends after about this many bytes, so that a fast stream cannot starve the other work of its reader.
+const MAX_BATCH_BYTES: usize = 256 * 1024;
 
-/// How long a stream whose answer is finished may take to say its last words.
-const GRACE: Duration = Duration::from_secs(2);
+/// Time that a stream has to end after its response is complete.
+const END_TIME: Duration = Duration::from_secs(2);
 
-/// The answer to a request, as batches of events.
+/// The response to a request, as batches of events.
 pub struct EventStream {
     /// `None` after the end.
     source: Option<Box<dyn EventSource>>,
     tally: ResponseTally,
 }
 
-/// Whether a stream goes on.
+/// Whether more events follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamFlow {
     More,
-    /// [`Event::Completed`] has been given.
+    /// [`ModelEvent::Completed`] has been emitted.
     Done,
 }
 
@@ -43,13 +49,13 @@ impl EventStream {
 
     /// Waits for the next events and adds them to `events`.
     ///
-    /// When it fails, `events` may still have got what came before the failure; use it first. Dropping
-    /// the future loses nothing: the next call goes on where it was.
+    /// On failure `events` may hold events that came before the failure; handle them first. The method is
+    /// cancel safe.
     pub async fn next(&mut self, events: &mut Vec<ModelEvent>) -> Result<StreamFlow, ModelError> {
         poll_fn(|cx| self.poll_next(cx, events)).await
     }
 
-    /// [`next`](Self::next) for callers with a poll loop of their own.
+    /// Polls for the next events; see [`next`](Self::next).
     pub fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
@@ -58,7 +64,7 @@ impl EventStream {
         let Some(source) = &mut self.source else { return Poll::Ready(Ok(StreamFlow::Done)) };
         let first = events.len();
         let result = ready!(source.poll_batch(cx, events));
-        // What is over a ceiling counts more than how the batch ended.
+        // Exceeding a limit takes precedence over the result of the batch.
         let result = self.tally.count(events, first).and(result);
         if !matches!(result, Ok(StreamFlow::More)) {
             self.source = None;
@@ -73,7 +79,7 @@ impl std::fmt::Debug for EventStream {
     }
 }
 
-/// Where the events of a stream come from.
+/// The source of a stream's events.
 pub(crate) trait EventSource: Send {
     fn poll_batch(
         &mut self,
@@ -82,23 +88,41 @@ pub(crate) trait EventSource: Send {
     ) -> Poll<Result<StreamFlow, ModelError>>;
 }
 
-/// Turns a dialect's server-sent events into ours.
+/// Decodes a dialect's server-sent events.
 pub(crate) trait EventDecoder: Send {
     fn event(&mut self, name: &[u8], data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError>;
 
-    /// The connection ended, or nothing but formalities can follow.
+    /// Called when the connection ended, or when a complete response did not end in time.
     fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError>;
 
-    /// [`Event::Completed`] has been given.
+    /// Returns whether [`ModelEvent::Completed`] has been emitted.
     fn is_complete(&self) -> bool;
 
-    /// The answer is whole, though the dialect's last word is still missing.
+    /// Returns whether the response is complete except for the dialect's final event.
     fn is_finishing(&self) -> bool {
         false
     }
 }
 
-/// A stream over HTTP: first the request is made, then its answer is read.
+/// Returns the name of an event. Some gateways drop the `event:` lines; the data's `type` then says the same.
+pub(crate) fn event_name<'a>(name: &'a [u8], data: &'a [u8]) -> Cow<'a, [u8]> {
+    #[derive(Deserialize)]
+    struct TypedEvent<'a> {
+        #[serde(rename = "type", borrow)]
+        name: Cow<'a, str>,
+    }
+
+    if !name.is_empty() {
+        return Cow::Borrowed(name);
+    }
+    match serde_json::from_slice::<TypedEvent<'_>>(data).map(|typed| typed.name) {
+        Ok(Cow::Borrowed(name)) => Cow::Borrowed(name.as_bytes()),
+        Ok(Cow::Owned(name)) => Cow::Owned(name.into_bytes()),
+        Err(_) => Cow::Borrowed(b""),
+    }
+}
+
+/// A stream over HTTP: the request is sent first, then its response is read.
 pub(crate) enum HttpSource {
     Opening(Pin<Box<dyn Future<Output = Result<LiveResponse, ModelError>> + Send>>),
     Reading(LiveResponse),
@@ -122,9 +146,9 @@ impl EventSource for HttpSource {
     }
 }
 
-/// An answer that is being read.
+/// A response that is being read.
 pub(crate) struct LiveResponse {
-    /// What the headers said.
+    /// Events from the headers.
     head: Vec<ModelEvent>,
     body: reqwest::Body,
     parser: SseParser,
@@ -135,9 +159,9 @@ pub(crate) struct LiveResponse {
     deadline: Pin<Box<Sleep>>,
 }
 
-/// The times that [`LiveResponse`] watches.
+/// The deadlines of a [`LiveResponse`].
 pub(crate) struct StreamDeadlines {
-    pub asked_at: Instant,
+    pub sent_at: Instant,
     pub first_token: Duration,
     pub idle: Duration,
 }
@@ -152,12 +176,12 @@ impl LiveResponse {
         Self {
             head,
             body,
-            parser: SseParser::default(),
+            parser: SseParser::new(MAX_EVENT_BYTES),
             decoder,
             idle: times.idle,
             first_token: times.first_token,
             has_begun: false,
-            deadline: Box::pin(sleep_until(times.asked_at + times.first_token)),
+            deadline: Box::pin(sleep_until(times.sent_at + times.first_token)),
         }
     }
 
@@ -171,7 +195,7 @@ impl LiveResponse {
         let mut read = 0;
         let mut is_alive = false;
         let mut has_ended = false;
-        while read < BATCH && !has_ended {
+        while read < MAX_BATCH_BYTES && !has_ended {
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
                     let Ok(data) = frame.into_data() else { continue };
@@ -179,7 +203,7 @@ impl LiveResponse {
                     is_alive |= self.decode(&data, out)?;
                 }
                 Poll::Ready(Some(Err(error))) if !self.decoder.is_complete() => {
-                    tracing::debug!(%error, "the model's stream broke");
+                    tracing::debug!(%error, "the model stream broke");
                     self.end(out)?;
                     has_ended = true;
                 }
@@ -192,28 +216,28 @@ impl LiveResponse {
         }
         if self.decoder.is_complete() {
             if !has_ended {
-                self.let_go();
+                self.drain_body();
             }
             return Poll::Ready(Ok(StreamFlow::Done));
         }
         if is_alive {
             self.has_begun = true;
-            let patience = if self.decoder.is_finishing() { GRACE.min(self.idle) } else { self.idle };
-            self.deadline.as_mut().reset(Instant::now() + patience);
+            let time = if self.decoder.is_finishing() { END_TIME.min(self.idle) } else { self.idle };
+            self.deadline.as_mut().reset(Instant::now() + time);
         }
         if out.len() > before {
             return Poll::Ready(Ok(StreamFlow::More));
         }
         if self.deadline.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(self.out_of_time(out));
+            return Poll::Ready(self.on_deadline(out));
         }
-        if read >= BATCH {
+        if read >= MAX_BATCH_BYTES {
             cx.waker().wake_by_ref();
         }
         Poll::Pending
     }
 
-    /// Decodes one read. Says whether it held an event that is more than a sign of life.
+    /// Decodes one read. Returns whether it held an event other than a ping.
     fn decode(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<bool, ModelError> {
         let mut is_alive = false;
         let decoder = &mut self.decoder;
@@ -234,7 +258,7 @@ impl LiveResponse {
         if self.decoder.is_complete() { Ok(()) } else { self.decoder.end(out) }
     }
 
-    fn out_of_time(&mut self, out: &mut Vec<ModelEvent>) -> Result<StreamFlow, ModelError> {
+    fn on_deadline(&mut self, out: &mut Vec<ModelEvent>) -> Result<StreamFlow, ModelError> {
         if self.decoder.is_finishing() {
             return self.decoder.end(out).map(|()| StreamFlow::Done);
         }
@@ -245,15 +269,15 @@ impl LiveResponse {
         })
     }
 
-    /// Reads the formal end of a finished answer, so that its connection can be used again. Dropping the
-    /// body here would close it, and the next request would pay for another handshake.
-    fn let_go(&mut self) {
+    /// Reads the end of a complete response, so that its connection can be reused. Dropping the body would close
+    /// the connection, and the next request would need another handshake.
+    fn drain_body(&mut self) {
         let mut body = std::mem::replace(&mut self.body, reqwest::Body::from(""));
-        // Nobody needs to stop this task: it ends by itself within the grace time.
+        // The task needs no owner: it ends by itself within `END_TIME`.
         tokio::spawn(async move {
             let drain =
                 async { while let Some(Ok(_)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {} };
-            let _ = tokio::time::timeout(GRACE, drain).await;
+            let _ = tokio::time::timeout(END_TIME, drain).await;
         });
     }
 }

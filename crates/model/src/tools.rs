@@ -1,49 +1,49 @@
-//! The tools that a request offers. The list is shared by the requests of a thread and rendered once for
-//! each dialect.
+//! The tools that a request offers. The requests of a thread share the list, which is rendered once per dialect.
 
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::Value;
 
-/// A tool as the model is told about it.
+/// A tool as it is described to the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolSpec {
     /// Called with JSON arguments that follow a schema.
     Function { name: String, description: String, parameters: Value, strict: bool },
-    /// Called with free text. Dialects without such tools offer a function with one string, `input`,
-    /// and turn its calls back into custom tool calls.
+    /// Called with free text. Dialects without such tools offer a function with one string, `input`, and
+    /// convert its calls back into custom tool calls.
     Custom { name: String, description: String, grammar: Option<ToolGrammar> },
-    /// Searching the web, done by the provider. Only *responses* has it.
+    /// Web search, run by the provider. Only in *responses*.
     WebSearch { external_web_access: bool },
-    /// Drawing, done by the provider. Only *responses* has it.
+    /// Image generation, run by the provider. Only in *responses*.
     ImageGeneration,
-    /// Functions that belong together. Dialects without namespaces offer each under its [`joined_name`], and
-    /// that is what calls name then.
+    /// A group of functions. Dialects without namespaces offer each function under its [`joined_name`], which
+    /// its calls then use.
     Namespace { name: String, description: String, tools: Vec<ToolSpec> },
 }
 
-/// The longest name of a function that all providers take.
-const LONGEST_NAME: usize = 64;
+/// Longest function name that all providers accept.
+const MAX_NAME_LEN: usize = 64;
 
-/// The name of a function together with that of its namespace. One that would be too long is cut, with a sign of
-/// what was cut off at its end.
+/// Joins the names of a namespace and a function. A name that would be too long is cut and ends with a hash of
+/// the whole.
 pub fn joined_name(namespace: Option<&str>, name: &str) -> String {
     let Some(namespace) = namespace else { return name.to_owned() };
     let joined = format!("{namespace}__{name}");
-    if joined.len() <= LONGEST_NAME {
+    if joined.len() <= MAX_NAME_LEN {
         return joined;
     }
-    // Both are plain letters where they come from; elsewhere a letter must not be cut in two.
-    let kept: String = joined.chars().filter(char::is_ascii).take(LONGEST_NAME - 9).collect();
-    let mut sign = 0x811c_9dc5_u32;
+    // Names are ASCII where they come from. Dropping other characters makes every cut position valid.
+    let kept: String = joined.chars().filter(char::is_ascii).take(MAX_NAME_LEN - 9).collect();
+    // FNV-1a: the name must be the same in every build, which the standard hasher does not promise.
+    let mut hash = 0x811c_9dc5_u32;
     for byte in joined.bytes() {
-        sign = (sign ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     }
-    format!("{kept}_{sign:08x}")
+    format!("{kept}_{hash:08x}")
 }
 
-/// What the input of a custom tool must look like.
+/// The grammar of a custom tool's input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolGrammar {
     /// `lark` or `regex`.
@@ -60,8 +60,8 @@ impl ToolSpec {
         }
     }
 
-    /// The same tool under its joined name.
-    fn within(mut self, namespace: &str) -> Self {
+    /// Renames the tool to its joined name.
+    fn in_namespace(mut self, namespace: &str) -> Self {
         if let Self::Function { name, .. } | Self::Custom { name, .. } = &mut self {
             *name = joined_name(Some(namespace), name);
         }
@@ -90,22 +90,22 @@ impl ToolList {
         &self.0.specs
     }
 
-    /// The names of the tools that are called with free text.
+    /// Returns the names of the tools that are called with free text.
     pub(crate) fn custom_names(&self) -> Vec<String> {
         let custom = self.0.specs.iter().filter(|spec| matches!(spec, ToolSpec::Custom { .. }));
         custom.map(|spec| spec.name().to_owned()).collect()
     }
 
     pub(crate) fn responses_json(&self) -> Bytes {
-        self.0.responses.get_or_init(|| array(&self.0.specs, crate::responses::tool)).clone()
+        self.0.responses.get_or_init(|| render_all(&self.0.specs, crate::responses::tool)).clone()
     }
 
     pub(crate) fn chat_json(&self) -> Bytes {
-        self.0.chat.get_or_init(|| array(&flat(&self.0.specs), crate::chat::tool)).clone()
+        self.0.chat.get_or_init(|| render_all(&flatten(&self.0.specs), crate::chat::tool)).clone()
     }
 
     pub(crate) fn anthropic_json(&self) -> Bytes {
-        self.0.anthropic.get_or_init(|| array(&flat(&self.0.specs), crate::anthropic::tool)).clone()
+        self.0.anthropic.get_or_init(|| render_all(&flatten(&self.0.specs), crate::anthropic::tool)).clone()
     }
 }
 
@@ -115,18 +115,18 @@ impl FromIterator<ToolSpec> for ToolList {
     }
 }
 
-/// A JSON array of the tools that the dialect knows.
-fn array(specs: &[ToolSpec], render: fn(&ToolSpec) -> Option<Value>) -> Bytes {
+/// Renders the tools that the dialect supports as a JSON array.
+fn render_all(specs: &[ToolSpec], render: fn(&ToolSpec) -> Option<Value>) -> Bytes {
     Value::Array(specs.iter().filter_map(render).collect()).to_string().into()
 }
 
-/// The tools for a dialect without namespaces.
-fn flat(specs: &[ToolSpec]) -> Vec<ToolSpec> {
+/// Returns the tools without namespaces, for dialects that have none.
+fn flatten(specs: &[ToolSpec]) -> Vec<ToolSpec> {
     let mut all = Vec::with_capacity(specs.len());
     for spec in specs {
         match spec {
             ToolSpec::Namespace { name: namespace, tools, .. } => {
-                all.extend(flat(tools).into_iter().map(|tool| tool.within(namespace)));
+                all.extend(flatten(tools).into_iter().map(|tool| tool.in_namespace(namespace)));
             }
             spec => all.push(spec.clone()),
         }
@@ -134,7 +134,7 @@ fn flat(specs: &[ToolSpec]) -> Vec<ToolSpec> {
     all
 }
 
-/// What a custom tool looks like as a function.
+/// Returns the parameters of a custom tool that is offered as a function.
 pub(crate) fn free_text_parameters() -> Value {
     serde_json::json!({
         "type": "object",
@@ -144,7 +144,7 @@ pub(crate) fn free_text_parameters() -> Value {
     })
 }
 
-/// The free text in the arguments of such a function. A model that sent the text itself is understood too.
+/// Returns the free text in the arguments of such a function. Models also send the text itself.
 pub(crate) fn free_text_input(arguments: &str) -> String {
     match serde_json::from_str::<Value>(arguments) {
         Ok(Value::Object(mut members)) => match members.remove("input") {
@@ -161,17 +161,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn joined_names_are_short_and_tell_apart() {
+    fn long_joined_names_are_cut_and_stay_distinct() {
         assert_eq!(joined_name(None, "look"), "look");
         assert_eq!(joined_name(Some("app"), "look"), "app__look");
-        let (one, two) = ("a".repeat(70), "a".repeat(71));
-        let (one, two) = (joined_name(Some("app"), &one), joined_name(Some("app"), &two));
-        assert_eq!((one.len(), two.len()), (LONGEST_NAME, LONGEST_NAME));
-        assert_ne!(one, two);
+        let shorter = joined_name(Some("app"), &"a".repeat(70));
+        let longer = joined_name(Some("app"), &"a".repeat(71));
+        assert_eq!(shorter.len(), MAX_NAME_LEN);
+        assert_eq!(longer.len(), MAX_NAME_LEN);
+        assert_ne!(shorter, longer);
     }
 
     #[test]
-    fn namespaces_are_one_tool_or_several_as_the_dialect_has_it() {
+    fn a_namespace_is_flattened_for_dialects_without_namespaces() {
         let look = ToolSpec::Function {
             name: "look".to_owned(),
             description: "d".to_owned(),

@@ -264,10 +264,11 @@ impl From<AccountError> for RpcError {
             | AccountError::OtherWorkspace { .. }
             | AccountError::LoginId(_)
             | AccountError::NoEmail
-            | AccountError::NobodySignedIn
+            | AccountError::NotSignedIn
             | AccountError::NotChatgpt => Self::invalid_request(error),
             AccountError::Token(_)
             | AccountError::Callback(_)
+            | AccountError::Issuer(_)
             | AccountError::DeviceCode(_)
             | AccountError::Save(_)
             | AccountError::SignOut(_)

@@ -1,14 +1,14 @@
-//! Signing in with a person's help: in a browser on this machine, or by typing a code in any browser.
+//! Interactive logins: in a browser on this machine, or by entering a code in any browser.
 //!
-//! There is one such sign-in at a time. A newer one, a key, tokens or a sign-out end it.
+//! Only one interactive login is active at a time. A newer one, an API key, external tokens or a logout end it.
 
-mod callback;
-mod page;
-mod pkce;
 mod slot;
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
+use codicil_http::{
+    CallbackListener, CallbackOutcome, CallbackPage, CallbackPort, CallbackVisit, StateCheck,
+};
 use codicil_protocol::Secret;
 use tokio::{
     sync::oneshot,
@@ -16,26 +16,24 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use self::{
-    callback::{BrowserReply, CallbackListener, CallbackOutcome},
-    page::LoginPage,
-    pkce::{Pkce, random_word},
-};
 use crate::{
     accounts::Accounts,
     credentials::IssuedTokens,
-    issuer::{DeviceCode, IssuerError, OauthIssuer},
+    error::AccountError,
+    issuer::{AuthorizationRequest, DeviceCode, IssuerError, OauthIssuer},
     settings::AccountSettings,
     storage::StorageError,
 };
 
 pub(crate) use slot::{LoginPermit, LoginSlot};
 
-/// How long a person may take in a browser, and with a code.
+const CALLBACK_PATH: &str = "/auth/callback";
+
+/// Time that the user has in a browser, and with a device code.
 const BROWSER_TIME: Duration = Duration::from_secs(10 * 60);
 const DEVICE_TIME: Duration = Duration::from_secs(15 * 60);
 
-/// Why a sign-in ended without an account.
+/// The reason why a login ended without an account.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
     #[error("Login was not completed")]
@@ -54,14 +52,13 @@ pub enum LoginError {
     Storage(#[from] StorageError),
 }
 
-/// A sign-in under way. Dropped, it is over.
+/// A pending login. Dropping it ends the login.
 pub struct LoginAttempt {
-    id: Uuid,
     work: LoginWork,
     stop: oneshot::Receiver<LoginError>,
     accounts: Accounts,
-    /// Last, so that the port is free when the seat is.
-    seat: LoginPermit,
+    /// The last field: the port in `work` must be closed before the slot is free.
+    permit: LoginPermit,
 }
 
 enum LoginWork {
@@ -70,13 +67,14 @@ enum LoginWork {
 }
 
 struct BrowserLogin {
-    callback: CallbackListener,
-    pkce: Pkce,
+    listener: CallbackListener,
     issuer: OauthIssuer,
-    url: String,
+    auth_url: String,
+    verifier: Secret,
+    redirect: String,
 }
 
-/// What to show to the person who signs in.
+/// What the user has to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoginInvitation {
     Browser { auth_url: String },
@@ -87,34 +85,28 @@ impl LoginAttempt {
     pub(crate) async fn in_browser(
         accounts: Accounts,
         settings: &AccountSettings,
-        (seat, stop): (LoginPermit, oneshot::Receiver<LoginError>),
-    ) -> io::Result<Self> {
-        let state = random_word::<32>()?;
-        let pkce = Pkce::new()?;
-        let callback = CallbackListener::open(settings.callback_port, Secret::from(state.clone())).await?;
-        let issuer = settings.issuer.clone();
-        let workspace = settings.forced_workspace.as_deref();
-        let url = issuer.authorize_url(&callback.address(), &pkce.challenge, &state, workspace);
-        let work = LoginWork::Browser(Box::new(BrowserLogin { callback, pkce, issuer, url }));
-        Ok(Self { id: seat.id(), work, stop, accounts, seat })
+        (permit, stop): (LoginPermit, oneshot::Receiver<LoginError>),
+    ) -> Result<Self, AccountError> {
+        let browser = BrowserLogin::prepare(settings).await?;
+        Ok(Self { work: LoginWork::Browser(Box::new(browser)), stop, accounts, permit })
     }
 
     pub(crate) fn with_code(
         accounts: Accounts,
         issuer: OauthIssuer,
         code: DeviceCode,
-        (seat, stop): (LoginPermit, oneshot::Receiver<LoginError>),
+        (permit, stop): (LoginPermit, oneshot::Receiver<LoginError>),
     ) -> Self {
-        Self { id: seat.id(), work: LoginWork::Device { issuer, code }, stop, accounts, seat }
+        Self { work: LoginWork::Device { issuer, code }, stop, accounts, permit }
     }
 
     pub fn id(&self) -> Uuid {
-        self.id
+        self.permit.id()
     }
 
     pub fn invitation(&self) -> LoginInvitation {
         match &self.work {
-            LoginWork::Browser(browser) => LoginInvitation::Browser { auth_url: browser.url.clone() },
+            LoginWork::Browser(browser) => LoginInvitation::Browser { auth_url: browser.auth_url.clone() },
             LoginWork::Device { code, .. } => LoginInvitation::Device {
                 verification_url: code.verification_url.clone(),
                 user_code: code.user_code.clone(),
@@ -122,52 +114,64 @@ impl LoginAttempt {
         }
     }
 
-    /// Waits for the person; on success the account is in force. An error is worded for clients.
+    /// Waits for the user. On success the account is stored and in use. The error is worded for clients.
     pub async fn finish(self) -> Result<(), String> {
-        let Self { work, stop, accounts, seat, .. } = self;
+        let Self { work, stop, accounts, permit } = self;
         let stopping = accounts.stopping();
         let stopped = async {
             tokio::select! {
-                Ok(why) = stop => why,
+                Ok(reason) = stop => reason,
                 () = stopping.cancelled() => LoginError::NotCompleted,
             }
         };
         match work {
-            LoginWork::Browser(browser) => browser.finish(&accounts, &seat, stopped).await,
+            LoginWork::Browser(browser) => browser.finish(&accounts, &permit, stopped).await,
             LoginWork::Device { issuer, code } => {
-                let ended = tokio::select! {
+                let result = tokio::select! {
                     biased;
-                    why = stopped => Err(why),
-                    ended = timeout(DEVICE_TIME, poll(&issuer, &code, &accounts, &seat)) => {
-                        ended.unwrap_or(Err(LoginError::TimedOut))
+                    reason = stopped => Err(reason),
+                    result = timeout(DEVICE_TIME, poll_device(&issuer, &code, &accounts, &permit)) => {
+                        result.unwrap_or(Err(LoginError::TimedOut))
                     }
                 };
-                ended.map_err(|error| error.to_string())
+                result.map_err(|error| error.to_string())
             }
         }
     }
 }
 
 impl BrowserLogin {
+    async fn prepare(settings: &AccountSettings) -> Result<Self, AccountError> {
+        let issuer = settings.issuer.clone();
+        let port = CallbackPort::bind_shared(settings.callback_port).await.map_err(AccountError::Callback)?;
+        let number = port.number().map_err(AccountError::Callback)?;
+        let redirect = format!("http://localhost:{number}{CALLBACK_PATH}");
+        let workspace = settings.forced_workspace.as_deref();
+        let AuthorizationRequest { url, state, verifier } =
+            issuer.authorize(&redirect, workspace).map_err(AccountError::Issuer)?;
+        let listener = port.listen(CALLBACK_PATH.to_owned(), state, StateCheck::Always);
+        Ok(Self { listener, issuer, auth_url: url, verifier, redirect })
+    }
+
     async fn finish(
         mut self,
         accounts: &Accounts,
-        seat: &LoginPermit,
+        permit: &LoginPermit,
         stopped: impl Future<Output = LoginError>,
     ) -> Result<(), String> {
-        let (ended, reply) = tokio::select! {
+        let (result, visit) = tokio::select! {
             biased;
-            why = stopped => (Err(why), None),
-            visited = timeout(BROWSER_TIME, self.wait(accounts, seat)) => match visited {
-                Ok((ended, reply)) => (ended, Some(reply)),
+            reason = stopped => (Err(reason), None),
+            waited = timeout(BROWSER_TIME, self.wait(accounts, permit)) => match waited {
+                Ok((result, visit)) => (result, Some(visit)),
                 Err(_) => (Err(LoginError::TimedOut), None),
             },
         };
-        if let Some(reply) = reply {
-            // The connections live in the callback, so it stays until the page has left.
-            reply.show(page(&ended)).await;
+        if let Some(visit) = visit {
+            // The listener in `self` owns the connection and must live until the page is sent.
+            visit.show(result_page(&result)).await;
         }
-        ended.map_err(|error| match error {
+        result.map_err(|error| match error {
             LoginError::TimedOut => error.to_string(),
             error => format!("Login server error: {error}"),
         })
@@ -176,55 +180,58 @@ impl BrowserLogin {
     async fn wait(
         &mut self,
         accounts: &Accounts,
-        seat: &LoginPermit,
-    ) -> (Result<(), LoginError>, BrowserReply) {
-        let (visit, reply) = self.callback.visit().await;
-        let ended = match visit {
-            CallbackOutcome::Code(code) => self.exchange(&code, accounts, seat).await,
-            CallbackOutcome::Refused(reason) => Err(LoginError::Refused(reason)),
+        permit: &LoginPermit,
+    ) -> (Result<(), LoginError>, CallbackVisit) {
+        let visit = self.listener.next_visit().await;
+        let result = match &visit.outcome {
+            CallbackOutcome::Code { code, .. } => self.exchange(code, accounts, permit).await,
+            CallbackOutcome::Error { error, description } => {
+                let reason = description.as_ref().or(error.as_ref()).cloned();
+                Err(LoginError::Refused(reason.unwrap_or_default()))
+            }
+            CallbackOutcome::MissingCode => Err(LoginError::Refused("the issuer sent no code".to_owned())),
             CallbackOutcome::Cancelled => Err(LoginError::Cancelled),
         };
-        (ended, reply)
+        (result, visit)
     }
 
     async fn exchange(
         &self,
         code: &Secret,
         accounts: &Accounts,
-        seat: &LoginPermit,
+        permit: &LoginPermit,
     ) -> Result<(), LoginError> {
-        let redirect = self.callback.address();
-        let tokens = self.issuer.exchange(code.reveal(), self.pkce.verifier.reveal(), &redirect).await?;
-        accounts.keep(tokens, seat).await
+        let tokens = self.issuer.exchange(code, &self.verifier, &self.redirect).await?;
+        accounts.store_login(tokens, permit).await
     }
 }
 
-fn page(ended: &Result<(), LoginError>) -> LoginPage {
-    match ended {
-        Ok(()) => LoginPage::signed_in(),
-        Err(LoginError::Cancelled) => LoginPage::cancelled(),
-        Err(error) => LoginPage::failed(&error.to_string()),
+fn result_page(result: &Result<(), LoginError>) -> CallbackPage {
+    match result {
+        Ok(()) => CallbackPage::signed_in(),
+        Err(LoginError::Cancelled) => CallbackPage::cancelled(),
+        Err(error) => CallbackPage::failed(&error.to_string()),
     }
 }
 
-/// Asks the issuer, at the pace that it wants, until the code has been typed.
-async fn poll(
+/// Polls the issuer at the interval that it asked for until the user has entered the code.
+async fn poll_device(
     issuer: &OauthIssuer,
     code: &DeviceCode,
     accounts: &Accounts,
-    seat: &LoginPermit,
+    permit: &LoginPermit,
 ) -> Result<(), LoginError> {
     let pause = Duration::from_secs(code.interval).max(Duration::from_millis(50));
-    let authorized = loop {
-        if let Some(authorized) = issuer.device_answer(code).await? {
-            break authorized;
+    let authorization = loop {
+        if let Some(authorization) = issuer.poll_device(code).await? {
+            break authorization;
         }
         sleep(pause).await;
     };
-    accounts.keep(issuer.exchange_device(&authorized).await?, seat).await
+    accounts.store_login(issuer.exchange_device(&authorization).await?, permit).await
 }
 
-/// Refuses tokens of a workspace that is not the one to be used.
+/// Rejects tokens of a workspace other than the one that the configuration requires.
 pub(crate) fn check_workspace(tokens: &IssuedTokens, expected: Option<&str>) -> Result<(), LoginError> {
     match expected {
         Some(expected) if tokens.claims().account_id.as_deref() != Some(expected) => {

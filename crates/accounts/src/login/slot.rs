@@ -1,15 +1,15 @@
-//! The one sign-in that may be under way.
+//! The slot for the one interactive login that may be active.
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 use super::LoginError;
 
-/// Who has the seat now. Clones are the same slot.
+/// The active login, if there is one. Clones share the slot.
 #[derive(Clone, Default)]
 pub(crate) struct LoginSlot(Arc<Mutex<Option<ActiveLogin>>>);
 
@@ -19,7 +19,7 @@ struct ActiveLogin {
     ended: CancellationToken,
 }
 
-/// Held by the sign-in; let go, the slot is free.
+/// Held by the active login. Dropping it frees the slot.
 pub(crate) struct LoginPermit {
     id: Uuid,
     slot: LoginSlot,
@@ -27,33 +27,28 @@ pub(crate) struct LoginPermit {
 }
 
 impl LoginSlot {
-    /// Takes the seat. Who sat there has to have gone.
-    pub fn sit(&self) -> (LoginPermit, oneshot::Receiver<LoginError>) {
+    /// Occupies the slot, which the caller has emptied with [`Self::clear`]. The receiver gets the reason when
+    /// the login is stopped.
+    pub fn acquire(&self) -> (LoginPermit, oneshot::Receiver<LoginError>) {
+        let id = Uuid::now_v7();
+        let ended = CancellationToken::new();
         let (stop, stopped) = oneshot::channel();
-        let (id, ended) = (Uuid::now_v7(), CancellationToken::new());
-        *self.lock() = Some(ActiveLogin { id, stop, ended: ended.clone() });
+        *self.0.lock() = Some(ActiveLogin { id, stop, ended: ended.clone() });
         (LoginPermit { id, slot: self.clone(), _ended: ended.drop_guard() }, stopped)
     }
 
-    /// Ends the sign-in under way, if there is one, and waits until it has let go of its port.
-    pub async fn clear(&self, why: LoginError) {
-        let Some(sitting) = self.lock().take() else { return };
-        // It may be ending by itself in this very moment.
-        let _ = sitting.stop.send(why);
-        sitting.ended.cancelled().await;
+    /// Stops the active login, if there is one, and waits until it has closed its port.
+    pub async fn clear(&self, reason: LoginError) {
+        let Some(active) = self.0.lock().take() else { return };
+        // Fails if the login has just ended by itself.
+        let _ = active.stop.send(reason);
+        active.ended.cancelled().await;
     }
 
-    /// Ends the sign-in with this id. False when there is none.
+    /// Stops the login with this id. Returns false if it is not active.
     pub fn cancel(&self, id: Uuid) -> bool {
-        let taken = self.lock().take_if(|sitting| sitting.id == id);
-        match taken {
-            Some(sitting) => sitting.stop.send(LoginError::NotCompleted).is_ok(),
-            None => false,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<ActiveLogin>> {
-        self.0.lock()
+        let active = self.0.lock().take_if(|active| active.id == id);
+        active.is_some_and(|active| active.stop.send(LoginError::NotCompleted).is_ok())
     }
 }
 
@@ -62,14 +57,14 @@ impl LoginPermit {
         self.id
     }
 
-    /// From here on the sign-in cannot be stopped any more. False when it has been already.
+    /// Makes the login unstoppable, before its tokens are stored. Returns false if it was stopped already.
     pub fn commit(&self) -> bool {
-        self.slot.lock().take_if(|sitting| sitting.id == self.id).is_some()
+        self.slot.0.lock().take_if(|active| active.id == self.id).is_some()
     }
 }
 
 impl Drop for LoginPermit {
     fn drop(&mut self) {
-        self.slot.lock().take_if(|sitting| sitting.id == self.id);
+        self.slot.0.lock().take_if(|active| active.id == self.id);
     }
 }

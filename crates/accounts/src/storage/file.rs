@@ -1,4 +1,4 @@
-//! `auth.json` in the home: for its owner only, and replaced whole.
+//! `auth.json` in the home: readable only by its owner, and replaced atomically.
 
 use std::{fs, io, path::PathBuf};
 
@@ -7,7 +7,7 @@ use codicil_config::{HomeDirectory, replace_private};
 use super::{StorageError, parse, render};
 use crate::credentials::StoredCredentials;
 
-/// More than this is no auth file.
+/// Upper bound of a valid file.
 const MAX_BYTES: u64 = 1 << 20;
 
 pub(crate) struct AuthFile {

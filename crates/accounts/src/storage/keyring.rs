@@ -1,8 +1,8 @@
-//! The desktop's keyring, through the system's own program for it.
+//! The desktop's keyring, through the program `secret-tool`.
 //!
-//! `secret-tool` (part of libsecret) speaks to whatever keyring the desktop has. A library for the same
-//! would bring D-Bus into every build, for the few who can use it: servers and containers have no keyring.
-//! The secret goes through pipes, never through arguments, which others can see.
+//! `secret-tool` (part of libsecret) works with every desktop's keyring. A library would add D-Bus to every build for
+//! the few users who need it: servers and containers have no keyring. The secret passes through pipes, never through
+//! arguments, which other users can see.
 
 use std::{
     env,
@@ -20,12 +20,12 @@ use crate::credentials::StoredCredentials;
 
 const PROGRAM: &str = "secret-tool";
 const LABEL: &str = "Codicil credentials";
-/// A locked keyring asks its person for a password; nobody may be there.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time for `secret-tool`. A locked keyring prompts for a password that the user may not see.
+const MAX_TIME: Duration = Duration::from_secs(30);
 
 pub(crate) struct KeyringStorage {
     program: Option<PathBuf>,
-    /// Tells the credentials of one home from those of another.
+    /// Identifies the home, so that homes do not share credentials.
     account: String,
 }
 
@@ -36,20 +36,21 @@ impl KeyringStorage {
         Self { program: find(PROGRAM), account }
     }
 
-    /// Whether a keyring answers.
+    /// Returns whether a keyring is available.
     pub fn is_usable(&self) -> bool {
         self.load().is_ok()
     }
 
     pub fn load(&self) -> Result<Option<StoredCredentials>, StorageError> {
         let output = self.run(&["lookup"], None)?;
-        match output.status.success() {
-            true if output.stdout.is_empty() => Ok(None),
-            true => parse(Path::new("the keyring's entry"), &output.stdout).map(Some),
-            // Nothing found: it fails without a word.
-            false if output.stderr.is_empty() => Ok(None),
-            false => Err(failed(&output)),
+        if !output.status.success() {
+            // It fails without output when there is no entry.
+            return if output.stderr.is_empty() { Ok(None) } else { Err(failed(&output)) };
         }
+        if output.stdout.is_empty() {
+            return Ok(None);
+        }
+        parse(Path::new("the keyring's entry"), &output.stdout).map(Some)
     }
 
     pub fn save(&self, stored: &StoredCredentials) -> Result<(), StorageError> {
@@ -77,15 +78,15 @@ impl KeyringStorage {
             if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
                 pipe.write_all(input.as_bytes())?;
             }
-            within(PATIENCE, child)
+            wait_at_most(MAX_TIME, child)
         });
         ran.map_err(|error| StorageError::Keyring(format!("cannot use {}: {error}", program.display())))
     }
 }
 
-/// Waits for a child that says little, and ends it when it takes too long.
-fn within(patience: Duration, mut child: Child) -> io::Result<Output> {
-    let deadline = Instant::now() + patience;
+/// Waits for a child with little output, and kills it when it takes too long.
+fn wait_at_most(max_time: Duration, mut child: Child) -> io::Result<Output> {
+    let deadline = Instant::now() + max_time;
     while child.try_wait()?.is_none() {
         if Instant::now() > deadline {
             child.kill()?;
@@ -98,12 +99,12 @@ fn within(patience: Duration, mut child: Child) -> io::Result<Output> {
 }
 
 fn failed(output: &Output) -> StorageError {
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.trim().lines().next().unwrap_or("secret-tool failed");
-    StorageError::Keyring(format!("the keyring cannot be used: {said}"))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let reason = stderr.trim().lines().next().unwrap_or("secret-tool failed");
+    StorageError::Keyring(format!("the keyring cannot be used: {reason}"))
 }
 
-/// A program in the `PATH`.
+/// Finds a program in the `PATH`.
 fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
@@ -117,10 +118,10 @@ mod tests {
 
     use super::*;
 
-    /// A script that is being written cannot be run, and a child that starts meanwhile holds it open.
+    /// Serialises the tests: a script cannot be run while another test's child process has inherited it open.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-    /// A keyring that is a file beside a script.
+    /// A keyring that is a script with a file.
     fn keyring(folder: &Path, script: &str) -> KeyringStorage {
         let program = folder.join("secret-tool");
         fs::write(&program, format!("#!/bin/sh\ncd {}\n{script}\n", folder.display())).unwrap();
@@ -129,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn credentials_go_to_the_keyring_and_come_back() {
-        let _alone = ONE_AT_A_TIME.lock();
+    fn credentials_are_stored_read_and_removed() {
+        let _guard = ONE_AT_A_TIME.lock();
         let folder = tempfile::tempdir().unwrap();
         let script = "echo \"$@\" >> calls\n\
             case $1 in store) cat > secret;; lookup) cat secret 2>/dev/null || exit 1;; clear) rm -f secret;; esac";
@@ -147,24 +148,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
-        let _alone = ONE_AT_A_TIME.lock();
+    fn errors_name_the_missing_part() {
+        let _guard = ONE_AT_A_TIME.lock();
         let folder = tempfile::tempdir().unwrap();
         let broken = keyring(folder.path(), "echo 'Cannot autolaunch D-Bus' >&2; exit 1");
         assert!(!broken.is_usable());
-        let said = broken.load().unwrap_err().to_string();
-        assert_eq!(said, "the keyring cannot be used: Cannot autolaunch D-Bus");
+        let error = broken.load().unwrap_err().to_string();
+        assert_eq!(error, "the keyring cannot be used: Cannot autolaunch D-Bus");
         let none = KeyringStorage { program: None, account: "test".to_owned() };
-        let said = none.load().unwrap_err().to_string();
-        assert!(said.contains("secret-tool") && said.contains("\"file\""), "{said}");
+        let error = none.load().unwrap_err().to_string();
+        assert!(error.contains("secret-tool") && error.contains("\"file\""), "{error}");
     }
 
     #[test]
-    fn a_keyring_that_hangs_is_given_up() {
-        let _alone = ONE_AT_A_TIME.lock();
+    fn a_keyring_that_hangs_times_out() {
+        let _guard = ONE_AT_A_TIME.lock();
         let mut command = Command::new("sleep");
         command.arg("60").stdout(Stdio::piped()).stderr(Stdio::piped());
-        let error = within(Duration::from_millis(20), command.spawn().unwrap()).unwrap_err();
+        let error = wait_at_most(Duration::from_millis(20), command.spawn().unwrap()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -1,7 +1,7 @@
-//! One process at a time changes the credentials of a home.
+//! The lock for changing the credentials of a home.
 //!
-//! A refresh token can be used once. So whoever wants to use it takes this lock, reads the credentials
-//! again and keeps the lock until the new ones are written: the next one in line finds those.
+//! A refresh token can be used once. A process that wants to use it takes this lock, reads the credentials again and
+//! keeps the lock until the new ones are written, where the next process finds them.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -15,28 +15,28 @@ use tokio::time::{Instant, sleep};
 
 use super::StorageError;
 
-/// Longer than a refresh may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a lock that somebody else holds is tried again.
+/// Time to wait for the lock; longer than a refresh may take.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Held by whoever changes the credentials. The system lets go of it when the process ends.
+/// The lock of a home. The system releases it when the process ends.
 pub(crate) struct HomeLock {
     _file: File,
 }
 
 impl HomeLock {
-    /// Waits for its turn.
-    pub async fn take(home: &HomeDirectory) -> Result<Self, StorageError> {
+    /// Waits for the lock.
+    pub async fn acquire(home: &HomeDirectory) -> Result<Self, StorageError> {
         let path = home.path().join(".auth.lock");
         let file = open(home.clone(), path.clone()).await?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + MAX_WAIT;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { _file: file }),
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => sleep(PAUSE).await,
                 Err(TryLockError::WouldBlock) => return Err(StorageError::Locked(home.path().to_path_buf())),
-                // Some network disks have no locks. Then everybody is on their own, as without this.
+                // Some network file systems have no locks; the credentials are then changed without one.
                 Err(TryLockError::Error(error)) => {
                     tracing::debug!("{} cannot be locked: {error}", path.display());
                     return Ok(Self { _file: file });

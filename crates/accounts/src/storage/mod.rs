@@ -1,6 +1,6 @@
-//! Where credentials are kept: a file in the home, the desktop's keyring, or memory.
+//! The storage of credentials: a file in the home, the desktop's keyring, or memory.
 //!
-//! Everything here blocks; callers run it where that is allowed.
+//! All functions but `lock` block; callers run them on a blocking thread.
 
 mod file;
 mod keyring;
@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use self::{file::AuthFile, keyring::KeyringStorage, lock::HomeLock};
 use crate::credentials::StoredCredentials;
 
-/// Why credentials could not be read or written. The texts name places, never contents.
+/// The reason why credentials could not be read or written. The texts never repeat contents.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     #[error("cannot read {}: {cause}", path.display())]
@@ -34,21 +34,21 @@ pub enum StorageError {
     Keyring(String),
 }
 
-/// What lives as long as the process, for `cli_auth_credentials_store = "ephemeral"`.
+/// Credentials in memory, for `cli_auth_credentials_store = "ephemeral"`.
 #[derive(Clone)]
 pub(crate) struct MemoryStorage {
     stored: Arc<Mutex<Option<StoredCredentials>>>,
-    /// One change at a time, as in a home.
+    /// Serialises changes, as the lock of a home does.
     changing: Arc<Semaphore>,
 }
 
-/// Held by whoever changes credentials, from before they are read until they are written.
+/// The right to change credentials, held from before they are read until they are written.
 pub(crate) enum StorageLock {
-    Home(#[expect(dead_code, reason = "its end is what matters")] HomeLock),
-    Memory(#[expect(dead_code, reason = "its end is what matters")] Option<OwnedSemaphorePermit>),
+    Home(#[expect(dead_code, reason = "released on drop")] HomeLock),
+    Memory(#[expect(dead_code, reason = "released on drop")] Option<OwnedSemaphorePermit>),
 }
 
-/// The place that the configuration names.
+/// The storage that the configuration selects.
 pub(crate) enum CredentialStorage {
     File(AuthFile),
     Keyring(KeyringStorage),
@@ -60,7 +60,7 @@ impl CredentialStorage {
         match kind {
             CredentialsStore::File => Self::File(AuthFile::of(home)),
             CredentialsStore::Keyring => Self::Keyring(KeyringStorage::of(home)),
-            // A keyring that cannot be reached is no reason to fail here.
+            // Falls back to the file if the keyring is not available.
             CredentialsStore::Auto => match KeyringStorage::of(home) {
                 keyring if keyring.is_usable() => Self::Keyring(keyring),
                 _ => Self::File(AuthFile::of(home)),
@@ -69,7 +69,7 @@ impl CredentialStorage {
         }
     }
 
-    /// Waits until nobody else, in this process or another, changes the credentials.
+    /// Waits for the exclusive right, among all processes, to change the credentials.
     pub async fn lock(
         kind: CredentialsStore,
         home: &HomeDirectory,
@@ -79,16 +79,16 @@ impl CredentialStorage {
             CredentialsStore::Ephemeral => {
                 Ok(StorageLock::Memory(memory.changing.clone().acquire_owned().await.ok()))
             }
-            _ => HomeLock::take(home).await.map(StorageLock::Home),
+            _ => HomeLock::acquire(home).await.map(StorageLock::Home),
         }
     }
 
-    /// `None` when nobody has signed in.
+    /// Returns the stored credentials; `None` if there are none.
     pub fn load(&self) -> Result<Option<StoredCredentials>, StorageError> {
         match self {
             Self::File(file) => file.load(),
             Self::Keyring(keyring) => keyring.load(),
-            Self::Memory(memory) => Ok(memory.lock().clone()),
+            Self::Memory(memory) => Ok(memory.stored.lock().clone()),
         }
     }
 
@@ -97,18 +97,18 @@ impl CredentialStorage {
             Self::File(file) => file.save(stored),
             Self::Keyring(keyring) => keyring.save(stored),
             Self::Memory(memory) => {
-                *memory.lock() = Some(stored.clone());
+                *memory.stored.lock() = Some(stored.clone());
                 Ok(())
             }
         }
     }
 
-    /// False when there was nothing.
+    /// Removes the credentials. Returns false if there were none.
     pub fn remove(&self) -> Result<bool, StorageError> {
         match self {
             Self::File(file) => file.remove(),
             Self::Keyring(keyring) => keyring.remove(),
-            Self::Memory(memory) => Ok(memory.lock().take().is_some()),
+            Self::Memory(memory) => Ok(memory.stored.lock().take().is_some()),
         }
     }
 }
@@ -119,13 +119,7 @@ impl Default for MemoryStorage {
     }
 }
 
-impl MemoryStorage {
-    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<StoredCredentials>> {
-        self.stored.lock()
-    }
-}
-
-/// Reads what was stored. A parser's own words may quote what it read, so only the place is told.
+/// Parses stored credentials. The error names only the position, since the parser's own text may quote a secret.
 fn parse(path: &Path, text: &[u8]) -> Result<StoredCredentials, StorageError> {
     serde_json::from_slice(text).map_err(|error| StorageError::Malformed {
         path: path.to_owned(),
@@ -134,7 +128,7 @@ fn parse(path: &Path, text: &[u8]) -> Result<StoredCredentials, StorageError> {
     })
 }
 
-/// As people may want to read it.
+/// Renders credentials as indented JSON.
 fn render(stored: &StoredCredentials) -> String {
     serde_json::to_string_pretty(stored).expect("credentials are strings")
 }

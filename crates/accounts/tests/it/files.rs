@@ -1,4 +1,4 @@
-//! What is kept where, and what is said of a file that cannot be used.
+//! Where credentials are stored, and the errors of an unusable file.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::support::Place;
 
 #[tokio::test]
-async fn a_key_is_kept_in_a_private_file_that_is_replaced_whole() {
+async fn a_key_is_stored_in_a_private_file_that_is_replaced_atomically() {
     let place = Place::new().await;
     place.write("{}");
     fs::set_permissions(place.file(), fs::Permissions::from_mode(0o644)).unwrap();
@@ -25,7 +25,7 @@ async fn a_key_is_kept_in_a_private_file_that_is_replaced_whole() {
 }
 
 #[tokio::test]
-async fn a_link_stays_a_link() {
+async fn a_symbolic_link_is_kept() {
     let place = Place::new().await;
     let elsewhere = place.file().with_file_name("elsewhere.json");
     fs::write(&elsewhere, "{}").unwrap();
@@ -36,20 +36,20 @@ async fn a_link_stays_a_link() {
 }
 
 #[tokio::test]
-async fn a_broken_file_counts_as_nobody_and_its_content_is_not_repeated() {
+async fn a_broken_file_counts_as_signed_out_and_is_not_repeated() {
     let place = Place::new().await;
     for text in ["", "canary", r#"{"tokens": "canary"}"#, r#"{"OPENAI_API_KEY": {"canary": 1}}"#, "[]"] {
         place.write(text);
         assert_eq!(place.accounts().current().await, None, "{text}");
-        let said = format!("{:?}", place.accounts().rate_limits().await.unwrap_err());
-        assert!(!said.contains("canary"), "{said}");
+        let error = format!("{:?}", place.accounts().rate_limits().await.unwrap_err());
+        assert!(!error.contains("canary"), "{error}");
     }
     place.accounts().sign_in_with_key("sk-1".to_owned().into()).await.unwrap();
     assert!(place.accounts().current().await.is_some(), "signing in repairs it");
 }
 
 #[tokio::test]
-async fn what_is_ephemeral_is_not_written_down() {
+async fn ephemeral_credentials_are_not_stored() {
     let place = Place::with("cli_auth_credentials_store = \"ephemeral\"").await;
     let accounts = place.accounts();
     accounts.sign_in_with_key("sk-1".to_owned().into()).await.unwrap();
@@ -61,7 +61,7 @@ async fn what_is_ephemeral_is_not_written_down() {
 }
 
 #[tokio::test]
-async fn a_key_in_the_environment_counts_before_what_is_stored() {
+async fn a_key_in_the_environment_takes_precedence() {
     let place = Place::new().await;
     place.sign_in();
     let accounts = place.accounts_in(EnvironmentSource::new(|name| {
@@ -70,12 +70,12 @@ async fn a_key_in_the_environment_counts_before_what_is_stored() {
     let read = accounts.read(TokenUpdate::WhenNeeded).await.unwrap();
     assert_eq!(read.account, Some(Account::ApiKey));
     let credentials = accounts.credentials().await.unwrap().unwrap();
-    assert_eq!(credentials.token.expose(), "sk-env");
+    assert_eq!(credentials.token.reveal(), "sk-env");
     assert_eq!(accounts.refresh(&credentials).await.unwrap(), None, "a key cannot be renewed");
 }
 
 #[tokio::test]
-async fn nothing_shows_in_debug_output() {
+async fn debug_output_hides_tokens() {
     let place = Place::new().await;
     place.sign_in();
     let signed_in = place.accounts().current().await.unwrap();

@@ -1,4 +1,4 @@
-//! Accounts by themselves: several processes in one home, tokens that expire, files that are broken.
+//! Accounts without a server: several processes in one home, expired tokens, broken files.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

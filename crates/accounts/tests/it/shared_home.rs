@@ -1,4 +1,4 @@
-//! Two servers that share a home: a refresh token is used once, and no file is ever torn.
+//! Servers that share a home: a refresh token is used once, and no file is ever torn.
 
 use codicil_accounts::{Accounts, TokenUpdate};
 use codicil_model::{AccountAuth, ModelError, ProviderCredentials};
@@ -13,11 +13,11 @@ async fn refresh(accounts: &Accounts, refused: &ProviderCredentials) -> Option<P
 }
 
 #[tokio::test]
-async fn many_servers_that_are_refused_at_once_exchange_one_refresh_token() {
+async fn concurrent_rejections_use_one_refresh_token() {
     let place = Place::new().await;
     let refused = place.sign_in();
     let servers: Vec<_> = (0..8).map(|_| place.accounts()).collect();
-    // Twice each: two turns of one server are no different from two servers.
+    // Twice each, since two turns of one server must share the token, too.
     let all = servers.iter().chain(&servers).map(|accounts| refresh(accounts, &refused));
 
     let fresh = join_all(all).await;
@@ -30,7 +30,7 @@ async fn many_servers_that_are_refused_at_once_exchange_one_refresh_token() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_interrupted_does_not_lose_the_new_tokens() {
+async fn an_interrupted_turn_does_not_lose_the_new_tokens() {
     let place = Place::new().await;
     let refused = place.sign_in();
     let accounts = place.accounts();
@@ -39,7 +39,7 @@ async fn a_turn_that_is_interrupted_does_not_lose_the_new_tokens() {
     assert!((&mut interrupted).now_or_never().is_none());
     drop(interrupted);
 
-    // The exchange goes on by itself; whoever comes next waits for it and uses what it got.
+    // The refresh continues in the background; the next request waits for it and uses its tokens.
     let fresh = refresh(&accounts, &refused).await;
     assert_eq!(fresh, Some(place.stored_credentials()));
     accounts.stop().await;
@@ -47,19 +47,20 @@ async fn a_turn_that_is_interrupted_does_not_lose_the_new_tokens() {
 }
 
 #[tokio::test]
-async fn signing_in_and_out_and_refreshing_at_once_leaves_a_whole_file() {
+async fn concurrent_login_logout_and_refresh_leave_a_valid_file() {
     let place = Place::new().await;
     let refused = place.sign_in();
-    let (one, other) = (place.accounts(), place.accounts());
+    let one = place.accounts();
+    let other = place.accounts();
     for round in 0..20 {
         let key = format!("sk-{round}");
         let (signed_in, refreshed, read) =
             tokio::join!(one.sign_in_with_key(key.clone().into()), other.refresh(&refused), other.current(),);
         signed_in.unwrap();
         refreshed.unwrap();
-        read.expect("somebody is signed in all the time");
+        read.expect("an account is signed in all the time");
         let now = place.accounts().current().await.unwrap();
-        // Whoever was last, the file is one of the two, and a key that came last stays.
+        // The file holds the key or the tokens, whichever was written last.
         assert!(now.mode == AuthMode::Chatgpt || now.token.reveal() == key, "{now:?}");
         place.sign_in();
     }
@@ -70,10 +71,11 @@ async fn signing_in_and_out_and_refreshing_at_once_leaves_a_whole_file() {
 }
 
 #[tokio::test]
-async fn a_sign_out_elsewhere_counts_at_once() {
+async fn a_logout_of_another_process_takes_effect_at_once() {
     let place = Place::new().await;
     let refused = place.sign_in();
-    let (one, other) = (place.accounts(), place.accounts());
+    let one = place.accounts();
+    let other = place.accounts();
     assert!(other.credentials().await.unwrap().is_some());
     one.sign_out().await.unwrap();
     assert_eq!(other.credentials().await.unwrap(), None);
@@ -82,7 +84,7 @@ async fn a_sign_out_elsewhere_counts_at_once() {
 }
 
 #[tokio::test]
-async fn a_spent_refresh_token_asks_for_a_new_sign_in_and_is_not_repeated() {
+async fn a_spent_refresh_token_requires_a_login_and_is_not_repeated() {
     let place = Place::new().await;
     let refused = place.sign_in();
     place.accounts().refresh(&refused).await.unwrap();
@@ -99,7 +101,7 @@ async fn a_spent_refresh_token_asks_for_a_new_sign_in_and_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn an_issuer_in_trouble_keeps_the_sign_in() {
+async fn a_failing_issuer_does_not_end_the_login() {
     let place = Place::new().await;
     let refused = place.sign_in();
     place.issuer.refuse(Some((503, json!({ "error": "try later" }))));
@@ -108,7 +110,7 @@ async fn an_issuer_in_trouble_keeps_the_sign_in() {
         error,
         "the sign-in could not be renewed: the renewal of the sign-in failed with status 503: try later"
     );
-    // A forced refresh that fails is no reason not to say who is signed in.
+    // The account is returned although the forced refresh fails.
     let read = place.accounts().read(TokenUpdate::Forced).await.unwrap();
     assert!(matches!(read.account, Some(Account::Chatgpt { .. })), "{read:?}");
     place.issuer.refuse(None);
@@ -117,7 +119,7 @@ async fn an_issuer_in_trouble_keeps_the_sign_in() {
 }
 
 #[tokio::test]
-async fn tokens_that_are_old_or_expired_are_exchanged_before_they_are_used() {
+async fn old_tokens_are_refreshed_before_use() {
     let place = Place::new().await;
     place.sign_in();
     let mut old = place.stored();

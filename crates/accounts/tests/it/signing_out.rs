@@ -1,11 +1,11 @@
-//! Signing out: forgotten here at once, and revoked at the issuer where it takes that.
+//! Logout: credentials are removed at once and revoked at the issuer.
 
 use serde_json::json;
 
 use crate::support::Place;
 
 #[tokio::test]
-async fn tokens_are_revoked_where_the_issuer_says() {
+async fn tokens_are_revoked_at_the_published_endpoint() {
     let place = Place::new().await;
     place.issuer.announce_revocation();
     place.sign_in();
@@ -19,19 +19,19 @@ async fn tokens_are_revoked_where_the_issuer_says() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_does_not_say_is_asked_at_the_usual_place() {
+async fn tokens_are_revoked_at_the_default_endpoint() {
     let place = Place::new().await;
     place.sign_in();
     let accounts = place.accounts();
     assert!(accounts.sign_out().await.unwrap());
     accounts.stop().await;
     assert!(!place.issuer.takes("refresh-1"));
-    // Once: there is nothing left to revoke.
+    // The second logout has nothing to revoke.
     assert!(!accounts.sign_out().await.unwrap());
 }
 
 #[tokio::test]
-async fn without_an_issuer_people_are_signed_out_all_the_same() {
+async fn logout_succeeds_without_the_issuer() {
     let place = Place::new().await;
     place.sign_in();
     let config = place.file().with_file_name("config.toml");
@@ -43,7 +43,7 @@ async fn without_an_issuer_people_are_signed_out_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_key_is_nobody_elses_business() {
+async fn a_key_is_not_sent_to_the_issuer() {
     let place = Place::new().await;
     place.write(&json!({ "auth_mode": "apikey", "OPENAI_API_KEY": "sk-1" }).to_string());
     let accounts = place.accounts();

@@ -1,10 +1,10 @@
-//! A home with an issuer, and any number of servers in it.
+//! A home with an issuer and any number of processes.
 
 use std::{fs, path::PathBuf};
 
 use codicil_accounts::Accounts;
 use codicil_config::{ConfigSources, ConfigStore, HomeDirectory, SystemFiles};
-use codicil_model::{EnvironmentSource, ProviderCredentials, SecretText};
+use codicil_model::{EnvironmentSource, ProviderCredentials};
 use codicil_testkit::TestIssuer;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -19,7 +19,7 @@ impl Place {
         Self::with("").await
     }
 
-    /// With more keys in the configuration.
+    /// Adds keys to the configuration.
     pub async fn with(keys: &str) -> Self {
         let issuer = TestIssuer::start().await;
         let folder = tempfile::tempdir().unwrap();
@@ -27,7 +27,7 @@ impl Place {
         Self { issuer, folder }
     }
 
-    /// What one more process would have.
+    /// Returns the accounts of another process.
     pub fn accounts(&self) -> Accounts {
         self.accounts_in(EnvironmentSource::new(|_| None))
     }
@@ -39,7 +39,7 @@ impl Place {
         Accounts::new(ConfigStore::new(sources), environment)
     }
 
-    /// Signs somebody in, as an earlier process would have.
+    /// Stores a login, as an earlier process would have.
     pub fn sign_in(&self) -> ProviderCredentials {
         self.write(&self.issuer.auth_json().to_string());
         self.stored_credentials()
@@ -59,6 +59,6 @@ impl Place {
 
     pub fn stored_credentials(&self) -> ProviderCredentials {
         let token = self.stored()["tokens"]["access_token"].as_str().unwrap().to_owned();
-        ProviderCredentials { token: SecretText::new(token), account_id: Some("acc-1".to_owned()) }
+        ProviderCredentials { token: token.to_owned().into(), account_id: Some("acc-1".to_owned()) }
     }
 }

@@ -6,7 +6,8 @@ use std::{path::Path, time::Duration};
 
 use codicil_accounts::Accounts;
 use codicil_config::{ConfigStore, EffectiveConfig};
-use codicil_model::{EnvironmentSource, ProviderConfig, http_client, provider_address};
+use codicil_http::{http_client, root_cause};
+use codicil_model::{EnvironmentSource, ProviderConfig, provider_address};
 use codicil_store::{ListQuery, Store};
 use tokio::time::timeout;
 
@@ -87,19 +88,11 @@ async fn send_request(id: &str, provider: &ProviderConfig) -> Option<(String, Re
     let request = async {
         let client = http_client(&url, PROVIDER_TIMEOUT).await.map_err(|error| error.to_string())?;
         let answer = client.head(url.clone()).send().await;
-        answer.map(drop).map_err(|error| innermost_cause(&error.without_url()))
+        answer.map(drop).map_err(|error| root_cause(&error.without_url()))
     };
     let result = timeout(PROVIDER_TIMEOUT, request).await;
     Some((
         address,
         result.unwrap_or_else(|_| Err(format!("not within {} seconds", PROVIDER_TIMEOUT.as_secs()))),
     ))
-}
-
-fn innermost_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }

@@ -3,13 +3,14 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use codicil_model::{AccountAuth, SecretText};
+use codicil_model::AccountAuth;
+use codicil_protocol::Secret;
 use serde_json::Value;
 
 /// A ChatGPT account that is signed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChatgptAccount {
-    pub access_token: SecretText,
+    pub access_token: Secret,
     /// The workspace or person that the token is for.
     pub account_id: Option<String>,
     /// Whether it belongs to an organisation, which has apps of its own.
@@ -57,7 +58,7 @@ impl AccountSource for AuthAccount {
             };
             // A key has none.
             let account_id = Some(credentials.account_id?);
-            let is_workspace = is_of_organisation(credentials.token.expose());
+            let is_workspace = is_of_organisation(credentials.token.reveal());
             Some(ChatgptAccount { access_token: credentials.token, account_id, is_workspace })
         })
     }
@@ -102,8 +103,7 @@ mod tests {
         let signed = |credentials: ProviderCredentials| AuthAccount(Some(Arc::new(credentials)));
         assert_eq!(signed(ProviderCredentials::api_key("sk-1")).chatgpt().await, None);
         assert_eq!(AuthAccount(None).chatgpt().await, None);
-        let tokens =
-            ProviderCredentials { token: SecretText::new(token("team")), account_id: Some("acc".into()) };
+        let tokens = ProviderCredentials { token: token("team").into(), account_id: Some("acc".into()) };
         let account = signed(tokens).chatgpt().await.unwrap();
         assert_eq!((account.account_id.as_deref(), account.is_workspace), (Some("acc"), true));
     }

@@ -1,8 +1,8 @@
-//! Requests to the ChatGPT backend: one place for its address, the account's headers and all bounds.
+//! Requests to the ChatGPT backend: its address, the account's headers, and limits for time and size.
 
 use std::time::Duration;
 
-use codicil_model::{ModelError, http_client};
+use codicil_http::{BodyError, ClientError, http_client, read_body};
 use reqwest::{Method, RequestBuilder, Response, Url};
 
 use super::account::ChatgptAccount;
@@ -10,17 +10,17 @@ use super::account::ChatgptAccount;
 const DEFAULT_BASE: &str = "https://chatgpt.com/backend-api";
 
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// From the first byte sent to the last one received.
+/// Time from the request to the last byte of its response.
 const REQUEST_TIME: Duration = Duration::from_secs(20);
-const MAX_ANSWER_BYTES: usize = 16 << 20;
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
-/// Why the backend gave no answer. Never holds what was sent.
+/// The reason why a request to the backend failed. Never holds what was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum AppsError {
     #[error("{0} is not an address")]
     Address(String),
     #[error(transparent)]
-    Client(#[from] ModelError),
+    Client(#[from] ClientError),
     #[error("{0}")]
     Http(#[from] reqwest::Error),
     #[error("the backend answered with status {0}")]
@@ -31,14 +31,14 @@ pub enum AppsError {
     Answer(String),
 }
 
-/// The backend, for one account.
+/// The backend as one account sees it.
 pub(super) struct AppsBackend {
     base: String,
     account: ChatgptAccount,
 }
 
 impl AppsBackend {
-    /// `base` is `chatgpt_base_url` of the configuration.
+    /// `base` is the setting `chatgpt_base_url`.
     pub fn new(base: Option<&str>, account: ChatgptAccount) -> Self {
         let base = base.map(str::trim).filter(|base| !base.is_empty()).unwrap_or(DEFAULT_BASE);
         let base = base.trim_end_matches('/');
@@ -51,7 +51,7 @@ impl AppsBackend {
         &self.account
     }
 
-    /// Where apps are served over MCP.
+    /// Returns the path of the MCP server that serves the apps.
     pub fn apps_path(&self) -> &'static str {
         match &self.base {
             base if base.contains("/backend-api") => "/wham/apps",
@@ -60,7 +60,7 @@ impl AppsBackend {
         }
     }
 
-    /// A request with the account's headers, to be completed and sent.
+    /// Begins a request with the account's headers.
     pub async fn request(
         &self,
         method: Method,
@@ -74,7 +74,7 @@ impl AppsBackend {
         }
         let client = http_client(&url, CONNECT_TIME).await?;
         let request = client.request(method, url).timeout(REQUEST_TIME);
-        let request = request.bearer_auth(self.account.access_token.expose());
+        let request = request.bearer_auth(self.account.access_token.reveal());
         Ok(match &self.account.account_id {
             Some(id) => request.header("chatgpt-account-id", id),
             None => request,
@@ -82,38 +82,30 @@ impl AppsBackend {
     }
 }
 
-/// Sends a request that must succeed.
+/// Sends a request and returns its response. A status other than success is an error.
 pub(super) async fn send(request: RequestBuilder) -> Result<Response, AppsError> {
-    let answer = request.send().await.map_err(reqwest::Error::without_url)?;
-    match answer.status() {
-        status if status.is_success() => Ok(answer),
-        status => Err(AppsError::Status(status.as_u16())),
-    }
+    let response = request.send().await.map_err(reqwest::Error::without_url)?;
+    let status = response.status();
+    if status.is_success() { Ok(response) } else { Err(AppsError::Status(status.as_u16())) }
 }
 
-/// The body of an answer, within bounds.
-pub(super) async fn body(mut answer: Response) -> Result<Vec<u8>, AppsError> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(reqwest::Error::without_url)? {
-        if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
-            return Err(AppsError::TooLarge);
-        }
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes)
+/// Reads the body of a response within the size limit.
+pub(super) async fn body(response: Response) -> Result<Vec<u8>, AppsError> {
+    read_body(response, MAX_RESPONSE_BYTES).await.map_err(|error| match error {
+        BodyError::TooLarge => AppsError::TooLarge,
+        BodyError::Transport(error) => AppsError::Http(error),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use codicil_model::SecretText;
-
     use super::*;
 
     #[test]
-    fn apps_are_where_the_backend_has_them() {
+    fn the_apps_path_depends_on_the_kind_of_backend() {
         let check = |base: Option<&str>, expected: &str| {
             let account =
-                ChatgptAccount { access_token: SecretText::new("t"), account_id: None, is_workspace: false };
+                ChatgptAccount { access_token: "t".to_owned().into(), account_id: None, is_workspace: false };
             let backend = AppsBackend::new(base, account);
             assert_eq!(format!("{}{}", backend.base, backend.apps_path()), expected);
         };

@@ -171,7 +171,7 @@ impl Apps {
 impl AppsInner {
     /// Forgets what was known of another account.
     fn belong_to(&self, account: &ChatgptAccount) {
-        let owner = Some(account.account_id.clone().unwrap_or_else(|| mark(account.access_token.expose())));
+        let owner = Some(account.account_id.clone().unwrap_or_else(|| mark(account.access_token.reveal())));
         let mut known = self.lock();
         if known.owner != owner {
             *known = KnownApps { owner, ..KnownApps::default() };

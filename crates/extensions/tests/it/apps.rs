@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use codicil_extensions::{ChatgptAccount, RefetchApps};
-use codicil_model::SecretText;
 use codicil_protocol::AppInfo;
 use parking_lot::Mutex;
 
@@ -16,7 +15,7 @@ const TOKEN: &str = "canary-token-123";
 
 fn signed_in(backend: &Backend) -> TestHomes {
     let account = ChatgptAccount {
-        access_token: SecretText::new(TOKEN),
+        access_token: TOKEN.to_owned().into(),
         account_id: Some("acc-1".to_owned()),
         is_workspace: false,
     };

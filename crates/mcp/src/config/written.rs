@@ -1,4 +1,4 @@
-//! The tables as people write them, and how they are read.
+//! The form in which users write the tables, and its conversion.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,10 +14,10 @@ use url::Url;
 use super::{ApprovalMode, HttpConfig, ServerConfig, ServerConfigError, ServerTransport, StdioConfig};
 use crate::limits::{STARTUP_TIMEOUT, TOOL_TIMEOUT};
 
-/// A server out of its table.
+/// Reads a server from its table.
 pub(super) fn read(table: &Table) -> Result<ServerConfig, ServerConfigError> {
     let written: WrittenServer =
-        Value::Table(table.clone()).try_into().map_err(|error| unreadable(&error))?;
+        Value::Table(table.clone()).try_into().map_err(|error| invalid_table(&error))?;
     let startup_timeout = match (written.startup_timeout_sec, written.startup_timeout_ms) {
         (Some(seconds), _) => duration("startup_timeout_sec", seconds)?,
         (None, Some(milliseconds)) => Duration::from_millis(milliseconds),
@@ -40,7 +40,7 @@ pub(super) fn read(table: &Table) -> Result<ServerConfig, ServerConfigError> {
     })
 }
 
-/// The table as it is written.
+/// A table as written.
 #[derive(Deserialize)]
 struct WrittenServer {
     command: Option<String>,
@@ -77,7 +77,7 @@ struct WrittenTool {
     approval_mode: ApprovalMode,
 }
 
-/// A name, or a table with a name.
+/// A variable name, or a table with a name.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WrittenVariable {
@@ -118,13 +118,13 @@ impl WrittenServer {
     }
 }
 
-/// The reader's words without the text that it may quote: values can be secret.
-fn unreadable(error: &toml::de::Error) -> ServerConfigError {
+/// Converts a parser error without the value that it may quote, since values can be secret.
+fn invalid_table(error: &toml::de::Error) -> ServerConfigError {
     let whole = error.to_string();
     let key = whole.split("in `").nth(1).and_then(|rest| rest.split('`').next()).unwrap_or_default();
     let reason = error.message();
-    let secret = ["env", "http_headers", "args", "url"].iter().any(|name| key.starts_with(name));
-    ServerConfigError::new(key, if secret { "not of the right type" } else { reason })
+    let is_secret = ["env", "http_headers", "args", "url"].iter().any(|name| key.starts_with(name));
+    ServerConfigError::new(key, if is_secret { "not of the right type" } else { reason })
 }
 
 fn duration(key: &str, seconds: f64) -> Result<Duration, ServerConfigError> {
@@ -132,8 +132,9 @@ fn duration(key: &str, seconds: f64) -> Result<Duration, ServerConfigError> {
 }
 
 fn check_url(url: &str) -> Result<(), ServerConfigError> {
-    let fits = Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    if fits { Ok(()) } else { Err(ServerConfigError::new("url", "not an http or https address")) }
+    let is_valid =
+        Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if is_valid { Ok(()) } else { Err(ServerConfigError::new("url", "not an http or https address")) }
 }
 
 fn check_headers(headers: &BTreeMap<String, String>, key: &str) -> Result<(), ServerConfigError> {

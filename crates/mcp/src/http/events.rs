@@ -1,4 +1,8 @@
-//! Streams of events, with a ceiling for each event.
+//! Streams of server-sent events, with a size limit for each event.
+//!
+//! The parser is the SDK's, not `codicil_http::SseParser`: the SDK's client trait is defined in the types of its
+//! `sse_stream` crate, and it needs the `id` and `retry` fields to resume a stream. That parser has no limit, so
+//! the size of an event is counted here, before it.
 
 use std::io;
 
@@ -13,21 +17,21 @@ use sse_stream::{Error as SseError, Sse, SseStream};
 
 use crate::limits::MESSAGE_BYTES;
 
-/// The events of an answer. One that is too long ends the stream; `instead` is then its last event.
+/// Returns the events of a response. An event that is too long ends the stream with `replacement` as the last event.
 pub(super) fn events(
     response: Response,
-    instead: Option<ServerJsonRpcMessage>,
+    replacement: Option<ServerJsonRpcMessage>,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
-    let instead = instead.and_then(|message| serde_json::to_string(&message).ok());
+    let replacement = replacement.and_then(|message| serde_json::to_string(&message).ok());
     let events = SseStream::from_bytes_stream(bounded(chunks(response), MESSAGE_BYTES));
-    let events = events.scan((false, instead), |(ended, instead), event| {
-        let event = if std::mem::replace(ended, event.is_err()) {
+    let events = events.scan((false, replacement), |(has_ended, replacement), event| {
+        let event = if std::mem::replace(has_ended, event.is_err()) {
             None
         } else {
-            Some(match (event, instead.take()) {
+            Some(match (event, replacement.take()) {
                 (Err(error), Some(data)) if is_too_long(&error) => Ok(Sse::default().data(data)),
                 (event, data) => {
-                    *instead = data;
+                    *replacement = data;
                     event
                 }
             })
@@ -48,15 +52,15 @@ fn chunks(response: Response) -> impl Stream<Item = io::Result<Bytes>> + Send {
     })
 }
 
-/// Fails when more than so many bytes come without an empty line, which ends an event.
+/// Fails when more than `max_bytes` arrive without an empty line, which ends an event.
 fn bounded(
     chunks: impl Stream<Item = io::Result<Bytes>> + Send,
-    most: usize,
+    max_bytes: usize,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send {
     let mut event = EventSize::default();
     chunks.map(move |chunk| {
         let chunk = chunk?;
-        if event.add(&chunk) > most {
+        if event.add(&chunk) > max_bytes {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "an event is too long"));
         }
         Ok(chunk)
@@ -68,15 +72,16 @@ fn is_too_long(error: &SseError) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::FileTooLarge)
 }
 
+/// The size of the current event.
 #[derive(Default)]
 struct EventSize {
     size: usize,
-    /// The line so far is empty.
+    /// The current line is empty so far.
     line_is_empty: bool,
 }
 
 impl EventSize {
-    /// Takes bytes in and gives the size of the largest event so far that is not complete.
+    /// Counts bytes and returns the largest size that an event has reached within them.
     fn add(&mut self, bytes: &[u8]) -> usize {
         let mut largest = 0;
         for byte in bytes {

@@ -1,4 +1,4 @@
-//! The headers that a server's configuration asks for.
+//! The headers of requests to a server.
 
 use std::{collections::HashMap, ffi::OsStr};
 
@@ -7,8 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::config::HttpConfig;
 
-/// Headers as written, then those from variables. A variable that is not set gives no header.
-pub(super) fn of(config: &HttpConfig, environment: &ProcessEnvironment) -> HeaderMap {
+/// Returns the configured headers. A header whose variable is not set is omitted.
+pub(super) fn configured(config: &HttpConfig, environment: &ProcessEnvironment) -> HeaderMap {
     let from_variables = config.env_headers.iter().filter_map(|(header, variable)| {
         let value = environment.get(OsStr::new(variable))?.to_str()?;
         (!value.trim().is_empty()).then(|| (header.clone(), value.to_owned()))
@@ -19,7 +19,7 @@ pub(super) fn of(config: &HttpConfig, environment: &ProcessEnvironment) -> Heade
         let (Ok(name), Ok(mut value)) =
             (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value))
         else {
-            tracing::warn!(name, "a header cannot be sent and is left out");
+            tracing::warn!(name, "omitted an invalid header");
             continue;
         };
         value.set_sensitive(true);
@@ -28,8 +28,8 @@ pub(super) fn of(config: &HttpConfig, environment: &ProcessEnvironment) -> Heade
     headers
 }
 
-/// The headers that the SDK adds, over those of the configuration.
-pub(super) fn joined(own: &HeaderMap, protocol: HashMap<HeaderName, HeaderValue>) -> HeaderMap {
+/// Adds the headers of the protocol, which take precedence over the configured ones.
+pub(super) fn with_protocol(own: &HeaderMap, protocol: HashMap<HeaderName, HeaderValue>) -> HeaderMap {
     let mut headers = own.clone();
     headers.extend(protocol);
     headers
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_that_are_set_become_headers() {
+    fn headers_from_unset_variables_are_omitted() {
         let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
         };
@@ -54,7 +54,7 @@ mod tests {
             oauth_resource: None,
         };
         let environment = ProcessEnvironment::from([("TWO".into(), "2".into()), ("FOUR".into(), " ".into())]);
-        let headers = of(&config, &environment);
+        let headers = configured(&config, &environment);
         let shown: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
         assert_eq!(shown, ["x-one", "x-two"]);
         assert_eq!(headers["x-two"], "2");

@@ -1,16 +1,11 @@
-//! Servers at an address, by "streamable HTTP": requests are posted, answers come as JSON or as a stream of
-//! events. The SDK has the rules of the protocol (sessions, resuming, cancelling); here is what it asks of an
-//! HTTP client, with this program's certificates, ceilings and credentials.
+//! The "streamable HTTP" transport: messages are posted, responses come as JSON or as a stream of events.
+//!
+//! The SDK implements the protocol (sessions, resuming, cancelling). This module supplies the HTTP client that it
+//! needs, with this program's certificates, limits and credentials.
 
-mod body;
-mod clients;
 mod events;
 mod headers;
 mod requests;
 mod transport;
 
-pub(crate) use {
-    body::read_within,
-    clients::{USER_AGENT, client_for},
-    transport::{HttpError, transport},
-};
+pub(crate) use transport::{HttpError, USER_AGENT, client_for, transport};

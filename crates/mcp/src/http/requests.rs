@@ -1,7 +1,8 @@
-//! The requests that the SDK makes: post a message, open a stream, end a session.
+//! The requests of the SDK: post a message, open a stream, end a session.
 
 use std::{collections::HashMap, sync::Arc};
 
+use codicil_http::{BodyError, read_body};
 use codicil_protocol::Secret;
 use futures_util::stream::BoxStream;
 use http::{
@@ -17,7 +18,7 @@ use rmcp::{
 };
 use sse_stream::{Error as SseError, Sse};
 
-use super::{body::read_within, events::events, headers::joined, transport::HttpError};
+use super::{events::events, headers::with_protocol, transport::HttpError};
 use crate::{limits::MESSAGE_BYTES, oauth::BearerSource, wire};
 
 type RequestFailure = StreamableHttpError<HttpError>;
@@ -27,10 +28,10 @@ const JSON: &str = "application/json";
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The longest answer to a request that failed.
-const ERROR_BYTES: usize = 256 * 1024;
+/// Longest body of an error response.
+const MAX_ERROR_BYTES: usize = 256 * 1024;
 
-/// An HTTP client with one server's headers and credentials. Clones share them.
+/// An HTTP client with the headers and credentials of a server. Clones share them.
 #[derive(Clone)]
 pub(crate) struct HttpRequests(Arc<RequestsInner>);
 
@@ -40,7 +41,7 @@ struct RequestsInner {
     bearer: BearerSource,
 }
 
-/// A request but for its credentials.
+/// A request without its credentials.
 struct RequestDraft {
     method: Method,
     url: Arc<str>,
@@ -59,19 +60,19 @@ impl HttpRequests {
         url: Arc<str>,
         protocol: HashMap<HeaderName, HeaderValue>,
     ) -> RequestDraft {
-        RequestDraft { method, url, headers: joined(&self.0.headers, protocol), body: None }
+        RequestDraft { method, url, headers: with_protocol(&self.0.headers, protocol), body: None }
     }
 
-    /// Sends a request; with a new token once more, when the server refuses the old one.
+    /// Sends a request. If the server rejects the token, sends it once more with a renewed one.
     async fn send(&self, draft: RequestDraft) -> Result<Response, RequestFailure> {
         let bearer = &self.0.bearer;
-        let token = bearer.token().await.map_err(sign_in)?;
+        let token = bearer.token().await.map_err(sign_in_error)?;
         let response = self.send_with(&draft, token.as_ref()).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
         let renewed = match &token {
-            Some(token) => bearer.renew(token).await.map_err(sign_in)?,
+            Some(token) => bearer.renew(token).await.map_err(sign_in_error)?,
             None => None,
         };
         match renewed {
@@ -89,7 +90,7 @@ impl HttpRequests {
             self.0.client.request(draft.method.clone(), &*draft.url).headers(draft.headers.clone());
         if let Some(token) = token {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))
-                .map_err(|_| sign_in("the token cannot be sent".to_owned()))?;
+                .map_err(|_| sign_in_error("the token cannot be sent".to_owned()))?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
@@ -114,7 +115,7 @@ impl HttpRequests {
         if response.status() == StatusCode::NOT_FOUND && session.is_some() {
             return Err(RequestFailure::SessionExpired);
         }
-        answer(response, &message).await
+        read_response(response, &message).await
     }
 
     async fn stream(
@@ -128,11 +129,11 @@ impl HttpRequests {
         draft.headers.insert(ACCEPT, HeaderValue::from_static(EVENTS));
         insert(&mut draft.headers, SESSION, session.as_deref());
         insert(&mut draft.headers, LAST_EVENT, last_event.as_deref());
-        let response = checked(self.send(draft).await?)?;
+        let response = check_authorized(self.send(draft).await?)?;
         match response.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(RequestFailure::ServerDoesNotSupportSse),
             status if !status.is_success() => Err(RequestFailure::Client(HttpError::Status(status.as_u16()))),
-            _ if !is_of(&response, EVENTS) => Err(RequestFailure::UnexpectedContentType(None)),
+            _ if !has_content_type(&response, EVENTS) => Err(RequestFailure::UnexpectedContentType(None)),
             _ => Ok(events(response, None)),
         }
     }
@@ -145,46 +146,48 @@ impl HttpRequests {
     ) -> Result<(), RequestFailure> {
         let mut draft = self.draft(Method::DELETE, url, protocol);
         insert(&mut draft.headers, SESSION, Some(&session));
-        // A server that keeps its sessions to itself may say so in any way.
+        // The status is ignored: servers that do not support this respond in different ways.
         self.send(draft).await.map(drop)
     }
 }
 
-/// What was answered to a posted message.
-async fn answer(
+/// Reads the response to a posted message.
+async fn read_response(
     response: Response,
     message: &ClientJsonRpcMessage,
 ) -> Result<StreamableHttpPostResponse, RequestFailure> {
-    let response = checked(response)?;
+    let response = check_authorized(response)?;
     let status = response.status();
     let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
     if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
         return Ok(StreamableHttpPostResponse::Accepted);
     }
     if !status.is_success() {
-        let body = read_within(response, ERROR_BYTES).await.ok().flatten().unwrap_or_default();
+        let body = read_body(response, MAX_ERROR_BYTES).await.unwrap_or_default();
         return match decode(&body, message).filter(|message| matches!(message, JsonRpcMessage::Error(_))) {
             Some(error) => Ok(StreamableHttpPostResponse::Json(error, session)),
             None => Err(RequestFailure::Client(HttpError::Status(status.as_u16()))),
         };
     }
-    // Only requests have answers; what else a server says to the rest does not matter.
+    // Only requests have responses; a body in response to any other message is ignored.
     let JsonRpcMessage::Request(request) = message else { return Ok(StreamableHttpPostResponse::Accepted) };
     let too_large = || wire::too_large(request.id.clone());
-    if is_of(&response, EVENTS) {
+    if has_content_type(&response, EVENTS) {
         return Ok(StreamableHttpPostResponse::Sse(events(response, Some(too_large())), session));
     }
-    let body =
-        read_within(response, MESSAGE_BYTES).await.map_err(|error| RequestFailure::Client(error.into()))?;
-    let Some(body) = body else { return Ok(StreamableHttpPostResponse::Json(too_large(), session)) };
+    let body = match read_body(response, MESSAGE_BYTES).await {
+        Ok(body) => body,
+        Err(BodyError::TooLarge) => return Ok(StreamableHttpPostResponse::Json(too_large(), session)),
+        Err(BodyError::Transport(error)) => return Err(RequestFailure::Client(error.into())),
+    };
     match decode(&body, message) {
         Some(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
         None => Err(RequestFailure::Client(HttpError::Unreadable)),
     }
 }
 
-/// Every refusal for lack of credentials is told alike, with or without a challenge.
-fn checked(response: Response) -> Result<Response, RequestFailure> {
+/// Converts status 401 to the SDK's error, with or without a challenge.
+fn check_authorized(response: Response) -> Result<Response, RequestFailure> {
     if response.status() != StatusCode::UNAUTHORIZED {
         return Ok(response);
     }
@@ -192,7 +195,7 @@ fn checked(response: Response) -> Result<Response, RequestFailure> {
     Err(RequestFailure::AuthRequired(AuthRequiredError::new(challenge.unwrap_or("Bearer").to_owned())))
 }
 
-/// The answer in a body: the only one, or the first of several.
+/// Decodes the response in a body: the only message, or the first response of several.
 fn decode(body: &[u8], message: &ClientJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
     let mut decoder = wire::MessageDecoder::default();
     decoder.note_sent(message);
@@ -208,12 +211,12 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: Option<&str>) {
     }
 }
 
-fn is_of(response: &Response, kind: &str) -> bool {
+fn has_content_type(response: &Response, content_type: &str) -> bool {
     let given = response.headers().get(CONTENT_TYPE).and_then(|given| given.to_str().ok());
-    given.is_some_and(|given| given.trim_start().to_ascii_lowercase().starts_with(kind))
+    given.is_some_and(|given| given.trim_start().to_ascii_lowercase().starts_with(content_type))
 }
 
-fn sign_in(reason: String) -> RequestFailure {
+fn sign_in_error(reason: String) -> RequestFailure {
     RequestFailure::Client(HttpError::SignIn(reason))
 }
 

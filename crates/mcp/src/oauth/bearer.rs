@@ -1,4 +1,4 @@
-//! The token that goes along with requests to a server.
+//! The bearer token of requests to a server.
 
 use std::sync::Arc;
 
@@ -10,31 +10,31 @@ use super::{
     discovery::discover,
     error::OauthError,
     exchange::{TokenRenewal, renew},
-    file::FileLock,
+    file_lock::FileLock,
 };
 
-/// Where a server's token comes from.
+/// The source of a server's token.
 pub(crate) enum BearerSource {
-    /// The configuration has its own way, in a header.
+    /// No token: a configured header authenticates the requests.
     None,
-    /// From the environment.
+    /// A token from the environment.
     Fixed(Secret),
-    /// From signing in, if somebody has.
+    /// The token of an OAuth login, if there is one.
     Oauth(Arc<OauthTokens>),
 }
 
-/// The tokens that somebody got by signing in to a server. They are read from the file for each request: a
-/// person may sign in at any time, and another process may renew them.
+/// The tokens of an OAuth login. They are read from the file for each request, since the user may sign in at any
+/// time and another process may renew them.
 pub(crate) struct OauthTokens {
     pub(crate) file: CredentialsFile,
     pub(crate) server: String,
     pub(crate) url: String,
-    /// What tokens are for, if the configuration says so.
+    /// Configured resource for which tokens are requested.
     pub(crate) resource: Option<String>,
 }
 
 impl BearerSource {
-    /// The token to send; `None` when nobody has signed in.
+    /// Returns the token to send; `None` without a login.
     pub(crate) async fn token(&self) -> Result<Option<Secret>, String> {
         match self {
             BearerSource::None => Ok(None),
@@ -43,7 +43,7 @@ impl BearerSource {
         }
     }
 
-    /// Another token for one that was refused; `None` when there is none to be had.
+    /// Returns a new token in place of a rejected one; `None` if it cannot be renewed.
     pub(crate) async fn renew(&self, refused: &Secret) -> Result<Option<Secret>, String> {
         match self {
             BearerSource::None | BearerSource::Fixed(_) => Ok(None),
@@ -55,8 +55,8 @@ impl BearerSource {
 impl OauthTokens {
     async fn token(&self) -> Result<Option<Secret>, OauthError> {
         let stored = self.stored().await.unwrap_or_else(|error| {
-            // The server may need no token at all.
-            tracing::warn!(server = self.server, %error, "a request goes without credentials");
+            // The server may not need a token.
+            tracing::warn!(server = self.server, %error, "failed to read credentials, sending the request without");
             None
         });
         match stored {
@@ -65,8 +65,8 @@ impl OauthTokens {
         }
     }
 
-    /// Holds the lock of the file all the while: a refresh token can often be used only once, and two who renew
-    /// at the same time would throw each other out.
+    /// Renews the token under the lock of the file. A refresh token can often be used only once, so that two
+    /// concurrent renewals would invalidate each other.
     async fn renew(&self, refused: &Secret) -> Result<Option<Secret>, OauthError> {
         let lock = self.file.lock().await?;
         let Some(credentials) = self.stored().await? else { return Ok(None) };
@@ -95,7 +95,7 @@ impl OauthTokens {
             TokenRenewal::Rejected => {
                 tracing::info!(
                     server = self.server,
-                    "the sign-in is over: its refresh token is not accepted any more"
+                    "removed the login: the server no longer accepts its refresh token"
                 );
                 self.file.remove(&self.server, &self.url, lock).await?;
                 Ok(None)
@@ -103,16 +103,16 @@ impl OauthTokens {
         }
     }
 
-    /// Where to renew and what for: as it was noted when signing in, else as the server publishes it.
+    /// Returns the token endpoint and the resource: those stored at login, or those that the server publishes.
     async fn token_endpoint(&self, old: &ServerCredentials) -> Result<(String, String), OauthError> {
         let resource = self.resource.clone();
-        let noted = old.rest.get("resource").and_then(|resource| resource.as_str()).map(str::to_owned);
+        let stored = old.rest.get("resource").and_then(|resource| resource.as_str()).map(str::to_owned);
         if let Some(endpoint) = &old.token_endpoint {
-            return Ok((endpoint.clone(), resource.or(noted).unwrap_or_else(|| self.url.clone())));
+            return Ok((endpoint.clone(), resource.or(stored).unwrap_or_else(|| self.url.clone())));
         }
         let url = Url::parse(&self.url).map_err(|error| OauthError::Unreadable(error.to_string()))?;
         let metadata = discover(&url).await?.ok_or(OauthError::NoMetadata)?;
-        let resource = resource.or(noted).or(metadata.resource).unwrap_or_else(|| self.url.clone());
+        let resource = resource.or(stored).or(metadata.resource).unwrap_or_else(|| self.url.clone());
         Ok((metadata.token_endpoint.into(), resource))
     }
 

@@ -1,14 +1,15 @@
-//! What a server says when it is asked without credentials: the `WWW-Authenticate` header.
+//! The `WWW-Authenticate` header of a response to a request without credentials.
 
 use http::header::WWW_AUTHENTICATE;
 use reqwest::Response;
 use url::Url;
 
+/// The parameters of a challenge.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AuthChallenge {
-    /// Where its metadata is.
+    /// Address of the protected resource metadata.
     pub(super) resource_metadata: Option<Url>,
-    /// What to ask for.
+    /// Scopes to request.
     pub(super) scopes: Vec<String>,
 }
 
@@ -31,15 +32,15 @@ impl AuthChallenge {
     }
 }
 
-/// The value of `name="value"` or `name=value`.
+/// Returns the value of `name="value"` or `name=value`.
 fn parameter(text: &str, name: &str) -> Option<String> {
     let mut rest = text;
     loop {
         let at = rest.to_ascii_lowercase().find(name)?;
-        let begins =
+        let is_whole_name =
             rest.get(..at)?.chars().next_back().is_none_or(|before| matches!(before, ' ' | ',' | '\t'));
         rest = rest.get(at + name.len()..)?;
-        if let (true, Some(value)) = (begins, rest.trim_start().strip_prefix('=')) {
+        if is_whole_name && let Some(value) = rest.trim_start().strip_prefix('=') {
             return Some(unquoted(value.trim_start()));
         }
     }

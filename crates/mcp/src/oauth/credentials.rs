@@ -1,5 +1,5 @@
-//! The file with everybody's tokens, `.credentials.json` in the home. Its form is the reference's, so that who
-//! has signed in there is signed in here; what this crate does not know in it is kept.
+//! The file with the tokens of all servers, `.credentials.json` in the home. It has the format of the reference
+//! implementation, so that both share their logins. Unknown members are kept.
 
 use std::{
     collections::BTreeMap,
@@ -16,20 +16,20 @@ use sha2::{Digest, Sha256};
 
 use super::{
     error::OauthError,
-    file::{self, FileLock},
+    file_lock::{self, FileLock},
 };
 
-/// A token that is valid for less than this is renewed before it is used.
-const MARGIN: Duration = Duration::from_secs(30);
+/// A token that expires within this time is renewed before it is used.
+const RENEWAL_MARGIN: Duration = Duration::from_secs(30);
 
-/// What one server has given us.
+/// The tokens and the client of a server.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct ServerCredentials {
     pub(super) server_name: String,
     pub(super) server_url: String,
     pub(super) client_id: String,
     pub(super) access_token: Secret,
-    /// In milliseconds since 1970.
+    /// Milliseconds since 1970.
     #[serde(default)]
     pub(super) expires_at: Option<u64>,
     #[serde(default)]
@@ -38,7 +38,7 @@ pub(crate) struct ServerCredentials {
     pub(super) scopes: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<Secret>,
-    /// Where the token came from and is renewed: what the server publishes later does not change that.
+    /// Endpoint that issued the token and renews it, even if the server's metadata changes later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token_endpoint: Option<String>,
     #[serde(flatten)]
@@ -47,7 +47,7 @@ pub(crate) struct ServerCredentials {
 
 impl fmt::Debug for ServerCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials")
+        f.debug_struct("ServerCredentials")
             .field("server_name", &self.server_name)
             .field("expires_at", &self.expires_at)
             .field("can_be_renewed", &self.refresh_token.is_some())
@@ -57,11 +57,11 @@ impl fmt::Debug for ServerCredentials {
 
 impl ServerCredentials {
     pub(super) fn is_fresh(&self) -> bool {
-        let soon = now() + MARGIN;
+        let soon = now() + RENEWAL_MARGIN;
         self.expires_at.is_none_or(|at| u128::from(at) > soon.as_millis())
     }
 
-    /// Whether they can be used, if need be after renewing.
+    /// Returns whether the credentials can be used, possibly after renewing.
     pub(crate) fn are_usable(&self) -> bool {
         self.is_fresh() || self.refresh_token.is_some()
     }
@@ -71,16 +71,16 @@ impl ServerCredentials {
     }
 }
 
-/// The milliseconds since 1970 at which something ends that lasts so long.
-pub(super) fn ends_at(lasts: Duration) -> u64 {
-    u64::try_from(now().saturating_add(lasts).as_millis()).unwrap_or(u64::MAX)
+/// Returns the time, in milliseconds since 1970, at which `lifetime` from now ends.
+pub(super) fn expires_at(lifetime: Duration) -> u64 {
+    u64::try_from(now().saturating_add(lifetime).as_millis()).unwrap_or(u64::MAX)
 }
 
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The file. Clones are the same file.
+/// The credentials file.
 #[derive(Clone, Debug)]
 pub(crate) struct CredentialsFile {
     path: PathBuf,
@@ -93,18 +93,18 @@ impl CredentialsFile {
         CredentialsFile { path: home.join(".credentials.json") }
     }
 
-    /// What there is for a server. A file that cannot be read is an error, not an empty one.
+    /// Returns the credentials of a server. A file that cannot be read is an error.
     pub(crate) async fn get(&self, name: &str, url: &str) -> Result<Option<ServerCredentials>, OauthError> {
         let entries = self.entries().await?;
         Ok(find(&entries, name, url).map(|(_, credentials)| credentials))
     }
 
-    /// The right to change the file.
+    /// Waits for the right to change the file.
     pub(super) async fn lock(&self) -> Result<FileLock, OauthError> {
         FileLock::acquire(&self.path).await.map_err(|error| unusable(&error))
     }
 
-    /// Adds or replaces, and leaves other entries alone.
+    /// Adds or replaces the credentials of a server. Other entries stay unchanged.
     pub(super) async fn put(&self, credentials: ServerCredentials, _: &FileLock) -> Result<(), OauthError> {
         let mut entries = self.entries().await?;
         let found = find(&entries, &credentials.server_name, &credentials.server_url);
@@ -124,11 +124,11 @@ impl CredentialsFile {
 
     async fn entries(&self) -> Result<CredentialEntries, OauthError> {
         let path = self.path.clone();
-        let text = blocking(move || file::read(&path)).await?;
+        let text = blocking(move || file_lock::read(&path)).await?;
         if text.trim().is_empty() {
             return Ok(CredentialEntries::new());
         }
-        // The reader's own words could quote a token.
+        // The parser's own error could quote a token.
         serde_json::from_str(&text)
             .map_err(|_| OauthError::Credentials(format!("{} is not valid JSON", self.path.display())))
     }
@@ -153,7 +153,7 @@ fn unusable(error: &io::Error) -> OauthError {
     OauthError::Credentials(format!("credentials cannot be read or kept: {error}"))
 }
 
-/// By what is in the entry and not by its key, whose making is the writer's business.
+/// Finds an entry by its content. The key depends on the program that wrote it.
 fn find(entries: &CredentialEntries, name: &str, url: &str) -> Option<(String, ServerCredentials)> {
     entries.iter().find_map(|(key, entry)| {
         let credentials = ServerCredentials::deserialize(entry).ok()?;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_kept_is_found_and_nobody_else_reads_it() {
+    async fn stored_credentials_are_found_and_private() {
         let home = tempfile::tempdir().unwrap();
         let file = CredentialsFile::in_home(&home.path().join("new"));
         assert!(file.get("a", "http://x/mcp").await.unwrap().is_none());
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn entries_of_others_survive() {
+    async fn unknown_entries_and_members_are_kept() {
         let home = tempfile::tempdir().unwrap();
         let file = CredentialsFile::in_home(home.path());
         let text = json!({
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn writers_take_turns() {
+    async fn concurrent_writers_lose_no_entry() {
         let home = tempfile::tempdir().unwrap();
         let file = CredentialsFile::in_home(home.path());
         let names: Vec<String> = (0..16).map(|i| format!("server{i}")).collect();

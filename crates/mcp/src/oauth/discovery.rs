@@ -1,6 +1,6 @@
-//! How to sign in to a server: its protected resource metadata (RFC 9728) names an authorization server, whose
-//! metadata (RFC 8414, or OpenID Connect's) names the endpoints. Servers of earlier protocol versions are their
-//! own authorization servers and publish the latter only.
+//! OAuth discovery: a server's protected resource metadata (RFC 9728) names an authorization server, whose metadata
+//! (RFC 8414 or OpenID Connect) names the endpoints. Servers of earlier protocol versions are their own
+//! authorization servers and publish only the latter.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,23 +8,23 @@ use url::Url;
 
 use super::{challenge::AuthChallenge, error::OauthError, web};
 
-/// How many authorization servers are tried of those that a server names.
-const SERVERS: usize = 4;
+/// Most authorization servers that are tried of those that a server names.
+const MAX_AUTHORIZATION_SERVERS: usize = 4;
 
-/// What is needed to sign in.
+/// The endpoints and rules for a login.
 #[derive(Clone, Debug)]
 pub(crate) struct OauthMetadata {
     pub(super) issuer: Option<String>,
     pub(super) authorization_endpoint: Url,
     pub(super) token_endpoint: Url,
     pub(super) registration_endpoint: Option<Url>,
-    /// The answer in the browser must say who it is from.
+    /// The authorization response must name its issuer (RFC 9207).
     pub(super) names_issuer: bool,
-    /// The token endpoint takes a secret only in the body.
+    /// The token endpoint accepts a client secret only in the body.
     pub(super) secret_in_body: bool,
-    /// What the server says should be asked for.
+    /// Scopes that the server publishes.
     pub(crate) scopes: Vec<String>,
-    /// What tokens are for, in the server's words.
+    /// Resource identifier that the server publishes.
     pub(super) resource: Option<String>,
 }
 
@@ -55,15 +55,15 @@ struct ProtectedResource {
     scopes_supported: Vec<String>,
 }
 
-/// Which issuer a document must name.
+/// The issuer that a document must name.
 enum ExpectedIssuer<'a> {
-    /// The one that led to it.
+    /// This issuer.
     Exactly(&'a Url),
-    /// Any of that server, or none.
-    Near(&'a Url),
+    /// Any issuer of the same origin, or none.
+    SameOrigin(&'a Url),
 }
 
-/// What a server publishes about signing in; `None` when it publishes nothing.
+/// Finds the OAuth metadata of a server; `None` if it publishes none.
 pub(crate) async fn discover(server: &Url) -> Result<Option<OauthMetadata>, OauthError> {
     let challenge = AuthChallenge::of(&web::probe(server).await?, server);
     let Some(resource) = protected_resource(server, &challenge).await? else {
@@ -73,8 +73,11 @@ pub(crate) async fn discover(server: &Url) -> Result<Option<OauthMetadata>, Oaut
     if resource.authorization_servers.is_empty() {
         return own_authorization_server(server, scopes).await;
     }
-    for issuer in
-        resource.authorization_servers.iter().filter(|issuer| may_follow(server, issuer)).take(SERVERS)
+    for issuer in resource
+        .authorization_servers
+        .iter()
+        .filter(|issuer| may_follow(server, issuer))
+        .take(MAX_AUTHORIZATION_SERVERS)
     {
         for url in metadata_urls(issuer) {
             if let Some(mut metadata) = fetch(&url, ExpectedIssuer::Exactly(issuer), server).await? {
@@ -86,7 +89,7 @@ pub(crate) async fn discover(server: &Url) -> Result<Option<OauthMetadata>, Oaut
             }
         }
     }
-    // Looking elsewhere would send the person to somebody the server has not named.
+    // Trying other addresses could send the user to an authorization server that the server has not named.
     Err(OauthError::Unreadable("none of the authorization servers that it names can be used".to_owned()))
 }
 
@@ -99,10 +102,10 @@ async fn protected_resource(
     for url in advertised.into_iter().chain(guessed) {
         let Some(document) = document(&url).await? else { continue };
         let Ok(resource) = ProtectedResource::deserialize(document) else { continue };
-        if is_part_of(server, &resource.resource) {
+        if is_resource_of(server, &resource.resource) {
             return Ok(Some(resource));
         }
-        tracing::debug!(resource = resource.resource, "metadata of another resource was ignored");
+        tracing::debug!(resource = resource.resource, "ignored the metadata of another resource");
     }
     Ok(None)
 }
@@ -115,7 +118,7 @@ async fn own_authorization_server(
     urls.extend(well_known(server, "oauth-authorization-server"));
     urls.dedup();
     for url in urls {
-        if let Some(mut metadata) = fetch(&url, ExpectedIssuer::Near(server), server).await? {
+        if let Some(mut metadata) = fetch(&url, ExpectedIssuer::SameOrigin(server), server).await? {
             if !scopes.is_empty() {
                 metadata.scopes = scopes;
             }
@@ -130,7 +133,7 @@ async fn document(url: &Url) -> Result<Option<Value>, OauthError> {
     Ok(document.filter(|_| status == 200))
 }
 
-/// The metadata at an address, if it is usable.
+/// Fetches the metadata of an authorization server; `None` if it is missing or unusable.
 async fn fetch(
     url: &Url,
     issuer: ExpectedIssuer<'_>,
@@ -143,10 +146,10 @@ async fn fetch(
         Some(&found.token_endpoint),
         found.registration_endpoint.as_ref(),
     ];
-    if !issuer.fits(found.issuer.as_deref())
+    if !issuer.matches(found.issuer.as_deref())
         || !endpoints.into_iter().flatten().all(|url| may_follow(server, url))
     {
-        tracing::debug!("metadata that does not fit the server was ignored");
+        tracing::debug!("ignored metadata that does not belong to the server");
         return Ok(None);
     }
     if found
@@ -170,22 +173,22 @@ async fn fetch(
 }
 
 impl ExpectedIssuer<'_> {
-    fn fits(&self, named: Option<&str>) -> bool {
+    fn matches(&self, named: Option<&str>) -> bool {
         let named = named.map(Url::parse);
         match (self, named) {
-            (ExpectedIssuer::Exactly(expected), Some(Ok(named))) => same_address(expected, &named),
-            (ExpectedIssuer::Near(server), Some(Ok(named))) => server.origin() == named.origin(),
-            (ExpectedIssuer::Near(_), None) => true,
+            (ExpectedIssuer::Exactly(expected), Some(Ok(named))) => is_same_address(expected, &named),
+            (ExpectedIssuer::SameOrigin(server), Some(Ok(named))) => server.origin() == named.origin(),
+            (ExpectedIssuer::SameOrigin(_), None) => true,
             _ => false,
         }
     }
 }
 
-fn same_address(one: &Url, two: &Url) -> bool {
-    one.as_str().trim_end_matches('/') == two.as_str().trim_end_matches('/')
+fn is_same_address(left: &Url, right: &Url) -> bool {
+    left.as_str().trim_end_matches('/') == right.as_str().trim_end_matches('/')
 }
 
-/// Whether the server's own words may lead there: never from an encrypted address to one that is not.
+/// Returns whether a URL from the server's metadata may be used: never plain http from an https server.
 fn may_follow(server: &Url, url: &Url) -> bool {
     match url.scheme() {
         "https" => true,
@@ -194,15 +197,16 @@ fn may_follow(server: &Url, url: &Url) -> bool {
     }
 }
 
-/// Whether a resource is the server or a part of the address above it.
-fn is_part_of(server: &Url, resource: &str) -> bool {
+/// Returns whether a resource identifier is the server's URL or a parent of it.
+fn is_resource_of(server: &Url, resource: &str) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
-    let (path, above) = (server.path(), resource.path().trim_end_matches('/'));
-    let inside = path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    server.origin() == resource.origin() && inside
+    let parent = resource.path().trim_end_matches('/');
+    let is_inside =
+        server.path().strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    server.origin() == resource.origin() && is_inside
 }
 
-/// Where the metadata of an authorization server may be, the likeliest first.
+/// Returns the possible addresses of an authorization server's metadata, most likely first.
 fn metadata_urls(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().trim_end_matches('/');
     let mut paths = vec![
@@ -215,7 +219,7 @@ fn metadata_urls(issuer: &Url) -> Vec<Url> {
     paths.iter().map(|path| at(issuer, path)).collect()
 }
 
-/// Where a document about an address may be: below the well-known path, below its own, at the root.
+/// Returns the possible addresses of a well-known document: with the server's path, below it, at the root.
 fn well_known(server: &Url, name: &str) -> Vec<Url> {
     let path = server.path().trim_end_matches('/');
     let mut paths = vec![format!("/.well-known/{name}{path}")];
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_looked_for_where_they_may_be() {
+    fn all_usual_addresses_are_tried() {
         let paths = |urls: Vec<Url>| urls.iter().map(|url| url.path().to_owned()).collect::<Vec<_>>();
         assert_eq!(
             paths(well_known(&url("http://x/a/mcp?k=1"), "doc")),
@@ -263,7 +267,7 @@ mod tests {
     #[test]
     fn a_resource_is_the_server_or_above_it() {
         let check = |resource: &str, expected| {
-            assert_eq!(is_part_of(&url("https://x/a/mcp"), resource), expected, "{resource}")
+            assert_eq!(is_resource_of(&url("https://x/a/mcp"), resource), expected, "{resource}")
         };
         check("https://x/a/mcp", true);
         check("https://x/a", true);
@@ -275,18 +279,19 @@ mod tests {
     }
 
     #[test]
-    fn issuers_must_fit() {
-        let (issuer, server) = (url("https://as/t"), url("https://x/mcp"));
-        assert!(ExpectedIssuer::Exactly(&issuer).fits(Some("https://as/t/")));
-        assert!(!ExpectedIssuer::Exactly(&issuer).fits(Some("https://as")));
-        assert!(!ExpectedIssuer::Exactly(&issuer).fits(None));
-        assert!(ExpectedIssuer::Near(&server).fits(Some("https://x")));
-        assert!(ExpectedIssuer::Near(&server).fits(None));
-        assert!(!ExpectedIssuer::Near(&server).fits(Some("https://evil")));
+    fn issuers_must_match() {
+        let issuer = url("https://as/t");
+        let server = url("https://x/mcp");
+        assert!(ExpectedIssuer::Exactly(&issuer).matches(Some("https://as/t/")));
+        assert!(!ExpectedIssuer::Exactly(&issuer).matches(Some("https://as")));
+        assert!(!ExpectedIssuer::Exactly(&issuer).matches(None));
+        assert!(ExpectedIssuer::SameOrigin(&server).matches(Some("https://x")));
+        assert!(ExpectedIssuer::SameOrigin(&server).matches(None));
+        assert!(!ExpectedIssuer::SameOrigin(&server).matches(Some("https://evil")));
     }
 
     #[test]
-    fn encryption_is_not_given_up() {
+    fn https_servers_cannot_lead_to_http() {
         assert!(may_follow(&url("https://x"), &url("https://y")));
         assert!(!may_follow(&url("https://x"), &url("http://y")));
         assert!(may_follow(&url("http://127.0.0.1"), &url("http://127.0.0.1:7")));

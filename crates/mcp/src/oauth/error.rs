@@ -1,16 +1,16 @@
-//! What can go wrong while signing in, in words for the person who does.
+//! The errors of OAuth logins, worded for the user.
 
 use thiserror::Error;
 
-/// Why signing in, or renewing it, did not work.
+/// The reason why a login or a renewal failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OauthError {
     #[error("timed out waiting for OAuth callback")]
     TimedOut,
-    /// The person said no, or the provider did.
+    /// The user or the provider denied the request.
     #[error("{}", provider_error(.error, .description))]
     Provider { error: Option<String>, description: Option<String> },
-    /// The token endpoint said no.
+    /// The token endpoint returned an error.
     #[error("the token was refused: {0}")]
     Refused(String),
     #[error("the server does not say how to sign in")]
@@ -19,15 +19,15 @@ pub enum OauthError {
     NoRegistration,
     #[error("the server does not support PKCE with S256")]
     NoPkce,
-    /// The answer came from another authorization server than was asked.
+    /// The response comes from another authorization server.
     #[error("the answer comes from another issuer: {0}")]
     WrongIssuer(String),
     #[error("{0}")]
     Network(String),
-    /// What a server published or answered makes no sense.
+    /// A document or response of a server is invalid.
     #[error("{0}")]
     Unreadable(String),
-    /// Credentials could not be read or kept.
+    /// Credentials could not be read or stored.
     #[error("{0}")]
     Credentials(String),
 }

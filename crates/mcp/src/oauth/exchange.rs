@@ -1,4 +1,4 @@
-//! The two requests for tokens: a code for the first, a refresh token for the next.
+//! The token requests: the exchange of an authorization code, and the renewal with a refresh token.
 
 use codicil_protocol::Secret;
 use oauth2::{
@@ -8,17 +8,17 @@ use oauth2::{
 };
 
 use super::{
-    credentials::{ServerCredentials, ends_at},
+    credentials::{ServerCredentials, expires_at},
     error::OauthError,
     registration::OauthClient,
     web,
 };
 use crate::text::cut;
 
-/// A client that knows where tokens come from.
+/// A client with a token endpoint.
 type TokenClient = BasicClient<EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
 
-/// Everything that a code is exchanged with.
+/// The parameters of a code exchange.
 pub(super) struct CodeExchange<'a> {
     pub(super) client: &'a OauthClient,
     pub(super) token_endpoint: &'a str,
@@ -27,32 +27,32 @@ pub(super) struct CodeExchange<'a> {
     pub(super) resource: &'a str,
 }
 
-/// What came of asking for a new token.
+/// The result of a token renewal.
 pub(super) enum TokenRenewal {
     Renewed(ServerCredentials),
-    /// The refresh token is not accepted any more.
+    /// The server no longer accepts the refresh token.
     Rejected,
 }
 
-/// What a token endpoint gave, without what it belongs to.
+/// The response of a token endpoint.
 pub(super) struct IssuedTokens(BasicTokenResponse);
 
 pub(super) async fn exchange(
     exchange: CodeExchange<'_>,
-    code: String,
+    code: Secret,
     verifier: PkceCodeVerifier,
 ) -> Result<IssuedTokens, OauthError> {
-    let redirect = RedirectUrl::new(exchange.redirect.to_owned()).map_err(|error| unreadable(&error))?;
+    let redirect = RedirectUrl::new(exchange.redirect.to_owned()).map_err(|error| invalid_url(&error))?;
     let client = token_client(exchange.client, exchange.token_endpoint, exchange.secret_in_body)?;
     let client = client.set_redirect_uri(redirect);
     let request = client
-        .exchange_code(AuthorizationCode::new(code))
+        .exchange_code(AuthorizationCode::new(code.reveal().to_owned()))
         .set_pkce_verifier(verifier)
         .add_extra_param("resource", exchange.resource.to_owned());
     request.request_async(&web::execute).await.map(IssuedTokens).map_err(failed)
 }
 
-/// A new token for an old one. The refresh token stays when no new one comes.
+/// Renews a token. The refresh token is kept if the response has no new one.
 pub(super) async fn renew(
     old: &ServerCredentials,
     token_endpoint: &str,
@@ -75,14 +75,14 @@ pub(super) async fn renew(
 }
 
 impl IssuedTokens {
-    /// The tokens in place of those that are there.
+    /// Replaces the tokens in `old`.
     pub(super) fn into_credentials(self, old: ServerCredentials) -> ServerCredentials {
         let tokens = self.0;
         let refresh = tokens.refresh_token().map(|token| Secret::from(token.secret().clone()));
         let scopes = tokens.scopes().map(|scopes| scopes.iter().map(|scope| scope.to_string()).collect());
         ServerCredentials {
             access_token: Secret::from(tokens.access_token().secret().clone()),
-            expires_at: tokens.expires_in().map(ends_at),
+            expires_at: tokens.expires_in().map(expires_at),
             refresh_token: refresh.or(old.refresh_token),
             scopes: scopes.unwrap_or(old.scopes),
             ..old
@@ -95,7 +95,7 @@ fn token_client(
     endpoint: &str,
     secret_in_body: bool,
 ) -> Result<TokenClient, OauthError> {
-    let endpoint = TokenUrl::new(endpoint.to_owned()).map_err(|error| unreadable(&error))?;
+    let endpoint = TokenUrl::new(endpoint.to_owned()).map_err(|error| invalid_url(&error))?;
     let mut built = BasicClient::new(ClientId::new(client.id.clone())).set_token_uri(endpoint);
     if let Some(secret) = &client.secret {
         built = built.set_client_secret(ClientSecret::new(secret.reveal().to_owned()));
@@ -106,11 +106,11 @@ fn token_client(
     Ok(built)
 }
 
-fn unreadable(error: &dyn std::error::Error) -> OauthError {
+fn invalid_url(error: &dyn std::error::Error) -> OauthError {
     OauthError::Unreadable(format!("an address cannot be used: {error}"))
 }
 
-/// In our words: theirs could hold the whole answer.
+/// Converts an error of the `oauth2` crate, whose own text could repeat the whole response.
 fn failed(error: RequestTokenError<OauthError, BasicErrorResponse>) -> OauthError {
     match error {
         RequestTokenError::ServerResponse(response) => {

@@ -1,9 +1,12 @@
-//! Signing in, from the address for the browser to the token in the file.
+//! The OAuth login to a server, from the URL for the browser to the stored token.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
 use codicil_config::CredentialsStore;
-use codicil_protocol::McpServerOauthLoginParams;
+use codicil_http::{
+    CallbackListener, CallbackOutcome, CallbackPage, CallbackPort, CallbackVisit, StateCheck,
+};
+use codicil_protocol::{McpServerOauthLoginParams, Secret};
 use oauth2::{
     AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, basic::BasicClient,
 };
@@ -12,28 +15,33 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::{
-    callback::{BoundAddress, CallbackParams, CallbackServer},
     credentials::{CredentialsFile, ServerCredentials},
     discovery::{OauthMetadata, discover},
     error::OauthError,
     exchange::{CodeExchange, exchange},
-    pages::CallbackPage,
     registration::{OauthClient, register},
 };
-use crate::config::{HttpConfig, OauthSettings};
+use crate::{
+    config::{HttpConfig, OauthSettings, ServerTable, ServerTransport},
+    pool::ServerPool,
+    text::cut,
+};
 
-/// How long the browser is waited for unless somebody says otherwise.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Default time to wait for the browser.
+const BROWSER_TIME: Duration = Duration::from_secs(300);
 
-/// How long it may take to find out how to sign in.
-const PREPARATION: Duration = Duration::from_secs(30);
+/// Time for discovery and client registration.
+const PREPARATION_TIME: Duration = Duration::from_secs(30);
 
-/// What a person wishes for a sign-in.
+/// Upper bound, in characters, of an error text that the authorization server sent.
+const MAX_REASON: usize = 300;
+
+/// The user's options for a login.
 #[derive(Clone, Debug, Default)]
 pub struct LoginOptions {
-    /// What to ask for, instead of what is configured or published.
+    /// Scopes to request instead of those configured or published.
     pub scopes: Option<Vec<String>>,
-    /// How long the browser is waited for.
+    /// Time to wait for the browser.
     pub timeout: Option<Duration>,
 }
 
@@ -44,15 +52,15 @@ impl From<&McpServerOauthLoginParams> for LoginOptions {
     }
 }
 
-/// A sign-in under way.
+/// A pending login.
 pub struct OauthLogin {
-    /// To be opened in a browser.
+    /// URL to open in a browser.
     pub authorization_url: String,
-    /// Waits for the browser, gets the token and keeps it. Has to be driven; dropping it ends the sign-in.
+    /// Waits for the browser, then requests and stores the token. Dropping it ends the login.
     pub completion: Pin<Box<dyn Future<Output = Result<(), OauthError>> + Send>>,
 }
 
-/// Why there is no sign-in.
+/// The reason why a login could not begin.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LoginError {
     #[error("No MCP server named '{0}' found.")]
@@ -63,20 +71,20 @@ pub enum LoginError {
     Failed { server: String, error: OauthError },
 }
 
-/// Everything about one sign-in that stays the same.
-pub(crate) struct SignIn {
-    pub(crate) server: String,
-    pub(crate) config: HttpConfig,
-    /// What the configuration asks for.
-    pub(crate) scopes: Option<Vec<String>>,
-    pub(crate) settings: OauthSettings,
-    pub(crate) file: CredentialsFile,
-    pub(crate) client_name: String,
+/// The parameters of a login.
+struct SignIn {
+    server: String,
+    config: HttpConfig,
+    /// Configured scopes.
+    scopes: Option<Vec<String>>,
+    settings: OauthSettings,
+    file: CredentialsFile,
+    client_name: String,
 }
 
-/// What is remembered until the browser comes back.
+/// The state of a login while it waits for the browser.
 struct PendingLogin {
-    server: CallbackServer,
+    listener: CallbackListener,
     metadata: OauthMetadata,
     client: OauthClient,
     verifier: PkceCodeVerifier,
@@ -85,18 +93,49 @@ struct PendingLogin {
     scopes: Vec<String>,
 }
 
+impl ServerPool {
+    /// `mcpServer/oauth/login`: begins a login to a configured server. Threads use the token once it is stored.
+    pub async fn login(
+        &self,
+        table: &ServerTable,
+        name: &str,
+        options: LoginOptions,
+    ) -> Result<OauthLogin, LoginError> {
+        let config = table.get(name).ok_or_else(|| LoginError::UnknownServer(name.to_owned()))?;
+        let ServerTransport::Http(http) = &config.transport else { return Err(LoginError::NotHttp) };
+        let sign_in = SignIn {
+            server: name.to_owned(),
+            config: http.clone(),
+            scopes: config.scopes.clone(),
+            settings: table.oauth.clone(),
+            file: self.credentials().clone(),
+            client_name: self.identity().name.clone(),
+        };
+        let begun = sign_in.begin(options).await;
+        let login = begun.map_err(|error| LoginError::Failed { server: name.to_owned(), error })?;
+        let pool = self.clone();
+        let server = name.to_owned();
+        let completion = Box::pin(async move {
+            login.completion.await?;
+            pool.reset_failure(&server);
+            Ok(())
+        });
+        Ok(OauthLogin { authorization_url: login.authorization_url, completion })
+    }
+}
+
 impl SignIn {
-    /// Finds out how to sign in, and prepares for the browser.
-    pub(crate) async fn begin(self, options: LoginOptions) -> Result<OauthLogin, OauthError> {
+    /// Discovers the endpoints, registers a client and listens for the browser.
+    async fn begin(self, options: LoginOptions) -> Result<OauthLogin, OauthError> {
         self.check_store()?;
-        let prepared = timeout(PREPARATION, self.prepare(&options)).await;
-        let (authorization_url, waiting) = prepared
+        let prepared = timeout(PREPARATION_TIME, self.prepare(&options)).await;
+        let (authorization_url, pending) = prepared
             .map_err(|_| OauthError::Network("timed out while finding out how to sign in".to_owned()))??;
-        let patience = options.timeout.unwrap_or(PATIENCE);
-        Ok(OauthLogin { authorization_url, completion: Box::pin(self.complete(waiting, patience)) })
+        let browser_time = options.timeout.unwrap_or(BROWSER_TIME);
+        Ok(OauthLogin { authorization_url, completion: Box::pin(self.complete(pending, browser_time)) })
     }
 
-    /// Somebody who wants a keyring must not get a file instead.
+    /// Rejects a configured store other than the file, instead of silently using the file.
     fn check_store(&self) -> Result<(), OauthError> {
         match self.settings.store {
             Some(store @ (CredentialsStore::Keyring | CredentialsStore::Ephemeral)) => {
@@ -112,41 +151,41 @@ impl SignIn {
     async fn prepare(&self, options: &LoginOptions) -> Result<(String, PendingLogin), OauthError> {
         let url = Url::parse(&self.config.url).map_err(|error| OauthError::Unreadable(error.to_string()))?;
         let metadata = discover(&url).await?.ok_or(OauthError::NoMetadata)?;
-        let wished = options.scopes.clone().or_else(|| self.scopes.clone());
-        let scopes = wished.unwrap_or_else(|| metadata.scopes.clone());
-        let bound = BoundAddress::new(self.settings.callback_port.unwrap_or(0)).await;
-        let bound = bound
-            .map_err(|error| OauthError::Network(format!("no local address for the browser: {error}")))?;
-        let (redirect, path) = self.redirect(&bound)?;
+        let requested = options.scopes.clone().or_else(|| self.scopes.clone());
+        let scopes = requested.unwrap_or_else(|| metadata.scopes.clone());
+        let port = CallbackPort::bind(self.settings.callback_port.unwrap_or(0)).await;
+        let port =
+            port.map_err(|error| OauthError::Network(format!("no local address for the browser: {error}")))?;
+        let (redirect, path) = self.redirect(&port)?;
         let client = register(&metadata, &self.client_name, &redirect, &scopes).await?;
         let resource = self.resource(&metadata, &url);
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
-        let asked = BasicClient::new(ClientId::new(client.id.clone()))
+        let oauth_client = BasicClient::new(ClientId::new(client.id.clone()))
             .set_auth_uri(AuthUrl::from_url(metadata.authorization_endpoint.clone()))
             .set_redirect_uri(
                 RedirectUrl::new(redirect.clone())
                     .map_err(|error| OauthError::Unreadable(error.to_string()))?,
             );
-        let (authorization_url, state) = asked
+        let (authorization_url, state) = oauth_client
             .authorize_url(CsrfToken::new_random)
             .add_scopes(scopes.iter().cloned().map(Scope::new))
             .set_pkce_challenge(challenge)
             .add_extra_param("resource", resource.clone())
             .url();
-        let server = bound.expect(path, state.secret().clone());
-        let waiting = PendingLogin { server, metadata, client, verifier, redirect, resource, scopes };
-        Ok((authorization_url.into(), waiting))
+        let listener = port.listen(path, state.into_secret().into(), StateCheck::ExceptErrors);
+        let pending = PendingLogin { listener, metadata, client, verifier, redirect, resource, scopes };
+        Ok((authorization_url.into(), pending))
     }
 
-    /// What the browser is told to come back to, and the path that it will ask for.
-    fn redirect(&self, bound: &BoundAddress) -> Result<(String, String), OauthError> {
+    /// Returns the redirect URI and the path on which to listen.
+    fn redirect(&self, port: &CallbackPort) -> Result<(String, String), OauthError> {
         if let Some(url) = &self.settings.callback_url {
             let parsed = Url::parse(url).map_err(|error| {
                 OauthError::Unreadable(format!("mcp_oauth_callback_url cannot be used: {error}"))
             })?;
             return Ok((url.clone(), parsed.path().to_owned()));
         }
-        let port = bound.port().map_err(|error| OauthError::Network(error.to_string()))?;
+        let port = port.number().map_err(|error| OauthError::Network(error.to_string()))?;
         Ok((format!("http://127.0.0.1:{port}/callback"), "/callback".to_owned()))
     }
 
@@ -157,44 +196,42 @@ impl SignIn {
         self.config.oauth_resource.clone().or_else(|| metadata.resource.clone()).unwrap_or_else(|| own.into())
     }
 
-    async fn complete(self, mut waiting: PendingLogin, patience: Duration) -> Result<(), OauthError> {
-        let visit = timeout(patience, waiting.server.visit()).await.map_err(|_| OauthError::TimedOut)?;
-        let (result, server) = self.redeem(visit.callback, waiting).await;
+    async fn complete(self, mut login: PendingLogin, browser_time: Duration) -> Result<(), OauthError> {
+        let visit = timeout(browser_time, login.next_response()).await.map_err(|_| OauthError::TimedOut)?;
+        let result = self.redeem(&visit.outcome, &login).await;
         let page = match &result {
-            Ok(()) => CallbackPage::signed_in(&self.server),
-            Err(error) => CallbackPage::failed(&self.server, &error.to_string()),
+            Ok(()) => CallbackPage::signed_in_to(&self.server),
+            Err(error) => CallbackPage::failed(&format!("Signing in to {} failed: {error}", self.server)),
         };
-        let _ = visit.page.send(page);
-        server.finish().await;
+        visit.show(page).await;
         result
     }
 
-    async fn redeem(
-        &self,
-        callback: CallbackParams,
-        waiting: PendingLogin,
-    ) -> (Result<(), OauthError>, CallbackServer) {
-        let PendingLogin { server, metadata, client, verifier, redirect, resource, scopes } = waiting;
-        let result = async {
-            let code = code_of(callback, &metadata)?;
-            let token_endpoint = metadata.token_endpoint.to_string();
-            let asked = CodeExchange {
-                client: &client,
-                token_endpoint: &token_endpoint,
-                secret_in_body: metadata.secret_in_body,
-                redirect: &redirect,
-                resource: &resource,
-            };
-            let tokens = exchange(asked, code, verifier).await?;
-            let blank = self.blank(&client, scopes, token_endpoint.clone(), &resource);
-            let lock = self.file.lock().await?;
-            self.file.put(tokens.into_credentials(blank), &lock).await
+    /// Exchanges the code for tokens and stores them.
+    async fn redeem(&self, outcome: &CallbackOutcome, login: &PendingLogin) -> Result<(), OauthError> {
+        let code = code_of(outcome, &login.metadata)?;
+        let token_endpoint = login.metadata.token_endpoint.to_string();
+        let request = CodeExchange {
+            client: &login.client,
+            token_endpoint: &token_endpoint,
+            secret_in_body: login.metadata.secret_in_body,
+            redirect: &login.redirect,
+            resource: &login.resource,
         };
-        (result.await, server)
+        let verifier = PkceCodeVerifier::new(login.verifier.secret().clone());
+        let tokens = exchange(request, code, verifier).await?;
+        let blank = self.credentials_without_tokens(
+            &login.client,
+            login.scopes.clone(),
+            token_endpoint.clone(),
+            &login.resource,
+        );
+        let lock = self.file.lock().await?;
+        self.file.put(tokens.into_credentials(blank), &lock).await
     }
 
-    /// Credentials without their tokens.
-    fn blank(
+    /// Returns credentials without tokens.
+    fn credentials_without_tokens(
         &self,
         client: &OauthClient,
         scopes: Vec<String>,
@@ -216,17 +253,37 @@ impl SignIn {
     }
 }
 
-/// The code, if it comes from whom we asked (RFC 9207).
-fn code_of(callback: CallbackParams, metadata: &OauthMetadata) -> Result<String, OauthError> {
-    let (code, issuer) = match callback {
-        CallbackParams::Code { code, issuer } => (code, issuer),
-        CallbackParams::Error { error, description } => {
-            return Err(OauthError::Provider { error, description });
+impl PendingLogin {
+    /// Waits for the response of the authorization server. A request without a code or an error does not count.
+    async fn next_response(&mut self) -> CallbackVisit {
+        loop {
+            let visit = self.listener.next_visit().await;
+            if visit.outcome != CallbackOutcome::MissingCode {
+                return visit;
+            }
+            visit.show(CallbackPage::unexpected()).await;
+        }
+    }
+}
+
+/// Returns the code if it comes from the expected authorization server (RFC 9207).
+fn code_of(outcome: &CallbackOutcome, metadata: &OauthMetadata) -> Result<Secret, OauthError> {
+    let (code, issuer) = match outcome {
+        CallbackOutcome::Code { code, issuer } => (code, issuer),
+        CallbackOutcome::Error { error, description } => {
+            let shortened = |text: &Option<String>| text.as_ref().map(|text| cut(text, MAX_REASON));
+            return Err(OauthError::Provider {
+                error: shortened(error),
+                description: shortened(description),
+            });
+        }
+        CallbackOutcome::MissingCode | CallbackOutcome::Cancelled => {
+            return Err(OauthError::Provider { error: None, description: None });
         }
     };
     match (issuer, &metadata.issuer) {
-        (Some(named), Some(expected)) if named != *expected => Err(OauthError::WrongIssuer(named)),
+        (Some(named), Some(expected)) if named != expected => Err(OauthError::WrongIssuer(named.clone())),
         (None, Some(_)) if metadata.names_issuer => Err(OauthError::WrongIssuer("none is named".to_owned())),
-        _ => Ok(code),
+        _ => Ok(code.clone()),
     }
 }

@@ -1,21 +1,19 @@
-//! Signing in to servers: the authorization code flow with PKCE, a browser that comes back to a local address,
-//! clients that register themselves, and tokens that are renewed.
+//! OAuth logins to servers: the authorization code flow with PKCE and a local callback address, dynamic client
+//! registration, and token renewal.
 //!
-//! The SDK has such a module too. It refuses metadata whose issuer is not the exact address it was found at,
-//! which many servers of earlier protocol versions get wrong; it forgets the secret of a registered client, so
-//! that renewing fails; and it has no place for a configured resource. So discovery and registration are here,
-//! and the requests for tokens are left to the `oauth2` crate.
+//! The SDK has such a module, too. It rejects metadata whose issuer is not exactly the address where it was found,
+//! which many servers of earlier protocol versions get wrong; it does not store the secret of a registered client,
+//! so that renewing fails; and it does not support a configured resource. So discovery and registration are
+//! implemented here, and the requests for tokens are left to the `oauth2` crate.
 
 mod bearer;
-mod callback;
 mod challenge;
 mod credentials;
 mod discovery;
 mod error;
 mod exchange;
-mod file;
+mod file_lock;
 mod login;
-mod pages;
 mod registration;
 mod web;
 
@@ -23,7 +21,6 @@ pub(crate) use {
     bearer::{BearerSource, OauthTokens},
     credentials::CredentialsFile,
     discovery::discover,
-    login::SignIn,
 };
 pub use {
     error::OauthError,

@@ -1,5 +1,5 @@
-//! Clients that register themselves (RFC 7591). Each sign-in registers anew, because the address that the
-//! browser comes back to is a new one each time.
+//! Dynamic client registration (RFC 7591). Each login registers a new client, because its redirect URI has a new
+//! port.
 
 use codicil_protocol::Secret;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{discovery::OauthMetadata, error::OauthError, web};
 use crate::text::cut;
 
-/// Who we are to an authorization server.
+/// The registered client.
 #[derive(Debug)]
 pub(super) struct OauthClient {
     pub(super) id: String,
@@ -29,7 +29,7 @@ pub(super) async fn register(
     scopes: &[String],
 ) -> Result<OauthClient, OauthError> {
     let endpoint = metadata.registration_endpoint.as_ref().ok_or(OauthError::NoRegistration)?;
-    let mut wish = json!({
+    let mut request = json!({
         "client_name": name,
         "redirect_uris": [redirect],
         "grant_types": ["authorization_code", "refresh_token"],
@@ -37,10 +37,12 @@ pub(super) async fn register(
         "token_endpoint_auth_method": "none",
         "application_type": "native",
     });
-    if let (false, Some(wish)) = (scopes.is_empty(), wish.as_object_mut()) {
-        wish.insert("scope".to_owned(), json!(scopes.join(" ")));
+    if !scopes.is_empty()
+        && let Some(members) = request.as_object_mut()
+    {
+        members.insert("scope".to_owned(), json!(scopes.join(" ")));
     }
-    let (status, answer) = web::post_json(endpoint, &wish).await?;
+    let (status, answer) = web::post_json(endpoint, &request).await?;
     if !(200..300).contains(&status) {
         let text = |name: &str| answer.as_ref()?.get(name)?.as_str().map(|text| cut(text, 200));
         let reason = text("error_description")
@@ -50,7 +52,7 @@ pub(super) async fn register(
     }
     let registered: RegisteredClient = serde_json::from_value(answer.unwrap_or_default())
         .map_err(|_| OauthError::Unreadable("registering as a client brought no client id".to_owned()))?;
-    // Some answer with an empty secret, meaning none.
+    // Some servers return an empty secret instead of none.
     let secret = registered.client_secret.filter(|secret| !secret.is_empty()).map(Secret::from);
     Ok(OauthClient { id: registered.client_id, secret })
 }

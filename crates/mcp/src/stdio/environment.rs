@@ -1,11 +1,11 @@
-//! Which variables a server gets: a few that programs need to work at all, and what its configuration names.
+//! The environment of a server process: a few default variables and those that its configuration names.
 
 use codicil_exec::ProcessEnvironment;
 
 use crate::config::StdioConfig;
 
-/// Not the whole environment: it holds the keys of model providers, among others.
-const USUAL: [&str; 14] = [
+/// Variables that every server inherits. The whole environment would expose the keys of model providers.
+const INHERITED: [&str; 14] = [
     "HOME",
     "LANG",
     "LC_ALL",
@@ -22,9 +22,9 @@ const USUAL: [&str; 14] = [
     "__CF_USER_TEXT_ENCODING",
 ];
 
-/// The environment of a server, out of our own.
+/// Builds the environment of a server from this process's own.
 pub(super) fn of(config: &StdioConfig, own: &ProcessEnvironment) -> ProcessEnvironment {
-    let names = USUAL.iter().copied().chain(config.env_vars.iter().map(String::as_str));
+    let names = INHERITED.iter().copied().chain(config.env_vars.iter().map(String::as_str));
     let mut env: ProcessEnvironment =
         names.filter_map(|name| own.get_key_value(name.as_ref() as &std::ffi::OsStr)).map(cloned).collect();
     env.extend(config.env.iter().map(|(name, value)| (name.into(), value.into())));
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_gets_the_usual_and_what_is_named() {
+    fn a_server_gets_default_and_named_variables() {
         let own = ["PATH", "OPENAI_API_KEY", "WANTED", "LANG"];
         let own: ProcessEnvironment = own.iter().map(|name| (name.into(), "own".into())).collect();
         let config = StdioConfig {

@@ -1,7 +1,7 @@
-//! Servers that are child processes: how one is started, spoken to and ended.
+//! Servers that are child processes.
 //!
-//! The process leads a session of its own (`codicil-exec`), and the whole session ends with the transport. It
-//! gets a few variables, not the server's environment. What it writes to standard error is logged.
+//! The process leads its own session (`codicil-exec`), and the whole session ends with the transport. It gets a few
+//! variables, not this process's environment. Its standard error is logged.
 
 mod environment;
 mod stderr;

@@ -22,13 +22,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{environment, stderr::StderrLog};
 use crate::{
+    call_registry::CallRegistry,
     config::StdioConfig,
-    limits::{FAREWELL, MESSAGE_BYTES, QUEUED_MESSAGES},
-    switchboard::CallRegistry,
+    limits::{EXIT_TIME, MESSAGE_BYTES, QUEUED_MESSAGES},
     wire,
 };
 
-/// Why a message did not reach a child process.
+/// The reason why a message was not sent.
 #[derive(Debug, Error)]
 pub(crate) enum StdioError {
     #[error("the server does not read its input")]
@@ -43,14 +43,14 @@ pub(crate) enum StdioError {
 pub(crate) struct StdioTransport {
     server: String,
     process: Process,
-    /// Taken away to close the input.
+    /// `None` after the input was closed.
     input: Option<mpsc::Sender<Vec<u8>>>,
     writer: AbortOnDropHandle<()>,
     lines: LineSplitter,
     received: VecDeque<ServerJsonRpcMessage>,
     decoder: wire::MessageDecoder,
     stderr: StderrLog,
-    board: Arc<CallRegistry>,
+    registry: Arc<CallRegistry>,
 }
 
 impl StdioTransport {
@@ -59,7 +59,7 @@ impl StdioTransport {
         server: &str,
         config: &StdioConfig,
         own_environment: &ProcessEnvironment,
-        board: Arc<CallRegistry>,
+        registry: Arc<CallRegistry>,
     ) -> Result<StdioTransport, SpawnError> {
         let argv = std::iter::once(&config.command).chain(&config.args);
         let cwd = config.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
@@ -77,11 +77,11 @@ impl StdioTransport {
             received: VecDeque::new(),
             decoder: wire::MessageDecoder::default(),
             stderr: StderrLog::new(server),
-            board,
+            registry,
         })
     }
 
-    /// Queued here and not in the future: the futures of several messages may run in any order.
+    /// Queues a message. Not done in the returned future, since the futures of several messages run in any order.
     fn queue(&mut self, message: &ClientJsonRpcMessage) -> Result<(), StdioError> {
         self.decoder.note_sent(message);
         let mut line = serde_json::to_vec(message)?;
@@ -110,8 +110,8 @@ impl StdioTransport {
         });
     }
 
-    /// Reads until the process has ended, throwing away what it says.
-    async fn ended(&mut self) -> ProcessExit {
+    /// Discards the output until the process has exited.
+    async fn wait_for_exit(&mut self) -> ProcessExit {
         while let Some(chunk) = self.process.output.next().await {
             if chunk.source == OutputSource::Stderr {
                 self.stderr.push(&chunk.bytes);
@@ -141,26 +141,26 @@ impl Transport<RoleClient> for StdioTransport {
                 Some(chunk) if chunk.source == OutputSource::Stderr => self.stderr.push(&chunk.bytes),
                 Some(chunk) => self.on_stdout(&chunk.bytes),
                 None => {
-                    self.board.ended(describe(self.process.exit().await));
+                    self.registry.close(describe(self.process.exit().await));
                     return None;
                 }
             }
         }
     }
 
-    /// Closes the input, which tells a server to end, and gives it a moment. What is left is killed on drop.
+    /// Closes the input, which asks a server to exit, and waits a moment. Remaining processes are killed on drop.
     async fn close(&mut self) -> Result<(), StdioError> {
-        let until = Instant::now() + FAREWELL;
+        let until = Instant::now() + EXIT_TIME;
         self.input = None;
         let _ = timeout_at(until, &mut self.writer).await;
         self.writer.abort();
-        let _ = timeout_at(until, self.ended()).await;
+        let _ = timeout_at(until, self.wait_for_exit()).await;
         self.process.terminate();
         Ok(())
     }
 }
 
-/// Writes messages until there are none to come or nobody reads them; then the input is closed.
+/// Writes messages until the queue is closed or the process stops reading; then closes the input.
 async fn write(stdin: Option<ProcessInput>, mut messages: mpsc::Receiver<Vec<u8>>) {
     let Some(mut stdin) = stdin else { return };
     while let Some(message) = messages.recv().await {

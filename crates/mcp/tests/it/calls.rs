@@ -1,4 +1,4 @@
-//! Calls: results, progress, errors, cancellation, deadlines and deaths.
+//! Tool calls: results, progress, errors, cancellation, timeouts and crashes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{World, ask_for, call, hanging, server, soon, text};
 
 #[tokio::test]
-async fn a_call_brings_its_result() {
+async fn a_call_returns_its_result() {
     let world = World::new();
     let servers = world.plain().await;
     let outcome = soon(servers.call(call("echo", json!({ "text": "hi" })))).await.unwrap();
@@ -24,7 +24,7 @@ async fn a_call_brings_its_result() {
 }
 
 #[tokio::test]
-async fn metadata_goes_along() {
+async fn metadata_is_sent() {
     let world = World::new();
     let servers = world.plain().await;
     let call = McpCall { meta: Some(json!({ "turn": 7 })), ..call("meta", json!({})) };
@@ -34,7 +34,7 @@ async fn metadata_goes_along() {
 }
 
 #[tokio::test]
-async fn errors_say_what_happened() {
+async fn errors_name_their_cause() {
     let world = World::new();
     let servers = world.plain().await;
     let error = soon(servers.call(call("refuse", json!({})))).await.unwrap_err();
@@ -66,7 +66,7 @@ async fn progress_comes_in_order_and_before_the_result() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_ends_at_once_and_the_server_is_told() {
+async fn a_cancelled_call_ends_at_once_and_the_server_is_notified() {
     let world = World::new();
     let servers = world.plain().await;
     let (hang, begun) = hanging();
@@ -79,7 +79,7 @@ async fn a_cancelled_call_ends_at_once_and_the_server_is_told() {
     })
     .await;
     assert_eq!(result.unwrap_err(), CallError::Cancelled);
-    told_of_cancellation(&servers, 1).await;
+    until_cancelled(&servers, 1).await;
 }
 
 #[tokio::test]
@@ -94,11 +94,11 @@ async fn a_call_that_is_dropped_is_cancelled() {
         }
     })
     .await;
-    told_of_cancellation(&servers, 1).await;
+    until_cancelled(&servers, 1).await;
 }
 
-/// The message leaves by itself a moment later, so the server is asked until it has come.
-async fn told_of_cancellation(servers: &codicil_mcp::ThreadServers, times: usize) {
+/// Polls the server until it has received the cancellations, which are sent in the background.
+async fn until_cancelled(servers: &codicil_mcp::ThreadServers, times: usize) {
     soon(async {
         loop {
             let ids: Vec<Value> = serde_json::from_str(&ask_for(servers, "cancelled").await).unwrap();
@@ -117,11 +117,11 @@ async fn a_call_has_a_deadline() {
     let patient = world.plain().await;
     let error = soon(hasty.call(call("hang", json!({})))).await.unwrap_err();
     assert_eq!(error, CallError::TimedOut(Duration::from_millis(200)));
-    told_of_cancellation(&patient, 1).await;
+    until_cancelled(&patient, 1).await;
 }
 
 #[tokio::test]
-async fn a_server_that_dies_fails_its_calls_and_comes_back_with_the_next() {
+async fn a_crashed_server_fails_its_calls_and_restarts_with_the_next() {
     let world = World::new();
     let servers = world.plain().await;
     let pid = ask_for(&servers, "pid").await;
@@ -139,7 +139,7 @@ async fn a_server_that_dies_fails_its_calls_and_comes_back_with_the_next() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_costs_only_its_own_call() {
+async fn a_response_that_is_too_long_fails_only_its_own_call() {
     let world = World::new();
     let servers = world.plain().await;
     let pid = ask_for(&servers, "pid").await;

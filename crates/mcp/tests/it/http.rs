@@ -1,4 +1,4 @@
-//! Servers at an address.
+//! Servers over HTTP.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ async fn a_server_is_called_with_its_headers() {
 }
 
 #[tokio::test]
-async fn a_token_comes_from_the_environment() {
+async fn a_token_is_read_from_the_environment() {
     let site = Site::start(Habits { guarded: true, ..Habits::default() }).await;
     site.allow("s3cret");
     let world = World::with_environment(&[("MY_TOKEN", "s3cret")]);
@@ -61,7 +61,7 @@ async fn a_token_comes_from_the_environment() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_somebody_to_sign_in_says_so() {
+async fn a_server_that_requires_a_login_fails_with_not_signed_in() {
     let site = Site::start(Habits { guarded: true, ..Habits::default() }).await;
     let world = World::new();
     let (_servers, mut reports) = world.join(&site.table(""));
@@ -70,7 +70,7 @@ async fn a_server_that_wants_somebody_to_sign_in_says_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_says_so_without_its_address() {
+async fn an_unreachable_server_is_reported_without_its_url() {
     let world = World::new();
     let (_servers, mut reports) = world.join("[mcp_servers.test]\nurl = 'http://127.0.0.1:1/s3cret'");
     let error = reports.until("test", Failed).await.error.unwrap();
@@ -79,7 +79,7 @@ async fn a_server_that_cannot_be_reached_says_so_without_its_address() {
 }
 
 #[tokio::test]
-async fn an_address_without_its_last_slash_is_followed() {
+async fn a_redirect_to_the_trailing_slash_is_followed() {
     let site = Site::start(Habits { redirects: true, ..Habits::default() }).await;
     let world = World::new();
     let (servers, mut reports) = world.join(&site.table(""));
@@ -88,7 +88,7 @@ async fn an_address_without_its_last_slash_is_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn progress_comes_by_events() {
+async fn progress_arrives_as_events() {
     let site = Site::start(Habits::default()).await;
     let world = World::new();
     let (servers, _reports) = world.join(&site.table(""));
@@ -106,12 +106,13 @@ async fn progress_comes_by_events() {
 }
 
 #[tokio::test]
-async fn questions_come_by_events_and_belong_to_their_call() {
+async fn elicitation_requests_arrive_as_events_of_their_call() {
     let site = Site::start(Habits::default()).await;
     let world = World::new();
     let (one, _reports) = world.join(&site.table(""));
     let (two, _reports) = world.join(&site.table(""));
-    let (ada, ben) = (Person::silent(), Person::accepting());
+    let ada = Person::silent();
+    let ben = Person::accepting();
     let (hang, begun) = hanging();
     let hang = McpCall { elicitor: Some(ada.clone()), ..hang };
     let cancel = hang.cancel.clone();
@@ -133,7 +134,7 @@ async fn questions_come_by_events_and_belong_to_their_call() {
 }
 
 #[tokio::test]
-async fn a_lost_session_is_begun_anew() {
+async fn a_lost_session_is_replaced() {
     let site = Site::start(Habits::default()).await;
     let world = World::new();
     let (servers, mut reports) = world.join(&site.table(""));
@@ -144,7 +145,7 @@ async fn a_lost_session_is_begun_anew() {
 }
 
 #[tokio::test]
-async fn answers_that_are_too_long_or_nonsense_cost_only_their_call() {
+async fn a_long_or_invalid_response_fails_only_its_own_call() {
     let site = Site::start(Habits::default()).await;
     let world = World::new();
     let (servers, _reports) = world.join(&site.table(""));
@@ -158,7 +159,7 @@ async fn answers_that_are_too_long_or_nonsense_cost_only_their_call() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_an_error() {
+async fn a_truncated_response_is_an_error() {
     let site = Site::start(Habits::default()).await;
     let world = World::new();
     let (servers, _reports) = world.join(&site.table("tool_timeout_sec = 30"));

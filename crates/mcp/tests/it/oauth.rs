@@ -1,4 +1,4 @@
-//! Signing in, against an issuer of our own.
+//! OAuth logins against a test issuer.
 
 use std::{os::unix::fs::PermissionsExt, time::Duration};
 
@@ -24,7 +24,7 @@ async fn auth_status(pool: &ServerPool, site: &Site, more: &str) -> McpAuthStatu
     soon(pool.auth_status("test", table.get("test").unwrap())).await
 }
 
-/// Plays the browser: goes to the issuer and comes back.
+/// Acts as the browser: follows the authorization URL and the redirect.
 async fn sign_in(
     world: &World,
     site: &Site,
@@ -65,7 +65,7 @@ async fn token_in_use(world: &World, site: &Site) -> Value {
 }
 
 #[tokio::test]
-async fn somebody_signs_in_and_a_thread_that_waited_goes_on() {
+async fn a_login_lets_a_failed_server_start() {
     for habits in [OLD, MODERN, Habits { confidential: true, ..OLD }] {
         let site = Site::start(habits).await;
         let world = World::new();
@@ -92,7 +92,7 @@ async fn somebody_signs_in_and_a_thread_that_waited_goes_on() {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_is_what_somebody_wishes() {
+async fn requested_scopes_and_resource_are_sent() {
     let scope = async |habits: Habits, more: &str, options: LoginOptions| {
         let site = Site::start(habits).await;
         let world = World::new();
@@ -115,7 +115,7 @@ async fn what_is_asked_for_is_what_somebody_wishes() {
 }
 
 #[tokio::test]
-async fn nobody_comes_back() {
+async fn a_login_times_out_without_the_browser() {
     let site = Site::start(OLD).await;
     let world = World::new();
     let options = LoginOptions { scopes: None, timeout: Some(Duration::from_millis(50)) };
@@ -125,7 +125,7 @@ async fn nobody_comes_back() {
 }
 
 #[tokio::test]
-async fn a_person_says_no_and_strangers_are_not_heard() {
+async fn a_denied_login_fails_and_unrelated_requests_are_ignored() {
     let site = Site::start(OLD).await;
     let world = World::new();
     let login =
@@ -145,7 +145,7 @@ async fn a_person_says_no_and_strangers_are_not_heard() {
 }
 
 #[tokio::test]
-async fn there_is_nothing_to_sign_in_to() {
+async fn a_login_without_oauth_support_is_an_error() {
     let world = World::new();
     let login = async |config: &str, name: &str| {
         let result = soon(world.pool.login(&table(config), name, LoginOptions::default())).await;
@@ -171,7 +171,7 @@ async fn there_is_nothing_to_sign_in_to() {
 }
 
 #[tokio::test]
-async fn a_token_that_has_run_out_is_renewed_before_it_is_used() {
+async fn an_expired_token_is_renewed_before_use() {
     let site = Site::start(OLD).await;
     site.allow_refresh("mine");
     let world = World::new();
@@ -188,7 +188,7 @@ async fn a_token_that_has_run_out_is_renewed_before_it_is_used() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_renewed_and_the_call_goes_through() {
+async fn a_rejected_token_is_renewed_and_the_call_succeeds() {
     let site = Site::start(OLD).await;
     site.allow("first");
     site.allow_refresh("mine");
@@ -214,7 +214,7 @@ async fn two_programs_with_one_home_renew_once() {
 }
 
 #[tokio::test]
-async fn a_sign_in_that_is_over_is_forgotten() {
+async fn a_login_with_a_rejected_refresh_token_is_removed() {
     let site = Site::start(OLD).await;
     let world = World::new();
     store(&world, &site, json!({ "access_token": "stale", "expires_at": 1, "refresh_token": "unknown" }));
@@ -225,7 +225,7 @@ async fn a_sign_in_that_is_over_is_forgotten() {
 }
 
 #[tokio::test]
-async fn who_wants_a_keyring_gets_no_file() {
+async fn a_keyring_store_is_an_error() {
     let site = Site::start(OLD).await;
     let world = World::new();
     let mut table = table(&site.table(""));

@@ -1,8 +1,8 @@
-//! Questions of servers during a call.
+//! Elicitation requests during a call.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use codicil_mcp::{Elicitor, McpCall};
+use codicil_mcp::{CallError, Elicitor, McpCall, ThreadServers};
 use codicil_protocol::{
     McpServerElicitationAction as Action, McpServerElicitationRequest,
     McpServerElicitationRequestResponse as Response,
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::support::{World, ask_for, call, hanging, server, soon, text};
 
-/// Gives the same answer to every question, or none at all.
+/// An elicitor that gives the same answer to every request, or none.
 pub struct Person {
     answer: Option<Response>,
     asked: Notify,
@@ -96,7 +96,7 @@ async fn a_page_is_answered() {
 }
 
 #[tokio::test]
-async fn nobody_there_means_no() {
+async fn a_request_is_declined_without_an_elicitor() {
     assert_eq!(answered(None, form()).await, json!({ "action": "decline" }));
     let person = Person::new(Some((Action::Decline, None)));
     assert_eq!(answered(Some(&person), form()).await, json!({ "action": "decline" }));
@@ -105,7 +105,7 @@ async fn nobody_there_means_no() {
 }
 
 #[tokio::test]
-async fn a_question_that_makes_no_sense_is_an_error() {
+async fn an_invalid_request_is_an_error() {
     let person = Person::new(Some((Action::Accept, None)));
     let answer = answered(Some(&person), json!({ "mode": "telepathy", "message": "?" })).await;
     assert_eq!(answer["code"], -32602);
@@ -113,34 +113,37 @@ async fn a_question_that_makes_no_sense_is_an_error() {
 }
 
 #[tokio::test]
-async fn the_clock_stands_still_while_a_person_thinks() {
+async fn the_timeout_is_paused_while_a_request_is_open() {
     let world = World::new();
     let (servers, _reports) = world.join(&server("test", "plain", "tool_timeout_sec = 1.5"));
-    let person = Arc::new(Slow);
-    let elicitor = Some(person.clone() as Arc<dyn Elicitor>);
-    let ask = McpCall { elicitor, ..call("ask", json!({ "params": form() })) };
+    let servers = Arc::new(servers);
+    let elicitor: Arc<dyn Elicitor> = Arc::new(SlowPerson { servers: servers.clone() });
+    let ask = McpCall { elicitor: Some(elicitor), ..call("ask", json!({ "params": form() })) };
     let outcome = soon(servers.call(ask)).await.unwrap();
     assert_eq!(text(&outcome), r#"{"action":"decline"}"#);
 }
 
-/// Thinks for longer than the call may take. It is the time itself that is tested here.
-struct Slow;
+/// Answers after another call, begun later and with the same timeout, has timed out.
+struct SlowPerson {
+    servers: Arc<ThreadServers>,
+}
 
-impl Elicitor for Slow {
+impl Elicitor for SlowPerson {
     fn elicit<'a>(
         &'a self,
         _: &'a str,
         _: McpServerElicitationRequest,
     ) -> Pin<Box<dyn Future<Output = Response> + Send + 'a>> {
         Box::pin(async {
-            tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
+            let error = self.servers.call(call("hang", json!({}))).await.unwrap_err();
+            assert!(matches!(error, CallError::TimedOut(_)), "{error}");
             Response { action: Action::Decline, content: None, meta: None }
         })
     }
 }
 
 #[tokio::test]
-async fn a_question_ends_with_its_call() {
+async fn a_request_ends_with_its_call() {
     let world = World::new();
     let servers = world.plain().await;
     let person = Person::new(None);
@@ -154,7 +157,7 @@ async fn a_question_ends_with_its_call() {
     })
     .await;
     assert!(result.is_err());
-    // The answer leaves by itself a moment later, so the server is asked until it has come.
+    // The response is sent in the background, so the server is polled until it has arrived.
     let answers = soon(async {
         loop {
             let answers = ask_for(&servers, "answers").await;
@@ -167,10 +170,12 @@ async fn a_question_ends_with_its_call() {
 }
 
 #[tokio::test]
-async fn nobody_is_shown_the_question_of_somebody_else() {
+async fn an_ambiguous_request_is_shown_to_no_user() {
     let world = World::new();
-    let (one, two) = (world.plain().await, world.plain().await);
-    let (ada, ben) = (Person::new(None), Person::new(Some((Action::Accept, None))));
+    let one = world.plain().await;
+    let two = world.plain().await;
+    let ada = Person::silent();
+    let ben = Person::accepting();
     let (hang, begun) = hanging();
     let hang = McpCall { elicitor: Some(ada.clone()), ..hang };
     let cancel = hang.cancel.clone();

@@ -1,4 +1,4 @@
-//! An MCP server at an address, if asked behind OAuth, with its own issuer.
+//! An MCP server over HTTP, optionally protected by OAuth with its own issuer.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,18 +13,18 @@ use tokio::sync::oneshot;
 
 use crate::web::{Handler, Reply, Seen, Web};
 
-/// How a site behaves.
+/// The behaviour of a site.
 #[derive(Clone, Copy, Default)]
 pub struct Habits {
-    /// Only those with a token are let in.
+    /// Requires a token.
     pub guarded: bool,
-    /// Metadata as servers publish it since 2025-06-18; else as before.
+    /// Publishes metadata as of protocol version 2025-06-18; otherwise as before.
     pub modern: bool,
-    /// Registered clients get a secret.
+    /// Gives registered clients a secret.
     pub confidential: bool,
-    /// There is nothing about signing in.
+    /// Publishes no OAuth metadata.
     pub unpublished: bool,
-    /// `/mcp` leads to `/mcp/`.
+    /// Redirects `/mcp` to `/mcp/`.
     pub redirects: bool,
 }
 
@@ -37,9 +37,9 @@ struct State {
     tokens: HashSet<String>,
     refresh_tokens: HashSet<String>,
     token_count: usize,
-    /// Code to challenge.
+    /// PKCE challenges by code.
     codes: HashMap<String, String>,
-    /// Who waits for the answer to a question.
+    /// Receiver of the next elicitation response.
     asked: Option<oneshot::Sender<Value>>,
 }
 
@@ -71,7 +71,7 @@ impl Site {
         format!("[mcp_servers.test]\nurl = {:?}\n{more}\n", self.url())
     }
 
-    /// Lets a token in.
+    /// Accepts a token.
     pub fn allow(&self, token: &str) {
         self.state().tokens.insert(token.to_owned());
     }
@@ -114,12 +114,13 @@ fn answer(seen: Seen, state: &Mutex<State>) -> Reply {
 
 impl State {
     fn challenge(&self) -> Reply {
-        let challenge = match self.habits.modern {
-            true => format!(
+        let challenge = if self.habits.modern {
+            format!(
                 "Bearer error=\"invalid_token\", resource_metadata=\"{}/.well-known/resource\", scope=\"wanted\"",
                 self.base
-            ),
-            false => "Bearer".to_owned(),
+            )
+        } else {
+            "Bearer".to_owned()
         };
         Reply::status(401).with("www-authenticate", challenge)
     }
@@ -137,7 +138,7 @@ impl State {
             (true, "/.well-known/oauth-authorization-server/issuer") => {
                 self.metadata(&format!("{base}/issuer"))
             }
-            // Servers of old name themselves without the path, wherever they are asked.
+            // Servers of earlier versions name their issuer without the path.
             (false, "/.well-known/oauth-authorization-server/mcp") => self.metadata(base),
             _ => Reply::status(404),
         }
@@ -163,7 +164,7 @@ impl State {
         reply
     }
 
-    /// Says yes at once and sends the browser back.
+    /// Approves the request and redirects the browser.
     fn authorize(&mut self, seen: &Seen) -> Reply {
         let query = &seen.query;
         assert_eq!(query["response_type"], "code");
@@ -183,7 +184,7 @@ impl State {
             "authorization_code" => self.codes.remove(&form["code"]).is_some_and(|challenge| {
                 URL_SAFE_NO_PAD.encode(Sha256::digest(&form["code_verifier"])) == challenge
             }),
-            // Each can be used only once.
+            // A refresh token can be used only once.
             _ => self.refresh_tokens.remove(&form["refresh_token"]),
         };
         let known =
@@ -287,7 +288,7 @@ impl State {
                 let params = json!({ "progressToken": params["_meta"]["progressToken"], "progress": 0 });
                 events
                     .send(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }));
-                // Kept open until the client leaves.
+                // Stays open until the client disconnects.
                 std::mem::forget(events);
                 reply
             }

@@ -1,4 +1,4 @@
-//! How servers start, fail, are shared and end.
+//! Start, failure, sharing and end of servers.
 
 use codicil_protocol::McpServerStartupState::{Cancelled, Failed, Ready, Starting};
 use serde_json::json;
@@ -39,7 +39,7 @@ async fn a_server_starts_beside_one_that_fails_and_one_that_does_not_exist() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_fails_in_time_and_is_killed() {
+async fn a_server_that_never_responds_times_out_and_is_killed() {
     let world = World::new();
     let (servers, mut reports) = world.join(&server("mute", "mute", "startup_timeout_ms = 200"));
     let report = reports.until("mute", Failed).await;
@@ -52,7 +52,7 @@ async fn a_server_that_never_answers_fails_in_time_and_is_killed() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_stops_writing_is_ended_and_others_go_on() {
+async fn a_server_that_floods_its_output_fails_alone() {
     let world = World::new();
     let config = [server("flood", "flood", "startup_timeout_ms = 500"), server("test", "plain", "")].concat();
     let (servers, mut reports) = world.join(&config);
@@ -93,7 +93,7 @@ async fn threads_with_the_same_configuration_share_a_server() {
 }
 
 #[tokio::test]
-async fn the_whole_family_of_a_server_ends_with_its_last_thread() {
+async fn a_servers_child_processes_end_with_its_last_thread() {
     let world = World::new();
     let servers = world.plain().await;
     let server: u32 = ask_for(&servers, "pid").await.parse().unwrap();
@@ -116,7 +116,7 @@ async fn shutting_down_ends_servers_that_are_still_held() {
 }
 
 #[tokio::test]
-async fn a_failed_start_is_tried_again_at_the_next_turn() {
+async fn a_failed_server_is_restarted_by_the_next_turn() {
     let world = World::new();
     let program = world.home.path().join("server");
     let config =
@@ -132,7 +132,7 @@ async fn a_failed_start_is_tried_again_at_the_next_turn() {
 }
 
 #[tokio::test]
-async fn a_reload_swaps_what_has_changed_and_keeps_the_rest() {
+async fn a_reload_restarts_only_changed_servers() {
     let world = World::new();
     let (servers, mut reports) =
         world.join(&[server("test", "plain", ""), server("old", "plain", "")].concat());

@@ -41,7 +41,7 @@ async fn every_configured_server_is_listed() {
 }
 
 #[tokio::test]
-async fn pages_follow_each_other() {
+async fn pages_are_continued_by_cursor() {
     let world = World::new();
     let table = table(&[server("a", "plain", ""), server("b", "exits", "")].concat());
     let first = soon(world.pool.status_page(&table, &page(None, Some(1)))).await.unwrap();
@@ -53,7 +53,7 @@ async fn pages_follow_each_other() {
 }
 
 #[tokio::test]
-async fn a_server_that_runs_is_not_started_again() {
+async fn a_running_server_is_not_started_again() {
     let site = Site::start(Habits::default()).await;
     let world = World::new();
     let (servers, _reports) = world.join(&site.table(""));
@@ -85,7 +85,7 @@ async fn resources_are_listed_and_read() {
 }
 
 #[tokio::test]
-async fn resources_that_cannot_be_had_are_errors() {
+async fn unavailable_resources_are_errors() {
     let world = World::new();
     let servers = world.plain().await;
     let error = soon(servers.list_resources(None, Some("1"))).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! What the tests share: a pool in a temporary home, servers, and waiting with a deadline.
+//! Fixtures: a pool in a temporary home, servers, and waiting with a deadline.
 
 use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use toml::Table;
 
-/// How long anything may take before a test fails. Machines that run tests are busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time after which a test fails. Long, because test machines are busy.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// A future's result, or a failed test.
+/// Awaits a future; fails the test if it takes too long.
 pub async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("nothing happened")
+    tokio::time::timeout(MAX_WAIT, future).await.expect("nothing happened")
 }
 
 pub struct World {
@@ -32,7 +32,7 @@ impl World {
         World::with_environment(&[])
     }
 
-    /// Another program with the same home.
+    /// A second program with the same home.
     pub fn in_home_of(other: &World) -> World {
         let home = other.home.clone();
         World { pool: ServerPool::new(PoolOptions::new(home.path(), identity())), home }
@@ -108,7 +108,7 @@ pub fn call(tool: &str, arguments: Value) -> McpCall {
     McpCall { server: "test".to_owned(), tool: tool.to_owned(), arguments, ..McpCall::default() }
 }
 
-/// A call of the tool that never answers, and a signal that the server works on it.
+/// A call of the tool that never returns, and a signal that the server has received it.
 pub fn hanging() -> (McpCall, Arc<Notify>) {
     let begun = Arc::new(Notify::new());
     let signal = begun.clone();
@@ -125,17 +125,29 @@ pub async fn ask_for(servers: &ThreadServers, tool: &str) -> String {
     text(&soon(servers.call(call(tool, json!({})))).await.unwrap())
 }
 
-/// Waits until a process is gone. There is no event for the end of somebody else's child, so this looks.
+/// Waits until a process has exited.
+#[cfg(target_os = "linux")]
 pub async fn gone(pid: u32) {
-    soon(async {
-        while is_alive(pid) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    use rustix::{
+        event::{PollFd, PollFlags, Timespec, poll},
+        process::{Pid, PidfdFlags, pidfd_open},
+    };
+
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    // Fails for a process that has been reaped already.
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let max_wait = Timespec::try_from(MAX_WAIT).unwrap();
+    let exited = tokio::task::spawn_blocking(move || {
+        poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&max_wait)).unwrap()
+    });
+    assert_eq!(exited.await.unwrap(), 1, "process {pid:?} still runs");
 }
 
-/// Whether a process runs; one that only waits to be reaped does not.
+/// Other systems have no `/proc`, so the tests cannot observe processes there.
+#[cfg(not(target_os = "linux"))]
+pub async fn gone(_: u32) {}
+
+/// Returns whether a process runs. A zombie does not.
 pub fn is_alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')

@@ -1,11 +1,11 @@
-//! What servers offer.
+//! The tools of servers.
 
 use serde_json::json;
 
 use crate::support::{World, ask_for, server, soon};
 
 #[tokio::test]
-async fn tools_are_listed_with_what_servers_say_about_them() {
+async fn tools_are_listed_with_their_annotations() {
     let world = World::new();
     let servers = world.plain().await;
     let tools = soon(servers.tools()).await;
@@ -29,7 +29,7 @@ async fn a_changed_list_is_read_again() {
 }
 
 #[tokio::test]
-async fn a_list_without_end_is_cut() {
+async fn an_endless_list_is_truncated() {
     let world = World::new();
     let (servers, _reports) = world.join(&server("crowd", "crowded", ""));
     let tools = soon(servers.tools()).await;
@@ -38,7 +38,7 @@ async fn a_list_without_end_is_cut() {
 }
 
 #[tokio::test]
-async fn noise_on_standard_output_does_no_harm() {
+async fn invalid_lines_on_standard_output_are_skipped() {
     let world = World::new();
     let (servers, _reports) = world.join(&server("test", "noisy", ""));
     assert!(soon(servers.tools()).await.get("mcp__test__echo").is_some());

@@ -1,4 +1,4 @@
-//! A web server on loopback that does what a test says, and a browser.
+//! A web server on loopback with a handler of the test, and a browser.
 
 use std::{collections::HashMap, convert::Infallible, future::Future, pin::Pin, sync::Arc};
 
@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub method: String,
@@ -55,7 +55,7 @@ pub struct Reply {
 
 pub enum Body {
     Text(String),
-    /// Each text is sent as it is; the stream ends with the sender.
+    /// Each text is sent unchanged; the stream ends with the sender.
     Stream(mpsc::UnboundedReceiver<String>),
 }
 
@@ -69,7 +69,7 @@ impl Reply {
         Reply { status: 200, headers, body: Body::Text(value.to_string()) }
     }
 
-    /// A stream of events, and where they are put in.
+    /// A stream of events, with its sender.
     pub fn events() -> (Reply, Events) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let headers = vec![("content-type", "text/event-stream".to_owned())];
@@ -99,7 +99,7 @@ pub struct Web {
 }
 
 impl Web {
-    /// Serves what `make` makes for the server's own address.
+    /// Serves the handler that `make` returns for the server's own URL.
     pub async fn start(make: impl FnOnce(String) -> Handler) -> Web {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
@@ -121,9 +121,11 @@ impl Web {
 async fn accept(listener: TcpListener, handler: Handler, seen: Arc<Mutex<Vec<Seen>>>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let (handler, seen) = (handler.clone(), seen.clone());
+        let handler = handler.clone();
+        let seen = seen.clone();
         let service = service_fn(move |request| {
-            let (handler, seen) = (handler.clone(), seen.clone());
+            let handler = handler.clone();
+            let seen = seen.clone();
             async move {
                 let request = read(request).await;
                 seen.lock().push(request.clone());
@@ -171,7 +173,7 @@ fn pairs(text: &str) -> HashMap<String, String> {
     url::form_urlencoded::parse(text.as_bytes()).into_owned().collect()
 }
 
-/// What a browser gets at an address: the status, where it is sent to, and the page.
+/// Requests a page as a browser. Returns the status, the redirect and the page.
 pub async fn browse(address: &str) -> (u16, Option<String>, String) {
     let url: Url = address.parse().unwrap();
     let host = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());

@@ -1,7 +1,6 @@
-//! An MCP server by standard streams for the tests. Its first argument says how it behaves: `plain`, `mute`
-//! (never answers), `noisy` (writes things that are no messages), `exits` (ends with code 3 at once), `crowded`
-//! (many tools in pages), `flood` (writes without end once it is initialized).
-//! A child that it starts outlives the call on purpose.
+//! An MCP server over standard streams for the tests. Its first argument selects the behaviour: `plain`, `mute` (never
+//! responds), `noisy` (writes invalid lines), `exits` (exits with code 3 at once), `crowded` (many pages of tools),
+//! `flood` (writes endlessly after `initialize`). The child process that it starts outlives the call on purpose.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::zombie_processes)]
 
 use std::{
@@ -14,10 +13,10 @@ use serde_json::{Value, json};
 
 struct Server {
     mode: String,
-    /// Ids of requests that the client gave up on.
+    /// Ids of cancelled requests.
     cancelled: Vec<Value>,
     extra_tool: bool,
-    /// Answers of the client to our own requests, kept for the tool `answers`.
+    /// Responses of the client to elicitation requests, returned by the tool `answers`.
     answers: Vec<Value>,
     lines: io::Lines<io::StdinLock<'static>>,
 }

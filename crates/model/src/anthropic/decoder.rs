@@ -1,5 +1,5 @@
-//! The events of a Messages stream. Blocks come one after the other and become items; tool calls are told
-//! when the reason for stopping is known, because an answer that was cut off may end within one.
+//! The decoder of a Messages stream. Content blocks arrive one after the other and become items. Tool calls are
+//! emitted once the stop reason is known, because a truncated response may end within one.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,9 @@ use serde_json::Value;
 use super::messages::{REDACTED, SIGNED};
 use crate::{
     ModelError, ModelEvent,
-    ceilings::GatheredText,
-    event::new_item_id,
-    said::{CalledTool, message, reasoning},
-    sse::event_name,
-    stream::EventDecoder,
+    event::{CalledTool, message, new_item_id, reasoning},
+    response_limits::GatheredText,
+    stream::{EventDecoder, event_name},
 };
 
 pub(super) struct AnthropicDecoder {
@@ -27,7 +25,7 @@ pub(super) struct AnthropicDecoder {
     is_complete: bool,
 }
 
-/// The block that is being received.
+/// The content block that is being received.
 enum OpenBlock {
     None,
     Text { id: ItemId, text: String },
@@ -60,10 +58,10 @@ impl EventDecoder for AnthropicDecoder {
             }
             b"content_block_start" => {
                 if let Some(event) = read::<BlockStart>(data) {
-                    self.start(event.content_block, out)?;
+                    self.start_block(event.content_block, out)?;
                 }
             }
-            b"content_block_stop" => self.stop(out)?,
+            b"content_block_stop" => self.finish_block(out)?,
             b"message_start" => {
                 if let Some(event) = read::<MessageStart>(data) {
                     self.response_id = event.message.id;
@@ -73,11 +71,11 @@ impl EventDecoder for AnthropicDecoder {
             b"message_delta" => {
                 if let Some(event) = read::<MessageDelta>(data) {
                     self.usage.merge(event.usage);
-                    return self.stopped(event.delta.stop_reason.as_deref(), out);
+                    return self.on_stop_reason(event.delta.stop_reason.as_deref(), out);
                 }
             }
             b"message_stop" => {
-                self.tell_calls(out);
+                self.emit_calls(out);
                 let response_id = std::mem::take(&mut self.response_id);
                 out.push(ModelEvent::Completed { response_id, usage: Some(self.usage.breakdown()) });
                 self.is_complete = true;
@@ -98,7 +96,7 @@ impl EventDecoder for AnthropicDecoder {
 }
 
 impl AnthropicDecoder {
-    fn start(&mut self, block: StartedBlock, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    fn start_block(&mut self, block: StartedBlock, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         self.block = match block.kind.as_str() {
             "text" => {
                 let id = new_item_id("msg");
@@ -116,7 +114,7 @@ impl AnthropicDecoder {
                 OpenBlock::Redacted { id, data: block.data.unwrap_or_default() }
             }
             "tool_use" => {
-                // The input usually follows as fragments; a gateway may give it at once.
+                // The input usually follows in fragments; some gateways send it here.
                 let input = block.input.filter(|input| input.as_object().is_some_and(|o| !o.is_empty()));
                 OpenBlock::Tool(CalledTool {
                     call_id: block.id.unwrap_or_else(|| new_item_id("toolu").to_string()),
@@ -146,8 +144,11 @@ impl AnthropicDecoder {
                         out.push(ModelEvent::ReasoningSummaryPartAdded { item_id: id.clone(), index: 0 });
                     }
                     text.push_str(&delta);
-                    let (item_id, delta) = (id.clone(), delta.into_owned());
-                    out.push(ModelEvent::ReasoningSummaryDelta { item_id, index: 0, delta });
+                    out.push(ModelEvent::ReasoningSummaryDelta {
+                        item_id: id.clone(),
+                        index: 0,
+                        delta: delta.into_owned(),
+                    });
                 }
                 self.gathered.append(signature, &delta.signature.unwrap_or_default())?;
             }
@@ -159,7 +160,7 @@ impl AnthropicDecoder {
         Ok(())
     }
 
-    fn stop(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    fn finish_block(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         match std::mem::replace(&mut self.block, OpenBlock::None) {
             OpenBlock::Text { id, text } => {
                 let item = Box::new(message(&id, Some(text)));
@@ -183,18 +184,18 @@ impl AnthropicDecoder {
         Ok(())
     }
 
-    fn tell_calls(&mut self, out: &mut Vec<ModelEvent>) {
+    fn emit_calls(&mut self, out: &mut Vec<ModelEvent>) {
         let calls = self.calls.drain(..);
         out.extend(calls.map(|(id, item)| ModelEvent::ItemDone { id, item: Box::new(item) }));
     }
 
-    fn stopped(&mut self, reason: Option<&str>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    fn on_stop_reason(&mut self, reason: Option<&str>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         match reason {
             Some("max_tokens") => Err(ModelError::Incomplete("max_output_tokens".to_owned())),
             Some("refusal") => Err(ModelError::Incomplete("refusal".to_owned())),
             Some("model_context_window_exceeded") => Err(ModelError::ContextWindowExceeded),
             Some(_) => {
-                self.tell_calls(out);
+                self.emit_calls(out);
                 Ok(())
             }
             None => Ok(()),
@@ -213,9 +214,7 @@ fn failure(error: ErrorBody) -> ModelError {
 }
 
 fn read<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Option<T> {
-    serde_json::from_slice(data)
-        .inspect_err(|error| tracing::debug!(%error, "skipped an event that cannot be read"))
-        .ok()
+    serde_json::from_slice(data).inspect_err(|error| tracing::debug!(%error, "skipped an invalid event")).ok()
 }
 
 #[derive(Deserialize)]
@@ -291,7 +290,7 @@ struct ErrorBody {
     message: String,
 }
 
-/// Counts so far. Later events repeat some of them.
+/// The token counts so far. Later events repeat some of them.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct AnthropicUsage {
@@ -310,7 +309,7 @@ impl AnthropicUsage {
         self.output_tokens = later.output_tokens.or(self.output_tokens);
     }
 
-    /// The API counts cached tokens apart from the others; the protocol counts them among the input.
+    /// Converts the counts. The API counts cached tokens separately; the protocol includes them in the input.
     fn breakdown(&self) -> TokenUsageBreakdown {
         let cached = self.cache_read_input_tokens.unwrap_or(0);
         let cache_written = self.cache_creation_input_tokens.unwrap_or(0);

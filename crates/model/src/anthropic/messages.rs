@@ -1,8 +1,8 @@
-//! The history as Anthropic's messages: lists of content blocks, sides alternating.
+//! The history as Anthropic's messages: lists of content blocks with alternating roles.
 //!
-//! Thinking comes back signed and must return exactly as it was. It is kept as a reasoning item whose
-//! `encrypted_content` is the signature with a mark in front, so that no other provider takes it for its
-//! own; that the mark is missing means the reasoning came from elsewhere and is not sent.
+//! Thinking is signed and must be sent back unchanged. It is stored as a reasoning item whose `encrypted_content`
+//! is the signature with a prefix. The prefix keeps other providers from receiving it; reasoning without the
+//! prefix came from another provider and is not sent here.
 
 use bytes::Bytes;
 use codicil_protocol::{
@@ -23,15 +23,15 @@ use crate::{
 pub(super) const SIGNED: &str = "anthropic:";
 pub(super) const REDACTED: &str = "anthropic-redacted:";
 
-/// Requests must begin and end with the user's side; this is said where nobody said anything.
+/// Text of a message that is inserted where the API requires one of the user: at the start and at the end.
 const FILLER: &str = "Continue.";
 
-/// Whether reasoning was signed by Anthropic.
+/// Returns whether reasoning was signed by Anthropic.
 pub(crate) fn is_signed_reasoning(encrypted_content: &Option<String>) -> bool {
     encrypted_content.as_ref().is_some_and(|text| text.starts_with(SIGNED) || text.starts_with(REDACTED))
 }
 
-/// The history in two sides; with [`Extent::Reduced`] without thinking.
+/// Groups the history into messages; with [`BodyExtent::Reduced`], without thinking.
 pub(super) fn conversation(history: &History, extent: BodyExtent) -> HistoryExchange<'_> {
     exchange(history, move |item| match item {
         ResponseItem::Reasoning { encrypted_content, .. } => {
@@ -41,7 +41,7 @@ pub(super) fn conversation(history: &History, extent: BodyExtent) -> HistoryExch
     })
 }
 
-/// The `system` member: the instructions, the developer's first messages and `more`.
+/// Writes the `system` member: the instructions, the developer's first messages and `more`.
 pub(super) fn write_system(
     request: &ModelRequest,
     conversation: &HistoryExchange<'_>,
@@ -67,7 +67,7 @@ pub(super) fn write_system(
     body.raw("]");
 }
 
-/// The elements of `messages`.
+/// Writes the elements of `messages`.
 pub(super) fn write_messages(conversation: HistoryExchange<'_>, body: &mut BodyBuilder) {
     let mut messages = AnthropicMessages::default();
     for group in conversation.groups {
@@ -94,7 +94,7 @@ enum MessageRole {
     Assistant,
 }
 
-/// Whether the provider should remember everything up to here.
+/// Whether the provider should cache everything up to here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CacheBreakpoint {
     None,
@@ -105,7 +105,7 @@ enum CacheBreakpoint {
 struct AnthropicMessages(Vec<(MessageRole, Vec<Bytes>)>);
 
 impl AnthropicMessages {
-    /// Adds blocks to the last message if it is of the same side.
+    /// Adds blocks to the last message if it has the same role, otherwise a new message.
     fn add(&mut self, role: MessageRole, blocks: impl Iterator<Item = Bytes>) {
         let blocks = blocks.filter(|block| !block.is_empty());
         match self.0.last_mut() {
@@ -127,7 +127,8 @@ impl AnthropicMessages {
         if self.0.last().is_some_and(|(role, _)| *role == MessageRole::Assistant) {
             self.0.push(filler());
         }
-        // The last two messages of the user: one to find what the request before left, one for the next.
+        // Breakpoints at the last two messages of the user: one to hit the cache of the previous request, one
+        // for the next request.
         let first_marked = self.0.len().saturating_sub(3);
         for (at, (role, blocks)) in self.0.iter().enumerate() {
             let is_marked = *role == MessageRole::User && at >= first_marked;
@@ -149,7 +150,7 @@ fn write_blocks(blocks: &[Bytes], breakpoint: CacheBreakpoint, body: &mut BodyBu
             body.raw(",");
         }
         if breakpoint == CacheBreakpoint::AtEnd && at + 1 == blocks.len() {
-            // Every block is an object: the mark becomes its first member.
+            // Every block is an object: the breakpoint becomes its first member.
             body.raw("{\"cache_control\":{\"type\":\"ephemeral\"},").shared(block.slice(1..));
         } else {
             body.shared(block.clone());
@@ -161,7 +162,7 @@ fn fragment(item: &HistoryItem) -> Bytes {
     item.fragment(RenderDialect::Anthropic, render)
 }
 
-/// An item's content blocks, separated by commas.
+/// Renders an item's content blocks, separated by commas.
 fn render(item: &ResponseItem) -> Vec<u8> {
     let blocks: Vec<Value> = match item {
         ResponseItem::Message { content, .. } => content.iter().filter_map(content_block).collect(),
@@ -199,7 +200,7 @@ fn content_block(part: &ContentItem) -> Option<Value> {
     }
 }
 
-/// A data URL is taken apart, any other is left for the provider to fetch.
+/// Builds an image block. The content of a data URL is sent; any other URL is fetched by the provider.
 fn image_block(url: &str) -> Value {
     let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
     let source = match data {
@@ -229,12 +230,12 @@ fn tool_result(call_id: &str, content: &Value) -> Value {
     json!({ "type": "tool_result", "tool_use_id": accepted_id(call_id), "content": content })
 }
 
-/// Ids from other providers may have characters that are refused here.
+/// Replaces characters that the API rejects in ids, which may come from other providers.
 fn accepted_id(id: &str) -> String {
     id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }
 
-/// Arguments as an object, whatever a model wrote.
+/// Returns the arguments as an object, whatever the model wrote.
 fn arguments_object(arguments: &str) -> Value {
     match serde_json::from_str(arguments) {
         Ok(Value::Object(members)) => members.into(),

@@ -1,4 +1,4 @@
-//! Anthropic's Messages API, streamed.
+//! Anthropic's Messages API.
 
 mod decoder;
 mod messages;
@@ -11,14 +11,14 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::{
     ModelCatalogue, ModelError, ModelRequest, ProviderCredentials, WireApi,
     body::RequestBody,
+    credentials::sensitive_value,
     http::{BodyExtent, HttpDialect, user_agent},
-    keys::sensitive,
     stream::EventDecoder,
 };
 
 pub(crate) use {messages::is_signed_reasoning, wire::tool};
 
-/// The dialect knows the models: what they may write at most and how they think is part of a request.
+/// The dialect. It needs the catalogue because a request states the output limit and the thinking mode.
 pub(crate) struct AnthropicDialect {
     catalogue: Arc<ModelCatalogue>,
 }
@@ -44,7 +44,7 @@ impl HttpDialect for AnthropicDialect {
     }
 
     fn authorize(&self, credentials: &ProviderCredentials, headers: &mut HeaderMap) {
-        if let Some(key) = sensitive(credentials.token.expose()) {
+        if let Some(key) = sensitive_value(credentials.token.reveal()) {
             headers.insert(HeaderName::from_static("x-api-key"), key);
         }
     }
@@ -53,8 +53,8 @@ impl HttpDialect for AnthropicDialect {
         Box::new(decoder::AnthropicDecoder::new(request.tools.custom_names()))
     }
 
-    /// Signed thinking is bound to what came before it. A thread whose tools or instructions changed is
-    /// refused with it and accepted without.
+    /// Signed thinking is bound to the input before it. After a thread's tools or instructions changed, the
+    /// request is rejected with the thinking and accepted without.
     fn is_worth_reducing(&self, error: &ModelError) -> bool {
         let ModelError::Status(failure) = error else { return false };
         let message = failure.message.as_deref().unwrap_or_default();

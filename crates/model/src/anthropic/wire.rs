@@ -61,7 +61,7 @@ fn thinking(reasoning: &ReasoningOptions, model: &ModelInfo) -> Option<Value> {
     }
 }
 
-/// Effort and output format, which share a member.
+/// Returns the `output_config` member with effort and output format.
 fn output_config(request: &ModelRequest, model: &ModelInfo) -> Option<Value> {
     let mut members = Map::new();
     let effort = request.reasoning.as_ref().and_then(|reasoning| reasoning.effort.as_ref());
@@ -76,7 +76,7 @@ fn output_config(request: &ModelRequest, model: &ModelInfo) -> Option<Value> {
     (!members.is_empty()).then(|| members.into())
 }
 
-/// The effort, or the nearest one that the model has.
+/// Returns the effort, or the nearest one that the model supports.
 fn effort_name(effort: &ReasoningEffort, model: &ModelInfo) -> Option<String> {
     let effort = match effort {
         ReasoningEffort::None | ReasoningEffort::Minimal => &ReasoningEffort::Low,
@@ -86,7 +86,7 @@ fn effort_name(effort: &ReasoningEffort, model: &ModelInfo) -> Option<String> {
     wire_name(effort)
 }
 
-/// Takes away what the API's schemas do not have: limits of numbers, texts and lists. Objects are closed.
+/// Removes keywords that the API rejects (limits of numbers, strings and arrays) and closes objects, as it requires.
 fn reduce_schema(schema: &mut Value) {
     const UNKNOWN: [&str; 10] = [
         "minimum",
@@ -102,7 +102,7 @@ fn reduce_schema(schema: &mut Value) {
     ];
     match schema {
         Value::Object(members) => {
-            // Below `properties` the keys are names of the user's, not words of the schema language.
+            // The keys below `properties` are the user's names, not keywords.
             let is_schema =
                 members.get("type").is_some_and(Value::is_string) || members.contains_key("anyOf");
             if is_schema {
@@ -118,7 +118,7 @@ fn reduce_schema(schema: &mut Value) {
     }
 }
 
-/// The output schema as an instruction, for models that take it in no other way.
+/// Returns the output schema as an instruction, for models without structured output.
 fn schema_in_words(request: &ModelRequest, model: &ModelInfo) -> Option<String> {
     let schema = request.output_schema.as_ref().filter(|_| !model.structured_output)?;
     Some(format!(
@@ -137,7 +137,7 @@ pub(crate) fn tool(spec: &ToolSpec) -> Option<Value> {
             "description": custom_description(spec),
             "input_schema": free_text_parameters(),
         }),
-        // Namespaces have been taken apart by now.
+        // Namespaces are flattened before.
         ToolSpec::WebSearch { .. } | ToolSpec::ImageGeneration | ToolSpec::Namespace { .. } => return None,
     })
 }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schemas_lose_what_the_api_refuses() {
+    fn keywords_that_the_api_rejects_are_removed() {
         let mut schema = json!({
             "type": "object",
             "properties": {

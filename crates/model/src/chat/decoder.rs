@@ -1,8 +1,8 @@
-//! The chunks of a Chat Completions stream, put together into items.
+//! The decoder of a Chat Completions stream, which assembles items from chunks.
 //!
-//! Servers differ: ids may be missing or repeated, arguments may be an object, usage may be absent, the
-//! last `[DONE]` too. An answer is whole once a finish reason came; calls are told only then, because
-//! before that their arguments may be cut off.
+//! Servers differ: ids may be missing or repeated, arguments may be an object, the usage and the final `[DONE]`
+//! may be missing. A response is complete once a finish reason arrived. Calls are emitted only then, because
+//! before that their arguments may be truncated.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,9 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     ModelError, ModelEvent,
-    ceilings::GatheredText,
-    event::new_item_id,
-    said::{CalledTool, message},
-    status::wait_in_words,
+    event::{CalledTool, message, new_item_id},
+    response_limits::GatheredText,
+    status::delay_in_message,
     stream::EventDecoder,
 };
 
@@ -31,13 +30,13 @@ pub(super) struct ChatDecoder {
     is_complete: bool,
 }
 
-/// An item whose text is still growing.
+/// An item whose text is incomplete.
 struct OpenText {
     id: ItemId,
     text: String,
 }
 
-/// A tool call put together from its fragments.
+/// A tool call assembled from fragments.
 struct PartialCall {
     index: Option<i64>,
     id: String,
@@ -69,7 +68,7 @@ impl EventDecoder for ChatDecoder {
         let chunk: ChatChunk<'_> = match serde_json::from_slice(data) {
             Ok(chunk) => chunk,
             Err(error) => {
-                tracing::debug!(%error, "skipped a chunk that cannot be read");
+                tracing::debug!(%error, "skipped an invalid chunk");
                 return Ok(());
             }
         };
@@ -111,20 +110,20 @@ impl EventDecoder for ChatDecoder {
 
 impl ChatDecoder {
     fn delta(&mut self, delta: ChatDelta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        let thought = delta.reasoning_content.or(delta.reasoning).filter(|text| !text.is_empty());
-        if let Some(text) = thought {
-            self.think(text.into_owned(), out);
+        let reasoning = delta.reasoning_content.or(delta.reasoning).filter(|text| !text.is_empty());
+        if let Some(text) = reasoning {
+            self.add_reasoning(text.into_owned(), out);
         }
         if let Some(text) = delta.content.filter(|text| !text.is_empty()) {
-            self.say(text.into_owned(), out);
+            self.add_text(text.into_owned(), out);
         }
         for fragment in delta.tool_calls.into_iter().flatten() {
-            self.call(fragment)?;
+            self.add_call_fragment(fragment)?;
         }
         Ok(())
     }
 
-    fn think(&mut self, delta: String, out: &mut Vec<ModelEvent>) {
+    fn add_reasoning(&mut self, delta: String, out: &mut Vec<ModelEvent>) {
         let open = self.reasoning.get_or_insert_with(|| {
             let id = new_item_id("rs");
             out.push(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(reasoning_item(String::new())) });
@@ -134,7 +133,7 @@ impl ChatDecoder {
         out.push(ModelEvent::ReasoningTextDelta { item_id: open.id.clone(), index: 0, delta });
     }
 
-    fn say(&mut self, delta: String, out: &mut Vec<ModelEvent>) {
+    fn add_text(&mut self, delta: String, out: &mut Vec<ModelEvent>) {
         if self.message.is_none() {
             self.close_reasoning(out);
         }
@@ -147,9 +146,9 @@ impl ChatDecoder {
         out.push(ModelEvent::TextDelta { item_id: open.id.clone(), delta });
     }
 
-    /// Adds a fragment to the call it belongs to. The index says which, or the id where servers give
-    /// every call the same index, or else it is the last one.
-    fn call(&mut self, fragment: CallFragment<'_>) -> Result<(), ModelError> {
+    /// Adds a fragment to its call. The call is found by index; where a server gives every call the same index,
+    /// by id; otherwise it is the last one.
+    fn add_call_fragment(&mut self, fragment: CallFragment<'_>) -> Result<(), ModelError> {
         let id = fragment.id.filter(|id| !id.is_empty());
         let function = fragment.function.unwrap_or_default();
         let known = match fragment.index {
@@ -161,8 +160,12 @@ impl ChatDecoder {
             Some(call) => call,
             None => {
                 self.gathered.check_items(self.calls.len())?;
-                let (id, name) = (String::new(), String::new());
-                self.calls.push(PartialCall { index: fragment.index, id, name, arguments: String::new() });
+                self.calls.push(PartialCall {
+                    index: fragment.index,
+                    id: String::new(),
+                    name: String::new(),
+                    arguments: String::new(),
+                });
                 let Some(call) = self.calls.last_mut() else { return Ok(()) };
                 call
             }
@@ -182,7 +185,7 @@ impl ChatDecoder {
         Ok(())
     }
 
-    /// Tells what was still open and how the answer ended.
+    /// Emits the open items, the calls and the completion, or the error of an incomplete response.
     fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         self.close_reasoning(out);
         if let Some(open) = self.message.take() {
@@ -195,7 +198,7 @@ impl ChatDecoder {
             _ => {}
         }
         for call in std::mem::take(&mut self.calls).into_iter().filter(|call| !call.name.is_empty()) {
-            let (id, item) = call.called().into_item(&self.custom_tools);
+            let (id, item) = call.into_called().into_item(&self.custom_tools);
             out.push(ModelEvent::ItemDone { id, item: Box::new(item) });
         }
         let response_id = self.response_id.take().unwrap_or_else(|| new_item_id("resp").to_string());
@@ -212,7 +215,7 @@ impl ChatDecoder {
 }
 
 impl PartialCall {
-    fn called(self) -> CalledTool {
+    fn into_called(self) -> CalledTool {
         let call_id = if self.id.is_empty() { new_item_id("call").to_string() } else { self.id };
         CalledTool { call_id, name: self.name, arguments: self.arguments }
     }
@@ -223,7 +226,7 @@ fn reasoning_item(text: String) -> ResponseItem {
     ResponseItem::Reasoning { summary: Vec::new(), content, encrypted_content: None }
 }
 
-/// Arguments are a string with JSON inside, or with some servers the JSON itself.
+/// Returns the arguments as text. Most servers send a string that holds JSON, some the JSON itself.
 fn argument_text(arguments: &RawValue) -> Cow<'_, str> {
     let raw = arguments.get();
     match serde_json::from_str::<Option<Text<'_>>>(raw) {
@@ -240,7 +243,7 @@ fn failure(error: &Value) -> ModelError {
     if code == "context_length_exceeded" || message.contains("maximum context length") {
         return ModelError::ContextWindowExceeded;
     }
-    ModelError::Failed { retry_after: wait_in_words(&message), code, message }
+    ModelError::Failed { retry_after: delay_in_message(&message), code, message }
 }
 
 #[derive(Deserialize)]

@@ -1,8 +1,8 @@
 //! The history as chat messages.
 //!
-//! Many chat templates refuse two messages of one side in a row or a system message that is not the
-//! first. So neighbours are merged, and developer messages in the middle speak as the user. Texts are
-//! merged as escaped bytes: each item is rendered once and its rendering spliced in.
+//! Many chat templates reject two consecutive messages of one role, or a system message that is not the first. So
+//! consecutive messages are merged, and developer messages in the middle become messages of the user. Texts are
+//! merged as escaped bytes: each item is rendered once and its rendered form is inserted.
 
 use bytes::Bytes;
 use codicil_protocol::{ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ResponseItem};
@@ -16,26 +16,26 @@ use crate::{
     pairs::{ABORTED, ExchangeGroup, ToolResult, exchange, says_something},
 };
 
-/// Between texts that were separate messages.
-const GAP: &str = "\\n\\n";
+/// Separator between texts that were separate messages.
+const SEPARATOR: &str = "\\n\\n";
 
 pub(super) fn write_messages(request: &ModelRequest, body: &mut BodyBuilder) {
     let exchange = exchange(&request.input, says_something);
-    let mut to = ChatMessages { body, is_first: true, images: Vec::new() };
-    to.system(request.instructions.json(), &exchange.preamble);
+    let mut messages = ChatMessages { body, is_first: true, images: Vec::new() };
+    messages.write_system(request.instructions.json(), &exchange.preamble);
     for group in &exchange.groups {
         match group {
-            ExchangeGroup::User(items) => to.user(items),
-            ExchangeGroup::Assistant { items, results } => to.assistant(items, results),
+            ExchangeGroup::User(items) => messages.write_user(items),
+            ExchangeGroup::Assistant { items, results } => messages.write_assistant(items, results),
         }
     }
-    to.pending_images();
+    messages.write_pending_images();
 }
 
 struct ChatMessages<'b> {
     body: &'b mut BodyBuilder,
     is_first: bool,
-    /// Images among tool results. A tool's message is text only, so they follow in a message of the user.
+    /// Images of tool results. A tool message holds only text, so its images follow in a message of the user.
     images: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl ChatMessages<'_> {
         self.body
     }
 
-    fn system(&mut self, instructions: Bytes, preamble: &[&HistoryItem]) {
+    fn write_system(&mut self, instructions: Bytes, preamble: &[&HistoryItem]) {
         let inner = instructions.slice(1..instructions.len() - 1);
         let texts: Vec<Bytes> = std::iter::once(inner)
             .chain(preamble.iter().map(|item| fragment(item)))
@@ -55,17 +55,17 @@ impl ChatMessages<'_> {
             .collect();
         if !texts.is_empty() {
             self.begin().raw("{\"role\":\"system\",\"content\":\"");
-            self.texts(texts);
+            self.write_texts(texts);
             self.body.raw("\"}");
         }
     }
 
-    fn user(&mut self, items: &[&HistoryItem]) {
+    fn write_user(&mut self, items: &[&HistoryItem]) {
         let has_images = !self.images.is_empty() || items.iter().any(|item| has_image(item.item()));
         self.begin();
         if !has_images {
             self.body.raw("{\"role\":\"user\",\"content\":\"");
-            self.texts(items.iter().map(|item| fragment(item)));
+            self.write_texts(items.iter().map(|item| fragment(item)));
             self.body.raw("\"}");
             return;
         }
@@ -87,23 +87,23 @@ impl ChatMessages<'_> {
         self.body.raw("]}");
     }
 
-    fn assistant(&mut self, items: &[&HistoryItem], results: &[ToolResult<'_>]) {
-        self.pending_images();
+    fn write_assistant(&mut self, items: &[&HistoryItem], results: &[ToolResult<'_>]) {
+        self.write_pending_images();
         let (calls, texts): (Vec<&HistoryItem>, Vec<&HistoryItem>) =
             items.iter().partition(|item| is_call(item.item()));
         self.begin().raw("{\"role\":\"assistant\",\"content\":\"");
-        self.texts(texts.into_iter().map(fragment));
+        self.write_texts(texts.into_iter().map(fragment));
         self.body.raw("\"");
         for (at, call) in calls.iter().enumerate() {
             self.body.raw(if at == 0 { ",\"tool_calls\":[" } else { "," }).shared(fragment(call));
         }
         self.body.raw(if calls.is_empty() { "}" } else { "]}" });
         for result in results {
-            self.result(result);
+            self.write_result(result);
         }
     }
 
-    fn result(&mut self, result: &ToolResult<'_>) {
+    fn write_result(&mut self, result: &ToolResult<'_>) {
         let Some(output) = result.output else {
             let message = json!({ "role": "tool", "tool_call_id": result.call_id, "content": ABORTED });
             self.begin().json(&message);
@@ -113,16 +113,16 @@ impl ChatMessages<'_> {
         self.images.extend(output_images(output.item()));
     }
 
-    fn pending_images(&mut self) {
+    fn write_pending_images(&mut self) {
         if !self.images.is_empty() {
-            self.user(&[]);
+            self.write_user(&[]);
         }
     }
 
-    fn texts(&mut self, texts: impl IntoIterator<Item = Bytes>) {
+    fn write_texts(&mut self, texts: impl IntoIterator<Item = Bytes>) {
         for (at, text) in texts.into_iter().enumerate() {
             if at > 0 {
-                self.body.raw(GAP);
+                self.body.raw(SEPARATOR);
             }
             self.body.shared(text);
         }
@@ -133,8 +133,8 @@ fn fragment(item: &HistoryItem) -> Bytes {
     item.fragment(RenderDialect::Chat, render)
 }
 
-/// An item's part of a message: escaped text without its quotes, content parts if it has images, a tool
-/// call, or the whole message of a result.
+/// Renders an item's part of a message: escaped text without quotes, content parts if it has images, a tool call,
+/// or the whole message of a result.
 fn render(item: &ResponseItem) -> Vec<u8> {
     match item {
         ResponseItem::Message { content, .. } if has_image(item) => {
@@ -161,7 +161,7 @@ fn render(item: &ResponseItem) -> Vec<u8> {
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> Vec<u8> {
-    // Templates parse the arguments; text that is no JSON would break every later request.
+    // Chat templates parse the arguments. Invalid JSON would break every later request.
     let is_json = serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok();
     let arguments = if is_json { arguments.to_owned() } else { json!({ "input": arguments }).to_string() };
     let function = json!({ "name": name, "arguments": arguments });

@@ -1,4 +1,4 @@
-//! Chat Completions, as Ollama, LM Studio, vLLM and llama.cpp speak it.
+//! The Chat Completions API, as Ollama, LM Studio, vLLM and llama.cpp serve it.
 
 mod decoder;
 mod messages;
@@ -9,14 +9,13 @@ use http::HeaderMap;
 use crate::{
     ModelRequest, ProviderCredentials, WireApi,
     body::RequestBody,
+    credentials::insert_bearer,
     http::{BodyExtent, HttpDialect, user_agent},
-    keys::bearer,
     stream::EventDecoder,
 };
 
 pub(crate) use wire::{custom_description, tool};
 
-/// The dialect itself has no settings.
 pub(crate) struct ChatDialect;
 
 impl HttpDialect for ChatDialect {
@@ -32,7 +31,7 @@ impl HttpDialect for ChatDialect {
     }
 
     fn authorize(&self, credentials: &ProviderCredentials, headers: &mut HeaderMap) {
-        bearer(credentials, headers);
+        insert_bearer(credentials, headers);
     }
 
     fn decoder(&self, request: &ModelRequest) -> Box<dyn EventDecoder> {

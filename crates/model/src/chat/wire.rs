@@ -1,4 +1,4 @@
-//! The body of a Chat Completions request. Only members that local servers understand or ignore.
+//! The body of a Chat Completions request. It has only members that local servers support or ignore.
 
 use serde_json::{Value, json};
 
@@ -45,13 +45,13 @@ pub(crate) fn tool(spec: &ToolSpec) -> Option<Value> {
             "description": custom_description(spec),
             "parameters": free_text_parameters(),
         }),
-        // Namespaces have been taken apart by now.
+        // Namespaces are flattened before.
         ToolSpec::WebSearch { .. } | ToolSpec::ImageGeneration | ToolSpec::Namespace { .. } => return None,
     };
     Some(json!({ "type": "function", "function": function }))
 }
 
-/// A custom tool's description with its grammar, which a function has no other place for.
+/// Returns a custom tool's description with its grammar, for which a function has no other member.
 pub(crate) fn custom_description(spec: &ToolSpec) -> String {
     match spec {
         ToolSpec::Custom { description, grammar: Some(grammar), .. } => format!(

@@ -1,5 +1,5 @@
-//! The events of a Responses stream. Unknown ones are skipped, `error` among them: what counts is whether
-//! `response.completed` came.
+//! The decoder of a Responses stream. Unknown events are skipped, `error` included: a response succeeds if and only
+//! if `response.completed` arrives.
 
 use std::borrow::Cow;
 
@@ -8,12 +8,15 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    ModelError, ModelEvent, event::new_item_id, sse::event_name, status::failed, stream::EventDecoder,
+    ModelError, ModelEvent,
+    event::new_item_id,
+    status::failed,
+    stream::{EventDecoder, event_name},
 };
 
 #[derive(Default)]
 pub(super) struct ResponsesDecoder {
-    /// The item of the last delta. Deltas come in runs, so their id is seldom a new one.
+    /// Item id of the last delta. Deltas of one item follow each other, so the id is rarely allocated.
     last_id: Option<ItemId>,
     is_complete: bool,
 }
@@ -64,7 +67,7 @@ impl EventDecoder for ResponsesDecoder {
 }
 
 impl ResponsesDecoder {
-    /// The hot path: one small parse that borrows, one allocation for the text.
+    /// Decodes a delta. This is the hot path: one parse that borrows, one allocation for the text.
     fn delta(
         &mut self,
         data: &[u8],
@@ -72,7 +75,7 @@ impl ResponsesDecoder {
         event: fn(ItemId, i64, String) -> ModelEvent,
     ) {
         let Ok(delta) = serde_json::from_slice::<ResponsesDelta<'_>>(data) else {
-            tracing::debug!("skipped a delta that cannot be read");
+            tracing::debug!("skipped an invalid delta");
             return;
         };
         let id = match &self.last_id {
@@ -92,11 +95,11 @@ fn item(data: &[u8], out: &mut Vec<ModelEvent>, event: fn(ItemId, Box<ResponseIt
     });
     match read {
         Ok((id, item)) => out.push(event(id, Box::new(item))),
-        Err(error) => tracing::warn!(%error, "skipped an item of the model that cannot be read"),
+        Err(error) => tracing::warn!(%error, "skipped an invalid item of the model"),
     }
 }
 
-/// Reads an event that ends the stream. What cannot be read counts as left out: the end is the end.
+/// Reads an event that ends the stream. Members that cannot be read count as omitted.
 fn read<T: for<'de> Deserialize<'de> + Default>(data: &[u8]) -> T {
     serde_json::from_slice(data).unwrap_or_default()
 }

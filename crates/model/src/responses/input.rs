@@ -1,7 +1,7 @@
-//! Items of the history in the form in which the Responses API takes them back.
+//! Items of the history as input of the Responses API.
 //!
-//! They are sent without the ids that the API gave them: nothing is stored on its side, so an id would
-//! name something that does not exist. (A generated image is the exception; there the id is required.)
+//! They are sent without the ids that the API assigned: requests are not stored there, so an id would refer to
+//! nothing. Generated images are the exception; their id is required.
 
 use codicil_protocol::{
     ContentItem, FunctionCallOutputBody, LocalShellAction, LocalShellStatus, MessagePhase,
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::anthropic::is_signed_reasoning;
 
-/// Writes `item` to the end of `json`. Returns false for items that are not for the model.
+/// Writes `item` to the end of `json`. Returns false for items that are not sent to the model.
 pub(crate) fn write_item(item: &ResponseItem, json: &mut Vec<u8>) -> bool {
     match sent(item) {
         Some(item) => serde_json::to_writer(json, &item).is_ok(),
@@ -20,7 +20,7 @@ pub(crate) fn write_item(item: &ResponseItem, json: &mut Vec<u8>) -> bool {
     }
 }
 
-/// The items as they are sent, borrowed from those that are kept.
+/// An item as it is sent, borrowed from the stored item.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum SentItem<'a> {
@@ -100,7 +100,7 @@ fn sent(item: &ResponseItem) -> Option<SentItem<'_>> {
         ResponseItem::Message { role, content, end_turn, phase, .. } => {
             SentItem::Message { role, content, end_turn: *end_turn, phase: phase.as_ref() }
         }
-        // Another provider's signature means nothing here and would be refused.
+        // The API would reject another provider's signature.
         ResponseItem::Reasoning { encrypted_content, .. } if is_signed_reasoning(encrypted_content) => {
             return None;
         }
@@ -125,8 +125,12 @@ fn sent(item: &ResponseItem) -> Option<SentItem<'_>> {
             SentItem::CustomToolCallOutput { call_id, output }
         }
         ResponseItem::ToolSearchCall { call_id, execution, arguments, status, .. } => {
-            let (call_id, status) = (call_id.as_deref(), status.as_deref());
-            SentItem::ToolSearchCall { call_id, status, execution, arguments }
+            SentItem::ToolSearchCall {
+                call_id: call_id.as_deref(),
+                status: status.as_deref(),
+                execution,
+                arguments,
+            }
         }
         ResponseItem::ToolSearchOutput { call_id, status, execution, tools } => {
             SentItem::ToolSearchOutput { call_id: call_id.as_deref(), status, execution, tools }
@@ -160,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn items_go_back_without_their_ids() {
+    fn items_are_sent_without_their_ids() {
         let text = json!([{"type": "output_text", "text": "ok"}]);
         check(
             json!({"type": "message", "role": "assistant", "id": "msg_1", "content": text}),
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_for_the_model_is_left_out() {
+    fn unknown_items_and_foreign_reasoning_are_not_sent() {
         check(json!({"type": "from_the_future", "id": "x"}), Value::Null);
         check(json!({"type": "reasoning", "summary": [], "encrypted_content": "anthropic:abc"}), Value::Null);
     }

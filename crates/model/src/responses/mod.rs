@@ -1,4 +1,4 @@
-//! OpenAI's Responses API, streamed.
+//! OpenAI's Responses API.
 
 mod decoder;
 mod input;
@@ -9,14 +9,13 @@ use http::HeaderMap;
 use crate::{
     ModelRequest, ProviderCredentials, WireApi,
     body::RequestBody,
+    credentials::insert_bearer,
     http::{BodyExtent, HttpDialect},
-    keys::bearer,
     stream::EventDecoder,
 };
 
 pub(crate) use {input::write_item, wire::tool};
 
-/// The dialect itself has no settings.
 pub(crate) struct ResponsesDialect;
 
 impl HttpDialect for ResponsesDialect {
@@ -32,7 +31,7 @@ impl HttpDialect for ResponsesDialect {
     }
 
     fn authorize(&self, credentials: &ProviderCredentials, headers: &mut HeaderMap) {
-        bearer(credentials, headers);
+        insert_bearer(credentials, headers);
     }
 
     fn decoder(&self, _: &ModelRequest) -> Box<dyn EventDecoder> {

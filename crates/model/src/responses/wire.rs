@@ -1,4 +1,4 @@
-//! The body of a Responses request. Keys come in the order in which the reference sends them.
+//! The body of a Responses request. Its keys have the order of the reference implementation.
 
 use codicil_protocol::{ReasoningSummary, ServiceTier};
 use serde_json::{Map, Value, json};
@@ -41,7 +41,7 @@ fn reasoning(reasoning: &ReasoningOptions) -> Value {
     if let Some(effort) = reasoning.effort.as_ref().and_then(wire_name) {
         members.insert("effort".to_owned(), effort.into());
     }
-    // The API has no value for "none": the key is left out.
+    // The API has no value for "none": the key is omitted.
     let summary = reasoning.summary.as_ref().filter(|summary| **summary != ReasoningSummary::None);
     if let Some(summary) = summary.and_then(wire_name) {
         members.insert("summary".to_owned(), summary.into());
@@ -57,7 +57,7 @@ fn service_tier(tier: &ServiceTier) -> Option<String> {
     }
 }
 
-/// The `text` member, when there is anything to say in it.
+/// Returns the `text` member, or `None` if it would be empty.
 fn text(request: &ModelRequest) -> Option<Value> {
     let mut members = Map::new();
     if let Some(verbosity) = request.verbosity.as_ref().and_then(wire_name) {

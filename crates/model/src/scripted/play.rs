@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use super::{sample::sample, script::Script, situation::ScriptSituation, step::ScriptStep};
 use crate::{
     ModelError, ModelEvent, ModelRequest, ProviderLimits, ToolSpec,
-    event::new_item_id,
-    said::{message, reasoning},
+    event::{message, new_item_id, reasoning},
 };
 
 /// One step of a played reply.

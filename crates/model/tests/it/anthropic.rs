@@ -80,7 +80,7 @@ fn thinking(effort: ReasoningEffort) -> Option<ReasoningOptions> {
     Some(ReasoningOptions { effort: Some(effort), summary: Some(ReasoningSummary::Auto) })
 }
 
-/// The body of a request, as the provider got it.
+/// Returns the body of a request as the provider received it.
 async fn sent(request: ModelRequest) -> Value {
     let server = Server::start([Answer::sse(stop("end_turn"))]).await;
     events(&provider(&server.base_url, WireApi::Anthropic), request).await;
@@ -113,7 +113,7 @@ async fn thinking_text_calls_and_usage() {
 }
 
 #[tokio::test]
-async fn what_the_model_said_goes_back_as_it_was() {
+async fn items_of_the_model_are_sent_back_unchanged() {
     let server = Server::start([Answer::sse(whole_answer()), Answer::sse(stop("end_turn"))]).await;
     let provider = provider(&server.base_url, WireApi::Anthropic);
     let mut first = hello();
@@ -150,7 +150,7 @@ async fn what_the_model_said_goes_back_as_it_was() {
 }
 
 #[tokio::test]
-async fn any_history_becomes_a_conversation_that_is_accepted() {
+async fn any_history_becomes_valid_messages() {
     let image = json!({"type": "function_call_output", "call_id": "c.2", "output": [
         {"type": "input_text", "text": "here"}, {"type": "input_image", "image_url": "data:image/png;base64,AA=="}]});
     let mut request = request([
@@ -197,7 +197,7 @@ async fn any_history_becomes_a_conversation_that_is_accepted() {
 }
 
 #[tokio::test]
-async fn models_think_in_their_own_way() {
+async fn the_thinking_mode_depends_on_the_model() {
     let asked = async |model: &str, effort| {
         let mut request = hello();
         request.model = model.into();
@@ -226,7 +226,7 @@ async fn models_think_in_their_own_way() {
 }
 
 #[tokio::test]
-async fn an_output_schema_is_enforced_or_asked_for() {
+async fn an_output_schema_is_enforced_or_described() {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}});
     let mut request = hello();
     request.model = "claude-sonnet-5-5".into();
@@ -241,7 +241,7 @@ async fn an_output_schema_is_enforced_or_asked_for() {
 }
 
 #[tokio::test]
-async fn thinking_that_is_refused_is_left_out() {
+async fn rejected_thinking_is_omitted() {
     let refusal = json!({"type": "error", "error": {"type": "invalid_request_error", "message":
         "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation."}});
     let refuse = Answer::status(400, &[], &refusal.to_string());
@@ -265,7 +265,7 @@ async fn thinking_that_is_refused_is_left_out() {
 }
 
 #[tokio::test]
-async fn answers_that_are_not_whole() {
+async fn incomplete_responses() {
     let text =
         || block(0, json!({"type": "text", "text": ""}), [json!({"type": "text_delta", "text": "Hi"})]);
     let tool = || {
@@ -280,7 +280,7 @@ async fn answers_that_are_not_whole() {
         let (events, end) = drain(provider(&server.base_url, WireApi::Anthropic).stream(hello())).await;
         format!("{} events, {}", events.len(), end.unwrap_err())
     };
-    // A call that was cut off is not told.
+    // A truncated call is not emitted.
     assert_eq!(
         ended([text(), tool(), stop("max_tokens")].concat()).await,
         "3 events, stream disconnected before completion: Incomplete response returned, reason: max_output_tokens"

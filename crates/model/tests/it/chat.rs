@@ -23,14 +23,14 @@ fn finish(reason: &str) -> Value {
     json!({"id": "chat_1", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
 }
 
-/// The transcript of an answer made of these chunks, and `[DONE]` at its end.
-async fn heard(chunks: impl IntoIterator<Item = Value>) -> String {
+/// Returns the transcript of a response with these chunks and a final `[DONE]`.
+async fn received(chunks: impl IntoIterator<Item = Value>) -> String {
     let mut text: String = chunks.into_iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
     text.push_str("data: [DONE]\n\n");
-    heard_raw(&text).await
+    received_raw(&text).await
 }
 
-async fn heard_raw(text: &str) -> String {
+async fn received_raw(text: &str) -> String {
     let server = Server::start([Answer::stream(&[], text)]).await;
     let mut request = hello();
     request.tools = [shell_tool(), patch_tool()].into_iter().collect();
@@ -43,7 +43,7 @@ async fn heard_raw(text: &str) -> String {
 
 #[tokio::test]
 async fn reasoning_text_calls_and_usage() {
-    let shown = heard([
+    let shown = received([
         delta(json!({"role": "assistant", "content": ""})),
         delta(json!({"reasoning_content": "Hm, "})),
         delta(json!({"reasoning": "yes."})),
@@ -76,9 +76,9 @@ async fn reasoning_text_calls_and_usage() {
 }
 
 #[tokio::test]
-async fn servers_with_ways_of_their_own() {
+async fn servers_that_deviate_from_the_api() {
     // No ids, no index, arguments as an object, no usage.
-    let shown = heard([
+    let shown = received([
         delta(json!({"tool_calls": [{"function": {"name": "exec_command", "arguments": {"cmd": "ls"}}}]})),
         finish("tool_calls"),
     ])
@@ -89,7 +89,7 @@ async fn servers_with_ways_of_their_own() {
     "#);
 
     // Every call has index 0; the name is repeated; arguments are missing.
-    let shown = heard([
+    let shown = received([
         delta(json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "x", "arguments": "{}"}}]})),
         delta(json!({"tool_calls": [{"index": 0, "id": "b", "function": {"name": "y"}}]})),
         delta(json!({"tool_calls": [{"index": 0, "id": "b", "function": {"name": "y", "arguments": null}}]})),
@@ -106,14 +106,14 @@ async fn servers_with_ways_of_their_own() {
     let call = delta(
         json!({"tool_calls": [{"id": "p", "function": {"name": "apply_patch", "arguments": "*** Begin Patch"}}]}),
     );
-    let shown = heard_raw(&format!("data: {call}\n\ndata: {}\n\n", finish("stop"))).await;
+    let shown = received_raw(&format!("data: {call}\n\ndata: {}\n\n", finish("stop"))).await;
     assert_snapshot!(shown, @r#"
     done fc_# custom p apply_patch "*** Begin Patch"
     completed chat_1: no usage
     "#);
 
     // `choices` is null, a chunk is no JSON.
-    let shown = heard_raw(&format!(
+    let shown = received_raw(&format!(
         "data: {{\"choices\": null}}\n\ndata: oops\n\ndata: {}\n\ndata: {}\n\ndata: [DONE]\n\n",
         delta(json!({"content": "Hi"})),
         finish("stop")
@@ -128,22 +128,22 @@ async fn servers_with_ways_of_their_own() {
 }
 
 #[tokio::test]
-async fn answers_that_are_not_whole() {
+async fn incomplete_responses() {
     let cut_off = [delta(json!({"content": "Hi"})), finish("length")];
-    assert_snapshot!(heard(cut_off).await, @r#"
+    assert_snapshot!(received(cut_off).await, @r#"
     added msg_# assistant []
     text msg_# "Hi"
     done msg_# assistant ["Hi"]
     error stream disconnected before completion: Incomplete response returned, reason: max_output_tokens
     "#);
     let broken = format!("data: {}\n\n", delta(json!({"content": "Hi"})));
-    assert_snapshot!(heard_raw(&broken).await, @r#"
+    assert_snapshot!(received_raw(&broken).await, @r#"
     added msg_# assistant []
     text msg_# "Hi"
     error stream disconnected before completion: stream closed before the answer was finished
     "#);
     let failed = json!({"error": {"message": "out of memory", "code": 500}});
-    assert_snapshot!(heard([failed]).await, @"error stream disconnected before completion: out of memory");
+    assert_snapshot!(received([failed]).await, @"error stream disconnected before completion: out of memory");
 }
 
 #[tokio::test]

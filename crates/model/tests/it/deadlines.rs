@@ -1,4 +1,4 @@
-//! A provider that says nothing does not keep a turn waiting for ever.
+//! A provider that sends nothing fails in time.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::{
     support::{config, configured, drain, error, hello, transcript},
 };
 
-fn impatient(base_url: &str, wire_api: WireApi) -> ProviderConfig {
+fn with_short_timeout(base_url: &str, wire_api: WireApi) -> ProviderConfig {
     ProviderConfig { wire_api, stream_idle_timeout_ms: Some(200), ..config(base_url) }
 }
 
 #[tokio::test]
-async fn no_answer_at_all() {
+async fn no_response() {
     let mut server = Server::start([Answer::silence()]).await;
-    let provider = configured(impatient(&server.base_url, WireApi::Responses));
+    let provider = configured(with_short_timeout(&server.base_url, WireApi::Responses));
     let error = error(&provider, hello()).await;
     assert_eq!(error, ModelError::FirstTokenTimeout(Duration::from_millis(200)));
     assert_eq!(error.to_string(), "stream disconnected before completion: no answer within 0.2 s");
@@ -27,17 +27,17 @@ async fn no_answer_at_all() {
 
 #[tokio::test]
 async fn headers_but_no_event() {
-    // Comments keep a connection alive, not an answer.
+    // Comments do not count as events.
     let server = Server::start([Answer::stream(&[], ": ping\n\n").then_hang()]).await;
-    let provider = configured(impatient(&server.base_url, WireApi::Responses));
+    let provider = configured(with_short_timeout(&server.base_url, WireApi::Responses));
     assert_eq!(error(&provider, hello()).await, ModelError::FirstTokenTimeout(Duration::from_millis(200)));
 }
 
 #[tokio::test]
-async fn silence_in_the_middle() {
+async fn a_pause_in_the_middle() {
     let begin = json!({"type": "response.output_text.delta", "item_id": "m", "delta": "Hel"});
     let mut server = Server::start([Answer::sse([begin]).then_hang()]).await;
-    let provider = configured(impatient(&server.base_url, WireApi::Responses));
+    let provider = configured(with_short_timeout(&server.base_url, WireApi::Responses));
     let (events, end) = drain(provider.stream(hello())).await;
     assert_eq!(transcript(&events), "text m \"Hel\"\n");
     let error = end.unwrap_err();
@@ -53,26 +53,26 @@ async fn silence_in_the_middle() {
 async fn pings_do_not_count_as_progress() {
     let events = [json!({"type": "message_start", "message": {"id": "m"}}), json!({"type": "ping"})];
     let server = Server::start([Answer::sse(events).then_hang()]).await;
-    let provider = configured(impatient(&server.base_url, WireApi::Anthropic));
+    let provider = configured(with_short_timeout(&server.base_url, WireApi::Anthropic));
     assert_eq!(error(&provider, hello()).await, ModelError::Stalled(Duration::from_millis(200)));
 }
 
 #[tokio::test]
-async fn a_finished_chat_answer_does_not_wait_for_its_last_word() {
+async fn a_complete_chat_response_does_not_wait_for_done() {
     let events = [
         json!({"id": "c1", "choices": [{"delta": {"content": "Hi"}}]}),
         json!({"id": "c1", "choices": [{"delta": {}, "finish_reason": "stop"}]}),
     ];
     let server = Server::start([Answer::sse(events).then_hang()]).await;
-    let provider = configured(impatient(&server.base_url, WireApi::Chat));
+    let provider = configured(with_short_timeout(&server.base_url, WireApi::Chat));
     let (events, end) = drain(provider.stream(hello())).await;
     assert_eq!(end, Ok(()));
     assert!(transcript(&events).ends_with("completed c1: no usage\n"), "{}", transcript(&events));
 }
 
 #[tokio::test]
-async fn an_address_that_takes_no_connections() {
-    // A socket that listens without accepting lets connections wait once its queue is full.
+async fn an_address_that_accepts_no_connections() {
+    // Connections to a socket that does not accept them wait once its backlog is full.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();

@@ -1,4 +1,4 @@
-//! What a client is told about each failure: texts as the reference has them, names as the README has them.
+//! The error that a client receives for each failure, with the texts of the reference implementation.
 
 use codicil_model::{ModelError, WireApi};
 use insta::assert_snapshot;
@@ -9,8 +9,8 @@ use crate::{
     support::{error, hello, provider},
 };
 
-/// `codexErrorInfo`, whether it is retried, and the message with the port left out.
-fn told(error: &ModelError) -> String {
+/// Renders `codexErrorInfo`, whether the error is retried, and the message without the port.
+fn rendered(error: &ModelError) -> String {
     let turn_error = error.to_turn_error();
     assert_eq!(turn_error.additional_details, None);
     let info = json!(turn_error.codex_error_info);
@@ -29,7 +29,7 @@ fn without_port(text: &str) -> String {
 
 async fn status(code: u16, body: &str) -> String {
     let server = Server::start([Answer::status(code, &[], body)]).await;
-    told(&error(&provider(&server.base_url, WireApi::Responses), hello()).await)
+    rendered(&error(&provider(&server.base_url, WireApi::Responses), hello()).await)
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn http_statuses() {
 }
 
 #[tokio::test]
-async fn limits_behind_a_status() {
+async fn limits_reported_with_a_status() {
     let of = async |code, body: Value| status(code, &json!({ "error": body }).to_string()).await;
     assert_eq!(
         of(429, json!({"type": "usage_limit_reached", "plan_type": "pro", "resets_in_seconds": 3600})).await,
@@ -80,7 +80,7 @@ async fn limits_behind_a_status() {
     );
     assert!(of(429, json!({"code": "insufficient_quota"})).await.starts_with(r#""usageLimitExceeded": "#));
     assert!(of(529, json!({"type": "overloaded_error"})).await.starts_with(r#""serverOverloaded": "#));
-    // A limit that says when it ends is waited for.
+    // A limit with a known end is retried.
     let soon = of(429, json!({"message": "Rate limit reached. Please try again in 1.5s."})).await;
     assert!(soon.contains(" retried: "), "{soon}");
     assert!(
@@ -108,7 +108,7 @@ async fn failures_within_the_stream() {
             "error": {"code": code, "message": format!("model says {code}")}}});
         let server = Server::start([Answer::sse([failed])]).await;
         let error = error(&provider(&server.base_url, WireApi::Responses), hello()).await;
-        lines.push_str(&format!("{code} {}\n", told(&error)));
+        lines.push_str(&format!("{code} {}\n", rendered(&error)));
     }
     assert_snapshot!(lines, @r#"
     context_length_exceeded "contextWindowExceeded": the conversation no longer fits the model's context window; compact the thread or start a new one
@@ -124,7 +124,7 @@ async fn failures_within_the_stream() {
 }
 
 #[tokio::test]
-async fn streams_that_break() {
+async fn broken_streams() {
     let incomplete = json!({"type": "response.incomplete", "response": {"id": "r",
         "incomplete_details": {"reason": "max_output_tokens"}}});
     let mut lines = String::new();
@@ -136,7 +136,7 @@ async fn streams_that_break() {
     ] {
         let server = Server::start([answer]).await;
         let error = error(&provider(&server.base_url, WireApi::Responses), hello()).await;
-        lines.push_str(&format!("{name} {}\n", told(&error)));
+        lines.push_str(&format!("{name} {}\n", rendered(&error)));
     }
     assert_snapshot!(lines, @r#"
     incomplete "other" retried: stream disconnected before completion: Incomplete response returned, reason: max_output_tokens
@@ -147,15 +147,15 @@ async fn streams_that_break() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_not_there() {
+async fn an_unreachable_provider() {
     let base_url = Server::start([]).await.base_url.clone();
     let error = error(&provider(&base_url, WireApi::Responses), hello()).await;
-    let told = told(&error);
+    let rendered = rendered(&error);
     assert!(
-        told.starts_with(
+        rendered.starts_with(
             r#"{"httpConnectionFailed":{"httpStatusCode":null}} retried: could not reach http://HOST"#
         ),
-        "{told}"
+        "{rendered}"
     );
 }
 
@@ -176,7 +176,7 @@ async fn a_retry_is_announced_as_the_reference_does() {
 }
 
 #[tokio::test]
-async fn request_ids_are_named_and_secrets_are_not() {
+async fn errors_contain_request_ids_and_no_secrets() {
     let server = Server::start([Answer::status(404, &[("x-request-id", "req_7")], "gone")]).await;
     let config = codicil_model::ProviderConfig {
         query_params: Some([("key".to_owned(), "secret".to_owned())].into()),

@@ -1,13 +1,13 @@
-//! What a caller of the model crate can see, against a provider on loopback.
+//! The public API of the model crate against a provider on loopback.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod anthropic;
-mod ceilings;
 mod chat;
+mod credentials;
 mod deadlines;
 mod errors;
-mod keys;
+mod response_limits;
 mod responses;
 mod retries;
 mod scripted;

@@ -1,4 +1,4 @@
-//! The Responses dialect: what is sent and what is understood.
+//! The Responses dialect: requests and events.
 
 use std::sync::Arc;
 
@@ -67,14 +67,14 @@ completed resp_1: 100 in (40 cached) 10 out (4 reasoning) 110 total
 "#;
 
 #[tokio::test]
-async fn every_kind_of_event_is_understood() {
+async fn every_kind_of_event_is_decoded() {
     let server = Server::start([Answer::sse(whole_answer())]).await;
     let events = events(&provider(&server.base_url, WireApi::Responses), hello()).await;
     assert_eq!(transcript(&events).trim(), WHOLE_TRANSCRIPT.trim());
 }
 
 #[tokio::test]
-async fn events_without_names_are_understood_by_their_type() {
+async fn events_without_names_are_decoded_by_type() {
     let text: String = whole_answer().iter().map(|event| format!("data: {event}\r\n\r\n")).collect();
     let server = Server::start([Answer::stream(&[], &text)]).await;
     let events = events(&provider(&server.base_url, WireApi::Responses), hello()).await;
@@ -82,7 +82,7 @@ async fn events_without_names_are_understood_by_their_type() {
 }
 
 #[tokio::test]
-async fn headers_tell_of_limits_and_of_another_model() {
+async fn headers_report_limits_and_another_model() {
     let headers = [
         ("openai-model", "gpt-5.2-2025-12-11"),
         ("x-codex-primary-used-percent", "12.5"),
@@ -187,7 +187,7 @@ async fn settings_of_a_turn_go_where_the_reference_puts_them() {
 }
 
 #[tokio::test]
-async fn a_long_history_arrives_whole_however_it_was_put_together() {
+async fn a_long_history_is_sent_completely() {
     let items = |n: usize| {
         [
             user(&format!("question {n}: {}", "ä\"\\\n".repeat(n % 50))),
@@ -217,12 +217,13 @@ async fn a_long_history_arrives_whole_however_it_was_put_together() {
     let sent = server.requests();
     assert!(sent[1].body == sent[2].body, "the same history gives the same bytes");
     assert_eq!(sent[1].json()["input"].as_array().unwrap().len(), 1600);
-    let (middle, grown) = (sent[0].json(), sent[1].json());
+    let middle = sent[0].json();
+    let grown = sent[1].json();
     assert_eq!(middle["input"].as_array().unwrap()[..], grown["input"].as_array().unwrap()[..804]);
 }
 
 #[tokio::test]
-async fn a_connection_is_used_again() {
+async fn a_connection_is_reused() {
     let answers = (0..3).map(|_| Answer::sse_kept_alive([completed()]));
     let server = Server::start(answers).await;
     let provider = provider(&server.base_url, WireApi::Responses);
@@ -258,7 +259,7 @@ async fn a_stream_that_ended_stays_ended() {
 }
 
 #[tokio::test]
-async fn what_came_before_a_cut_is_given() {
+async fn events_before_a_disconnect_are_returned() {
     let server = Server::start([Answer::sse(whole_answer().into_iter().take(8))]).await;
     let (events, end) = drain(provider(&server.base_url, WireApi::Responses).stream(hello())).await;
     assert_eq!(events.len(), 7);
@@ -274,7 +275,7 @@ async fn configured_headers_and_query_are_sent() {
     let provider = configured(codicil_model::ProviderConfig {
         query_params: Some([("api-version".to_owned(), "2026 1".to_owned())].into()),
         http_headers: Some([("x-team".to_owned(), "blue".to_owned())].into()),
-        experimental_bearer_token: Some(codicil_model::SecretText::new("sk-1")),
+        experimental_bearer_token: Some("sk-1".to_owned().into()),
         ..config(&server.base_url)
     });
     let mut request = hello();

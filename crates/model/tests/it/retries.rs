@@ -1,4 +1,4 @@
-//! What the provider repeats by itself, and what it leaves to the turn.
+//! The requests that the provider retries, and those that it leaves to the turn.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn done() -> Answer {
 }
 
 #[tokio::test]
-async fn a_server_error_is_repeated_silently() {
+async fn a_server_error_is_retried_without_notification() {
     let server = Server::start([Answer::status(503, &[], "busy"), Answer::hang_up(), done()]).await;
     let provider = configured(ProviderConfig { request_max_retries: Some(2), ..config(&server.base_url) });
     let events = events(&provider, hello()).await;
@@ -35,7 +35,7 @@ async fn retries_of_requests_end() {
 }
 
 #[tokio::test]
-async fn a_wait_that_the_provider_asks_for_is_kept() {
+async fn a_requested_delay_is_kept() {
     let wait = [("retry-after-ms", "600")];
     let server = Server::start([Answer::status(503, &wait, "busy"), done()]).await;
     let provider = configured(ProviderConfig { request_max_retries: Some(1), ..config(&server.base_url) });
@@ -45,7 +45,7 @@ async fn a_wait_that_the_provider_asks_for_is_kept() {
 }
 
 #[tokio::test]
-async fn a_429_is_left_to_the_turn_with_its_wait() {
+async fn a_429_is_left_to_the_turn_with_its_delay() {
     let server = Server::start([Answer::status(429, &[("retry-after", "7")], "slow down"), done()]).await;
     let provider = configured(ProviderConfig {
         request_max_retries: Some(4),
@@ -60,7 +60,7 @@ async fn a_429_is_left_to_the_turn_with_its_wait() {
 }
 
 #[tokio::test]
-async fn a_refused_request_is_not_repeated() {
+async fn a_rejected_request_is_not_retried() {
     let server = Server::start([Answer::status(400, &[], "bad"), done()]).await;
     let provider = configured(ProviderConfig { request_max_retries: Some(4), ..config(&server.base_url) });
     error(&provider, hello()).await;
@@ -68,7 +68,7 @@ async fn a_refused_request_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_turn_can_go_on_after_a_cut() {
+async fn a_turn_can_retry_a_broken_stream() {
     let server = Server::start([Answer::sse([json!({"type": "response.created"})]), done()]).await;
     let provider = provider(&server.base_url, WireApi::Responses);
     let request = hello();

@@ -1,4 +1,4 @@
-//! A provider on loopback that answers byte for byte what a test says.
+//! A provider on loopback that responds with the bytes that a test specifies.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,7 +14,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// One answer: what is written, and what happens then.
+/// A response: its bytes, and what follows them.
 #[derive(Clone, Debug)]
 pub struct Answer {
     bytes: Vec<u8>,
@@ -25,7 +25,7 @@ pub struct Answer {
 enum End {
     KeepOpen,
     Close,
-    /// Nothing more until the client goes away.
+    /// Sends nothing more until the client disconnects.
     Hang,
 }
 
@@ -35,7 +35,7 @@ impl Answer {
         Self::stream(&[], &events.into_iter().map(|event| named(&event)).collect::<String>())
     }
 
-    /// A stream whose text is given whole.
+    /// A stream with the given text.
     pub fn stream(headers: &[(&str, &str)], text: &str) -> Self {
         let mut head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n".to_owned();
         for (name, value) in headers {
@@ -44,7 +44,7 @@ impl Answer {
         Self { bytes: format!("{head}connection: close\r\n\r\n{text}").into_bytes(), end: End::Close }
     }
 
-    /// A stream under a known length, after which the connection can be used again.
+    /// A stream with a content length, after which the connection can be reused.
     pub fn sse_kept_alive(events: impl IntoIterator<Item = Value>) -> Self {
         let text: String = events.into_iter().map(|event| named(&event)).collect();
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
@@ -52,7 +52,7 @@ impl Answer {
         Self { bytes, end: End::KeepOpen }
     }
 
-    /// A plain answer.
+    /// A plain response.
     pub fn status(code: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let mut head = format!("HTTP/1.1 {code} Whatever\r\ncontent-length: {}\r\n", body.len());
         for (name, value) in headers {
@@ -61,12 +61,12 @@ impl Answer {
         Self { bytes: format!("{head}\r\n{body}").into_bytes(), end: End::KeepOpen }
     }
 
-    /// Nothing at all: the connection is closed when the request has been read.
+    /// Closes the connection after reading the request.
     pub fn hang_up() -> Self {
         Self { bytes: Vec::new(), end: End::Close }
     }
 
-    /// The request is read, and then nothing happens.
+    /// Reads the request and never responds.
     pub fn silence() -> Self {
         Self { bytes: Vec::new(), end: End::Hang }
     }
@@ -84,13 +84,13 @@ fn named(event: &Value) -> String {
     }
 }
 
-/// A request as it arrived.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Received {
     pub path: String,
     pub headers: HashMap<String, String>,
     pub body: Vec<u8>,
-    /// Which connection it came over, counted from 1.
+    /// Number of the connection, counted from 1.
     pub connection: usize,
 }
 
@@ -116,11 +116,11 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         let received = Arc::new(Mutex::new(Vec::new()));
-        let (tell_gone, gone) = mpsc::unbounded_channel();
+        let (gone_sender, gone) = mpsc::unbounded_channel();
         let shared = Shared {
             answers: Arc::new(Mutex::new(answers.into_iter().collect())),
             received: received.clone(),
-            tell_gone,
+            gone_sender,
         };
         let serving = tokio::spawn(async move {
             let mut connection = 0;
@@ -136,7 +136,7 @@ impl Server {
         self.received.lock().clone()
     }
 
-    /// Waits until a client went away while an answer hung.
+    /// Waits until a client disconnects from a response that hangs.
     pub async fn client_left(&mut self) {
         tokio::time::timeout(std::time::Duration::from_secs(10), self.gone.recv()).await.unwrap().unwrap();
     }
@@ -152,7 +152,7 @@ impl Drop for Server {
 struct Shared {
     answers: Arc<Mutex<VecDeque<Answer>>>,
     received: Arc<Mutex<Vec<Received>>>,
-    tell_gone: mpsc::UnboundedSender<()>,
+    gone_sender: mpsc::UnboundedSender<()>,
 }
 
 async fn serve(mut socket: TcpStream, shared: Shared, connection: usize) {
@@ -169,7 +169,7 @@ async fn serve(mut socket: TcpStream, shared: Shared, connection: usize) {
             End::Hang => {
                 let mut rest = Vec::new();
                 let _ = socket.read_to_end(&mut rest).await;
-                let _ = shared.tell_gone.send(());
+                let _ = shared.gone_sender.send(());
                 return;
             }
         }

@@ -1,4 +1,4 @@
-//! Requests to make and transcripts to compare.
+//! Providers, requests, and transcripts of events.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub fn configured(config: ProviderConfig) -> Arc<dyn ModelProvider> {
     connect("mock", &config, &context(&[])).unwrap()
 }
 
-/// A process with these variables and nobody signed in.
+/// A process with these variables and without a login.
 pub fn context(variables: &[(&str, &str)]) -> ProviderContext {
     let owned: Vec<_> =
         variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -97,7 +97,7 @@ pub fn patch_tool() -> ToolSpec {
     ToolSpec::Custom { name: "apply_patch".into(), description: "Edits files.".into(), grammar: None }
 }
 
-/// Everything a stream gives, and how it ended.
+/// Reads a stream to its end. Returns all events and the result.
 pub async fn drain(mut stream: EventStream) -> (Vec<ModelEvent>, Result<(), ModelError>) {
     let mut events = Vec::new();
     loop {
@@ -119,7 +119,7 @@ pub async fn error(provider: &Arc<dyn ModelProvider>, request: ModelRequest) -> 
     drain(provider.stream(request)).await.1.unwrap_err()
 }
 
-/// One line per event. Ids that were made up end in `_#`.
+/// Writes one line per event. Generated ids end in `_#`.
 pub fn transcript(events: &[ModelEvent]) -> String {
     events.iter().map(|event| line(event) + "\n").collect()
 }

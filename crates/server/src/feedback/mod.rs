@@ -112,7 +112,7 @@ enum SendError {
 /// Posts a report as JSON, without retries.
 async fn post(endpoint: &str, body: String) -> Result<(), SendError> {
     let url: Url = endpoint.parse().map_err(|_| SendError::InvalidUrl)?;
-    let client = codicil_model::http_client(&url, CONNECT_TIMEOUT).await;
+    let client = codicil_http::http_client(&url, CONNECT_TIMEOUT).await;
     let client = client.map_err(|error| SendError::Setup(error.to_string()))?;
     let request =
         client.post(url).header("content-type", "application/json").timeout(SEND_TIMEOUT).body(body);

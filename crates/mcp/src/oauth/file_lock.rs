@@ -1,4 +1,4 @@
-//! A small file that several processes change, one at a time.
+//! The lock of a file that several processes change.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -10,25 +10,26 @@ use std::{
 
 use tokio::time::{Instant, sleep};
 
-/// How long another process may hold the lock. It does so for one request to a token endpoint.
-const PATIENCE: Duration = Duration::from_secs(45);
+/// Time to wait for the lock. Another process holds it for one request to a token endpoint.
+const MAX_WAIT: Duration = Duration::from_secs(45);
 
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Held by whoever changes the file, in this process or another; released on drop. Readers need no lock.
+/// The right to change the file, exclusive among processes; released on drop. Readers need no lock.
 #[derive(Debug)]
 pub(super) struct FileLock {
     _file: File,
 }
 
 impl FileLock {
-    /// Waits for the lock of a file. It is a file beside it: the file itself is replaced with each change.
+    /// Waits for the lock of a file. The lock is a second file, since the file itself is replaced by each change.
     pub(super) async fn acquire(path: &Path) -> io::Result<FileLock> {
         let path = path.with_extension("lock");
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + MAX_WAIT;
         loop {
-            let place = path.clone();
-            match tokio::task::spawn_blocking(move || try_lock(&place)).await? {
+            let lock_path = path.clone();
+            match tokio::task::spawn_blocking(move || try_lock(&lock_path)).await? {
                 Ok(Some(lock)) => return Ok(lock),
                 Ok(None) if Instant::now() < until => sleep(PAUSE).await,
                 Ok(None) => {
@@ -52,7 +53,7 @@ fn try_lock(path: &Path) -> io::Result<Option<FileLock>> {
     }
 }
 
-/// The text of a file, empty when there is none.
+/// Reads a file; empty if it does not exist.
 pub(super) fn read(path: &Path) -> io::Result<String> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),

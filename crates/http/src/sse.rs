@@ -1,44 +1,47 @@
-//! Server-sent events, cut out of the bytes as they arrive.
+//! An incremental parser for server-sent events.
 //!
-//! Written by hand because this is the hottest loop of a streamed turn: an event that lies whole in one
-//! read is handed on as slices of that read, without a copy or an allocation. What a read leaves
-//! unfinished is kept, and no byte is searched twice, so a megabyte on one line costs no more than a
-//! megabyte on many.
+//! Written by hand because this is the hottest loop of a streamed turn: an event that lies in one read is passed
+//! on as slices of that read, without a copy or an allocation. The unfinished rest of a read is kept, and no byte
+//! is searched twice, so that a megabyte on one line costs no more than a megabyte on many. Only `event` and
+//! `data` are read; the `id` and `retry` fields are skipped, since no model provider resumes a stream.
 
-use std::{borrow::Cow, ops::Range};
+use std::ops::Range;
 
 use memchr::memchr2;
-use serde::Deserialize;
 
-use crate::{
-    ModelError,
-    ceilings::{MAX_EVENT_BYTES, event_too_long},
-};
+/// An event exceeds the parser's limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a server-sent event has more than {max_bytes} bytes")]
+pub struct EventTooLong {
+    pub max_bytes: usize,
+}
 
-#[derive(Default)]
-pub(crate) struct SseParser {
+/// Splits the bytes of a stream into events.
+pub struct SseParser {
+    max_event_bytes: usize,
     /// The unfinished event at the end of the last read.
     pending: Vec<u8>,
     cursor: EventCursor,
-    /// The data of an event with several data lines.
+    /// The data of an event with several `data` lines.
     joined: Vec<u8>,
 }
 
-/// Where the parser stands within the bytes of the current event.
+/// The parser's position within the bytes of the current event.
 #[derive(Clone, Default)]
 struct EventCursor {
-    /// Where the current line starts.
+    /// Start of the current line.
     line: usize,
     /// The first byte that has not been searched for a line end.
     scan: usize,
     name: Range<usize>,
     data: Option<Range<usize>>,
     is_joined: bool,
-    /// The last line ended in a carriage return; a line feed right after belongs to it.
+    /// The last line ended with a carriage return. A line feed that follows belongs to the same line end.
     after_return: bool,
 }
 
 impl EventCursor {
+    #[inline]
     fn shift(&mut self, by: usize) {
         self.line -= by;
         self.scan -= by;
@@ -50,48 +53,61 @@ impl EventCursor {
 }
 
 impl SseParser {
-    /// Calls `each` with name and data of every event that `chunk` completes. Stops at its first error.
-    pub fn feed<F>(&mut self, chunk: &[u8], mut each: F) -> Result<(), ModelError>
+    /// Creates a parser that fails on an event of more than `max_event_bytes`.
+    pub fn new(max_event_bytes: usize) -> Self {
+        Self { max_event_bytes, pending: Vec::new(), cursor: EventCursor::default(), joined: Vec::new() }
+    }
+
+    /// Calls `on_event` with the name and data of every event that `chunk` completes. Stops at the first error.
+    pub fn feed<E, F>(&mut self, chunk: &[u8], mut on_event: F) -> Result<(), E>
     where
-        F: FnMut(&[u8], &[u8]) -> Result<(), ModelError>,
+        E: From<EventTooLong>,
+        F: FnMut(&[u8], &[u8]) -> Result<(), E>,
     {
         let mut rest = chunk;
-        // Only the end of the unfinished event is copied to its beginning, never the whole read.
+        // Only the rest of the unfinished event is copied, line by line, never the whole read.
         while !self.pending.is_empty() && !rest.is_empty() {
             let cut = memchr2(b'\n', b'\r', rest).map_or(rest.len(), |at| at + 1);
             let (head, tail) = rest.split_at(cut);
             rest = tail;
             let mut bytes = std::mem::take(&mut self.pending);
             bytes.extend_from_slice(head);
-            let done = self.run(&bytes, &mut each)?;
+            let done = self.run(&bytes, &mut on_event)?;
             bytes.drain(..done);
             self.pending = bytes;
             self.check_length()?;
         }
         if !rest.is_empty() {
-            let done = self.run(rest, &mut each)?;
+            let done = self.run(rest, &mut on_event)?;
             self.pending.extend_from_slice(rest.get(done..).unwrap_or_default());
             self.check_length()?;
         }
         Ok(())
     }
 
-    /// Calls `each` for an event that the end of the stream completes.
-    pub fn finish<F>(&mut self, each: F) -> Result<(), ModelError>
+    /// Calls `on_event` for an event that the end of the stream completes.
+    pub fn finish<E, F>(&mut self, on_event: F) -> Result<(), E>
     where
-        F: FnMut(&[u8], &[u8]) -> Result<(), ModelError>,
+        E: From<EventTooLong>,
+        F: FnMut(&[u8], &[u8]) -> Result<(), E>,
     {
-        if self.pending.is_empty() { Ok(()) } else { self.feed(b"\n\n", each) }
+        if self.pending.is_empty() { Ok(()) } else { self.feed(b"\n\n", on_event) }
     }
 
-    fn check_length(&self) -> Result<(), ModelError> {
-        if self.pending.len() + self.joined.len() <= MAX_EVENT_BYTES { Ok(()) } else { Err(event_too_long()) }
+    #[inline]
+    fn check_length(&self) -> Result<(), EventTooLong> {
+        let max_bytes = self.max_event_bytes;
+        if self.pending.len() + self.joined.len() <= max_bytes {
+            Ok(())
+        } else {
+            Err(EventTooLong { max_bytes })
+        }
     }
 
-    /// Goes through `bytes`, which begin with the current event, and returns how many are done with.
-    fn run<F>(&mut self, bytes: &[u8], each: &mut F) -> Result<usize, ModelError>
+    /// Parses `bytes`, which begin with the current event, and returns how many bytes belong to completed events.
+    fn run<E, F>(&mut self, bytes: &[u8], on_event: &mut F) -> Result<usize, E>
     where
-        F: FnMut(&[u8], &[u8]) -> Result<(), ModelError>,
+        F: FnMut(&[u8], &[u8]) -> Result<(), E>,
     {
         let mut at = std::mem::take(&mut self.cursor);
         let mut event_start = 0;
@@ -99,7 +115,7 @@ impl SseParser {
             if at.after_return && at.line < bytes.len() {
                 at.after_return = false;
                 if bytes.get(at.line) == Some(&b'\n') {
-                    // Nothing but the line end of the event before may lie between two events.
+                    // This line feed ends the previous event; the current one begins after it.
                     if event_start == at.line {
                         event_start += 1;
                     }
@@ -115,17 +131,17 @@ impl SseParser {
             at.line = end + 1;
             at.scan = end + 1;
             if !line.is_empty() {
-                self.field(bytes, line, &mut at);
+                self.record_line(bytes, line, &mut at);
                 continue;
             }
             event_start = end + 1;
             let name = bytes.get(std::mem::take(&mut at.name)).unwrap_or_default();
             let data = at.data.take();
             if std::mem::take(&mut at.is_joined) {
-                each(name, &self.joined)?;
+                on_event(name, &self.joined)?;
                 self.joined.clear();
             } else if let Some(data) = data.and_then(|data| bytes.get(data)) {
-                each(name, data)?;
+                on_event(name, data)?;
             }
         }
         at.scan = bytes.len();
@@ -134,8 +150,10 @@ impl SseParser {
         Ok(event_start)
     }
 
-    /// Takes note of one line of an event.
-    fn field(&mut self, bytes: &[u8], line: Range<usize>, at: &mut EventCursor) {
+    /// Records one line of an event.
+    // Inlined so that it is optimised like the generic callers, which are compiled with the calling crate.
+    #[inline]
+    fn record_line(&mut self, bytes: &[u8], line: Range<usize>, at: &mut EventCursor) {
         let text = bytes.get(line.clone()).unwrap_or_default();
         if let Some(value) = value_of(text, b"data:") {
             let value = line.end - value.len()..line.end;
@@ -157,25 +175,8 @@ impl SseParser {
     }
 }
 
-/// An event's name. Some gateways drop the `event:` lines; then the data's `type` says the same.
-pub(crate) fn event_name<'a>(name: &'a [u8], data: &'a [u8]) -> Cow<'a, [u8]> {
-    #[derive(Deserialize)]
-    struct TypedEvent<'a> {
-        #[serde(rename = "type", borrow)]
-        name: Cow<'a, str>,
-    }
-
-    if !name.is_empty() {
-        return Cow::Borrowed(name);
-    }
-    match serde_json::from_slice::<TypedEvent<'_>>(data).map(|typed| typed.name) {
-        Ok(Cow::Borrowed(name)) => Cow::Borrowed(name.as_bytes()),
-        Ok(Cow::Owned(name)) => Cow::Owned(name.into_bytes()),
-        Err(_) => Cow::Borrowed(b""),
-    }
-}
-
-/// The value of a line of the given field, without the one space that may follow the colon.
+/// Returns the value of a line of the given field, without the one space that may follow the colon.
+#[inline]
 fn value_of<'a>(line: &'a [u8], field: &[u8]) -> Option<&'a [u8]> {
     let value = line.strip_prefix(field)?;
     Some(value.strip_prefix(b" ").unwrap_or(value))
@@ -191,16 +192,16 @@ mod tests {
 
     fn parse<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Events {
         let mut events = Events::new();
-        let mut each = |name: &[u8], data: &[u8]| {
+        let mut on_event = |name: &[u8], data: &[u8]| {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             events.push((text(name), text(data)));
-            Ok(())
+            Ok::<_, EventTooLong>(())
         };
-        let mut parser = SseParser::default();
+        let mut parser = SseParser::new(1 << 20);
         for chunk in chunks {
-            parser.feed(chunk, &mut each).unwrap();
+            parser.feed(chunk, &mut on_event).unwrap();
         }
-        parser.finish(&mut each).unwrap();
+        parser.finish(&mut on_event).unwrap();
         events
     }
 
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_cut_out() {
+    fn events_are_split() {
         check("event: a\ndata: 1\n\ndata: 2\n\n", &[("a", "1"), ("", "2")]);
         check("data:no space\n\n", &[("", "no space")]);
         check("data:  two spaces\n\n", &[("", " two spaces")]);
@@ -229,13 +230,24 @@ mod tests {
     }
 
     #[test]
-    fn an_error_stops_the_stream() {
-        let mut seen = 0;
-        let result = SseParser::default().feed(b"data: 1\n\ndata: 2\n\n", |_, _| {
-            seen += 1;
-            Err(ModelError::ContextWindowExceeded)
+    fn an_error_of_the_callback_stops_the_parser() {
+        let error = EventTooLong { max_bytes: 7 };
+        let mut calls = 0;
+        let result = SseParser::new(100).feed(b"data: 1\n\ndata: 2\n\n", |_, _| {
+            calls += 1;
+            Err(error)
         });
-        assert_eq!((result, seen), (Err(ModelError::ContextWindowExceeded), 1));
+        assert_eq!(result, Err(error));
+        assert_eq!(calls, 1);
+    }
+
+    #[test]
+    fn an_event_over_the_limit_is_an_error() {
+        let ignore = |_: &[u8], _: &[u8]| Ok::<_, EventTooLong>(());
+        let error = Err(EventTooLong { max_bytes: 16 });
+        assert_eq!(SseParser::new(16).feed(b"data: 0123456789abcdef", ignore), error);
+        assert_eq!(SseParser::new(16).feed(&b"data: x\n".repeat(10), ignore), error);
+        assert_eq!(SseParser::new(16).feed(&b"data: x\n\n".repeat(10), ignore), Ok(()));
     }
 
     proptest! {

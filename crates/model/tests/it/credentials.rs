@@ -1,4 +1,4 @@
-//! Where credentials come from, where they go, and what is said when there are none.
+//! The sources of credentials, the headers that carry them, and the errors without them.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use codicil_model::{
     AccountAuth, AuthFuture, ModelError, ModelProvider, ProviderConfig, ProviderContext, ProviderCredentials,
-    SecretText, WireApi, connect,
+    WireApi, connect,
 };
 use serde_json::json;
 
@@ -25,17 +25,17 @@ fn with(id: &str, config: &ProviderConfig, context: &ProviderContext) -> Arc<dyn
 }
 
 #[tokio::test]
-async fn a_missing_key_says_what_to_set() {
-    let nobody = context(&[("OPENAI_API_KEY", "  ")]);
-    let openai = with("openai", &ProviderConfig::builtin("openai").unwrap(), &nobody);
-    let told = error(&openai, hello()).await.to_turn_error();
+async fn the_error_for_a_missing_key_names_the_variable() {
+    let signed_out = context(&[("OPENAI_API_KEY", "  ")]);
+    let openai = with("openai", &ProviderConfig::builtin("openai").unwrap(), &signed_out);
+    let turn_error = error(&openai, hello()).await.to_turn_error();
     assert_eq!(
-        told.message,
+        turn_error.message,
         "no credentials for model provider `openai`: set the environment variable OPENAI_API_KEY or run `codicil login`"
     );
-    assert_eq!(json!(told.codex_error_info), json!("unauthorized"));
+    assert_eq!(json!(turn_error.codex_error_info), json!("unauthorized"));
 
-    let anthropic = with("anthropic", &ProviderConfig::builtin("anthropic").unwrap(), &nobody);
+    let anthropic = with("anthropic", &ProviderConfig::builtin("anthropic").unwrap(), &signed_out);
     assert_eq!(
         error(&anthropic, hello()).await.to_string(),
         "no credentials for model provider `anthropic`: set the environment variable ANTHROPIC_API_KEY"
@@ -47,7 +47,7 @@ async fn a_missing_key_says_what_to_set() {
         ..config("http://127.0.0.1:9/v1")
     };
     assert_eq!(
-        error(&with("mine", &custom, &nobody), hello()).await.to_string(),
+        error(&with("mine", &custom, &signed_out), hello()).await.to_string(),
         "no credentials for model provider `mine`: set the environment variable MY_KEY. Get one at the front desk."
     );
 }
@@ -86,7 +86,7 @@ async fn a_base_url_from_the_environment_is_used_by_its_provider_only() {
     assert_eq!(refused, "model provider `mine` has an invalid base_url: not a url");
 }
 
-/// Somebody signed in whose first token has expired.
+/// An account whose first token has expired.
 struct SignedIn {
     refreshes: AtomicUsize,
 }
@@ -104,7 +104,7 @@ impl AccountAuth for SignedIn {
 }
 
 fn token(text: &str) -> ProviderCredentials {
-    ProviderCredentials { token: SecretText::new(text), account_id: Some("acc-1".into()) }
+    ProviderCredentials { token: text.to_owned().into(), account_id: Some("acc-1".into()) }
 }
 
 fn signed_in() -> (Arc<SignedIn>, ProviderContext) {
@@ -127,8 +127,8 @@ async fn an_expired_login_is_refreshed_once() {
     assert_eq!(new.header("authorization"), Some("Bearer new"));
     assert_eq!(new.header("chatgpt-account-id"), Some("acc-1"));
 
-    let told = error(&provider, hello()).await.to_turn_error();
-    assert_eq!(json!(told.codex_error_info), json!("unauthorized"));
+    let turn_error = error(&provider, hello()).await.to_turn_error();
+    assert_eq!(json!(turn_error.codex_error_info), json!("unauthorized"));
     assert_eq!((server.requests().len(), auth.refreshes.load(Ordering::SeqCst)), (4, 2));
 }
 
@@ -145,7 +145,7 @@ async fn https_is_set_up_when_it_is_needed() {
     let secure = ProviderConfig { request_max_retries: Some(0), ..config("https://127.0.0.1:9/v1") };
     match error(&with("mine", &secure, &context(&[])), hello()).await {
         ModelError::Connect { url, .. } => assert_eq!(url, "https://127.0.0.1:9/v1/responses"),
-        // A machine without certificates is told what it lacks.
+        // On a machine without certificates the error names them.
         ModelError::Config(text) => assert!(text.contains("ca-certificates"), "{text}"),
         other => panic!("{other}"),
     }

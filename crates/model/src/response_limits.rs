@@ -1,43 +1,44 @@
-//! How much one response of a model may bring.
+//! Size limits for the response of a model.
 //!
-//! A provider that does not stop, or that is not what it says it is, must not fill the memory of a server that
-//! serves others too. Over a ceiling the stream is dropped and the request fails with
-//! [`ModelError::TooLarge`]; what arrived before has been given to the caller. No model comes near these numbers:
-//! the longest answers there are have some hundred thousand tokens, which is about a megabyte.
+//! A provider that never stops must not fill the memory of a server with other threads. Beyond a limit the stream
+//! is dropped and the request fails with [`ModelError::TooLarge`]; events that arrived before are still passed to
+//! the caller. No model comes near these limits: the longest responses have a few hundred thousand tokens, which
+//! is about a megabyte.
 
 use std::collections::HashMap;
 
+use codicil_http::EventTooLong;
 use codicil_protocol::{
     ContentItem, ItemId, ReasoningItemContent, ReasoningItemReasoningSummary, ResponseItem,
 };
 
 use crate::{ModelError, ModelEvent};
 
-/// All items of a response together: texts, reasoning, arguments of tool calls, images.
+/// Limit for all items of a response together: texts, reasoning, arguments of tool calls, images.
 pub const MAX_RESPONSE_BYTES: usize = 32 << 20;
-/// One item: the text of a message, the reasoning, the arguments of a tool call. An image is bounded by
-/// [`MAX_RESPONSE_BYTES`] alone.
+/// Limit for one item: the text of a message, the reasoning, the arguments of a tool call. An image is limited
+/// by [`MAX_RESPONSE_BYTES`] alone.
 pub const MAX_ITEM_BYTES: usize = 8 << 20;
-/// The number of items of a response, tool calls among them.
+/// Limit for the number of items of a response, tool calls included.
 pub const MAX_ITEMS: usize = 1024;
-/// One server-sent event, as it comes over the network. Some repeat the whole response.
+/// Limit for one server-sent event as received. Some events repeat the whole response.
 pub const MAX_EVENT_BYTES: usize = MAX_RESPONSE_BYTES;
 
-/// What a part of a reasoning summary costs besides its text.
+/// Overhead counted for each part of a reasoning summary.
 const PART_BYTES: usize = 64;
 
-/// What the events of a response have brought so far.
+/// The size of the response so far, as its events reported it.
 #[derive(Default)]
 pub(crate) struct ResponseTally {
     bytes: usize,
-    /// The bytes of each item, but for the current one.
+    /// Size of each item except the current one.
     items: HashMap<ItemId, usize>,
-    /// The item of the last event. Deltas come in runs, so it is seldom another one.
+    /// Id and size of the last event's item. Deltas of one item follow each other, so this avoids most lookups.
     current: Option<(ItemId, usize)>,
 }
 
 impl ResponseTally {
-    /// Counts the events from `first` on. Takes those out that are over a ceiling, and all after them.
+    /// Counts the events from index `first`. Removes the first event beyond a limit and all after it.
     pub fn count(&mut self, events: &mut Vec<ModelEvent>, first: usize) -> Result<(), ModelError> {
         let new = events.get(first..).unwrap_or_default();
         let Some((at, error)) =
@@ -68,7 +69,7 @@ impl ResponseTally {
         self.check(is_too_long)
     }
 
-    /// An item that came as a whole. Of what its deltas brought already only the rest counts.
+    /// Counts a whole item. Only what its deltas have not counted already is added.
     fn set(&mut self, id: &ItemId, whole: &ResponseItem) -> Result<(), ModelError> {
         let size = size_of(whole);
         let item = self.item(id)?;
@@ -104,7 +105,7 @@ impl ResponseTally {
     }
 }
 
-/// Text that a decoder keeps until its item is whole, and that no event has told of yet.
+/// The size of text that a decoder holds until its item is complete, before any event reports it.
 #[derive(Default)]
 pub(crate) struct GatheredText {
     bytes: usize,
@@ -123,14 +124,16 @@ impl GatheredText {
         Ok(())
     }
 
-    /// Checks that there is room for one more in a list of items.
+    /// Checks that one more item may be added to `count` items.
     pub fn check_items(&self, count: usize) -> Result<(), ModelError> {
         if count < MAX_ITEMS { Ok(()) } else { Err(too_many_items()) }
     }
 }
 
-pub(crate) fn event_too_long() -> ModelError {
-    ModelError::TooLarge(format!("one of its events has more than {} MiB", MAX_EVENT_BYTES >> 20))
+impl From<EventTooLong> for ModelError {
+    fn from(error: EventTooLong) -> Self {
+        Self::TooLarge(format!("one of its events has more than {} MiB", error.max_bytes >> 20))
+    }
 }
 
 fn item_too_long() -> ModelError {
@@ -145,7 +148,7 @@ fn too_many_items() -> ModelError {
     ModelError::TooLarge(format!("it has more than {MAX_ITEMS} items"))
 }
 
-/// About how many bytes an item holds.
+/// Returns about how many bytes an item holds.
 fn size_of(item: &ResponseItem) -> usize {
     match item {
         ResponseItem::Message { content, .. } => content.iter().map(content_size).sum(),
@@ -178,7 +181,7 @@ fn content_size(part: &ContentItem) -> usize {
     }
 }
 
-/// The length of a value as JSON, without making the JSON.
+/// Returns the length of a value as JSON without building the JSON.
 fn json_size(value: &impl serde::Serialize) -> usize {
     struct ByteCount(usize);
     impl std::io::Write for ByteCount {
@@ -217,7 +220,7 @@ mod tests {
         ModelEvent::ItemDone { id: ItemId::from(id), item: Box::new(item) }
     }
 
-    /// Counts events and says how many were kept, and why not all.
+    /// Counts events and compares how many were kept, and the error for the rest.
     fn check(mut events: Vec<ModelEvent>, kept: usize, reason: Option<&str>) {
         let result = ResponseTally::default().count(&mut events, 0);
         assert_eq!(events.len(), kept);
@@ -225,11 +228,11 @@ mod tests {
     }
 
     #[test]
-    fn a_response_within_the_ceilings_is_left_alone() {
+    fn a_response_within_the_limits_is_unchanged() {
         let events = (0..MAX_ITEMS).map(|at| text(&at.to_string(), 1)).collect();
         check(events, MAX_ITEMS, None);
         check(vec![text("a", MAX_ITEM_BYTES), text("b", MAX_ITEM_BYTES)], 2, None);
-        // What came as deltas and again as a whole counts once.
+        // Content that arrives as deltas and again as a whole item counts once.
         let message = |text: String| ResponseItem::Message {
             id: None,
             role: "assistant".to_owned(),
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn each_ceiling_has_its_words() {
+    fn each_limit_has_its_own_error() {
         let too_large = |what: &str| Some(format!("the model's response is too large: {what}"));
         let item = too_large("one of its items has more than 8 MiB");
         check(vec![text("a", MAX_ITEM_BYTES), text("b", 1), text("a", 1), text("b", 1)], 2, item.as_deref());
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn gathered_text_has_the_same_ceilings() {
+    fn gathered_text_has_the_same_limits() {
         let mut gathered = GatheredText::default();
         let mut texts = vec![String::new(); 5];
         let piece = "x".repeat(MAX_ITEM_BYTES);

@@ -1,8 +1,8 @@
-//! A transport around a transport that sees every message.
+//! A transport that wraps another and sees every message.
 //!
-//! The SDK handles each notification in a task of its own, so that reports of progress could overtake each
-//! other, or the result; and a server could start as many tasks as it likes. Here they are dealt with on
-//! the spot, in order, and do not reach the SDK.
+//! The SDK handles each notification in a task of its own. Progress reports could then overtake each other or the
+//! result, and a server could start any number of tasks. Notifications are therefore handled here, in order, and
+//! do not reach the SDK.
 
 use std::{future::Future, sync::Arc};
 
@@ -17,43 +17,45 @@ use rmcp::{
 use tokio_util::sync::DropGuard;
 
 use crate::{
+    call_registry::{CallRegistry, WatchedRequest},
     limits::LOGGED_LINE_BYTES,
-    switchboard::{CallRegistry, WatchedRequest},
     text::cut,
 };
 
 pub(crate) struct MessageTap<T> {
     inner: T,
-    board: Arc<CallRegistry>,
-    /// Dropped after the transport.
-    _gone: DropGuard,
+    registry: Arc<CallRegistry>,
+    /// The last field, so that it is dropped after the transport.
+    _closed: DropGuard,
 }
 
 impl<T> MessageTap<T> {
-    pub(crate) fn new(inner: T, board: Arc<CallRegistry>) -> MessageTap<T> {
-        let _gone = board.gone.clone().drop_guard();
-        MessageTap { inner, board, _gone }
+    pub(crate) fn new(inner: T, registry: Arc<CallRegistry>) -> MessageTap<T> {
+        let _closed = registry.transport_closed.clone().drop_guard();
+        MessageTap { inner, registry, _closed }
     }
 
-    fn enter(&self, message: &ClientJsonRpcMessage) {
+    fn register_call(&self, message: &ClientJsonRpcMessage) {
         let JsonRpcMessage::Request(request) = message else { return };
         let watched = request.request.extensions().get::<WatchedRequest>();
         let token = request.request.get_meta().get_progress_token();
         if let (Some(WatchedRequest(watch)), Some(token)) = (watched, token) {
-            self.board.enter(token, request.id.clone(), watch);
+            self.registry.register(token, request.id.clone(), watch);
         }
     }
 
-    /// Deals with a notification. Only cancellations are the SDK's business.
-    #[expect(deprecated, reason = "servers of the protocol version that we ask for still send log messages")]
-    fn note(&self, notification: ServerNotification) -> Option<ServerNotification> {
+    /// Handles a notification. Only cancellations are passed on to the SDK.
+    #[expect(deprecated, reason = "servers of the requested protocol version still send log messages")]
+    fn handle_notification(&self, notification: ServerNotification) -> Option<ServerNotification> {
         match notification {
             ServerNotification::CancelledNotification(_) => return Some(notification),
-            ServerNotification::ProgressNotification(progress) => self.board.progress(progress.params),
-            ServerNotification::ToolListChangedNotification(_) => self.board.note_tools_changed(),
+            ServerNotification::ProgressNotification(progress) => {
+                self.registry.report_progress(progress.params)
+            }
+            ServerNotification::ToolListChangedNotification(_) => self.registry.note_tools_changed(),
             ServerNotification::LoggingMessageNotification(log) => {
                 let text = cut(&log.params.data.to_string(), LOGGED_LINE_BYTES);
-                tracing::debug!(server = self.board.server, level = ?log.params.level, "log: {text}");
+                tracing::debug!(server = self.registry.server, level = ?log.params.level, "log: {text}");
             }
             _ => {}
         }
@@ -68,7 +70,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for MessageTap<T> {
         &mut self,
         item: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
-        self.enter(&item);
+        self.register_call(&item);
         self.inner.send(item)
     }
 
@@ -76,13 +78,13 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for MessageTap<T> {
         loop {
             match self.inner.receive().await {
                 Some(JsonRpcMessage::Notification(message)) => {
-                    if let Some(notification) = self.note(message.notification) {
+                    if let Some(notification) = self.handle_notification(message.notification) {
                         return Some(JsonRpcMessage::notification(notification));
                     }
                 }
                 Some(message) => return Some(message),
                 None => {
-                    self.board.ended("the connection was closed");
+                    self.registry.close("the connection was closed");
                     return None;
                 }
             }

@@ -1,7 +1,7 @@
-//! A server's place in the pool: not started, starting, ready or failed; the same for everybody who holds it.
+//! A server in the pool: not started, starting, ready or failed. All threads that use the server share the slot.
 //!
-//! The state is a watched value. One task at a time works on it: it starts the server and then waits for its
-//! end. When the last holder lets go of the slot, the task and the connection go with it.
+//! The state is a watched value with one task that starts the server and then waits for its end. Dropping the last
+//! reference to the slot ends the task and closes the connection.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct ServerSlot {
     name: String,
     config: Arc<ServerConfig>,
-    surroundings: Arc<ConnectionContext>,
+    context: Arc<ConnectionContext>,
     state: Arc<watch::Sender<SlotState>>,
     task: Mutex<Option<AbortOnDropHandle<()>>>,
 }
@@ -27,12 +27,12 @@ pub(crate) struct ServerSlot {
 pub(crate) enum SlotState {
     Idle,
     Starting {
-        /// It has failed before.
-        again: bool,
+        /// The previous start failed.
+        is_retry: bool,
     },
     Ready(Arc<ServerConnection>),
     Failed(StartError),
-    /// It was ready once.
+    /// The server was ready before.
     Ended,
 }
 
@@ -41,13 +41,13 @@ impl SlotState {
         !matches!(self, SlotState::Starting { .. })
     }
 
-    /// What it becomes when it is started, unless it runs already.
-    fn started(&self) -> Option<SlotState> {
+    /// Returns the state after a start; `None` if the server is running already.
+    fn after_start(&self) -> Option<SlotState> {
         match self {
-            SlotState::Idle | SlotState::Ended => Some(SlotState::Starting { again: false }),
-            SlotState::Failed(_) => Some(SlotState::Starting { again: true }),
+            SlotState::Idle | SlotState::Ended => Some(SlotState::Starting { is_retry: false }),
+            SlotState::Failed(_) => Some(SlotState::Starting { is_retry: true }),
             SlotState::Ready(connection) if !connection.is_open() => {
-                Some(SlotState::Starting { again: false })
+                Some(SlotState::Starting { is_retry: false })
             }
             SlotState::Starting { .. } | SlotState::Ready(_) => None,
         }
@@ -58,37 +58,37 @@ impl ServerSlot {
     pub(crate) fn new(
         name: &str,
         config: Arc<ServerConfig>,
-        surroundings: Arc<ConnectionContext>,
+        context: Arc<ConnectionContext>,
     ) -> Arc<ServerSlot> {
         let state = Arc::new(watch::Sender::new(SlotState::Idle));
-        Arc::new(ServerSlot { name: name.to_owned(), config, surroundings, state, task: Mutex::default() })
+        Arc::new(ServerSlot { name: name.to_owned(), config, context, state, task: Mutex::default() })
     }
 
-    /// Sees to it that the server is being started or runs. Does not wait.
+    /// Starts the server unless it is starting or running. Does not wait.
     pub(crate) fn start(&self) {
-        let starts = self.state.send_if_modified(|state| match state.started() {
+        let is_started = self.state.send_if_modified(|state| match state.after_start() {
             Some(starting) => {
                 *state = starting;
                 true
             }
             None => false,
         });
-        if !starts {
+        if !is_started {
             return;
         }
-        let run = run(self.name.clone(), self.config.clone(), self.surroundings.clone(), self.state.clone());
+        let run = run(self.name.clone(), self.config.clone(), self.context.clone(), self.state.clone());
         let task = AbortOnDropHandle::new(tokio::spawn(run));
         *self.task.lock() = Some(task);
     }
 
-    /// Lets the next start count as the first, after something has changed that made it fail.
-    pub(crate) fn forgive(&self) {
+    /// Makes the next start count as the first, after the cause of a failure may have gone.
+    pub(crate) fn reset_failure(&self) {
         self.state.send_if_modified(|state| {
-            let failed = matches!(state, SlotState::Failed(_));
-            if failed {
+            let is_failed = matches!(state, SlotState::Failed(_));
+            if is_failed {
                 *state = SlotState::Idle;
             }
-            failed
+            is_failed
         });
     }
 
@@ -96,7 +96,7 @@ impl ServerSlot {
         self.state.subscribe()
     }
 
-    /// The connection, if there is one now.
+    /// Returns the open connection, if there is one.
     pub(crate) fn connection(&self) -> Option<Arc<ServerConnection>> {
         match &*self.state.borrow() {
             SlotState::Ready(connection) if connection.is_open() => Some(connection.clone()),
@@ -104,16 +104,16 @@ impl ServerSlot {
         }
     }
 
-    /// The connection, started if it has to be.
+    /// Starts the server if necessary and returns its connection.
     pub(crate) async fn ready(&self) -> Result<Arc<ServerConnection>, StartError> {
         self.start();
         self.settled().await
     }
 
-    /// How the start that is under way ends.
+    /// Waits for the pending start and returns its result.
     pub(crate) async fn settled(&self) -> Result<Arc<ServerConnection>, StartError> {
         let mut state = self.watch();
-        // The sender lives in this slot, so there is no other error.
+        // Cannot fail: the sender lives in this slot.
         let state = state.wait_for(SlotState::is_settled).await.map(|state| state.clone());
         match state {
             Ok(SlotState::Ready(connection)) => Ok(connection),
@@ -122,7 +122,7 @@ impl ServerSlot {
         }
     }
 
-    /// Ends the server, whoever holds it.
+    /// Closes the connection for all holders of the slot.
     pub(crate) async fn close(&self) {
         let task = self.task.lock().take();
         drop(task);
@@ -134,29 +134,29 @@ impl ServerSlot {
     }
 }
 
-/// Starts a server and waits for its end.
+/// Starts a server and waits until its connection closes.
 async fn run(
     name: String,
     config: Arc<ServerConfig>,
-    surroundings: Arc<ConnectionContext>,
+    context: Arc<ConnectionContext>,
     state: Arc<watch::Sender<SlotState>>,
 ) {
-    let connection = match ServerConnection::start(&name, &config, &surroundings).await {
+    let connection = match ServerConnection::start(&name, &config, &context).await {
         Ok(connection) => connection,
         Err(error) => {
             state.send_replace(SlotState::Failed(error));
             return;
         }
     };
-    let ended = connection.ended();
+    let closed = connection.closed();
     state.send_replace(SlotState::Ready(Arc::new(connection)));
-    let reason = ended.await;
-    tracing::debug!(server = name, reason, "an MCP server has ended");
+    let reason = closed.await;
+    tracing::debug!(server = name, reason, "the connection to an MCP server closed");
     state.send_if_modified(|state| {
-        let ready = matches!(state, SlotState::Ready(_));
-        if ready {
+        let is_ready = matches!(state, SlotState::Ready(_));
+        if is_ready {
             *state = SlotState::Ended;
         }
-        ready
+        is_ready
     });
 }
