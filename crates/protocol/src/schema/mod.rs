@@ -1,6 +1,6 @@
 //! The published schema of the protocol as JSON Schema and TypeScript, generated from the types.
 //!
-//! Both exports start from [`PublishedSurface`]: the tables, with or without experimental parts, and the schema of every
+//! Both exports start from `PublishedSurface`: the tables, with or without experimental parts, and the schema of every
 //! type they reach. An export is a list of files; the caller writes them.
 
 mod json;
