@@ -10,7 +10,7 @@
 //! | system | `/etc/codicil/config.toml`, else `/etc/codex/config.toml` |
 //! | user | `config.toml` in the [`HomeDirectory`] |
 //! | project | `.codex/config.toml` and `.codicil/config.toml`, from its root down; only if trusted |
-//! | profile | `[profiles.NAME]`, chosen with `profile` |
+//! | profile | `[profiles.NAME]`, selected with `profile` |
 //! | session | `-c key=value`, `--enable`, `--disable`: [`CommandLineFlags`] |
 //! | thread | the `config` of `thread/start`: [`ConfigQuery::overrides`] |
 //!

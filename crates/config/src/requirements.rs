@@ -50,7 +50,7 @@ pub(crate) struct RequirementsFile {
     not_enforced: Vec<String>,
 }
 
-/// An MCP server that may be used: this name with this command or address.
+/// An allowed MCP server: its name and its command or URL.
 #[derive(Clone, Debug, Deserialize)]
 struct McpRequirement {
     identity: McpIdentity,

@@ -20,7 +20,7 @@ pub fn table_to_json(table: &Table) -> Map<String, Json> {
     table.iter().map(|(key, value)| (key.clone(), to_json(value))).collect()
 }
 
-/// TOML has no null: `None` for it, and members and elements that are null are left out.
+/// Converts JSON to TOML, which has no null: `None` for null; null members and elements are omitted.
 pub fn to_toml(value: &Json) -> Option<Toml> {
     Some(match value {
         Json::Null => return None,

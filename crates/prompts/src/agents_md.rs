@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn home_comes_first_and_the_nearest_last() {
+    fn the_home_comes_first_and_the_nearest_last() {
         let tree = Tree::new(&[
             ("AGENTS.md", "outside"),
             ("home/AGENTS.md", "own"),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_a_folder_by_the_order_of_names() {
+    fn one_file_per_directory_by_the_order_of_names() {
         let tree = Tree::new(&[
             ("repo/AGENTS.override.md", "mine"),
             ("repo/AGENTS.md", "theirs"),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn other_markers_make_other_roots() {
+    fn markers_determine_the_root() {
         let tree =
             Tree::new(&[("repo/AGENTS.md", "root"), ("repo/a/AGENTS.md", "middle"), ("repo/a/.hg", "")]);
         let mut search = tree.search();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_get_the_room() {
+    fn the_nearest_files_are_kept() {
         let tree = Tree::new(&[
             ("home/AGENTS.md", "0123"),
             ("repo/AGENTS.md", "root rules"),
@@ -287,7 +287,7 @@ mod tests {
         };
         check(100, &["home/AGENTS.md: 0123", "repo/AGENTS.md: root rules", "repo/a/AGENTS.md: ab€f"], 0);
         check(14, &["home/AGENTS.md: 0123", "repo/AGENTS.md: root…", "repo/a/AGENTS.md: ab€f"], 1);
-        // A character is not cut in half, and what does not fit at all is still named.
+        // Characters are not split, and a file that does not fit at all is still listed.
         check(8, &["home/AGENTS.md: 0123", "repo/AGENTS.md: ro…", "repo/a/AGENTS.md: ab…"], 2);
         check(4, &["home/AGENTS.md: 0123", "repo/AGENTS.md: …", "repo/a/AGENTS.md: …"], 2);
         check(0, &[], 0);
@@ -295,7 +295,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_cannot_be_read_is_passed_over_with_a_warning() {
+    fn unreadable_files_are_skipped_with_a_warning() {
         use std::os::unix::fs::symlink;
 
         let tree = Tree::new(&[("repo/rules", "linked"), ("repo/a/AGENTS.md", "a")]);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_replaced() {
+    fn invalid_utf8_is_replaced() {
         let tree = Tree::new(&[]);
         fs::write(tree.path("repo/AGENTS.md"), b"\xef\xbb\xbfgood \xff bad").unwrap();
         fs::create_dir(tree.path("repo/a/AGENTS.md")).unwrap();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rules_no_text() {
+    fn without_files_there_is_no_text() {
         assert_eq!(ProjectDocs::default().text(), None);
     }
 }

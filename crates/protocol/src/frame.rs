@@ -69,8 +69,8 @@ impl Frame {
         &self.bytes
     }
 
-    /// Returns the bytes that turn `before` into the merged delta of both. The caller first removes [`DELTA_END`] from the
-    /// end of `before`. `None` unless both are deltas of the same item.
+    /// Returns the bytes that turn `before` into the merged delta of both. The caller first removes the last
+    /// [`DELTA_END_LEN`](Self::DELTA_END_LEN) bytes of `before`. `None` unless both are deltas of the same item.
     pub fn continuation<'a>(&'a self, before: &[u8]) -> Option<&'a [u8]> {
         let (head, text) = self.bytes.split_at_checked(self.text_at?)?;
         before.starts_with(head).then_some(text)

@@ -118,7 +118,7 @@ pub struct ThreadResumeParams {
 }
 
 impl ThreadResumeParams {
-    /// Returns params that load a stored thread with its own settings.
+    /// Returns params that load a stored thread without overriding settings.
     pub fn new(thread_id: ThreadId) -> Self {
         Self {
             thread_id,
@@ -205,7 +205,7 @@ pub struct ThreadForkParams {
 }
 
 impl ThreadForkParams {
-    /// A copy of a thread with the configured settings.
+    /// Returns params that copy a thread without overriding settings.
     pub fn new(thread_id: ThreadId) -> Self {
         Self {
             thread_id,

@@ -240,7 +240,7 @@ pub struct Thread {
     pub git_info: Option<GitInfo>,
     /// The name set by `thread/name/set`.
     pub name: Option<String>,
-    /// Filled by `thread/resume`, `thread/fork`, `thread/rollback` and `thread/read` with `includeTurns`;
+    /// The turns, in the responses to `thread/resume`, `thread/fork`, `thread/rollback` and `thread/read` with `includeTurns`;
     /// empty everywhere else.
     pub turns: Vec<Turn>,
 }

@@ -1,4 +1,4 @@
-//! Time as the store writes it: RFC 3339 in UTC with milliseconds in records, local time in file names.
+//! Time formats of the store: RFC 3339 in UTC with milliseconds in records, local time in file names.
 
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use uuid::Uuid;

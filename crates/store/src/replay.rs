@@ -78,7 +78,7 @@ impl<'a> Replay<'a> {
         let mut replay = Self { want, warnings: lines.warnings.clone(), ..Self::default() };
         replay.places.reserve(lines.len() / 8);
         for (number, head) in lines.heads() {
-            replay.note_order(number, head.ordinal);
+            replay.check_order(number, head.ordinal);
             if head.kind.is_activity() {
                 replay.active_at = Some(head.timestamp);
             }
@@ -91,7 +91,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Checks the ordinal of a record. Merged files can contain ordinals twice; the order of lines is authoritative.
-    fn note_order(&mut self, number: u64, ordinal: u64) {
+    fn check_order(&mut self, number: u64, ordinal: u64) {
         if ordinal < self.next_ordinal {
             self.warnings.add(number, LoadProblem::OutOfOrder);
         }

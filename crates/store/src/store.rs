@@ -228,9 +228,9 @@ impl StoreInner {
         Ok(())
     }
 
-    pub(crate) fn enter(&self, dir: &Path) {
+    pub(crate) fn register_directory(&self, dir: &Path) {
         if let Some(dir) = self.layout.relative(dir) {
-            self.index.enter(&dir);
+            self.index.register_directory(&dir);
         }
     }
 
@@ -308,7 +308,7 @@ impl StoreInner {
 
     fn delete(&self, id: &ThreadId, path: &Path) -> Result<()> {
         let dir = path.parent().unwrap_or(self.layout.home());
-        self.enter(dir);
+        self.register_directory(dir);
         fs::remove_file(path).map_err(StoreError::io("delete", path))?;
         layout::sync_dir(dir)?;
         // Lists check that the file exists, so they omit the thread even if this fails.
@@ -322,7 +322,7 @@ impl StoreInner {
     fn relocate(&self, id: &ThreadId, from: &Path, to: ThreadLocation) -> Result<ThreadLocation> {
         let dirs = [from.parent(), to.path.parent()].map(|dir| dir.unwrap_or(self.layout.home()));
         layout::make_dir(dirs[1])?;
-        dirs.iter().for_each(|dir| self.enter(dir));
+        dirs.iter().for_each(|dir| self.register_directory(dir));
         if to.path.exists() {
             return Err(StoreError::Exists(id.clone()));
         }

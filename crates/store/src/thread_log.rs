@@ -187,7 +187,7 @@ impl LogFile {
         let mut bytes = Vec::new();
         let next_ordinal = fill(&mut bytes)?;
         let new_dir = layout::make_dir(dir)?;
-        inner.enter(dir);
+        inner.register_directory(dir);
         let mut file = layout::create_file(&path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => StoreError::Exists(id.clone()),
             _ => StoreError::io("create", &path)(error),
@@ -239,7 +239,7 @@ impl LogFile {
         };
         let bytes = encode(inner, batch, tail.next_ordinal, &mut state.blobs)?;
         let (dir, name) = inner.split(&path)?;
-        inner.index.enter(&dir);
+        inner.index.register_directory(&dir);
         if let Err(error) = (&file).write_all_once(&bytes) {
             // If this fails too, the next append removes the torn end.
             let _ = file.set_len(tail.len);

@@ -1,6 +1,6 @@
 //! The published schema of the protocol as JSON Schema and TypeScript, generated from the types.
 //!
-//! Both exports start from [`PublishedSurface`]: the tables, with or without experimental parts, and the schema of every
+//! Both exports start from `PublishedSurface`: the tables, with or without experimental parts, and the schema of every
 //! type they reach. An export is a list of files; the caller writes them.
 
 mod json;
@@ -77,7 +77,7 @@ impl PublishedSurface {
         }
         let mut types: BTreeMap<_, _> = generator.take_definitions(true).into_iter().collect();
         types.values_mut().for_each(|schema| {
-            settle_experimental(schema, audience);
+            strip_experimental(schema, audience);
             flatten(schema);
         });
         let used = reachable(&types, &roots);
@@ -119,7 +119,7 @@ fn envelope() -> [TypeInfo; 6] {
 }
 
 /// Removes experimental fields from a stable export, and the markers from every export.
-fn settle_experimental(schema: &mut Value, audience: ExportAudience) {
+fn strip_experimental(schema: &mut Value, audience: ExportAudience) {
     let is_marked = |schema: &Value| schema.get("x-experimental").is_some();
     match schema {
         Value::Object(members) => {
@@ -137,11 +137,9 @@ fn settle_experimental(schema: &mut Value, audience: ExportAudience) {
                     required.retain(|name| !dropped.iter().any(|dropped| name == dropped));
                 }
             }
-            members.values_mut().for_each(|member| settle_experimental(member, audience));
+            members.values_mut().for_each(|member| strip_experimental(member, audience));
         }
-        Value::Array(elements) => {
-            elements.iter_mut().for_each(|member| settle_experimental(member, audience))
-        }
+        Value::Array(elements) => elements.iter_mut().for_each(|member| strip_experimental(member, audience)),
         _ => {}
     }
 }

@@ -115,7 +115,7 @@ pub struct ActiveDirectories(Mutex<HashSet<String>>);
 
 impl ActiveDirectories {
     /// Registers a directory. Must be called before the first change in it.
-    pub fn enter(&self, layout: &HomeLayout, dir: &str) {
+    pub fn register_directory(&self, layout: &HomeLayout, dir: &str) {
         if !self.contains(dir) {
             self.0.lock().insert(dir.to_owned());
             let touched =

@@ -101,7 +101,7 @@ impl ThreadIndex {
 
     fn read_backlog(&self) {
         while let Some(chunk) = self.backlog.take() {
-            let ingested = catch_unwind(AssertUnwindSafe(|| self.ingest(&chunk)));
+            let ingested = catch_unwind(AssertUnwindSafe(|| self.read_files(&chunk)));
             let failure = match ingested {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(error.to_string()),
@@ -137,7 +137,7 @@ impl ThreadIndex {
     }
 
     /// Reads files into the index.
-    pub fn ingest(&self, files: &[FoundFile]) -> Result<()> {
+    pub fn read_files(&self, files: &[FoundFile]) -> Result<()> {
         let mut scanner = FileScanner::new(&self.layout);
         let scanned: Vec<_> = files
             .iter()
@@ -146,7 +146,7 @@ impl ThreadIndex {
         self.with(|open| {
             open.db.transaction(|connection| {
                 scanned.iter().try_for_each(|(found, row)| match row {
-                    Ok(row) => self.keep(connection, row, found.replaces),
+                    Ok(row) => self.write_if_newer(connection, row, found.replaces),
                     Err(error) => skip(connection, found, error),
                 })
             })
@@ -155,7 +155,7 @@ impl ThreadIndex {
 
     /// Writes a row, unless the existing one is newer or its file takes precedence. `replaces` is the stamp of the existing row
     /// when the new one was begun.
-    pub fn keep(
+    pub fn write_if_newer(
         &self,
         connection: &Connection,
         row: &ThreadSummary,

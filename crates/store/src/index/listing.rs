@@ -26,7 +26,7 @@ impl ThreadIndex {
         let mut repairs = 0;
         loop {
             let replaced = self.lock().replaced;
-            let rows = self.covered(&select)?;
+            let rows = self.query_page(&select)?;
             if repairs < MAX_REPAIRS && self.repair(&rows, replaced)? {
                 repairs += 1;
                 continue;
@@ -38,7 +38,7 @@ impl ThreadIndex {
     }
 
     /// Runs a query, waiting until unread files cannot change its result.
-    fn covered(&self, select: &ListSelect) -> Result<RowPage> {
+    fn query_page(&self, select: &ListSelect) -> Result<RowPage> {
         loop {
             let seen = self.backlog.progress();
             let start = select.start.as_ref().filter(|_| select.by_creation);
@@ -46,7 +46,7 @@ impl ThreadIndex {
                 let unread = self.backlog.newest(select.archived, start)?;
                 Ok((unread, select.run(&open.db.connection).map_err(open.db.failed())?))
             })?;
-            let Some(unread) = unread else { return self.complete(rows) };
+            let Some(unread) = unread else { return self.check_complete(rows) };
             let last = rows.rows.last().map(|row| (row.created_at, &row.id));
             if select.by_creation && rows.next.is_some() && last > Some((unread.at, &unread.id)) {
                 return Ok(rows);
@@ -55,7 +55,7 @@ impl ThreadIndex {
         }
     }
 
-    fn complete(&self, rows: RowPage) -> Result<RowPage> {
+    fn check_complete(&self, rows: RowPage) -> Result<RowPage> {
         match self.backlog.take_failure() {
             None => Ok(rows),
             Some(reason) => Err(StoreError::Unindexed(reason)),
@@ -67,15 +67,15 @@ impl ThreadIndex {
         if self.lock().replaced != replaced {
             return self.reconcile().map(|()| true);
         }
-        let stale: Vec<FoundFile> = rows.rows.iter().filter_map(|row| self.stale(row)).collect();
+        let stale: Vec<FoundFile> = rows.rows.iter().filter_map(|row| self.changed_file(row)).collect();
         if !stale.is_empty() {
-            self.ingest(&stale)?;
+            self.read_files(&stale)?;
         }
         Ok(!stale.is_empty())
     }
 
     /// Returns the file of a row if its stamp has changed.
-    pub fn stale(&self, row: &ThreadSummary) -> Option<FoundFile> {
+    pub fn changed_file(&self, row: &ThreadSummary) -> Option<FoundFile> {
         let stamp = FileStamp::read(&self.layout.absolute(&row.dir).join(&row.file));
         (stamp != Some(row.stamp)).then(|| FoundFile {
             dir: row.dir.clone(),

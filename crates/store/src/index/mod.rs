@@ -92,8 +92,8 @@ impl ThreadIndex {
     }
 
     /// Registers a directory before this process changes it.
-    pub fn enter(&self, dir: &str) {
-        self.active.enter(&self.layout, dir);
+    pub fn register_directory(&self, dir: &str) {
+        self.active.register_directory(&self.layout, dir);
     }
 
     /// Records a new thread.
@@ -118,12 +118,12 @@ impl ThreadIndex {
     /// Returns the row of a thread, if the index has it and it agrees with the file.
     pub fn get(&self, id: &ThreadId) -> Result<Option<ThreadSummary>> {
         let row = self.with(|open| rows::get(&open.db.connection, id).map_err(open.db.failed()))?;
-        Ok(row.filter(|row| self.stale(row).is_none()))
+        Ok(row.filter(|row| self.changed_file(row).is_none()))
     }
 
     /// Writes a row that was read from its file.
     pub fn put(&self, row: &ThreadSummary) -> Result<()> {
-        self.with(|open| open.db.transaction(|connection| self.keep(connection, row, None)))
+        self.with(|open| open.db.transaction(|connection| self.write_if_newer(connection, row, None)))
     }
 
     /// Removes a thread whose file was deleted.
