@@ -2,7 +2,7 @@
 //!
 //! Start with [`Threads`], the registry of loaded threads. A thread is a task with a mailbox; [`ThreadHandle`] is its
 //! handle. A turn is a second task that streams the model's responses, runs tools, and reports to its thread on one
-//! [channel](turn_channel). Only the thread writes the store and notifies its [`ThreadClients`]. This crate does not know
+//! channel (`turn_channel.rs`). Only the thread writes the store and notifies its [`ThreadClients`]. This crate does not know
 //! connections.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
