@@ -27,7 +27,6 @@ const LAYERS: &[&str] = &[
     "extensions",
     "engine",
     "migrate",
-    "services",
     "server",
     "client",
     "agents",
