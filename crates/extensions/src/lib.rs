@@ -1,12 +1,12 @@
-//! Skills, plugins and apps: what extends an agent beyond its built-in tools.
+//! Skills, plugins and apps, which extend an agent beyond its built-in tools.
 //!
 //! [`Extensions`] holds all three for a process. [`Skills`] are instructions in files, found around a working
 //! directory. [`Plugins`] bundle skills, MCP servers and apps and are installed from marketplaces. [`Apps`]
 //! are connectors of a ChatGPT account. [`MessageMentions`] parses the mentions of skills and plugins in a
 //! message.
 //!
-//! `codicil-prompts` writes the text that describes all this to models. Skills and plugins block on the disk,
-//! so a server calls them on blocking threads. Apps wait for the network asynchronously.
+//! `codicil-prompts` writes the text that describes extensions to models. Skills and plugins use blocking disk
+//! I/O, so a server calls them on blocking threads. Apps use asynchronous network I/O.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
 mod extensions;

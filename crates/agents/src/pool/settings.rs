@@ -83,7 +83,7 @@ pub enum ServerSharing {
     },
 }
 
-/// How many turns run at a time on one server. Whoever waits is served in order of arrival.
+/// Number of turns that run at a time on one server. Waiting turns start in order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnScheduling {
     /// One, until a notification names its thread; then many. One again if a later notification does not name its

@@ -1,7 +1,7 @@
-//! The apps that the account is connected to: those with tools at the backend's MCP endpoint.
+//! Lists the apps that the account is connected to: those with tools on the backend's MCP server.
 //!
-//! This is an MCP client of three requests (`initialize`, `initialized`, `tools/list`). It knows nothing of
-//! calling tools, and so needs none of what a real one does.
+//! This is a minimal MCP client, written by hand because it sends only three messages (`initialize`,
+//! `notifications/initialized`, `tools/list`) and never calls a tool.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use reqwest::{Method, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::backend::{AppsBackend, AppsError, body, send};
+use super::backend::{AppsBackend, AppsError, read_response, send};
 
-const PROTOCOL: &str = "2025-06-18";
-const SESSION: &str = "mcp-session-id";
+const PROTOCOL_VERSION: &str = "2025-06-18";
+const SESSION_HEADER: &str = "mcp-session-id";
 const MAX_PAGES: u64 = 100;
 
-/// An app as its tools describe it.
+/// An app as described in the metadata of its tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AccessibleApp {
     pub id: String,
@@ -43,18 +43,19 @@ struct ToolMeta {
     connector_description: Option<String>,
 }
 
-/// Each app once, in order of their ids.
+/// Returns the connected apps without duplicates, sorted by id.
 pub(super) async fn list(backend: &AppsBackend) -> Result<Vec<AccessibleApp>, AppsError> {
     let mut session = AppSession { backend, id: None };
-    session.begin().await?;
+    session.initialize().await?;
     let mut apps = BTreeMap::new();
     let mut cursor: Option<String> = None;
-    for number in 0..MAX_PAGES {
+    for page_index in 0..MAX_PAGES {
         let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-        let answer = session.call(number + 1, "tools/list", params).await?;
+        // `initialize` has request id 0.
+        let result = session.call(page_index + 1, "tools/list", params).await?;
         let page: ToolPage =
-            serde_json::from_value(answer).map_err(|error| AppsError::Answer(error.to_string()))?;
-        for app in page.tools.into_iter().filter_map(app_of) {
+            serde_json::from_value(result).map_err(|error| AppsError::InvalidResponse(error.to_string()))?;
+        for app in page.tools.into_iter().filter_map(app_from_tool) {
             apps.entry(app.id.clone()).or_insert(app);
         }
         cursor = page.next_cursor.filter(|cursor| !cursor.is_empty());
@@ -65,26 +66,28 @@ pub(super) async fn list(backend: &AppsBackend) -> Result<Vec<AccessibleApp>, Ap
     Ok(apps.into_values().collect())
 }
 
-fn app_of(tool: AppTool) -> Option<AccessibleApp> {
+fn app_from_tool(tool: AppTool) -> Option<AccessibleApp> {
     let ToolMeta { connector_id, connector_name, connector_description } = tool.meta?;
-    let said = |text: Option<String>| text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    let non_empty =
+        |text: Option<String>| text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     Some(AccessibleApp {
-        id: said(connector_id)?,
-        name: said(connector_name),
-        description: said(connector_description),
+        id: non_empty(connector_id)?,
+        name: non_empty(connector_name),
+        description: non_empty(connector_description),
     })
 }
 
 struct AppSession<'b> {
     backend: &'b AppsBackend,
-    /// What the server calls it, if it does.
+    /// The MCP session id, if the server has assigned one.
     id: Option<String>,
 }
 
 impl AppSession<'_> {
-    async fn begin(&mut self) -> Result<(), AppsError> {
-        let client = json!({ "name": "codicil", "version": env!("CARGO_PKG_VERSION") });
-        let params = json!({ "protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client });
+    async fn initialize(&mut self) -> Result<(), AppsError> {
+        let client_info = json!({ "name": "codicil", "version": env!("CARGO_PKG_VERSION") });
+        let params =
+            json!({ "protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": client_info });
         self.call(0, "initialize", params).await?;
         self.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await?;
         Ok(())
@@ -93,10 +96,11 @@ impl AppSession<'_> {
     async fn call(&mut self, id: u64, method: &str, params: Value) -> Result<Value, AppsError> {
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         let bytes = self.post(&request).await?;
-        let answer = answer_in(&bytes, id).ok_or_else(|| AppsError::Answer(format!("none to {method}")))?;
-        match answer.get("result") {
+        let response = find_response(&bytes, id)
+            .ok_or_else(|| AppsError::InvalidResponse(format!("no response to {method}")))?;
+        match response.get("result") {
             Some(result) => Ok(result.clone()),
-            None => Err(AppsError::Answer(format!("{method} was refused"))),
+            None => Err(AppsError::InvalidResponse(format!("{method} failed"))),
         }
     }
 
@@ -105,25 +109,26 @@ impl AppSession<'_> {
         request = request.header(header::ACCEPT, "application/json, text/event-stream");
         request = request.header(header::CONTENT_TYPE, "application/json");
         if let Some(id) = &self.id {
-            request = request.header(SESSION, id);
+            request = request.header(SESSION_HEADER, id);
         }
-        let answer = send(request.header("mcp-protocol-version", PROTOCOL).body(message.to_string())).await?;
-        if let Some(id) = answer.headers().get(SESSION).and_then(|id| id.to_str().ok()) {
+        let response =
+            send(request.header("mcp-protocol-version", PROTOCOL_VERSION).body(message.to_string())).await?;
+        if let Some(id) = response.headers().get(SESSION_HEADER).and_then(|id| id.to_str().ok()) {
             self.id = Some(id.to_owned());
         }
-        body(answer).await
+        read_response(response).await
     }
 }
 
-/// The answer to a request, in a body that is one message or a stream of events.
-fn answer_in(bytes: &[u8], id: u64) -> Option<Value> {
-    let is_answer = |message: &Value| message.get("id").and_then(Value::as_u64) == Some(id);
+/// Returns the response to request `id`. The body is one JSON message or a stream of server-sent events.
+fn find_response(bytes: &[u8], id: u64) -> Option<Value> {
+    let is_response = |message: &Value| message.get("id").and_then(Value::as_u64) == Some(id);
     if let Ok(message) = serde_json::from_slice::<Value>(bytes) {
-        return Some(message).filter(is_answer);
+        return Some(message).filter(is_response);
     }
     let text = std::str::from_utf8(bytes).ok()?;
     let events = text.lines().filter_map(|line| line.strip_prefix("data:"));
-    events.filter_map(|data| serde_json::from_str(data.trim()).ok()).find(is_answer)
+    events.filter_map(|data| serde_json::from_str(data.trim()).ok()).find(is_response)
 }
 
 #[cfg(test)]
@@ -131,9 +136,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_found_in_either_form() {
+    fn responses_are_found_in_json_and_in_event_streams() {
         let check = |body: &str, expected: Option<Value>| {
-            assert_eq!(answer_in(body.as_bytes(), 1), expected, "{body}");
+            assert_eq!(find_response(body.as_bytes(), 1), expected, "{body}");
         };
         check(r#"{"id":1,"result":2}"#, Some(json!({ "id": 1, "result": 2 })));
         check("event: message\ndata: {\"method\":\"x\"}\n\ndata: {\"id\":1}\n\n", Some(json!({ "id": 1 })));

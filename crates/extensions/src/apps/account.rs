@@ -1,4 +1,4 @@
-//! The account whose apps are asked for.
+//! The ChatGPT account whose apps are listed, and the sources that provide it.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -7,33 +7,34 @@ use codicil_model::AccountAuth;
 use codicil_protocol::Secret;
 use serde_json::Value;
 
-/// A ChatGPT account that is signed in.
+/// A signed-in ChatGPT account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChatgptAccount {
     pub access_token: Secret,
-    /// The workspace or person that the token is for.
+    /// The id of the workspace or personal account that the token is issued for.
     pub account_id: Option<String>,
-    /// Whether it belongs to an organisation, which has apps of its own.
+    /// Whether the account belongs to a workspace. Workspaces have their own directory of apps.
     pub is_workspace: bool,
 }
 
-/// The answer of [`AccountSource`], later.
+/// The future returned by [`AccountSource::chatgpt`].
 pub type AccountFuture<'a> = Pin<Box<dyn Future<Output = Option<ChatgptAccount>> + Send + 'a>>;
 
-/// Who is signed in, asked anew each time because tokens expire.
+/// A provider of the signed-in account, queried on each use because tokens expire.
 pub trait AccountSource: Send + Sync {
-    /// `None` when nobody is, or with an API key only: apps belong to ChatGPT accounts.
+    /// Returns the signed-in ChatGPT account, or `None` when signed out or signed in with an API key, which
+    /// has no apps.
     fn chatgpt(&self) -> AccountFuture<'_>;
 }
 
-/// A fixed account.
+/// Always returns this account.
 impl AccountSource for ChatgptAccount {
     fn chatgpt(&self) -> AccountFuture<'_> {
         Box::pin(async { Some(self.clone()) })
     }
 }
 
-/// Nobody is signed in.
+/// An [`AccountSource`] that is always signed out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoAccount;
 
@@ -43,7 +44,7 @@ impl AccountSource for NoAccount {
     }
 }
 
-/// Whoever signs the requests to models.
+/// An [`AccountSource`] that uses the credentials of model requests. `None` counts as signed out.
 pub struct AuthAccount(pub Option<Arc<dyn AccountAuth>>);
 
 impl AccountSource for AuthAccount {
@@ -52,20 +53,21 @@ impl AccountSource for AuthAccount {
             let credentials = match self.0.as_ref()?.credentials().await {
                 Ok(credentials) => credentials?,
                 Err(error) => {
-                    tracing::warn!("apps need an account: {error}");
+                    tracing::warn!("cannot read credentials for apps, treating as signed out: {error}");
                     return None;
                 }
             };
-            // A key has none.
+            // API keys have no account id.
             let account_id = Some(credentials.account_id?);
-            let is_workspace = is_of_organisation(credentials.token.reveal());
+            let is_workspace = has_workspace_plan(credentials.token.reveal());
             Some(ChatgptAccount { access_token: credentials.token, account_id, is_workspace })
         })
     }
 }
 
-/// What a token says of its account's plan. It is the issuer's to check; here it only decides what to ask.
-fn is_of_organisation(token: &str) -> bool {
+/// Returns whether the plan in a token's claims is a workspace plan. The signature is not verified: the result
+/// only selects which directories are listed, and the backend checks the token.
+fn has_workspace_plan(token: &str) -> bool {
     let payload = token.split('.').nth(1).and_then(|payload| URL_SAFE_NO_PAD.decode(payload).ok());
     let claims: Option<Value> = payload.and_then(|payload| serde_json::from_slice(&payload).ok());
     let auth = claims.as_ref().and_then(|claims| claims.get("https://api.openai.com/auth"));
@@ -87,8 +89,8 @@ mod tests {
     }
 
     #[test]
-    fn organisations_are_told_from_people() {
-        let check = |token: &str, expected| assert_eq!(is_of_organisation(token), expected, "{token}");
+    fn workspace_plans_are_recognised() {
+        let check = |token: &str, expected| assert_eq!(has_workspace_plan(token), expected, "{token}");
         check(&token("team"), true);
         check(&token("Enterprise"), true);
         check(&token("self_serve_business_usage_based"), true);
@@ -99,12 +101,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_an_account_of_chatgpt_has_apps() {
-        let signed = |credentials: ProviderCredentials| AuthAccount(Some(Arc::new(credentials)));
-        assert_eq!(signed(ProviderCredentials::api_key("sk-1")).chatgpt().await, None);
+    async fn only_chatgpt_accounts_have_apps() {
+        let account_source = |credentials: ProviderCredentials| AuthAccount(Some(Arc::new(credentials)));
+        assert_eq!(account_source(ProviderCredentials::api_key("sk-1")).chatgpt().await, None);
         assert_eq!(AuthAccount(None).chatgpt().await, None);
         let tokens = ProviderCredentials { token: token("team").into(), account_id: Some("acc".into()) };
-        let account = signed(tokens).chatgpt().await.unwrap();
+        let account = account_source(tokens).chatgpt().await.unwrap();
         assert_eq!((account.account_id.as_deref(), account.is_workspace), (Some("acc"), true));
     }
 }

@@ -9,15 +9,15 @@ use super::account::ChatgptAccount;
 
 const DEFAULT_BASE: &str = "https://chatgpt.com/backend-api";
 
-const CONNECT_TIME: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time from the request to the last byte of its response.
-const REQUEST_TIME: Duration = Duration::from_secs(20);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
-/// The reason why a request to the backend failed. Never holds what was sent.
+/// The reason why a request to the backend failed. Contains no part of the request's headers or body.
 #[derive(Debug, thiserror::Error)]
 pub enum AppsError {
-    #[error("{0} is not an address")]
+    #[error("invalid address: {0}")]
     Address(String),
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -25,25 +25,25 @@ pub enum AppsError {
     Http(#[from] reqwest::Error),
     #[error("the backend answered with status {0}")]
     Status(u16),
-    #[error("the answer is too large")]
+    #[error("the response is too large")]
     TooLarge,
-    #[error("the answer makes no sense: {0}")]
-    Answer(String),
+    #[error("unexpected response: {0}")]
+    InvalidResponse(String),
 }
 
-/// The backend as one account sees it.
+/// A client of the backend for one account.
 pub(super) struct AppsBackend {
     base: String,
     account: ChatgptAccount,
 }
 
 impl AppsBackend {
-    /// `base` is the setting `chatgpt_base_url`.
+    /// Creates a client. `base` is the setting `chatgpt_base_url`.
     pub fn new(base: Option<&str>, account: ChatgptAccount) -> Self {
         let base = base.map(str::trim).filter(|base| !base.is_empty()).unwrap_or(DEFAULT_BASE);
         let base = base.trim_end_matches('/');
-        let is_bare = ["https://chatgpt.com", "https://chat.openai.com"].contains(&base);
-        let base = if is_bare { format!("{base}/backend-api") } else { base.to_owned() };
+        let is_bare_host = ["https://chatgpt.com", "https://chat.openai.com"].contains(&base);
+        let base = if is_bare_host { format!("{base}/backend-api") } else { base.to_owned() };
         Self { base, account }
     }
 
@@ -60,7 +60,7 @@ impl AppsBackend {
         }
     }
 
-    /// Begins a request with the account's headers.
+    /// Builds a request with the account's headers.
     pub async fn request(
         &self,
         method: Method,
@@ -72,8 +72,8 @@ impl AppsBackend {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        let client = http_client(&url, CONNECT_TIME).await?;
-        let request = client.request(method, url).timeout(REQUEST_TIME);
+        let client = http_client(&url, CONNECT_TIMEOUT).await?;
+        let request = client.request(method, url).timeout(REQUEST_TIMEOUT);
         let request = request.bearer_auth(self.account.access_token.reveal());
         Ok(match &self.account.account_id {
             Some(id) => request.header("chatgpt-account-id", id),
@@ -90,7 +90,7 @@ pub(super) async fn send(request: RequestBuilder) -> Result<Response, AppsError>
 }
 
 /// Reads the body of a response within the size limit.
-pub(super) async fn body(response: Response) -> Result<Vec<u8>, AppsError> {
+pub(super) async fn read_response(response: Response) -> Result<Vec<u8>, AppsError> {
     read_body(response, MAX_RESPONSE_BYTES).await.map_err(|error| match error {
         BodyError::TooLarge => AppsError::TooLarge,
         BodyError::Transport(error) => AppsError::Http(error),

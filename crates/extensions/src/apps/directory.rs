@@ -1,4 +1,4 @@
-//! The directory: every app that exists, page by page.
+//! Lists the directory of all apps, page by page, including apps that the account is not connected to.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    backend::{AppsBackend, AppsError, body, send},
+    backend::{AppsBackend, AppsError, read_response, send},
     merge::install_url,
 };
 
-const LIST: &str = "/connectors/directory/list";
-const WORKSPACE_LIST: &str = "/connectors/directory/list_workspace";
+const LIST_PATH: &str = "/connectors/directory/list";
+const WORKSPACE_LIST_PATH: &str = "/connectors/directory/list_workspace";
 
 const MAX_PAGES: usize = 100;
 const MAX_APPS: usize = 10_000;
 
 #[derive(Deserialize)]
 struct DirectoryPage {
-    /// Read one by one: an app that we cannot read must not hide the others.
+    /// Decoded one by one, so that an invalid app does not hide the others.
     apps: Vec<Value>,
     #[serde(alias = "nextToken")]
     next_token: Option<String>,
@@ -44,27 +44,27 @@ struct ListedApp {
     visibility: Option<String>,
 }
 
-/// All apps of the directory, and those of the account's workspace.
+/// Returns the visible apps of the public directory and of the account's workspace, sorted by id.
 pub(super) async fn list(backend: &AppsBackend) -> Result<Vec<AppInfo>, AppsError> {
     let mut apps = BTreeMap::new();
-    list_into(backend, LIST, &mut apps).await?;
+    collect_apps(backend, LIST_PATH, &mut apps).await?;
     if backend.account().is_workspace {
-        list_into(backend, WORKSPACE_LIST, &mut apps).await?;
+        collect_apps(backend, WORKSPACE_LIST_PATH, &mut apps).await?;
     }
     Ok(apps.into_values().collect())
 }
 
-async fn list_into(
+async fn collect_apps(
     backend: &AppsBackend,
     path: &str,
     apps: &mut BTreeMap<String, AppInfo>,
 ) -> Result<(), AppsError> {
     let mut token: Option<String> = None;
     for _ in 0..MAX_PAGES {
-        let page = page(backend, path, token.as_deref()).await?;
-        let readable = page.apps.into_iter().filter_map(|app| serde_json::from_value::<ListedApp>(app).ok());
-        let shown = readable.filter(|app| app.visibility.as_deref() != Some("HIDDEN"));
-        apps.extend(shown.map(|app| (app.id.clone(), app.into_info())));
+        let page = fetch_page(backend, path, token.as_deref()).await?;
+        let decoded = page.apps.into_iter().filter_map(|app| serde_json::from_value::<ListedApp>(app).ok());
+        let visible = decoded.filter(|app| app.visibility.as_deref() != Some("HIDDEN"));
+        apps.extend(visible.map(|app| (app.id.clone(), app.into_info())));
         token = page.next_token.filter(|token| !token.is_empty());
         if token.is_none() || apps.len() > MAX_APPS {
             break;
@@ -73,15 +73,19 @@ async fn list_into(
     Ok(())
 }
 
-async fn page(backend: &AppsBackend, path: &str, token: Option<&str>) -> Result<DirectoryPage, AppsError> {
+async fn fetch_page(
+    backend: &AppsBackend,
+    path: &str,
+    token: Option<&str>,
+) -> Result<DirectoryPage, AppsError> {
     let mut query = vec![("external_logos", "true")];
-    if path == LIST {
+    if path == LIST_PATH {
         query.push(("tier", "categorized"));
     }
     query.extend(token.map(|token| ("token", token)));
     let request = backend.request(Method::GET, path, &query).await?;
-    let bytes = body(send(request).await?).await?;
-    serde_json::from_slice(&bytes).map_err(|error| AppsError::Answer(error.to_string()))
+    let bytes = read_response(send(request).await?).await?;
+    serde_json::from_slice(&bytes).map_err(|error| AppsError::InvalidResponse(error.to_string()))
 }
 
 impl ListedApp {

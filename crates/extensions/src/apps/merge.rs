@@ -1,4 +1,4 @@
-//! One list out of what is known of apps.
+//! Merges the apps of all sources into the list that clients receive.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use codicil_protocol::{AppInfo, AppsConfig};
 
 use super::accessible::AccessibleApp;
 
-/// The apps of the directory, those the account is connected to, and those of plugins (id and the plugin's
-/// name). Connected ones first, then by name.
+/// Merges the apps of the directory, the connected apps, and the apps of plugins (pairs of app id and plugin
+/// name). Connected apps come first; each group is sorted by name.
 pub(super) fn merge(
     directory: &[AppInfo],
     accessible: &[AccessibleApp],
-    of_plugins: &[(String, String)],
+    plugin_apps: &[(String, String)],
     config: Option<&AppsConfig>,
 ) -> Vec<AppInfo> {
     let mut apps: BTreeMap<_, _> = directory.iter().map(|app| (app.id.clone(), app.clone())).collect();
-    for known in accessible {
-        let app = apps.entry(known.id.clone()).or_insert_with(|| unlisted(&known.id));
+    for connected in accessible {
+        let app = apps.entry(connected.id.clone()).or_insert_with(|| unlisted(&connected.id));
         app.is_accessible = true;
-        if let Some(name) = known.name.as_ref().filter(|_| app.name == app.id) {
+        if let Some(name) = connected.name.as_ref().filter(|_| app.name == app.id) {
             app.name.clone_from(name);
             app.install_url = Some(install_url(name, &app.id));
         }
         if app.description.is_none() {
-            app.description.clone_from(&known.description);
+            app.description.clone_from(&connected.description);
         }
     }
-    for (id, plugin) in of_plugins {
+    for (id, plugin) in plugin_apps {
         let app = apps.entry(id.clone()).or_insert_with(|| unlisted(id));
         if !app.plugin_display_names.contains(plugin) {
             app.plugin_display_names.push(plugin.clone());
@@ -37,18 +37,16 @@ pub(super) fn merge(
         app.is_enabled = is_enabled(config, &app.id);
         app.plugin_display_names.sort();
     }
-    apps.sort_by(|one, other| {
-        (!one.is_accessible, &one.name, &one.id).cmp(&(!other.is_accessible, &other.name, &other.id))
-    });
+    apps.sort_by(|a, b| (!a.is_accessible, &a.name, &a.id).cmp(&(!b.is_accessible, &b.name, &b.id)));
     apps
 }
 
-/// Where a person connects an app.
+/// Returns the URL of the page where users connect an app.
 pub(super) fn install_url(name: &str, id: &str) -> String {
     format!("https://chatgpt.com/apps/{}/{id}", slug(name))
 }
 
-/// An app of which only the id is known.
+/// Returns an app of which only the id is known. The id is also its name.
 pub(super) fn unlisted(id: &str) -> AppInfo {
     AppInfo {
         id: id.to_owned(),
@@ -67,13 +65,10 @@ pub(super) fn unlisted(id: &str) -> AppInfo {
     }
 }
 
-/// A name as it is written in addresses and after a `$`.
+/// Returns a name in the form used in URLs and in `$` mentions.
 fn slug(name: &str) -> String {
-    let letters = name.chars().map(|letter| match letter.is_ascii_alphanumeric() {
-        true => letter.to_ascii_lowercase(),
-        false => '-',
-    });
-    let slug: String = letters.collect();
+    let slug_char = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let slug: String = name.chars().map(slug_char).collect();
     match slug.trim_matches('-') {
         "" => "app".to_owned(),
         slug => slug.to_owned(),
@@ -82,8 +77,8 @@ fn slug(name: &str) -> String {
 
 fn is_enabled(config: Option<&AppsConfig>, id: &str) -> bool {
     let Some(config) = config else { return true };
-    let own = config.apps.get(id).map(|app| app.enabled);
-    own.or_else(|| config.default.as_ref().map(|default| default.enabled)).unwrap_or(true)
+    let app_setting = config.apps.get(id).map(|app| app.enabled);
+    app_setting.or_else(|| config.default.as_ref().map(|default| default.enabled)).unwrap_or(true)
 }
 
 #[cfg(test)]
@@ -91,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slugs_are_letters_and_dashes() {
+    fn slugs_contain_only_ascii_alphanumerics_and_dashes() {
         let check = |name: &str, expected: &str| assert_eq!(slug(name), expected);
         check("Demo App", "demo-app");
         check("  A+B ", "a-b");
@@ -100,25 +95,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_one_list() {
+    fn apps_of_all_sources_are_merged() {
         let listed = |id: &str, name: &str| AppInfo { name: name.to_owned(), ..unlisted(id) };
         let directory = [listed("b", "Bee"), listed("a", "Ant"), listed("c", "Cat")];
         let accessible = [
             AccessibleApp { id: "c".into(), name: Some("Other".into()), description: Some("meows".into()) },
             AccessibleApp { id: "x".into(), name: Some("Extra".into()), description: None },
         ];
-        let plugins = [("a".to_owned(), "P".to_owned()), ("p".to_owned(), "P".to_owned())];
+        let plugin_apps = [("a".to_owned(), "P".to_owned()), ("p".to_owned(), "P".to_owned())];
         let config: AppsConfig = serde_json::from_value(serde_json::json!({
             "_default": { "enabled": false }, "a": { "enabled": true }
         }))
         .unwrap();
 
-        let apps = merge(&directory, &accessible, &plugins, Some(&config));
+        let apps = merge(&directory, &accessible, &plugin_apps, Some(&config));
 
-        let shown: Vec<_> =
+        let summaries: Vec<_> =
             apps.iter().map(|app| (app.name.as_str(), app.is_accessible, app.is_enabled)).collect();
         assert_eq!(
-            shown,
+            summaries,
             [
                 ("Cat", true, false),
                 ("Extra", true, false),

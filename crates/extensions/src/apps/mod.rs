@@ -1,8 +1,8 @@
 //! Apps: connectors of a ChatGPT account.
 //!
-//! Two sources are asked at once, the [`directory`] of all apps and the [`accessible`] ones, and each is
-//! remembered for an hour. A source that fails is logged and leaves what was known; without a sign-in, or
-//! with the feature off, there are no apps and nobody is asked.
+//! Two sources are queried concurrently: the [`directory`] of all apps and the list of [`accessible`] apps.
+//! Each result is cached for an hour. If a source fails, the error is logged and the cached result stays in
+//! use. When signed out, or with the feature disabled, there are no apps and no requests are sent.
 
 mod accessible;
 mod account;
@@ -28,19 +28,19 @@ pub use self::{
 use self::{accessible::AccessibleApp, backend::AppsBackend};
 use crate::plugins::Plugins;
 
-/// How long an answer of a source is good for.
-const LIFETIME: Duration = Duration::from_secs(3600);
-/// How long a source may take in all, whatever its pages do.
-const SOURCE_TIME: Duration = Duration::from_secs(45);
+/// Time for which the result of a source is cached.
+const CACHE_LIFETIME: Duration = Duration::from_secs(3600);
+/// Time limit for a source, including all of its pages.
+const SOURCE_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Whether the sources are asked although their answers are known.
+/// Whether to query the sources even if their cached results are fresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefetchApps {
     IfNeeded,
     Always,
 }
 
-/// The apps of whoever is signed in. Clones share what they know.
+/// The apps of the signed-in account. Clones share one cache.
 #[derive(Clone)]
 pub struct Apps(Arc<AppsInner>);
 
@@ -51,10 +51,10 @@ struct AppsInner {
     known: Mutex<KnownApps>,
 }
 
-/// What the sources said last.
+/// The cached results of the sources.
 #[derive(Clone, Default)]
 struct KnownApps {
-    /// Whose apps these are.
+    /// The id of the account that the results belong to, or the fingerprint of its token.
     owner: Option<String>,
     directory: Option<SourceAnswer<AppInfo>>,
     accessible: Option<SourceAnswer<AccessibleApp>>,
@@ -63,16 +63,16 @@ struct KnownApps {
 #[derive(Clone)]
 struct SourceAnswer<T> {
     apps: Arc<Vec<T>>,
-    at: Instant,
+    received_at: Instant,
 }
 
 impl<T> SourceAnswer<T> {
-    fn now(apps: Vec<T>) -> Self {
-        Self { apps: Arc::new(apps), at: Instant::now() }
+    fn new(apps: Vec<T>) -> Self {
+        Self { apps: Arc::new(apps), received_at: Instant::now() }
     }
 
     fn is_fresh(&self) -> bool {
-        self.at.elapsed() < LIFETIME
+        self.received_at.elapsed() < CACHE_LIFETIME
     }
 }
 
@@ -81,49 +81,49 @@ impl Apps {
         Self(Arc::new(AppsInner { config, plugins, accounts, known: Mutex::default() }))
     }
 
-    /// Whether somebody with apps is signed in.
+    /// Returns whether a ChatGPT account is signed in.
     pub async fn has_account(&self) -> bool {
         self.0.accounts.chatgpt().await.is_some()
     }
 
-    /// The whole list; `None` where there are no apps at all, for want of a sign-in or of the feature.
-    /// `config` is the one that decides, of a thread or of the server; `updated` hears of the list whenever
-    /// a source has answered.
+    /// Returns all apps, or `None` when signed out or if the feature is disabled in `config`, which is the
+    /// configuration of a thread or of the server. Calls `on_update` with the current list each time a source
+    /// has been loaded, unless the accessible apps are still unknown.
     pub async fn list(
         &self,
         config: &EffectiveConfig,
         refetch: RefetchApps,
-        updated: impl Fn(Vec<AppInfo>) + Send + Sync,
+        on_update: impl Fn(Vec<AppInfo>) + Send + Sync,
     ) -> Option<Vec<AppInfo>> {
         if !config.features.enabled(Feature::Apps) {
             return None;
         }
         let account = self.0.accounts.chatgpt().await?;
-        self.0.belong_to(&account);
-        let of_plugins = self.of_plugins(config).await;
+        self.0.clear_if_account_changed(&account);
+        let plugin_apps = self.plugin_apps(config).await;
         let merged = || {
             let known = self.0.lock().clone();
-            let directory = known.directory.map(|answered| answered.apps).unwrap_or_default();
-            let accessible = known.accessible.map(|answered| answered.apps).unwrap_or_default();
-            merge::merge(&directory, &accessible, &of_plugins, config.settings.apps.as_ref())
+            let directory = known.directory.map(|answer| answer.apps).unwrap_or_default();
+            let accessible = known.accessible.map(|answer| answer.apps).unwrap_or_default();
+            merge::merge(&directory, &accessible, &plugin_apps, config.settings.apps.as_ref())
         };
-        let say = || {
+        let notify_update = || {
             let apps = merged();
-            // Before it is known what the account can use, a list would take it all away for a moment.
+            // Without the accessible apps, the list would briefly show every app as disconnected.
             if self.0.lock().accessible.is_some() || apps.iter().any(|app| app.is_accessible) {
-                updated(apps);
+                on_update(apps);
             }
         };
         let backend = AppsBackend::new(config.settings.chatgpt_base_url.as_deref(), account);
         tokio::join!(
-            self.0.load_directory(&backend, refetch, &say),
-            self.0.load_accessible(&backend, refetch, &say),
+            self.0.load_directory(&backend, refetch, &notify_update),
+            self.0.load_accessible(&backend, refetch, &notify_update),
         );
         Some(merged())
     }
 
-    /// The apps with these ids, as a plugin presents them. Without a sign-in nobody can say what they are
-    /// called, or that they want one.
+    /// Returns the summaries of a plugin's apps. If the apps cannot be listed, as when signed out, their names
+    /// are their ids and `needs_auth` is false.
     pub async fn summaries(&self, ids: &[String]) -> Vec<AppSummary> {
         if ids.is_empty() {
             return Vec::new();
@@ -132,13 +132,13 @@ impl Apps {
             Some(config) => self.list(&config, RefetchApps::IfNeeded, |_| {}).await,
             None => None,
         };
-        let can_tell = known.is_some() && self.0.lock().accessible.is_some();
+        let is_access_known = known.is_some() && self.0.lock().accessible.is_some();
         let known = known.unwrap_or_default();
         let summary = |id: &String| {
             let found = known.iter().find(|app| app.id == *id).cloned();
             let app = found.unwrap_or_else(|| merge::unlisted(id));
             AppSummary {
-                needs_auth: can_tell && !app.is_accessible,
+                needs_auth: is_access_known && !app.is_accessible,
                 id: app.id,
                 name: app.name,
                 description: app.description,
@@ -148,17 +148,19 @@ impl Apps {
         ids.iter().map(summary).collect()
     }
 
-    /// The configuration of no thread in particular; `None` when it is broken.
+    /// Loads the configuration that applies outside of threads; `None` if it is invalid.
     pub async fn global_config(&self) -> Option<EffectiveConfig> {
         let config = self.0.config.clone();
         tokio::task::spawn_blocking(move || config.load(&ConfigQuery::default()).ok()).await.ok()?
     }
 
-    async fn of_plugins(&self, config: &EffectiveConfig) -> Vec<(String, String)> {
+    /// Returns pairs of app id and plugin name for the enabled plugins.
+    async fn plugin_apps(&self, config: &EffectiveConfig) -> Vec<(String, String)> {
         if !config.features.enabled(Feature::Plugins) {
             return Vec::new();
         }
-        let (plugins, configured) = (self.0.plugins.clone(), config.settings.plugins.clone());
+        let plugins = self.0.plugins.clone();
+        let configured = config.settings.plugins.clone();
         let enabled = tokio::task::spawn_blocking(move || plugins.enabled(&configured)).await;
         let apps = enabled.unwrap_or_default().into_iter().flat_map(|plugin| {
             let name = plugin.display_name().to_owned();
@@ -169,34 +171,46 @@ impl Apps {
 }
 
 impl AppsInner {
-    /// Forgets what was known of another account.
-    fn belong_to(&self, account: &ChatgptAccount) {
-        let owner = Some(account.account_id.clone().unwrap_or_else(|| mark(account.access_token.reveal())));
+    /// Clears the cache if it belongs to another account.
+    fn clear_if_account_changed(&self, account: &ChatgptAccount) {
+        let owner = Some(
+            account.account_id.clone().unwrap_or_else(|| token_fingerprint(account.access_token.reveal())),
+        );
         let mut known = self.lock();
         if known.owner != owner {
             *known = KnownApps { owner, ..KnownApps::default() };
         }
     }
 
-    async fn load_directory(&self, backend: &AppsBackend, refetch: RefetchApps, say: &(dyn Fn() + Sync)) {
+    async fn load_directory(
+        &self,
+        backend: &AppsBackend,
+        refetch: RefetchApps,
+        notify_update: &(dyn Fn() + Sync),
+    ) {
         let is_fresh = self.lock().directory.as_ref().is_some_and(SourceAnswer::is_fresh);
         if is_fresh && refetch == RefetchApps::IfNeeded {
             return;
         }
-        if let Some(apps) = in_time("the directory of apps", directory::list(backend)).await {
-            self.lock().directory = Some(SourceAnswer::now(apps));
-            say();
+        if let Some(apps) = load_source("the app directory", directory::list(backend)).await {
+            self.lock().directory = Some(SourceAnswer::new(apps));
+            notify_update();
         }
     }
 
-    async fn load_accessible(&self, backend: &AppsBackend, refetch: RefetchApps, say: &(dyn Fn() + Sync)) {
+    async fn load_accessible(
+        &self,
+        backend: &AppsBackend,
+        refetch: RefetchApps,
+        notify_update: &(dyn Fn() + Sync),
+    ) {
         let is_fresh = self.lock().accessible.as_ref().is_some_and(SourceAnswer::is_fresh);
         if is_fresh && refetch == RefetchApps::IfNeeded {
             return;
         }
-        if let Some(apps) = in_time("the list of connected apps", accessible::list(backend)).await {
-            self.lock().accessible = Some(SourceAnswer::now(apps));
-            say();
+        if let Some(apps) = load_source("the connected apps", accessible::list(backend)).await {
+            self.lock().accessible = Some(SourceAnswer::new(apps));
+            notify_update();
         }
     }
 
@@ -205,23 +219,23 @@ impl AppsInner {
     }
 }
 
-/// Tells tokens apart without keeping them.
-fn mark(token: &str) -> String {
+/// Returns a hash that identifies a token, so that the token itself is not stored.
+fn token_fingerprint(token: &str) -> String {
     let mut hasher = DefaultHasher::new();
     token.hash(&mut hasher);
     format!("token {:016x}", hasher.finish())
 }
 
-/// What a source says, or a line in the log.
-async fn in_time<T>(what: &str, source: impl Future<Output = Result<T, AppsError>>) -> Option<T> {
-    match tokio::time::timeout(SOURCE_TIME, source).await {
+/// Awaits a source within its time limit. Logs an error or a timeout and returns `None`.
+async fn load_source<T>(name: &str, source: impl Future<Output = Result<T, AppsError>>) -> Option<T> {
+    match tokio::time::timeout(SOURCE_TIMEOUT, source).await {
         Ok(Ok(apps)) => Some(apps),
         Ok(Err(error)) => {
-            tracing::warn!("{what} could not be loaded: {error}");
+            tracing::warn!("failed to load {name}: {error}");
             None
         }
         Err(_) => {
-            tracing::warn!("{what} could not be loaded within {SOURCE_TIME:?}");
+            tracing::warn!("timed out loading {name} after {SOURCE_TIMEOUT:?}");
             None
         }
     }

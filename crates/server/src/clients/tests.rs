@@ -62,10 +62,8 @@ fn opting_out_needs_the_exact_method() {
 #[test]
 fn a_question_cannot_be_opted_out_of() {
     let clients = ClientRegistry::default();
-    let (early, late) = (
-        initialized(&clients, &[FileChangeApproval::NAME]),
-        initialized(&clients, &[FileChangeApproval::NAME]),
-    );
+    let early = initialized(&clients, &[FileChangeApproval::NAME]);
+    let late = initialized(&clients, &[FileChangeApproval::NAME]);
     clients.subscribe(&early, &"t".into());
     let question = clients.ask(&"t".into(), &approval);
     clients.subscribe(&late, &"t".into());
