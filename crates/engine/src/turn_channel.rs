@@ -1,9 +1,9 @@
 //! The channel from turns to their thread.
 //!
 //! A turn streams the model and runs tools beside the thread's actor; the actor alone writes the store and
-//! notifies clients. Each thread has one bounded channel, on which everything travels that its turns and their
-//! background commands have to say. The actor therefore handles it in the order in which it was sent, and a turn
-//! never has to wait for earlier messages to be processed.
+//! notifies clients. Each thread has one bounded channel, on which its turns and their background commands send
+//! everything they report. The actor handles the messages in the order in which they were sent, so a turn waits for
+//! earlier ones only where it must not go on before they are stored ([`TurnReporter::stored`]).
 //!
 //! Events are batched, because a burst of tokens must not cost a message each.
 
@@ -78,8 +78,13 @@ pub(crate) enum TurnEvent {
 /// A question of the turn to its thread. The answer accounts for every message sent before it.
 #[derive(Debug)]
 pub(crate) enum TurnQuery {
-    NextAction { follow_up: FollowUp, reply: oneshot::Sender<NextAction> },
+    NextAction {
+        follow_up: FollowUp,
+        reply: oneshot::Sender<NextAction>,
+    },
     History(oneshot::Sender<History>),
+    /// Answered once every event sent before it is stored, or the turn has been cancelled because that failed.
+    Stored(oneshot::Sender<()>),
     InheritedHistory(oneshot::Sender<InheritedHistory>),
 }
 
@@ -203,6 +208,11 @@ impl TurnReporter {
     /// Returns what a subagent with the thread's full history starts with; `None` if the thread has been unloaded.
     pub async fn inherited_history(&self) -> Option<InheritedHistory> {
         self.query(TurnQuery::InheritedHistory).await
+    }
+
+    /// Waits until everything reported so far is stored. A turn whose records cannot be stored is cancelled before.
+    pub async fn stored(&self) {
+        self.query(TurnQuery::Stored).await;
     }
 
     /// Returns what to do next. The turn ends if the thread has been unloaded.

@@ -78,6 +78,7 @@ impl ThreadActor {
                 let _ = reply.send(next);
             }
             TurnQuery::History(reply) => drop(reply.send(self.state.history.snapshot())),
+            TurnQuery::Stored(reply) => drop(reply.send(())),
             TurnQuery::InheritedHistory(reply) => drop(reply.send(self.inherited_history())),
         }
     }

@@ -30,6 +30,8 @@ impl TurnTools {
         if calls.is_empty() {
             return;
         }
+        // A call is on disk before it has an effect, so that a killed server knows what it may have done.
+        self.reporter.stored().await;
         let all = futures_util::future::join_all(calls.into_iter().map(|call| self.run_one(call)));
         let stop_timeout = async {
             self.cancel.cancelled().await;
