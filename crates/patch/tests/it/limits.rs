@@ -106,7 +106,7 @@ fn too_large_patches_are_refused_with_their_limit() {
     check(error, "`lines` is too large to be patched: the limit is 67108864 bytes or 4000000 lines");
 
     for number in 0..5 {
-        let file = File::create(workspace.path().join(format!("sparse{number}"))).unwrap();
+        let file = fs::File::create(workspace.path().join(format!("sparse{number}"))).unwrap();
         file.set_len(60 << 20).unwrap();
     }
     let body: String = (0..5).map(|number| format!("*** Delete File: sparse{number}\n")).collect();
