@@ -12,6 +12,7 @@ mod crate_layers;
 mod deadlines;
 mod demo;
 mod doctor;
+mod documents;
 #[cfg(target_os = "linux")]
 mod escapes;
 mod exec;

@@ -4,12 +4,21 @@
 //! a line for each. `crowd` runs 200 commands at once and prints how many were right and how many descriptors are left
 //! open. `once CODE` runs one command and prints its exit code. Every process started here has MARK in its environment.
 
-use std::{env, error::Error, fs, io::Write};
+use std::{
+    env,
+    error::Error,
+    fs,
+    io::{self, Write},
+    time::Duration,
+};
 
 use codicil_exec::{CaptureLimit, InputSource, Process, ProcessEnvironment, ProcessSpec, TerminalSize};
 use tokio::task::JoinSet;
 
 type Outcome = Result<(), Box<dyn Error>>;
+
+/// Time for the descriptors of commands that have ended to be closed.
+const CLOSE_TIME: Duration = Duration::from_secs(10);
 
 /// Children, grandchildren in the background, and a pipeline.
 const TREE: &str = "sleep 1000 & (sleep 1000 & sleep 1000) & sleep 1000 | cat & echo up; wait";
@@ -40,7 +49,7 @@ fn spec(line: &str, mark: &str) -> ProcessSpec {
 }
 
 fn print_line(line: &str) -> Outcome {
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
 }
@@ -89,6 +98,14 @@ async fn crowd() -> Outcome {
         });
     }
     let right = tasks.join_all().await.into_iter().filter(|right| *right == Some(true)).count();
+    // The keeper of a child closes its last descriptors after the output has been read.
+    let all_closed = async {
+        while open()? > before {
+            tokio::task::yield_now().await;
+        }
+        io::Result::Ok(())
+    };
+    let _ = tokio::time::timeout(CLOSE_TIME, all_closed).await;
     print_line(&format!("right {right} descriptors {}", open()?.saturating_sub(before)))?;
     std::future::pending().await
 }
