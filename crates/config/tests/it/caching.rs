@@ -20,7 +20,7 @@ fn every_change_is_seen_immediately() {
     assert_eq!(model(&store), None);
     // Faster than the resolution of file times, with the same size each time.
     for round in 0..200 {
-        let name = format!("m{:03}", round);
+        let name = format!("m{round:03}");
         machine.write("home/config.toml", &format!("model = '{name}'\n"));
         assert_eq!(model(&store), Some(name));
     }

@@ -204,6 +204,7 @@ fn the_environments_of_processes_are_not_listed() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn lines_that_write_files_or_run_programs() {
     check(
         false,
@@ -353,6 +354,7 @@ fn lines_that_write_files_or_run_programs() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn git_lines_that_do_more_than_read() {
     check(
         false,
