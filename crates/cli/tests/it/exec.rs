@@ -383,7 +383,7 @@ async fn sigterm_ends_the_run_without_a_report() {
 
 #[tokio::test]
 async fn a_closed_output_ends_the_run() {
-    let test = ExecTest::new(Script::new().say("Half").gate("middle").say("More").hang()).await;
+    let test = ExecTest::new(Script::new().say("Half").gate("middle").say("More")).await;
     let (mut process, stdout) = start_hanging(&test, &["--json", "Hi"]).await;
     drop(stdout);
     test.model.release("middle");
