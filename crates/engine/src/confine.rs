@@ -34,8 +34,8 @@ pub struct ConfinedProcess {
 
 /// The server's side of a command's network proxy, and what the proxy allows.
 pub struct ProxiedNetwork {
-    pub door: ProxyListener,
-    pub terms: ProxyConfig,
+    pub listener: ProxyListener,
+    pub proxy_config: ProxyConfig,
 }
 
 /// Returns the confinement of a policy, with the limits of the configuration. Records which folders commands can write
@@ -57,15 +57,17 @@ pub fn confine(
     config: &EffectiveConfig,
     store: &ConfigStore,
 ) -> Result<ConfinedProcess, ConfineError> {
-    let terms = config.network_proxy().as_ref().map(ProxyConfig::new).transpose()?;
+    let proxy_config = config.network_proxy().as_ref().map(ProxyConfig::new).transpose()?;
     let confinement = confinement(request, config, store)?;
-    let confinement = if terms.is_some() { confinement.behind_proxy()? } else { confinement };
+    let confinement = if proxy_config.is_some() { confinement.behind_proxy()? } else { confinement };
     let mut prepared = confinement.prepare()?;
-    let network =
-        prepared.take_proxy_listener().zip(terms).map(|(door, terms)| ProxiedNetwork { door, terms });
+    let network = prepared
+        .take_proxy_listener()
+        .zip(proxy_config)
+        .map(|(listener, proxy_config)| ProxiedNetwork { listener, proxy_config });
     let mut preparation = prepared.into_preparation();
     if let Some(network) = &network {
-        let variables = network.terms.environment(PROXY).into_iter();
+        let variables = network.proxy_config.environment(PROXY).into_iter();
         preparation.env.extend(variables.map(|(name, value)| (name.into(), value.into())));
     }
     Ok(ConfinedProcess { preparation, network })

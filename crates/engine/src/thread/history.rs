@@ -27,8 +27,8 @@ const COMPACT_AT_PERCENT: i64 = 90;
 #[derive(Debug)]
 pub(crate) struct InheritedHistory {
     pub history: Vec<ResponseItem>,
-    pub told: Option<ContextSnapshot>,
-    pub tone: Option<Personality>,
+    pub context: Option<ContextSnapshot>,
+    pub first_personality: Option<Personality>,
 }
 
 impl ThreadActor {
@@ -55,7 +55,7 @@ impl ThreadActor {
     /// Replaces the history by its summary.
     pub(super) async fn on_compacted(&mut self, turn: &TurnId, item: ItemId, summary: &str) {
         // The context messages are dropped with the history, so all of them are added again.
-        self.state.told = None;
+        self.state.context = None;
         let context = self.context_messages().await;
         let history = self.state.history.iter().map(|item| item.item());
         let user_messages = codicil_prompts::user_messages(history);
@@ -108,8 +108,8 @@ impl ThreadActor {
         let history = self.state.history.iter().map(|item| item.item().clone()).collect();
         InheritedHistory {
             history: complete_tool_calls(history),
-            told: self.state.told.clone(),
-            tone: self.state.tone,
+            context: self.state.context.clone(),
+            first_personality: self.state.first_personality,
         }
     }
 
@@ -143,9 +143,9 @@ impl ThreadActor {
         let kept = loaded.thread.turns();
         self.state.history = loaded.history.into_iter().collect();
         // Settings of dropped turns stay in force, but the model no longer has the messages about them.
-        self.state.told = loaded.thread.known_settings.as_ref().and_then(StoredContext::read_context);
+        self.state.context = loaded.thread.known_settings.as_ref().and_then(StoredContext::read_context);
         if !self.state.history.iter().any(|item| codicil_prompts::is_context_message(item.item())) {
-            self.state.told = None;
+            self.state.context = None;
         }
         self.state.usage.last = self.estimate_usage();
         let usage = self.state.usage.clone();

@@ -119,7 +119,7 @@ impl ThreadActor {
     fn instructions(&self, info: &ModelInfo) -> Instructions {
         let own =
             (self.state.base_instructions.as_deref()).or(self.state.config.settings.instructions.as_deref());
-        codicil_prompts::base_instructions(info.personality, self.state.tone, own).into()
+        codicil_prompts::base_instructions(info.personality, self.state.first_personality, own).into()
     }
 
     pub(super) fn model_info(&self) -> &ModelInfo {
@@ -136,9 +136,9 @@ impl ThreadActor {
     /// Returns the messages for what has changed since the model's last context.
     pub(super) async fn context_messages(&mut self) -> Vec<ResponseItem> {
         self.watch_skills();
-        let update = self.model_context(self.state.settings.clone()).update(self.state.told.clone()).await;
+        let update = self.model_context(self.state.settings.clone()).update(self.state.context.clone()).await;
         if update.snapshot.is_some() {
-            self.state.told = update.snapshot;
+            self.state.context = update.snapshot;
         }
         update.messages
     }

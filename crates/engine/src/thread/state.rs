@@ -28,9 +28,9 @@ pub(crate) struct ThreadState {
     /// The settings as they were last stored.
     pub stored: Option<StoredContext>,
     pub history: History,
-    pub told: Option<ContextSnapshot>,
+    pub context: Option<ContextSnapshot>,
     /// The personality that the thread began with.
-    pub tone: Option<Personality>,
+    pub first_personality: Option<Personality>,
     pub usage: ThreadTokenUsage,
     /// Whether a client has joined since the usage was last sent.
     pub is_usage_unsent: bool,
@@ -62,7 +62,7 @@ pub(crate) struct ThreadState {
 pub(crate) struct RestorePoint {
     settings: TurnSettings,
     stored: Option<StoredContext>,
-    told: Option<ContextSnapshot>,
+    context: Option<ContextSnapshot>,
     git: Option<GitInfo>,
 }
 
@@ -79,12 +79,12 @@ impl ThreadState {
             log,
             config,
             overrides: Map::new(),
-            tone: settings.personality,
+            first_personality: settings.personality,
             settings,
             next_settings: None,
             stored: None,
             history: History::new(),
-            told: None,
+            context: None,
             usage: ThreadTokenUsage::default(),
             is_usage_unsent: true,
             status: ThreadStatus::Idle,
@@ -114,7 +114,7 @@ impl ThreadState {
     pub fn recall(&mut self, loaded: LoadedThread) {
         let LoadedThread { thread, history } = loaded;
         self.history = history.into_iter().collect();
-        self.told = thread.known_settings.as_ref().and_then(StoredContext::read_context);
+        self.context = thread.known_settings.as_ref().and_then(StoredContext::read_context);
         if let Some(settings) = &thread.settings {
             self.recall_settings(settings);
         }
@@ -141,18 +141,18 @@ impl ThreadState {
                 "cannot read a stored setting; a permission takes its strictest value, others the configured one"
             );
         }
-        self.tone = recalled.stored.first_personality;
+        self.first_personality = recalled.stored.first_personality;
         // An incomplete snapshot is written again with the next change.
         self.stored = recalled.is_complete.then_some(recalled.stored);
     }
 
     /// Returns the state that a turn changes before it is accepted.
     pub fn restore_point(&self) -> RestorePoint {
-        let Self { settings, stored, told, git, .. } = self;
+        let Self { settings, stored, context, git, .. } = self;
         RestorePoint {
             settings: settings.clone(),
             stored: stored.clone(),
-            told: told.clone(),
+            context: context.clone(),
             git: git.clone(),
         }
     }
@@ -161,7 +161,7 @@ impl ThreadState {
     pub fn restore(&mut self, before: RestorePoint) {
         self.settings = before.settings;
         self.stored = before.stored;
-        self.told = before.told;
+        self.context = before.context;
         self.git = before.git;
     }
 
@@ -211,7 +211,7 @@ impl ThreadState {
 
     fn current_context(&self) -> StoredContext {
         let settings = self.next_settings.as_ref().unwrap_or(&self.settings).clone();
-        StoredContext { settings, context: self.told.clone(), first_personality: self.tone }
+        StoredContext { settings, context: self.context.clone(), first_personality: self.first_personality }
     }
 
     /// Creates the file of a new thread with its settings: its permissions hold even if no turn ever runs.

@@ -86,10 +86,10 @@ impl Threads {
             let records: Vec<_> = items.map(|item| Record::Context { turn_id: None, item }).collect();
             log.append(&records).await?;
         }
-        if let Some(InheritedHistory { history, told, tone }) = new.inherited {
+        if let Some(InheritedHistory { history, context, first_personality }) = new.inherited {
             state.remember(history);
-            state.told = told;
-            state.tone = tone;
+            state.context = context;
+            state.first_personality = first_personality;
         }
         state.slot = Some(new.slot);
         self.run_subagent(state, &new.origin.parent).await

@@ -81,10 +81,11 @@ impl CommandRun<'_> {
     async fn open_network(
         &self,
         session: SessionId,
-        ProxiedNetwork { door, terms }: ProxiedNetwork,
+        ProxiedNetwork { listener, proxy_config }: ProxiedNetwork,
     ) -> Result<CommandNetwork, String> {
-        let gate = CommandGate::new(self.turn, self.item.id.clone(), terms.domains, &self.granted_access());
-        match CommandNetwork::open(door, gate, terms.methods) {
+        let gate =
+            CommandGate::new(self.turn, self.item.id.clone(), proxy_config.domains, &self.granted_access());
+        match CommandNetwork::open(listener, gate, proxy_config.methods) {
             Ok(network) => Ok(network),
             Err(error) => {
                 let thread = &self.turn.thread;
