@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::raw_server::RawServer;
 
-/// The id of the user `nobody`, who has no privileges.
+/// The id of a user without privileges.
 const ORDINARY_USER: u32 = 65_534;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::scene::Scene;
 
-/// The id of the user `nobody`, who has no privileges.
+/// The id of a user without privileges.
 const ORDINARY_USER: u32 = 65_534;
 
 /// Directories with programs. The tester's own `PATH` may contain directories that other users cannot read.
