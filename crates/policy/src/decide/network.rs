@@ -88,6 +88,10 @@ pub fn decide_network(to: &NetworkDestination, policies: &NetworkPolicies<'_>) -
     if grants.denies_host(to) {
         return refuse(format!("{host} was denied by the user"));
     }
+    // The administrator's list is final: no rule, grant or permission of the user extends it.
+    if domains.is_complete && !domains.allows(host) {
+        return refuse(format!("{host} is not among the hosts that the administrator allows"));
+    }
     let is_allowed = rule == Some(RuleDecision::Allow);
     // A pattern such as `*` does not include this machine.
     let is_named = is_allowed || domains.names(host);
@@ -104,9 +108,6 @@ pub fn decide_network(to: &NetworkDestination, policies: &NetworkPolicies<'_>) -
     }
     if grants.allows_host(to) {
         return NetworkDecision::Connect(reach);
-    }
-    if domains.is_complete {
-        return refuse(format!("{host} is not among the hosts that the administrator allows"));
     }
     match why_not_ask(policies.approval, QuestionTopic::Sandbox) {
         Some(cause) => refuse(format!("{cause}, and {host} is not among the allowed hosts")),

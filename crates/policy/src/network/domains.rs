@@ -49,7 +49,7 @@ pub struct DomainRules {
     pub allowed: Vec<DomainPattern>,
     /// Denied hosts, which take precedence over every other rule.
     pub denied: Vec<DomainPattern>,
-    /// Whether hosts that neither the configuration nor a rule allows are refused without a question.
+    /// Whether `allowed` is final: other hosts are refused, whatever the user's rules, grants or permissions say.
     pub is_complete: bool,
     /// Whether this machine and private networks are treated like other hosts.
     pub local: bool,

@@ -95,6 +95,19 @@ fn without_questions_unknown_hosts_are_refused() {
 }
 
 #[test]
+fn users_do_not_extend_the_list_of_the_administrator() {
+    let mut case = case();
+    case.domains.allowed = patterns(&["good.example"]);
+    case.domains.is_complete = true;
+    case.rules = rules(r#"network_rule(host="other.example", protocol="https", decision="allow")"#);
+    case.is_open = true;
+    case.check("good.example", "connect");
+    case.check("other.example", "other.example is not among the hosts that the administrator allows");
+    case.domains.is_complete = false;
+    case.check("other.example", "connect");
+}
+
+#[test]
 fn denied_hosts_take_precedence() {
     let mut case = case();
     case.domains.allowed = patterns(&["*"]);
