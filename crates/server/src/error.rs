@@ -174,8 +174,13 @@ impl From<ForkError> for RpcError {
 impl From<RollbackError> for RpcError {
     fn from(error: RollbackError) -> Self {
         match error {
-            RollbackError::NoTurns | RollbackError::TurnRunning | RollbackError::Ephemeral => {
-                Self::invalid_request(error)
+            // A refusal for the moment, not a failure.
+            RollbackError::TurnRunning => Self::invalid_request(error),
+            RollbackError::NoTurns | RollbackError::Ephemeral => {
+                Self::invalid_request(&error).with_data(serde_json::to_value(error.turn_error()).ok())
+            }
+            RollbackError::Store(_) => {
+                Self::internal(&error).with_data(serde_json::to_value(error.turn_error()).ok())
             }
         }
     }
