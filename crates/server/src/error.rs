@@ -28,6 +28,7 @@ use crate::{
     files::{SearchSessionError, TooManyWatches},
     handlers::{hooks::TooManyDirectories, mcp_server::ServerTableError},
     paging::PageError,
+    route::UnroutedMethod,
 };
 
 /// The error of a response.
@@ -101,6 +102,16 @@ impl RpcError {
     fn with_data(mut self, data: impl Into<Option<Value>>) -> Self {
         self.0.data = data.into();
         self
+    }
+}
+
+impl From<UnroutedMethod> for RpcError {
+    fn from(error: UnroutedMethod) -> Self {
+        let reason = match error {
+            UnroutedMethod::Unknown(_) => "unknownMethod",
+            UnroutedMethod::NotServed(_) => "methodNotServed",
+        };
+        Self::malformed(error).with_data(json!({ "reason": reason }))
     }
 }
 
