@@ -280,7 +280,7 @@ impl ThreadActor {
             raw_reasoning: self.state.config.settings.show_raw_agent_reasoning.unwrap_or(false),
             plans: is_plan_mode && kind == TurnKind::Regular,
             // A reviewer answers in JSON; clients see the text that is made of it.
-            deltas: kind != TurnKind::Review,
+            messages: kind != TurnKind::Review,
         }
     }
 
