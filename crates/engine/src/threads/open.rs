@@ -4,8 +4,8 @@ use std::{path::PathBuf, sync::Arc};
 
 use codicil_config::{ConfigQuery, EffectiveConfig};
 use codicil_protocol::{
-    ResponseItem, ThreadForkParams, ThreadId, ThreadResumeParams, ThreadStartParams, ThreadStatus, TurnId,
-    TurnStatus,
+    ResponseItem, ThreadForkParams, ThreadId, ThreadResumeParams, ThreadSandbox, ThreadStartParams,
+    ThreadStatus, TurnId, TurnStatus,
 };
 use codicil_store::{ForkPoint, LoadedThread, Record, StoredThread, StoredTurn, ThreadMeta, new_thread_id};
 
@@ -241,8 +241,10 @@ fn check_overrides(given: &SettingsOverrides, config: &EffectiveConfig) -> Resul
     if let Some(policy) = &given.approval_policy {
         config.requirements.check_approval_policy(policy)?;
     }
-    if let Some(mode) = &given.sandbox {
-        config.requirements.check_sandbox_mode(mode)?;
+    match &given.sandbox {
+        Some(ThreadSandbox::Mode(mode)) => config.requirements.check_sandbox_mode(mode)?,
+        Some(ThreadSandbox::Policy(policy)) => config.requirements.check_sandbox_policy(policy)?,
+        None => {}
     }
     BuiltinProfile::configured(config)?;
     if let Some(profile) = &given.profile {
