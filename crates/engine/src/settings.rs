@@ -45,7 +45,7 @@ pub struct TurnSettings {
 }
 
 /// The settings that `thread/start`, `thread/resume` and `thread/fork` have in common.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SettingsOverrides {
     pub model: Option<String>,
     pub provider: Option<String>,
@@ -271,7 +271,7 @@ fn usual_policy(config: &EffectiveConfig) -> AskForApproval {
 }
 
 /// Returns `None` for the default service tier, which is not sent to the provider.
-fn ordinary(tier: Option<ServiceTier>) -> Option<ServiceTier> {
+pub(crate) fn ordinary(tier: Option<ServiceTier>) -> Option<ServiceTier> {
     tier.filter(|tier| *tier != ServiceTier::Default)
 }
 
