@@ -9,9 +9,9 @@ use clap::{Args, Parser, Subcommand};
 use codicil_config::{CommandLineFlags, ConfigQuery, ConfigSources, ConfigStore, HomeDirectory, Strictness};
 
 use crate::{
-    app_server::AppServerArgs, completion::CompletionArgs, doctor::DoctorArgs, exec::ExecArgs,
-    import::ImportArgs, login::LoginArgs, mock_model::MockModelArgs, sandbox::SandboxArgs, trust::TrustArgs,
-    version,
+    app_server::AppServerArgs, completion::CompletionArgs, debug::DebugArgs, doctor::DoctorArgs,
+    exec::ExecArgs, import::ImportArgs, login::LoginArgs, mock_model::MockModelArgs, sandbox::SandboxArgs,
+    trust::TrustArgs, version,
 };
 
 /// A little codex: an app-server for agents that works with any model.
@@ -52,6 +52,8 @@ pub enum CliCommand {
     Doctor(DoctorArgs),
     /// Print a completion script for a shell.
     Completion(CompletionArgs),
+    /// Print the messages of a connection.
+    Debug(DebugArgs),
 }
 
 /// Changes to the configuration for this process only.

@@ -13,6 +13,7 @@ mod args;
 
 mod app_server;
 mod completion;
+mod debug;
 mod demo;
 mod doctor;
 mod exec;
@@ -57,5 +58,6 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Trust(args) => trust::run(&overrides, &args),
         CliCommand::Doctor(args) => doctor::run(&overrides, &args),
         CliCommand::Completion(args) => completion::run(&args),
+        CliCommand::Debug(args) => debug::run(&overrides, args),
     }
 }

@@ -111,7 +111,7 @@ fn policy(
     if let Some(mode) = &mode {
         config.requirements.check_sandbox_mode(mode)?;
     }
-    let given = ThreadOverrides { sandbox: mode, ..ThreadOverrides::default() };
+    let given = ThreadOverrides { sandbox: mode.map(Into::into), ..ThreadOverrides::default() };
     let mut policy = TurnSettings::resolve(config, home, cwd.to_owned(), &given).sandbox;
     match &mut policy {
         SandboxPolicy::WorkspaceWrite { writable_roots, network_access, .. } => {

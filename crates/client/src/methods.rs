@@ -44,7 +44,7 @@ impl Client {
         let process_cwd = || options.is_local.then(current_dir).flatten();
         params.cwd = params.cwd.take().or_else(|| defaults.cwd.clone()).or_else(process_cwd);
         params.approval_policy = params.approval_policy.take().or_else(|| defaults.approval_policy.clone());
-        params.sandbox = params.sandbox.take().or_else(|| defaults.sandbox.clone());
+        params.sandbox = params.sandbox.take().or_else(|| defaults.sandbox.clone().map(Into::into));
         if params.dynamic_tools.is_none()
             && !options.tools.is_empty()
             && options.capabilities.experimental_api

@@ -3,7 +3,7 @@
 use codicil_config::{ConfigError, NotAllowed};
 use codicil_model::ModelError;
 use codicil_prompts::ReviewTargetError;
-use codicil_protocol::{ThreadId, TurnError, TurnId};
+use codicil_protocol::{CodexErrorInfo, ThreadId, TurnError, TurnId};
 use codicil_store::StoreError;
 
 use crate::thread::TurnKind;
@@ -110,6 +110,19 @@ pub enum RollbackError {
     TurnRunning,
     #[error("thread rollback requires a persisted rollout path")]
     Ephemeral,
+    #[error(transparent)]
+    Store(StoreError),
+}
+
+impl RollbackError {
+    /// Returns the error in the form of the protocol's turn errors.
+    pub fn turn_error(&self) -> TurnError {
+        TurnError {
+            message: self.to_string(),
+            codex_error_info: Some(CodexErrorInfo::ThreadRollbackFailed),
+            additional_details: None,
+        }
+    }
 }
 
 /// Why the name or repository of a thread cannot be set.

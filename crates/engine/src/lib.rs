@@ -43,5 +43,5 @@ pub use thread::{
     AnnounceGuard, AnnouncedReply, ElicitationChange, ThreadHandle, TurnKind, TurnOrigin, check_review_target,
 };
 pub use thread_clients::{ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
-pub use threads::{IncludeTurns, OpenedThread, ThreadRead, Threads};
+pub use threads::{ForkName, IncludeTurns, OpenedThread, ThreadRead, Threads};
 pub use tools::{CredentialVariables, environment_policy};

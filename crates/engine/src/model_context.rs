@@ -103,6 +103,7 @@ impl ModelContext {
             current_date: today.date().to_string(),
             timezone: today.time_zone().iana_name().unwrap_or("UTC").to_owned(),
             agents_md: instructions.map(fingerprint),
+            developer_instructions: self.developer_instructions.as_deref().map(fingerprint),
         }
     }
 

@@ -6,7 +6,7 @@ use codicil_config::{EffectiveConfig, HomeDirectory, TrustLevel};
 use codicil_protocol::{
     AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, Patch, Personality,
     ReadOnlyAccess, ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy, ServiceTier,
-    ThreadForkParams, ThreadResumeParams, ThreadStartParams, TurnStartParams, normal_path,
+    ThreadForkParams, ThreadResumeParams, ThreadSandbox, ThreadStartParams, TurnStartParams, normal_path,
 };
 use codicil_store::StoredThread;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub struct TurnSettings {
 }
 
 /// The settings that `thread/start`, `thread/resume` and `thread/fork` have in common.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SettingsOverrides {
     pub model: Option<String>,
     pub provider: Option<String>,
@@ -53,7 +53,7 @@ pub struct SettingsOverrides {
     pub cwd: Option<String>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
-    pub sandbox: Option<SandboxMode>,
+    pub sandbox: Option<ThreadSandbox>,
     pub profile: Option<BuiltinProfile>,
     pub personality: Option<Personality>,
     pub config: Map<String, Value>,
@@ -151,9 +151,15 @@ impl TurnSettings {
         // elsewhere.
         let profile = given.profile.or_else(|| BuiltinProfile::configured(config).ok().flatten());
         let profile = profile.filter(|_| given.sandbox.is_none());
-        let mode = given.sandbox.clone().or_else(|| set.sandbox_mode.clone());
-        let mode = mode.unwrap_or_else(|| usual_mode(config));
-        let sandbox = profile.map_or_else(|| sandbox_policy(&mode, config, home), BuiltinProfile::policy);
+        let sandbox = match (&given.sandbox, profile) {
+            (Some(ThreadSandbox::Policy(policy)), _) => policy.clone(),
+            (Some(ThreadSandbox::Mode(mode)), _) => sandbox_policy(mode, config, home),
+            (None, Some(profile)) => profile.policy(),
+            (None, None) => {
+                let mode = set.sandbox_mode.clone().unwrap_or_else(|| usual_mode(config));
+                sandbox_policy(&mode, config, home)
+            }
+        };
         Self {
             model: given
                 .model
@@ -265,7 +271,7 @@ fn usual_policy(config: &EffectiveConfig) -> AskForApproval {
 }
 
 /// Returns `None` for the default service tier, which is not sent to the provider.
-fn ordinary(tier: Option<ServiceTier>) -> Option<ServiceTier> {
+pub(crate) fn ordinary(tier: Option<ServiceTier>) -> Option<ServiceTier> {
     tier.filter(|tier| *tier != ServiceTier::Default)
 }
 

@@ -217,6 +217,7 @@ mod tests {
                 current_date: "2026-11-15".to_owned(),
                 timezone: "Europe/Berlin".to_owned(),
                 agents_md: Some("cbf29ce484222325".to_owned()),
+                developer_instructions: None,
             }),
             first_personality: Some(Personality::Pragmatic),
         }

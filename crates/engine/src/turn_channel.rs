@@ -73,6 +73,8 @@ pub(crate) enum TurnEvent {
     },
     /// The tools that the model may call from now on.
     Offered(ToolList),
+    /// The turn cannot go on and ends with this error.
+    Failed(TurnError),
 }
 
 /// A question of the turn to its thread. The answer accounts for every message sent before it.

@@ -1,7 +1,8 @@
 //! The catalogue of models: `catalogue.toml` and the overrides of the configuration.
 
 use codicil_protocol::{
-    InputModality, Model, ReasoningEffort, ReasoningEffortOption, ReasoningSummary, Verbosity,
+    InputModality, Model, ModelUpgradeInfo, ReasoningEffort, ReasoningEffortOption, ReasoningSummary,
+    Verbosity,
 };
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -124,7 +125,21 @@ impl ModelCatalogue {
 
     /// Returns the models of a dialect as `model/list` reports them, hidden ones included.
     pub fn list(&self, wire_api: WireApi) -> Vec<Model> {
-        self.models.iter().filter(|model| model.wire_api == wire_api).map(Model::from).collect()
+        let models = self.models.iter().filter(|model| model.wire_api == wire_api);
+        models.map(|model| Model { upgrade_info: self.upgrade_info(model), ..Model::from(model) }).collect()
+    }
+
+    /// Describes the successor of a model.
+    fn upgrade_info(&self, model: &ModelInfo) -> Option<ModelUpgradeInfo> {
+        let slug = model.upgrade.clone()?;
+        let successor = self.look_up(&slug);
+        let is_known = !successor.slug.is_empty();
+        Some(ModelUpgradeInfo {
+            model: slug,
+            upgrade_copy: is_known.then(|| format!("{}: {}", successor.display_name, successor.description)),
+            model_link: None,
+            migration_markdown: None,
+        })
     }
 
     /// Returns the default model of a dialect.
@@ -261,6 +276,9 @@ mod tests {
                     model.id
                 );
                 assert!(model.upgrade.as_ref().is_none_or(|slug| catalogue.knows(slug)), "{}", model.id);
+                let info = model.upgrade_info.as_ref();
+                assert_eq!(info.map(|info| &info.model), model.upgrade.as_ref(), "{}", model.id);
+                assert!(info.is_none_or(|info| info.upgrade_copy.is_some()), "{}", model.id);
             }
         }
         assert!(catalogue.list(WireApi::Responses).iter().any(|model| model.hidden));

@@ -1,4 +1,4 @@
-//! Converts a plan to the protocol's types.
+//! Converts a plan, or a patch that cannot be planned, to the protocol's types.
 
 use std::path::Path;
 
@@ -6,11 +6,57 @@ use codicil_protocol::{FileUpdateChange, PatchChangeKind};
 
 use crate::{
     hunks::unified,
+    operation::{Patch, PatchLine, PatchOperation, PatchSection},
+    paths::absolute,
     plan::{ChangeSide, PatchPlan, PlannedChange},
 };
 
 /// The number of unchanged lines around each hunk of an item's diff, as in the reference server.
 const CONTEXT: usize = 1;
+
+impl Patch {
+    /// Returns the changes that a patch asks for, for the item of a patch that does not fit the files. The diff of an
+    /// update has the lines of the patch; a deletion has none.
+    pub fn requested_changes(&self, cwd: &Path) -> Vec<FileUpdateChange> {
+        self.operations.iter().map(|operation| requested_change(operation, cwd)).collect()
+    }
+}
+
+fn requested_change(operation: &PatchOperation, cwd: &Path) -> FileUpdateChange {
+    let full_path = |given: &str| display(&absolute(cwd, given));
+    match operation {
+        PatchOperation::Add { path, content } => {
+            FileUpdateChange { path: full_path(path), kind: PatchChangeKind::Add, diff: content.clone() }
+        }
+        PatchOperation::Delete { path } => {
+            FileUpdateChange { path: full_path(path), kind: PatchChangeKind::Delete, diff: String::new() }
+        }
+        PatchOperation::Update { path, move_to, sections } => {
+            let move_path = move_to.as_deref().map(full_path);
+            let diff = with_move(sections.iter().map(section_text).collect(), move_path.as_deref());
+            FileUpdateChange { path: full_path(path), kind: PatchChangeKind::Update { move_path }, diff }
+        }
+    }
+}
+
+/// Returns a section of a patch as it was written.
+fn section_text(section: &PatchSection) -> String {
+    let marks = section.anchors.iter().map(|anchor| format!("@@ {anchor}\n"));
+    let mark = section.anchors.is_empty().then(|| "@@\n".to_owned());
+    let lines = section.lines.iter().map(|line| match line {
+        PatchLine::Keep(text) => format!(" {text}\n"),
+        PatchLine::Remove(text) => format!("-{text}\n"),
+        PatchLine::Add(text) => format!("+{text}\n"),
+    });
+    mark.into_iter().chain(marks).chain(lines).collect()
+}
+
+fn with_move(hunks: String, move_path: Option<&str>) -> String {
+    match move_path {
+        Some(path) => format!("{hunks}\n\nMoved to: {path}"),
+        None => hunks,
+    }
+}
 
 impl PatchPlan {
     /// Returns the changes for a `fileChange` item. Bytes that are not UTF-8 become replacement characters.
@@ -26,10 +72,7 @@ fn file_change(change: &PlannedChange) -> Option<FileUpdateChange> {
         (Some(from), Some(to)) => {
             let move_path = change.moved().map(|(_, to)| display(&to.path));
             let hunks = unified(&from.entry.content, &to.entry.content, CONTEXT);
-            let diff = match &move_path {
-                Some(path) => format!("{hunks}\n\nMoved to: {path}"),
-                None => hunks,
-            };
+            let diff = with_move(hunks, move_path.as_deref());
             (from, PatchChangeKind::Update { move_path }, diff)
         }
         (None, None) => return None,

@@ -41,12 +41,15 @@ pub struct ContextSnapshot {
     /// The [`fingerprint`] of the project instructions; `None` if there are none.
     #[serde(default)]
     pub agents_md: Option<String>,
+    /// The [`fingerprint`] of the developer instructions; `None` if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub developer_instructions: Option<String>,
 }
 
 /// Texts that are too long to be stored in a [`ContextSnapshot`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ContextTexts<'a> {
-    /// The `developerInstructions` of the thread, sent once and unchanged.
+    /// The `developerInstructions` of the thread, sent again after a change.
     pub developer_instructions: Option<&'a str>,
     /// The list of skills without its tags, sent once.
     pub skills: Option<&'a str>,
@@ -68,7 +71,7 @@ pub fn messages(
     }
     let (developer, user) = match before {
         None => (all_instructions(now, extras), whole_environment(now, extras)),
-        Some(before) => (changed_instructions(before, now), changed_environment(before, now, extras)),
+        Some(before) => (changed_instructions(before, now, extras), changed_environment(before, now, extras)),
     };
     let developer = (!developer.is_empty()).then(|| developer_message(developer));
     let user = (!user.is_empty()).then(|| message("user", user.into_iter().map(text_part).collect()));
@@ -83,7 +86,6 @@ pub fn fingerprint(text: &str) -> String {
 }
 
 fn all_instructions(now: &ContextSnapshot, extras: &ContextTexts<'_>) -> Vec<String> {
-    let given = |text: Option<&str>| text.filter(|text| !text.trim().is_empty()).map(str::to_owned);
     let tagged = |tag, text| given(text).map(|text| context_tags::wrap(tag, &text));
     let parts = [
         Some(permissions_text(now)),
@@ -99,10 +101,20 @@ fn whole_environment(now: &ContextSnapshot, extras: &ContextTexts<'_>) -> Vec<St
     extras.agents_md.map(str::to_owned).into_iter().chain([environment_text(now)]).collect()
 }
 
-fn changed_instructions(before: &ContextSnapshot, now: &ContextSnapshot) -> Vec<String> {
+fn given(text: Option<&str>) -> Option<String> {
+    text.filter(|text| !text.trim().is_empty()).map(str::to_owned)
+}
+
+fn changed_instructions(
+    before: &ContextSnapshot,
+    now: &ContextSnapshot,
+    extras: &ContextTexts<'_>,
+) -> Vec<String> {
     let parts = [
         (before.model != now.model).then(|| model_switch_text(before, now)),
         changed(permissions_text(before), permissions_text(now)),
+        given(extras.developer_instructions)
+            .filter(|_| before.developer_instructions != now.developer_instructions),
         (changed(before.collaboration_mode.as_ref(), now.collaboration_mode.as_ref()).flatten())
             .and_then(mode_text),
         // Another model has its own default personality; only a choice of the user is sent.

@@ -43,6 +43,7 @@ mod initialize;
 mod input;
 mod item_updates;
 mod items;
+mod known_methods;
 mod mcp;
 mod models;
 mod plugins;
@@ -70,8 +71,8 @@ fn yes() -> bool {
 pub use {
     accounts::*, approvals::*, apps::*, client_requests::*, config::*, diagnostics::*, dynamic_tools::*,
     elicitation::*, exec::*, external_agents::*, feedback::*, frame::*, fs::*, goals::*, guardian::*,
-    hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*, items::*, lines::*, mcp::*,
-    methods::*, models::*, notifications::*, patch::*, path::*, plugins::*, policy::*, realtime::*,
-    response_items::*, review::*, search::*, secret::*, server_requests::*, skills::*, thread_opening::*,
-    thread_pages::*, thread_settings::*, threads::*, tool_calls::*, turns::*, windows::*,
+    hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*, items::*, known_methods::*,
+    lines::*, mcp::*, methods::*, models::*, notifications::*, patch::*, path::*, plugins::*, policy::*,
+    realtime::*, response_items::*, review::*, search::*, secret::*, server_requests::*, skills::*,
+    thread_opening::*, thread_pages::*, thread_settings::*, threads::*, tool_calls::*, turns::*, windows::*,
 };

@@ -3,10 +3,13 @@
 //! Approval policies and sandbox modes are kebab case on the wire, sandbox policies camel case. Other spellings are read
 //! but not written.
 
-use serde::{Deserialize, Deserializer, de::Error as _};
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
 
-use crate::{AbsolutePathBuf, wire};
+use crate::{AbsolutePathBuf, Inspect, InspectFindings, wire};
 
 /// When an approval is needed before the agent acts.
 #[wire(open, rename_all = "kebab-case", rename_all_fields = "snake_case")]
@@ -62,20 +65,63 @@ pub enum SandboxMode {
     DangerFullAccess,
 }
 
-/// Reads a mode, or the mode of a policy: some clients send the policy that `turn/start` takes. The details of the policy
-/// are ignored in favour of the configuration.
-pub(crate) fn mode_or_policy<'de, D>(from: D) -> Result<Option<SandboxMode>, D::Error>
-where
-    D: Deserializer<'de>,
-{
-    let mode = match Option::<Value>::deserialize(from)? {
-        None => return Ok(None),
-        Some(Value::Object(mut policy)) => {
-            policy.remove("type").ok_or_else(|| D::Error::missing_field("type"))?
+/// The sandbox of a thread in a request: a mode, whose details come from the configuration, or a whole policy. The
+/// published schema has the mode only.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum ThreadSandbox {
+    Mode(SandboxMode),
+    Policy(SandboxPolicy),
+}
+
+impl From<SandboxMode> for ThreadSandbox {
+    fn from(mode: SandboxMode) -> Self {
+        Self::Mode(mode)
+    }
+}
+
+impl From<SandboxPolicy> for ThreadSandbox {
+    fn from(policy: SandboxPolicy) -> Self {
+        Self::Policy(policy)
+    }
+}
+
+/// Reads a policy that names nothing but its type as the mode of that name.
+impl<'de> Deserialize<'de> for ThreadSandbox {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(from)?;
+        let Some(members) = value.as_object() else {
+            return SandboxMode::deserialize(value).map(Self::Mode).map_err(D::Error::custom);
+        };
+        let bare_type = members.get("type").filter(|_| members.len() == 1).cloned();
+        match bare_type.map(SandboxMode::deserialize) {
+            Some(Ok(mode)) if !matches!(mode, SandboxMode::Unrecognized(_)) => Ok(Self::Mode(mode)),
+            _ => SandboxPolicy::deserialize(value).map(Self::Policy).map_err(D::Error::custom),
         }
-        Some(mode) => mode,
-    };
-    SandboxMode::deserialize(mode).map(Some).map_err(D::Error::custom)
+    }
+}
+
+impl Inspect for ThreadSandbox {
+    fn inspect(&self, findings: &mut InspectFindings) {
+        match self {
+            Self::Mode(mode) => mode.inspect(findings),
+            Self::Policy(policy) => policy.inspect(findings),
+        }
+    }
+}
+
+impl JsonSchema for ThreadSandbox {
+    fn schema_name() -> Cow<'static, str> {
+        SandboxMode::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        SandboxMode::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        SandboxMode::json_schema(generator)
+    }
 }
 
 /// What commands can access. By default everything can be read, only the working and temporary directories can be written,

@@ -93,4 +93,8 @@ pub struct FuzzyFileSearchSessionUpdatedNotification {
 #[wire]
 pub struct FuzzyFileSearchSessionCompletedNotification {
     pub session_id: String,
+    /// The query. Empty from servers that do not send it.
+    #[serde(default)]
+    #[schemars(skip)]
+    pub query: String,
 }

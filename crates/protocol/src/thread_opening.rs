@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     ActivePermissionProfile, ApprovalsReviewer, AskForApproval, DynamicToolEntry, Patch, Personality,
-    ReasoningEffort, ResponseItem, SandboxMode, SandboxPolicy, ServiceTier, Thread, ThreadId,
-    ThreadResumeInitialTurnsPageParams, ThreadTurnsListResponse, TurnId, wire,
+    ReasoningEffort, ResponseItem, SandboxPolicy, ServiceTier, Thread, ThreadId,
+    ThreadResumeInitialTurnsPageParams, ThreadSandbox, ThreadTurnsListResponse, TurnId, wire,
 };
 
 /// Starts a new thread and subscribes the caller to it. Absent settings come from the configuration.
@@ -24,8 +24,7 @@ pub struct ThreadStartParams {
     pub cwd: Option<String>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
-    #[serde(default, deserialize_with = "crate::policy::mode_or_policy")]
-    pub sandbox: Option<SandboxMode>,
+    pub sandbox: Option<ThreadSandbox>,
     /// The id of a permission profile, as an alternative to `sandbox`. Servers of the 0.118 generation have no profiles.
     #[experimental("thread/start.permissions")]
     pub permissions: Option<String>,
@@ -79,7 +78,8 @@ pub struct ThreadStartResponse {
 /// Loads a stored thread, or joins one that is loaded, and subscribes the caller to it.
 ///
 /// The settings are those of [`ThreadStartParams`]. Model and effort default to those that the thread used last, unless
-/// either is given. Settings are ignored for a thread that is already loaded.
+/// either is given. A thread that is already loaded keeps its own settings: the response has those, and a `configWarning`
+/// names the settings of the request that differ.
 #[wire(sparse)]
 pub struct ThreadResumeParams {
     pub thread_id: ThreadId,
@@ -97,8 +97,7 @@ pub struct ThreadResumeParams {
     pub cwd: Option<String>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
-    #[serde(default, deserialize_with = "crate::policy::mode_or_policy")]
-    pub sandbox: Option<SandboxMode>,
+    pub sandbox: Option<ThreadSandbox>,
     /// The id of a permission profile, as an alternative to `sandbox`. Servers of the 0.118 generation have no profiles.
     #[experimental("thread/resume.permissions")]
     pub permissions: Option<String>,
@@ -186,8 +185,7 @@ pub struct ThreadForkParams {
     pub cwd: Option<String>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
-    #[serde(default, deserialize_with = "crate::policy::mode_or_policy")]
-    pub sandbox: Option<SandboxMode>,
+    pub sandbox: Option<ThreadSandbox>,
     /// The id of a permission profile, as an alternative to `sandbox`. Servers of the 0.118 generation have no profiles.
     #[experimental("thread/fork.permissions")]
     pub permissions: Option<String>,

@@ -28,6 +28,7 @@ use crate::{
     files::{SearchSessionError, TooManyWatches},
     handlers::{hooks::TooManyDirectories, mcp_server::ServerTableError},
     paging::PageError,
+    route::UnroutedMethod,
 };
 
 /// The error of a response.
@@ -104,6 +105,16 @@ impl RpcError {
     }
 }
 
+impl From<UnroutedMethod> for RpcError {
+    fn from(error: UnroutedMethod) -> Self {
+        let reason = match error {
+            UnroutedMethod::Unknown(_) => "unknownMethod",
+            UnroutedMethod::NotServed(_) => "methodNotServed",
+        };
+        Self::malformed(error).with_data(json!({ "reason": reason }))
+    }
+}
+
 impl From<ThreadError> for RpcError {
     fn from(error: ThreadError) -> Self {
         match error {
@@ -174,8 +185,13 @@ impl From<ForkError> for RpcError {
 impl From<RollbackError> for RpcError {
     fn from(error: RollbackError) -> Self {
         match error {
-            RollbackError::NoTurns | RollbackError::TurnRunning | RollbackError::Ephemeral => {
-                Self::invalid_request(error)
+            // A refusal for the moment, not a failure.
+            RollbackError::TurnRunning => Self::invalid_request(error),
+            RollbackError::NoTurns | RollbackError::Ephemeral => {
+                Self::invalid_request(&error).with_data(serde_json::to_value(error.turn_error()).ok())
+            }
+            RollbackError::Store(_) => {
+                Self::internal(&error).with_data(serde_json::to_value(error.turn_error()).ok())
             }
         }
     }

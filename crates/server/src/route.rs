@@ -7,7 +7,7 @@
 use std::{any::type_name_of_val, collections::HashMap, panic::AssertUnwindSafe};
 
 use codicil_protocol::{
-    Frame, Initialize, InspectFindings, Method, Stability, decode_params, rpc::RequestId, unknown_variant,
+    Frame, Initialize, InspectFindings, Method, OTHER_GENERATIONS, Stability, decode_params, rpc::RequestId,
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use serde::Serialize;
@@ -78,9 +78,7 @@ impl Router {
 
     pub fn call(&self, cx: Cx, id: RequestId, method: &str, params: Option<&RawValue>) -> PendingResponse {
         let Some(route) = self.routes.get(method) else {
-            let mut known: Vec<_> = self.routes.keys().copied().collect();
-            known.sort_unstable();
-            let error = RpcError::malformed(unknown_variant(shorten(method), &known));
+            let error = RpcError::from(UnroutedMethod::new(method));
             return PendingResponse::Ready(QueuedResponse::error(&id, &error));
         };
         tracing::trace!(method, handler = route.handler, "request");
@@ -91,6 +89,24 @@ impl Router {
     #[cfg(test)]
     pub fn handlers(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.routes.iter().map(|(method, route)| (*method, route.handler))
+    }
+}
+
+/// A method without a route. Clients recognise the beginning of the message: it is that of the reference.
+#[derive(Debug, thiserror::Error)]
+pub enum UnroutedMethod {
+    #[error("unknown variant `{0}`: there is no such method")]
+    Unknown(String),
+    #[error("unknown variant `{0}`: this server does not serve that method")]
+    NotServed(&'static str),
+}
+
+impl UnroutedMethod {
+    fn new(method: &str) -> Self {
+        match OTHER_GENERATIONS.iter().find(|known| **known == method) {
+            Some(known) => Self::NotServed(known),
+            None => Self::Unknown(shorten(method).to_owned()),
+        }
     }
 }
 

@@ -173,7 +173,7 @@ impl EvaluationRun<'_> {
             model: self.setup.model.model.clone(),
             cwd: Some(self.cwd.to_string_lossy().into_owned()),
             approval_policy: Some(config.approval_policy.clone()),
-            sandbox: config.sandbox_mode.clone(),
+            sandbox: config.sandbox_mode.clone().map(Into::into),
             ephemeral: Some(config.ephemeral),
             config: config.overrides(),
             dynamic_tools: (!tools.is_empty()).then(|| tools.into_iter().map(Into::into).collect()),
@@ -201,7 +201,7 @@ impl EvaluationRun<'_> {
             model: self.setup.model.model.clone(),
             cwd: Some(self.cwd.to_string_lossy().into_owned()),
             approval_policy: Some(config.approval_policy.clone()),
-            sandbox: config.sandbox_mode.clone(),
+            sandbox: config.sandbox_mode.clone().map(Into::into),
             config: config.overrides(),
             ..resume(thread)
         };

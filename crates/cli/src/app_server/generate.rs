@@ -20,9 +20,9 @@ pub enum GenerateCommand {
 
 #[derive(Debug, Args)]
 pub struct GenerateArgs {
-    /// The directory to write to; it is created if necessary.
+    /// The directory to write to; it is created if necessary [default: schema/typescript or schema/json].
     #[arg(short, long, value_name = "DIR")]
-    out: PathBuf,
+    out: Option<PathBuf>,
     /// Include what clients must opt in to.
     #[arg(long)]
     experimental: bool,
@@ -33,8 +33,10 @@ pub struct GenerateArgs {
 
 pub fn run(command: GenerateCommand) -> anyhow::Result<ExitCode> {
     match command {
-        GenerateCommand::GenerateTs(args) => write(&args, typescript(audience(&args)))?,
-        GenerateCommand::GenerateJsonSchema(args) => write(&args, json_schema(audience(&args)))?,
+        GenerateCommand::GenerateTs(args) => write(&args, "schema/typescript", typescript(audience(&args)))?,
+        GenerateCommand::GenerateJsonSchema(args) => {
+            write(&args, "schema/json", json_schema(audience(&args)))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -43,10 +45,16 @@ fn audience(args: &GenerateArgs) -> ExportAudience {
     if args.experimental { ExportAudience::Experimental } else { ExportAudience::Stable }
 }
 
-fn write(args: &GenerateArgs, files: Vec<ExportFile>) -> anyhow::Result<()> {
+/// Writes the files. The default directory is printed, because the user has not named it.
+fn write(args: &GenerateArgs, default_out: &str, files: Vec<ExportFile>) -> anyhow::Result<()> {
+    let out = args.out.as_deref().unwrap_or(Path::new(default_out));
+    let count = files.len();
     for file in files {
-        let path = args.out.join(file.path);
+        let path = out.join(file.path);
         write_file(&path, &file.content).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.out.is_none() {
+        println!("{count} files written to {default_out}");
     }
     Ok(())
 }

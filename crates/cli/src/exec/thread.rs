@@ -166,7 +166,7 @@ async fn start(
         model_provider: options.provider.clone(),
         cwd: Some(cwd.to_string_lossy().into_owned()),
         approval_policy,
-        sandbox: options.sandbox_mode(),
+        sandbox: options.sandbox_mode().map(Into::into),
         ephemeral: options.ephemeral.then_some(true),
         service_name: options.thread_source.clone(),
         ..ThreadStartParams::default()
@@ -186,7 +186,7 @@ async fn resume_thread(
     params.model_provider = options.provider.clone();
     params.cwd = Some(cwd.to_string_lossy().into_owned());
     params.approval_policy = approval_policy;
-    params.sandbox = options.sandbox_mode();
+    params.sandbox = options.sandbox_mode().map(Into::into);
     Ok(exec_thread!(client.call::<ThreadResume>(params).await?))
 }
 

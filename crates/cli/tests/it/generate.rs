@@ -95,6 +95,23 @@ fn typescript_imports_resolve() {
     }
 }
 
+#[test]
+fn without_a_directory_the_files_go_below_schema() {
+    for (command, folder, file) in [
+        ("generate-ts", "schema/typescript", "index.ts"),
+        ("generate-json-schema", "schema/json", "ClientRequest.json"),
+    ] {
+        let work = tempfile::tempdir().unwrap();
+        let mut run = Command::new(env!("CARGO_BIN_EXE_codicil"));
+        let output = run.args(["app-server", command]).current_dir(work.path()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(work.path().join(folder).join(file).is_file());
+        let printed = text(&output.stdout);
+        assert!(printed.ends_with(&format!(" files written to {folder}\n")), "{printed}");
+        assert_eq!(fs::read_dir(work.path()).unwrap().count(), 1);
+    }
+}
+
 /// Returns the TypeScript compiler, if it is available without a network.
 fn tsc() -> Option<Command> {
     let works = |program: &str, arguments: &[&str]| {

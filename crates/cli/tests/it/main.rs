@@ -10,6 +10,7 @@ mod command_flood;
 mod confinement;
 mod crate_layers;
 mod deadlines;
+mod debug;
 mod demo;
 mod doctor;
 mod documents;

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | the start of turns, and their input | `start.rs` |
 //! | messages of turns and commands | `turn_messages.rs` |
+//! | clients that join | `join.rs` |
 //! | the next model request | `request.rs` |
 //! | the end of turns | `finish.rs` |
 //! | reviews | `review.rs` |
@@ -26,8 +27,7 @@ use tokio::{
 };
 
 use super::{
-    AnnouncedReply, CommandReply, ElicitationChange, JoinedThread, ThreadCommand, ThreadInbox, ThreadSetup,
-    ThreadSnapshot, ThreadState,
+    CommandReply, ElicitationChange, ThreadCommand, ThreadInbox, ThreadSetup, ThreadSnapshot, ThreadState,
     active_turn::ActiveTurn,
     notifier::{Retry, ThreadNotifier},
     open_commands::OpenCommands,
@@ -39,7 +39,7 @@ use crate::{
     error::ThreadError,
     goals,
     ids::new_turn_id,
-    threads::{IncludeTurns, WeakThreads, stored_turns},
+    threads::WeakThreads,
     tools::ThreadTools,
     turn_channel::{TurnMessage, TurnReporter, turn_channel},
 };
@@ -203,7 +203,7 @@ impl ThreadActor {
             ThreadCommand::Steer { input, expected, reply } => {
                 answer(reply, self.on_steer(input, &expected).await)
             }
-            ThreadCommand::Interrupt(reply) => self.on_interrupt(reply),
+            ThreadCommand::Interrupt(turn, reply) => self.on_interrupt(turn, reply),
             ThreadCommand::Compact(origin, reply) => self.on_compact(origin, reply).await,
             ThreadCommand::Review(target, origin, reply) => self.on_review(target, origin, reply).await,
             ThreadCommand::Rollback(turns, reply) => self.on_rollback(turns, reply).await,
@@ -214,7 +214,7 @@ impl ThreadActor {
                 answer(reply, Ok(ThreadSetup { config, settings: self.state.settings.clone() }));
             }
             ThreadCommand::ReportError(error) => self.on_report_error(error),
-            ThreadCommand::Join(turns, reply) => self.on_join(turns, reply).await,
+            ThreadCommand::Join(request, reply) => self.on_join(*request, reply).await,
             ThreadCommand::Notice(item) => self.on_notice(item).await,
             ThreadCommand::SetName(name, reply) => {
                 let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
@@ -240,22 +240,6 @@ impl ThreadActor {
             ThreadCommand::ClearGoal(reply) => answer(reply, self.on_clear_goal().await),
             ThreadCommand::CountElicitation(change, reply) => answer(reply, self.on_elicitation(change)),
             ThreadCommand::Unload(_) => unreachable!("handled by run"),
-        }
-    }
-
-    async fn on_join(&mut self, turns: IncludeTurns, reply: CommandReply<AnnouncedReply<JoinedThread>>) {
-        let snapshot = self.snapshot();
-        let turns = if self.state.log.is_some() && turns == IncludeTurns::Included {
-            stored_turns(&self.engine, &self.state.id, snapshot.active_turn.as_deref()).await
-        } else {
-            Ok(Vec::new())
-        };
-        match turns {
-            Ok(turns) => {
-                self.state.is_usage_unsent = true;
-                self.accept(reply, JoinedThread { snapshot, turns }).await;
-            }
-            Err(error) => answer(reply, Err(error)),
         }
     }
 
@@ -293,7 +277,7 @@ impl ThreadActor {
         Ok(true)
     }
 
-    fn snapshot(&self) -> ThreadSnapshot {
+    pub(super) fn snapshot(&self) -> ThreadSnapshot {
         ThreadSnapshot {
             thread: self.state.view(),
             settings: self.state.settings.clone(),

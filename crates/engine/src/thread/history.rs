@@ -138,8 +138,8 @@ impl ThreadActor {
         if self.state.log.is_none() {
             return Err(RollbackError::Ephemeral.into());
         }
-        self.store(vec![Record::Rollback { turns }]).await?;
-        let loaded = self.engine.store.load(&self.state.id).await?;
+        self.store(vec![Record::Rollback { turns }]).await.map_err(rollback_failure)?;
+        let loaded = self.engine.store.load(&self.state.id).await.map_err(RollbackError::Store)?;
         let kept = loaded.thread.turns();
         self.state.history = loaded.history.into_iter().collect();
         // Settings of dropped turns stay in force, but the model no longer has the messages about them.
@@ -149,7 +149,7 @@ impl ThreadActor {
         }
         self.state.usage.last = self.estimate_usage();
         let usage = self.state.usage.clone();
-        self.store(vec![Record::Usage { turn_id: new_turn_id(), usage }]).await?;
+        self.store(vec![Record::Usage { turn_id: new_turn_id(), usage }]).await.map_err(rollback_failure)?;
         Ok(Thread { turns: kept, ..self.state.view() })
     }
 
@@ -161,5 +161,13 @@ impl ThreadActor {
             total_tokens: i64::try_from(tokens).unwrap_or(i64::MAX),
             ..TokenUsageBreakdown::default()
         }
+    }
+}
+
+/// Marks a failure of the store as one of the rollback.
+fn rollback_failure(error: ThreadError) -> ThreadError {
+    match error {
+        ThreadError::Store(error) => RollbackError::Store(error).into(),
+        other => other,
     }
 }

@@ -5,6 +5,7 @@ mod actor;
 mod finish;
 mod history;
 mod input;
+mod join;
 mod notifier;
 mod open_commands;
 mod open_questions;
@@ -28,7 +29,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     error::ThreadError,
-    settings::TurnSettings,
+    settings::{SettingsOverrides, TurnSettings},
     subagent::{self, SubagentOrigin},
     threads::IncludeTurns,
 };
@@ -94,11 +95,21 @@ pub struct ThreadSnapshot {
     pub config: Arc<EffectiveConfig>,
 }
 
+/// A `thread/resume` of a thread that is loaded already.
+#[derive(Debug)]
+pub(crate) struct JoinRequest {
+    pub turns: IncludeTurns,
+    /// The settings of the request. They are compared with those of the thread, not applied.
+    pub given: SettingsOverrides,
+}
+
 /// A thread as it is now, and its stored turns.
 #[derive(Debug)]
 pub(crate) struct JoinedThread {
     pub snapshot: ThreadSnapshot,
     pub turns: Vec<StoredTurn>,
+    /// The members of the request that differ from the thread's settings.
+    pub unapplied: Vec<String>,
 }
 
 /// The configuration and settings of a thread.
@@ -118,7 +129,8 @@ pub(crate) enum ThreadCommand {
         expected: TurnId,
         reply: CommandReply<TurnId>,
     },
-    Interrupt(CommandReply<AnnouncedReply<()>>),
+    /// Interrupts this turn if it is the running one; without an id, whichever turn is running.
+    Interrupt(Option<TurnId>, CommandReply<AnnouncedReply<()>>),
     Compact(TurnOrigin, CommandReply<AnnouncedReply<()>>),
     Review(ReviewTarget, TurnOrigin, CommandReply<AnnouncedReply<Turn>>),
     Rollback(u32, CommandReply<AnnouncedReply<Thread>>),
@@ -128,7 +140,7 @@ pub(crate) enum ThreadCommand {
     /// Reports an error that is part of no turn.
     ReportError(TurnError),
     /// A client subscribes. There are no notifications until it has.
-    Join(IncludeTurns, CommandReply<AnnouncedReply<JoinedThread>>),
+    Join(Box<JoinRequest>, CommandReply<AnnouncedReply<JoinedThread>>),
     /// Adds to the model's history.
     Notice(ResponseItem),
     SetName(String, CommandReply<()>),
@@ -201,8 +213,21 @@ impl ThreadHandle {
         self.ask(|reply| ThreadCommand::Steer { input, expected, reply })
     }
 
-    pub fn interrupt(&self) -> impl Future<Output = Result<AnnouncedReply<()>, ThreadError>> + use<> {
-        self.ask(ThreadCommand::Interrupt)
+    /// Interrupts a turn. Refused if another turn is running. Some clients do not know the id yet and send an empty one;
+    /// it means the running turn.
+    pub fn interrupt(
+        &self,
+        turn: TurnId,
+    ) -> impl Future<Output = Result<AnnouncedReply<()>, ThreadError>> + use<> {
+        let turn = Some(turn).filter(|turn| !turn.is_empty());
+        self.ask(|reply| ThreadCommand::Interrupt(turn, reply))
+    }
+
+    /// Interrupts whichever turn is running.
+    pub(crate) fn interrupt_running(
+        &self,
+    ) -> impl Future<Output = Result<AnnouncedReply<()>, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::Interrupt(None, reply))
     }
 
     pub fn compact(
@@ -253,9 +278,9 @@ impl ThreadHandle {
     /// the notifications after it are complete.
     pub(crate) fn join(
         &self,
-        turns: IncludeTurns,
+        request: JoinRequest,
     ) -> impl Future<Output = Result<AnnouncedReply<JoinedThread>, ThreadError>> + use<> {
-        self.ask(move |reply| ThreadCommand::Join(turns, reply))
+        self.ask(|reply| ThreadCommand::Join(Box::new(request), reply))
     }
 
     /// Returns whether the thread's task has ended or panicked.

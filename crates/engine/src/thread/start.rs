@@ -280,7 +280,7 @@ impl ThreadActor {
             raw_reasoning: self.state.config.settings.show_raw_agent_reasoning.unwrap_or(false),
             plans: is_plan_mode && kind == TurnKind::Regular,
             // A reviewer answers in JSON; clients see the text that is made of it.
-            deltas: kind != TurnKind::Review,
+            messages: kind != TurnKind::Review,
         }
     }
 
@@ -332,14 +332,16 @@ impl ThreadActor {
         }
     }
 
-    pub(super) fn on_interrupt(&mut self, reply: CommandReply<AnnouncedReply<()>>) {
-        match &mut self.active {
-            Some(active) => {
-                active.cancel.cancel();
-                active.interrupts.push(reply);
-            }
-            None => answer(reply, Err(TurnInputError::NothingToInterrupt.into())),
+    pub(super) fn on_interrupt(&mut self, turn: Option<TurnId>, reply: CommandReply<AnnouncedReply<()>>) {
+        let Some(active) = &mut self.active else {
+            return answer(reply, Err(TurnInputError::NothingToInterrupt.into()));
+        };
+        if let Some(expected) = turn.filter(|turn| *turn != active.id) {
+            let found = active.id.clone();
+            return answer(reply, Err(TurnInputError::OtherTurn { expected, found }.into()));
         }
+        active.cancel.cancel();
+        active.interrupts.push(reply);
     }
 
     /// Starts a compaction, which replaces the running turn.

@@ -107,6 +107,11 @@ impl ThreadActor {
                     active.offered = tools;
                 }
             }
+            TurnEvent::Failed(error) => {
+                if let Some(active) = &mut self.active {
+                    active.fail(error);
+                }
+            }
         }
     }
 

@@ -29,10 +29,11 @@ use uuid::Uuid;
 use crate::{
     engine_context::EngineContext,
     error::{SettingsError, ThreadError},
-    settings::TurnSettings,
+    settings::{SettingsOverrides, TurnSettings},
     subagent::{SubagentOrigin, SubagentSlots},
     thread::{
-        AnnounceGuard, AnnouncedReply, JoinedThread, ThreadActor, ThreadHandle, ThreadSnapshot, ThreadState,
+        AnnounceGuard, AnnouncedReply, JoinRequest, JoinedThread, ThreadActor, ThreadHandle, ThreadSnapshot,
+        ThreadState,
     },
 };
 
@@ -40,6 +41,7 @@ use ids::canonical;
 use loaded::LoadedThreads;
 use subagents::below;
 
+pub use open::ForkName;
 pub(crate) use subagents::{NewAgent, WeakThreads};
 
 /// The registry of loaded threads. Clones are the same registry.
@@ -65,6 +67,8 @@ pub struct OpenedThread {
     pub goal: Option<ThreadGoal>,
     /// Deprecated settings in its configuration.
     pub deprecations: Vec<DeprecationNoticeNotification>,
+    /// The members of the request that had no effect because the thread was loaded already.
+    pub unapplied: Vec<String>,
     /// Set for a thread that was loaded already: its notifications resume when this is dropped.
     pub announce: Option<AnnounceGuard>,
 }
@@ -118,8 +122,13 @@ impl Threads {
         Ok(self.lock().ids().filter(after).cloned().collect())
     }
 
-    /// Runs a thread, or joins it if another request has loaded it meanwhile.
-    async fn open(&self, state: ThreadState, turns: Vec<StoredTurn>) -> Result<OpenedThread, ThreadError> {
+    /// Runs a thread, or joins it if another request has loaded it meanwhile. `given` are the settings of the request.
+    async fn open(
+        &self,
+        state: ThreadState,
+        turns: Vec<StoredTurn>,
+        given: SettingsOverrides,
+    ) -> Result<OpenedThread, ThreadError> {
         let servers = self.join_servers(&state).await?;
         servers.required().await.map_err(|error| ThreadError::RequiredServers(error.to_string()))?;
         let thread = state.view();
@@ -136,8 +145,13 @@ impl Threads {
             other
         };
         match other {
-            Some(other) => self.join(&other, None, IncludeTurns::Included).await,
-            None => Ok(OpenedThread { thread, settings, turns, goal, deprecations, announce: None }),
+            Some(other) => {
+                self.join(&other, None, JoinRequest { turns: IncludeTurns::Included, given }).await
+            }
+            None => {
+                let unapplied = Vec::new();
+                Ok(OpenedThread { thread, settings, turns, goal, deprecations, unapplied, announce: None })
+            }
         }
     }
 
@@ -172,10 +186,10 @@ impl Threads {
         &self,
         handle: &ThreadHandle,
         path: Option<&str>,
-        turns: IncludeTurns,
+        request: JoinRequest,
     ) -> Result<OpenedThread, ThreadError> {
-        let AnnouncedReply { answer: JoinedThread { snapshot, turns }, announce } =
-            handle.join(turns).await?;
+        let AnnouncedReply { answer: JoinedThread { snapshot, turns, unapplied }, announce } =
+            handle.join(request).await?;
         let ThreadSnapshot { thread, settings, goal, .. } = snapshot;
         if thread.ephemeral {
             return Err(ThreadError::NotStored(thread.id));
@@ -189,7 +203,8 @@ impl Threads {
                 active: active.clone(),
             });
         }
-        Ok(OpenedThread { thread, settings, turns, goal, deprecations: Vec::new(), announce: Some(announce) })
+        let deprecations = Vec::new();
+        Ok(OpenedThread { thread, settings, turns, goal, deprecations, unapplied, announce: Some(announce) })
     }
 
     fn broadcast_status(&self, id: &ThreadId, status: ThreadStatus) {

@@ -4,8 +4,8 @@ use std::{path::PathBuf, sync::Arc};
 
 use codicil_config::{ConfigQuery, EffectiveConfig};
 use codicil_protocol::{
-    ResponseItem, ThreadForkParams, ThreadId, ThreadResumeParams, ThreadStartParams, ThreadStatus, TurnId,
-    TurnStatus,
+    ResponseItem, ThreadForkParams, ThreadId, ThreadResumeParams, ThreadSandbox, ThreadStartParams,
+    ThreadStatus, TurnId, TurnStatus,
 };
 use codicil_store::{ForkPoint, LoadedThread, Record, StoredThread, StoredTurn, ThreadMeta, new_thread_id};
 
@@ -18,9 +18,16 @@ use crate::{
     error::{ForkError, SettingsError, ThreadError},
     profiles::BuiltinProfile,
     settings::{SettingsOverrides, TurnSettings, join},
-    thread::ThreadState,
+    thread::{JoinRequest, ThreadState},
     tools::check_dynamic_tools,
 };
+
+/// Whether a fork has the name of its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForkName {
+    Kept,
+    Dropped,
+}
 
 impl Threads {
     pub async fn start(&self, mut params: ThreadStartParams) -> Result<OpenedThread, ThreadError> {
@@ -30,17 +37,17 @@ impl Threads {
         let (config, settings) = self.configure(&given, None).await?;
         let meta = ThreadMeta {
             dynamic_tools: params.dynamic_tools.take().unwrap_or_default(),
-            base_instructions: given.base_instructions,
-            developer_instructions: given.developer_instructions,
+            base_instructions: given.base_instructions.clone(),
+            developer_instructions: given.developer_instructions.clone(),
             ..self.meta(new_thread_id(), &settings)
         };
         let mut state = ThreadState::new(&meta, None, config, settings);
         if params.ephemeral != Some(true) {
             state.create_log(&self.0.engine.store, &meta).await?;
         }
-        state.overrides = given.config;
+        state.overrides = given.config.clone();
         state.raw_events = params.experimental_raw_events;
-        self.open(state, Vec::new()).await
+        self.open(state, Vec::new(), given).await
     }
 
     /// Joins a loaded thread, or loads a stored one.
@@ -53,14 +60,14 @@ impl Threads {
         let turns = if excludes_turns { IncludeTurns::LeftOut } else { IncludeTurns::Included };
         // The id counts for a loaded thread, else the path.
         if let Ok(handle) = self.get(&params.thread_id) {
-            return self.join(&handle, params.path.as_deref(), turns).await;
+            return self.join(&handle, params.path.as_deref(), JoinRequest { turns, given }).await;
         }
         let id = match &params.path {
             Some(path) => thread_of_file(path).await?,
             None => canonical(&params.thread_id)?,
         };
         if let Ok(handle) = self.get(&id) {
-            return self.join(&handle, None, turns).await;
+            return self.join(&handle, None, JoinRequest { turns, given }).await;
         }
         let stored = self.load(&id).await?;
         self.reopen(stored, given).await
@@ -75,7 +82,11 @@ impl Threads {
             return Err(ThreadError::EmptyHistory);
         }
         let (config, settings) = self.configure(&given, None).await?;
-        let meta = self.meta(new_thread_id(), &settings);
+        let meta = ThreadMeta {
+            base_instructions: given.base_instructions.clone(),
+            developer_instructions: given.developer_instructions.clone(),
+            ..self.meta(new_thread_id(), &settings)
+        };
         let mut state = ThreadState::new(&meta, None, config, settings);
         state.create_log(&self.0.engine.store, &meta).await?;
         let records: Vec<_> =
@@ -83,12 +94,12 @@ impl Threads {
         if let Some(log) = &mut state.log {
             log.append(&records).await?;
         }
-        state.overrides = given.config;
+        state.overrides = given.config.clone();
         state.preview = (history.iter())
             .find(|item| is_from_user(item) && !codicil_prompts::is_context_message(item))
             .map(codicil_prompts::message_text);
         state.remember(history);
-        let opened = self.open(state, Vec::new()).await?;
+        let opened = self.open(state, Vec::new(), given).await?;
         self.broadcast_status(&opened.thread.id, ThreadStatus::Idle);
         Ok(opened)
     }
@@ -107,12 +118,13 @@ impl Threads {
         }
         let log = self.0.engine.store.open_log(&meta.id).await?;
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
-        state.overrides = given.config;
+        state.overrides = given.config.clone();
         // For as long as the thread is loaded; the stored instructions stay.
-        state.base_instructions = given.base_instructions.or(state.base_instructions);
+        state.base_instructions = given.base_instructions.clone().or(state.base_instructions);
+        state.developer_instructions = given.developer_instructions.clone().or(state.developer_instructions);
         let turns = stored.thread.turns.clone();
         state.recall(stored);
-        let opened = self.open(state, turns).await?;
+        let opened = self.open(state, turns, given).await?;
         if opened.announce.is_none() {
             self.broadcast_status(&opened.thread.id, ThreadStatus::Idle);
         }
@@ -120,7 +132,11 @@ impl Threads {
     }
 
     /// Copies a stored thread, as a whole or up to one of its turns.
-    pub async fn fork(&self, mut params: ThreadForkParams) -> Result<OpenedThread, ThreadError> {
+    pub async fn fork(
+        &self,
+        mut params: ThreadForkParams,
+        fork_name: ForkName,
+    ) -> Result<OpenedThread, ThreadError> {
         let point = take_fork_point(&mut params)?;
         let given = SettingsOverrides::try_from(&mut params)?;
         let source = match &params.path {
@@ -132,12 +148,13 @@ impl Threads {
         let running = unended.filter(|_| self.get(&source).is_ok());
         check_fork_point(&point, &loaded.thread.turns, running)?;
         let (config, settings) = self.configure(&given, Some(&loaded.thread)).await?;
+        let name = loaded.thread.name.clone().filter(|_| fork_name == ForkName::Kept);
         let meta = ThreadMeta {
             forked_from: Some(source.clone()),
             dynamic_tools: loaded.thread.meta.dynamic_tools.clone(),
-            base_instructions: (given.base_instructions)
+            base_instructions: (given.base_instructions.clone())
                 .or_else(|| loaded.thread.meta.base_instructions.clone()),
-            developer_instructions: (given.developer_instructions)
+            developer_instructions: (given.developer_instructions.clone())
                 .or_else(|| loaded.thread.meta.developer_instructions.clone()),
             ..self.meta(new_thread_id(), &settings)
         };
@@ -158,25 +175,28 @@ impl Threads {
             let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None };
             log.append(&[message, end]).await?;
         }
+        if let (Some(log), Some(name)) = (&mut log, name.clone()) {
+            log.append(&[Record::Name { name }]).await?;
+        }
         let mut state = ThreadState::new(&meta, log, config, settings);
-        state.overrides = given.config;
+        state.overrides = given.config.clone();
         let created_at = state.created_at;
         let turns = loaded.thread.turns.clone();
         state.recall(loaded);
         // The copy has the current settings of its source, also if it ends at an earlier turn.
         state.store_settings().await?;
         state.remember(aborted);
-        state.name = None;
+        state.name = name;
         state.goal = None;
         state.created_at = created_at;
         state.updated_at = created_at;
-        self.open(state, turns).await
+        self.open(state, turns, given).await
     }
 
     /// Forks a loaded thread for a detached review.
     pub async fn fork_for_review(&self, id: &ThreadId) -> Result<OpenedThread, ThreadError> {
         self.get(id)?;
-        self.fork(ThreadForkParams::new(id.clone())).await
+        self.fork(ThreadForkParams::new(id.clone()), ForkName::Dropped).await
     }
 
     /// Returns the configuration and settings of a thread that is about to be opened. Settings that the request does
@@ -241,8 +261,10 @@ fn check_overrides(given: &SettingsOverrides, config: &EffectiveConfig) -> Resul
     if let Some(policy) = &given.approval_policy {
         config.requirements.check_approval_policy(policy)?;
     }
-    if let Some(mode) = &given.sandbox {
-        config.requirements.check_sandbox_mode(mode)?;
+    match &given.sandbox {
+        Some(ThreadSandbox::Mode(mode)) => config.requirements.check_sandbox_mode(mode)?,
+        Some(ThreadSandbox::Policy(policy)) => config.requirements.check_sandbox_policy(policy)?,
+        None => {}
     }
     BuiltinProfile::configured(config)?;
     if let Some(profile) = &given.profile {

@@ -110,11 +110,15 @@ pub(super) async fn apply_from_command(
 
 async fn apply(turn: &TurnTools, call: &ToolCall, patch: String, cwd: PathBuf) -> ToolResult {
     let began = Instant::now();
-    let patch = PlannedPatch::new(turn, call.item_id(), patch, cwd).await?;
+    let patch = match PlannedPatch::new(turn, call.item_id(), patch, cwd).await? {
+        Ok(patch) => patch,
+        Err(unfit) => return Err(unfit.report(turn, call.item_id()).await),
+    };
+    turn.emit_started(patch.item(PatchApplyStatus::InProgress)).await;
     if let PatchDecision::Refuse { why } = &patch.decision {
+        turn.emit_completed(patch.item(PatchApplyStatus::Declined)).await;
         return Err(ToolError::Failed(format!("patch rejected: {why}")));
     }
-    turn.emit_started(patch.item(PatchApplyStatus::InProgress)).await;
     if patch.decision == PatchDecision::Ask {
         patch.request_approval(turn).await?;
     }
@@ -150,6 +154,24 @@ struct PlannedPatch {
     decision: PatchDecision,
 }
 
+/// A patch that cannot be read, or does not fit the files.
+struct UnfitPatch {
+    /// The changes that it asks for; empty if it cannot be read.
+    changes: Vec<FileUpdateChange>,
+    why: String,
+}
+
+impl UnfitPatch {
+    /// Reports an item that failed, and returns the error for the model.
+    async fn report(self, turn: &TurnTools, item_id: ItemId) -> ToolError {
+        let item =
+            |status| ThreadItem::FileChange { id: item_id.clone(), changes: self.changes.clone(), status };
+        turn.emit_started(item(PatchApplyStatus::InProgress)).await;
+        turn.emit_completed(item(PatchApplyStatus::Failed)).await;
+        ToolError::Failed(format!("apply_patch verification failed: {}", self.why))
+    }
+}
+
 /// Why a patch was not approved.
 struct PatchRejection {
     status: PatchApplyStatus,
@@ -158,15 +180,22 @@ struct PatchRejection {
 
 impl PlannedPatch {
     /// Parses the patch, compares it with the files and looks up the policies.
-    async fn new(turn: &TurnTools, item_id: ItemId, patch: String, cwd: PathBuf) -> Result<Self, ToolError> {
+    async fn new(
+        turn: &TurnTools,
+        item_id: ItemId,
+        patch: String,
+        cwd: PathBuf,
+    ) -> Result<Result<Self, UnfitPatch>, TurnCancelled> {
         let grants = turn.thread.grants().clone();
         let approval = turn.settings.approval_policy.clone();
         let sandbox = turn.settings.sandbox.clone();
         let sources = turn.access_sources(grants.access());
         let plan = move || {
-            let patch = Patch::parse(&patch).map_err(|error| error.to_string())?;
-            let plan = PatchPlan::new(&patch, &cwd, &DiskFiles).map_err(|error| error.to_string())?;
-            let files = sources.files().map_err(|error| error.to_string())?;
+            let patch = Patch::parse(&patch)
+                .map_err(|error| UnfitPatch { changes: Vec::new(), why: error.to_string() })?;
+            let unfit = |why: String| UnfitPatch { changes: patch.requested_changes(&cwd), why };
+            let plan = PatchPlan::new(&patch, &cwd, &DiskFiles).map_err(|error| unfit(error.to_string()))?;
+            let files = sources.files().map_err(|error| unfit(error.to_string()))?;
             let policies = DecisionPolicies {
                 approval: &approval,
                 sandbox: &sandbox,
@@ -177,8 +206,7 @@ impl PlannedPatch {
             let decision = decide_patch(plan.places(), |place| files.can_write(place), &policies);
             Ok(Self { item_id, changes: plan.file_changes(), plan: Arc::new(plan), decision })
         };
-        let planned = tokio::task::spawn_blocking(plan).await.map_err(|_panic| TurnCancelled)?;
-        planned.map_err(|why: String| ToolError::Failed(format!("apply_patch verification failed: {why}")))
+        tokio::task::spawn_blocking(plan).await.map_err(|_panic| TurnCancelled)
     }
 
     fn item(&self, status: PatchApplyStatus) -> ThreadItem {

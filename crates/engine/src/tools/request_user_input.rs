@@ -1,5 +1,7 @@
 //! `request_user_input`: the model asks the user to choose between answers.
 
+use std::ops::RangeInclusive;
+
 use codicil_config::Feature;
 use codicil_model::ToolSpec;
 use codicil_protocol::{
@@ -18,6 +20,9 @@ use super::{
     offer::ToolOffer,
     schema::{function, object, string},
 };
+
+/// How many questions one call may ask.
+const QUESTIONS: RangeInclusive<usize> = 1..=3;
 
 pub(super) struct RequestUserInput;
 
@@ -85,6 +90,12 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
         return Err(ToolError::Failed(why.to_owned()));
     }
     let arguments: UserInputArguments = call.arguments()?;
+    let count = arguments.questions.len();
+    if !QUESTIONS.contains(&count) {
+        return Err(ToolError::Failed(format!(
+            "request_user_input takes one to three questions, not {count}"
+        )));
+    }
     if arguments.questions.iter().any(|question| question.options.is_empty()) {
         let why = "request_user_input requires options for every question";
         return Err(ToolError::Failed(why.to_owned()));

@@ -41,8 +41,8 @@ pub struct TurnTask {
 /// The parts of a response that clients see.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseVisibility {
-    /// Messages are streamed.
-    pub deltas: bool,
+    /// Messages are items.
+    pub messages: bool,
     pub raw_reasoning: bool,
     /// Proposed plans are items of their own.
     pub plans: bool,

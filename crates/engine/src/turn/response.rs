@@ -138,6 +138,7 @@ impl ResponseReader {
             return;
         }
         let (open, shown) = match item {
+            ResponseItem::Message { .. } if !self.visibility.messages => return,
             ResponseItem::Message { role, phase, .. } if role == "assistant" && self.visibility.plans => {
                 let message = PlanMessage::new(id.clone(), phase.clone());
                 self.open.insert(id, OpenItem::PlanMessage(Box::new(message)));
@@ -184,7 +185,7 @@ impl ResponseReader {
         match self.open.get_mut(&item_id) {
             Some(OpenItem::Message { text, .. }) => {
                 text.push_str(&delta);
-                if self.visibility.deltas && !delta.is_empty() {
+                if !delta.is_empty() {
                     events.push(self.place.message_delta(item_id, delta));
                 }
             }
@@ -215,6 +216,9 @@ impl ResponseReader {
         self.begin(id.clone(), &item, events);
         let open = self.open.remove(&id);
         match &item {
+            ResponseItem::Message { .. } if !self.visibility.messages => {
+                events.push(TurnEvent::Context(vec![item]));
+            }
             ResponseItem::Message { role, phase, .. } if role == "assistant" => {
                 let whole = message_text(&item);
                 let shown = match open {

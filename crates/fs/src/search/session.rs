@@ -31,8 +31,8 @@ const PACE: Duration = Duration::from_millis(30);
 pub enum SessionNews {
     /// The results for a query, which replace earlier ones.
     Updated { query: String, files: Vec<FuzzyFileSearchResult> },
-    /// The results for the latest query are complete.
-    Completed,
+    /// The results for a query are complete.
+    Completed { query: String },
 }
 
 /// An open session. Dropping it ends the session, after which there is no more news.
@@ -176,7 +176,9 @@ impl SearchActor {
                 }
                 PassOutcome::Finally(files) => {
                     self.send_if_new(files);
-                    self.send_news(SessionNews::Completed);
+                    if let Some(query) = self.query() {
+                        self.send_news(SessionNews::Completed { query });
+                    }
                     return self.latest.changed().await.ok();
                 }
             }
@@ -217,12 +219,14 @@ impl SearchActor {
         if self.sent.as_ref() == Some(&files) {
             return;
         }
-        // The query of this pass; there may be a newer one by now.
-        let Some(query) = self.scratch.as_ref().map(|scratch| scratch.pass.query.text().to_owned()) else {
-            return;
-        };
+        let Some(query) = self.query() else { return };
         self.sent = Some(files.clone());
         self.send_news(SessionNews::Updated { query, files });
+    }
+
+    /// Returns the query of this pass. There may be a newer one by now.
+    fn query(&self) -> Option<String> {
+        self.scratch.as_ref().map(|scratch| scratch.pass.query.text().to_owned())
     }
 
     fn send_news(&self, news: SessionNews) {

@@ -36,8 +36,9 @@ impl Opened {
                 }
                 // Results of an earlier query.
                 SessionNews::Updated { .. } => {}
-                SessionNews::Completed => {
+                SessionNews::Completed { query: of } => {
                     if let Some(files) = last.take() {
+                        assert_eq!(of, query);
                         return files;
                     }
                 }
@@ -70,7 +71,7 @@ async fn a_session_without_a_query_completes() {
     place.file("tree/file", "");
     let mut opened = open(&FileSearches::default(), &place);
     assert_eq!(opened.next().await, SessionNews::Updated { query: String::new(), files: Vec::new() });
-    assert_eq!(opened.next().await, SessionNews::Completed);
+    assert_eq!(opened.next().await, SessionNews::Completed { query: String::new() });
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ pub fn snapshot() -> ContextSnapshot {
         current_date: "2026-11-15".to_owned(),
         timezone: "Europe/Berlin".to_owned(),
         agents_md: None,
+        developer_instructions: None,
     }
 }
 

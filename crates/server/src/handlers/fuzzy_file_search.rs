@@ -68,8 +68,8 @@ fn notification(session_id: String, news: SessionNews) -> Frame {
                 files,
             })
         }
-        SessionNews::Completed => Frame::notification::<FuzzyFileSearchSessionCompleted>(
-            &FuzzyFileSearchSessionCompletedNotification { session_id },
+        SessionNews::Completed { query } => Frame::notification::<FuzzyFileSearchSessionCompleted>(
+            &FuzzyFileSearchSessionCompletedNotification { session_id, query },
         ),
     }
 }

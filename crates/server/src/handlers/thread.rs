@@ -4,36 +4,38 @@
 //! in the order in which the client sent them.
 
 use codicil_engine::{
-    BuiltinProfile, ElicitationChange, IncludeTurns, InputAccepted, OpenedThread, ThreadClients, ThreadError,
-    TurnSettings,
+    BuiltinProfile, ElicitationChange, ForkName, IncludeTurns, InputAccepted, OpenedThread, ThreadClients,
+    ThreadError, TurnSettings,
 };
 use codicil_protocol::{
-    DeprecationNotice, SortDirection, Thread, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
-    ThreadArchivedNotification, ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse,
-    ThreadBackgroundTerminalsListParams, ThreadBackgroundTerminalsListResponse,
-    ThreadBackgroundTerminalsTerminateParams, ThreadBackgroundTerminalsTerminateResponse,
-    ThreadCompactStartParams, ThreadCompactStartResponse, ThreadDecrementElicitationParams,
-    ThreadDecrementElicitationResponse, ThreadDeleteParams, ThreadDeleteResponse, ThreadDeleted,
-    ThreadDeletedNotification, ThreadForkParams, ThreadGoalClearResponse, ThreadGoalCleared,
-    ThreadGoalClearedNotification, ThreadGoalGetResponse, ThreadGoalParams, ThreadGoalSetParams,
-    ThreadGoalSetResponse, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadId,
-    ThreadIncrementElicitationParams, ThreadIncrementElicitationResponse, ThreadItemsListParams,
-    ThreadItemsListResponse, ThreadListParams, ThreadListResponse, ThreadLoadedListParams,
-    ThreadLoadedListResponse, ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse, ThreadNameUpdated,
-    ThreadNameUpdatedNotification, ThreadReadParams, ThreadRealtimeAppendAudioParams,
-    ThreadRealtimeAppendAudioResponse, ThreadRealtimeAppendTextParams, ThreadRealtimeAppendTextResponse,
-    ThreadRealtimeStartParams, ThreadRealtimeStartResponse, ThreadRealtimeStopParams,
-    ThreadRealtimeStopResponse, ThreadResumeParams, ThreadRollbackParams, ThreadRollbackResponse,
-    ThreadSetNameParams, ThreadSetNameResponse, ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse,
-    ThreadSettingsUpdated, ThreadSettingsUpdatedNotification, ThreadShellCommandParams,
-    ThreadShellCommandResponse, ThreadStartParams, ThreadStartResponse, ThreadStarted,
-    ThreadStartedNotification, ThreadTurnsListParams, ThreadTurnsListResponse, ThreadUnarchiveParams,
-    ThreadUnarchiveResponse, ThreadUnarchived, ThreadUnarchivedNotification, ThreadUnsubscribeParams,
-    ThreadUnsubscribeResponse, ThreadUnsubscribeStatus, TurnItemsView, TurnStartParams,
+    ConfigWarning, ConfigWarningNotification, DeprecationNotice, SortDirection, Thread, ThreadArchiveParams,
+    ThreadArchiveResponse, ThreadArchived, ThreadArchivedNotification, ThreadBackgroundTerminalsCleanParams,
+    ThreadBackgroundTerminalsCleanResponse, ThreadBackgroundTerminalsListParams,
+    ThreadBackgroundTerminalsListResponse, ThreadBackgroundTerminalsTerminateParams,
+    ThreadBackgroundTerminalsTerminateResponse, ThreadCompactStartParams, ThreadCompactStartResponse,
+    ThreadDecrementElicitationParams, ThreadDecrementElicitationResponse, ThreadDeleteParams,
+    ThreadDeleteResponse, ThreadDeleted, ThreadDeletedNotification, ThreadForkParams,
+    ThreadGoalClearResponse, ThreadGoalCleared, ThreadGoalClearedNotification, ThreadGoalGetResponse,
+    ThreadGoalParams, ThreadGoalSetParams, ThreadGoalSetResponse, ThreadGoalUpdated,
+    ThreadGoalUpdatedNotification, ThreadId, ThreadIncrementElicitationParams,
+    ThreadIncrementElicitationResponse, ThreadItemsListParams, ThreadItemsListResponse, ThreadListParams,
+    ThreadListResponse, ThreadLoadedListParams, ThreadLoadedListResponse, ThreadMetadataUpdateParams,
+    ThreadMetadataUpdateResponse, ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadReadParams,
+    ThreadRealtimeAppendAudioParams, ThreadRealtimeAppendAudioResponse, ThreadRealtimeAppendTextParams,
+    ThreadRealtimeAppendTextResponse, ThreadRealtimeStartParams, ThreadRealtimeStartResponse,
+    ThreadRealtimeStopParams, ThreadRealtimeStopResponse, ThreadResumeParams, ThreadRollbackParams,
+    ThreadRollbackResponse, ThreadSetNameParams, ThreadSetNameResponse, ThreadSettingsUpdateParams,
+    ThreadSettingsUpdateResponse, ThreadSettingsUpdated, ThreadSettingsUpdatedNotification,
+    ThreadShellCommandParams, ThreadShellCommandResponse, ThreadStartParams, ThreadStartResponse,
+    ThreadStarted, ThreadStartedNotification, ThreadTurnsListParams, ThreadTurnsListResponse,
+    ThreadUnarchiveParams, ThreadUnarchiveResponse, ThreadUnarchived, ThreadUnarchivedNotification,
+    ThreadUnsubscribeParams, ThreadUnsubscribeResponse, ThreadUnsubscribeStatus, TurnItemsView,
+    TurnStartParams,
 };
 use codicil_store::StoredTurn;
 
 use crate::{
+    clients::ClientSession,
     cx::Cx,
     encoded::{OpenedJson, ReadJson},
     ephemeral,
@@ -59,6 +61,9 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
     cx.clients().subscribe(&cx.client, &opened.thread.id);
     let announce = opened.announce.take();
     cx.after_response(move || drop(announce));
+    if !opened.unapplied.is_empty() {
+        cx.notify_after_response::<ConfigWarning>(unapplied_warning(&opened));
+    }
     let initial_turns_page = page_params.map(|params| paging::initial_turns_page(&opened.turns, params));
     // Subagents have questions for the same user.
     for agent in cx.threads().agents_of(&opened.thread.id) {
@@ -79,7 +84,10 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
 
 pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OpenedJson, RpcError> {
     let exclude_turns = params.exclude_turns;
-    let mut opened = open_new(&cx, params.ephemeral, cx.threads().fork(params)).await?;
+    // The reference keeps names since a release between 0.118 and 0.166.
+    let keeps_name = cx.client.session().is_some_and(ClientSession::is_later_generation);
+    let fork_name = if keeps_name { ForkName::Kept } else { ForkName::Dropped };
+    let mut opened = open_new(&cx, params.ephemeral, cx.threads().fork(params, fork_name)).await?;
     if exclude_turns {
         opened.turns.clear();
     }
@@ -392,6 +400,20 @@ fn announce_started(cx: &Cx, opened: &OpenedThread) {
     let turns = opened.turns.iter().map(StoredTurn::decode).collect();
     let thread = Thread { turns, ..opened.thread.clone() };
     cx.broadcast_after_response::<ThreadStarted>(ThreadStartedNotification { thread });
+}
+
+/// Returns the warning about settings of a `thread/resume` that a loaded thread does not take over.
+fn unapplied_warning(opened: &OpenedThread) -> ConfigWarningNotification {
+    let names = opened.unapplied.join(", ");
+    ConfigWarningNotification {
+        summary: format!("thread {} is loaded already; not applied: {names}", opened.thread.id),
+        details: Some(
+            "The response shows the settings in force. Change settings with turn/start or thread/settings/update."
+                .to_owned(),
+        ),
+        path: None,
+        range: None,
+    }
 }
 
 fn start_response(opened: OpenedThread) -> ThreadStartResponse {

@@ -19,10 +19,10 @@ pub async fn steer(cx: Cx, params: TurnSteerParams) -> Result<TurnSteerResponse,
     Ok(TurnSteerResponse { turn_id: thread.steer(params.input, params.expected_turn_id).await? })
 }
 
-/// Interrupts the running turn of the thread. The turn id of the request is ignored: clients of the reference
-/// server rely on that.
+/// Interrupts a turn. Responds when the turn has been stopped. Refused if another turn is running: a late request must
+/// not stop the next turn.
 pub async fn interrupt(cx: Cx, params: TurnInterruptParams) -> Result<TurnInterruptResponse, RpcError> {
-    let announced = cx.threads().get(&params.thread_id)?.interrupt().await?;
+    let announced = cx.threads().get(&params.thread_id)?.interrupt(params.turn_id).await?;
     cx.announce(announced);
     Ok(TurnInterruptResponse {})
 }

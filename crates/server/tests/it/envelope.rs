@@ -1,6 +1,6 @@
 //! Ids, methods and the form of responses.
 
-use codicil_protocol::{CLIENT_REQUESTS, LATER_REQUESTS, rpc::RequestId};
+use codicil_protocol::{CLIENT_REQUESTS, LATER_REQUESTS, OTHER_GENERATIONS, rpc::RequestId};
 use codicil_testkit::App;
 use serde_json::{Value, json};
 
@@ -56,17 +56,23 @@ async fn members_may_come_in_any_order() {
 }
 
 #[tokio::test]
-async fn the_error_of_an_unknown_method_lists_all_methods() {
+async fn a_method_without_a_route_gets_one_sentence() {
     let mut app = App::builder().start().await;
-    for method in ["bogus/method", "thread/start/now", "", "Thread/Start", "thread/started", "initialized"] {
+    let mut check = async |method: &str, sentence: &str, reason: &str| {
         let answer = app.exchange(json!({ "id": 1, "method": method, "params": {} })).await;
-        assert_eq!(answer["error"]["code"], -32600);
-        let message = answer["error"]["message"].as_str().unwrap();
-        let begin = format!("Invalid request: unknown variant `{method}`, expected one of `");
-        assert!(message.starts_with(&begin), "{message}");
-        for known in CLIENT_REQUESTS.iter().chain(LATER_REQUESTS) {
-            assert!(message.contains(&format!("`{}`", known.name)), "{} is missing", known.name);
-        }
+        let message = format!("Invalid request: unknown variant `{method}`: {sentence}");
+        assert_eq!(
+            answer["error"],
+            json!({ "code": -32600, "message": message, "data": { "reason": reason } })
+        );
+    };
+    for method in ["bogus/method", "thread/start/now", "", "Thread/Start", "thread/started", "initialized"] {
+        check(method, "there is no such method", "unknownMethod").await;
+    }
+    let is_served =
+        |name: &str| CLIENT_REQUESTS.iter().chain(LATER_REQUESTS).any(|method| method.name == name);
+    for method in OTHER_GENERATIONS.iter().filter(|name| !is_served(name)) {
+        check(method, "this server does not serve that method", "methodNotServed").await;
     }
 }
 

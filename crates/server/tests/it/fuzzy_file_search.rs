@@ -78,7 +78,8 @@ async fn complete(client: &mut TestClient, id: &str, query: &str) -> usize {
             break updated.files.len();
         }
     };
-    client.until_where::<FuzzyFileSearchSessionCompleted>(|completed| completed.session_id == id).await;
+    let completed = client.until_where::<FuzzyFileSearchSessionCompleted>(|it| it.session_id == id).await;
+    assert_eq!(completed.query, query);
     found
 }
 

@@ -21,6 +21,7 @@ mod long_replies;
 mod malformed;
 mod mutation;
 mod namespaces;
+mod opening;
 mod order;
 mod params;
 mod permissions;

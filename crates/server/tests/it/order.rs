@@ -39,7 +39,7 @@ async fn a_turn_can_be_interrupted_right_after_its_request() {
     for pair in 0..1000 {
         let params = json!({ "threadId": thread.id, "input": [{ "type": "text", "text": "go" }] });
         let start = app.send::<TurnStart>(serde_json::from_value(params).unwrap()).await;
-        let params = TurnInterruptParams { thread_id: thread.id.clone(), turn_id: "not known yet".into() };
+        let params = TurnInterruptParams { thread_id: thread.id.clone(), turn_id: "".into() };
         let interrupt = app.send::<TurnInterrupt>(params).await;
 
         let turn = app.answer(start).await.unwrap().turn;

@@ -32,9 +32,12 @@ async fn a_thread_cannot_start_with_forbidden_values() {
     assert!(never.contains("requirements.toml allows `untrusted`, `on-request`"), "{never}");
     let full = refused(&mut app, "thread/start", json!({ "sandbox": "danger-full-access" })).await;
     assert!(full.contains("`sandbox_mode` may not be `danger-full-access`"), "{full}");
+    let external = json!({ "sandbox": { "type": "externalSandbox", "networkAccess": "enabled" } });
+    let external = refused(&mut app, "thread/start", external).await;
+    assert!(external.contains("`sandbox_mode` may not be `danger-full-access`"), "{external}");
     let allowed = ThreadStartParams {
         approval_policy: Some(AskForApproval::Untrusted),
-        sandbox: Some(SandboxMode::WorkspaceWrite),
+        sandbox: Some(SandboxMode::WorkspaceWrite.into()),
         approvals_reviewer: Some(ApprovalsReviewer::User),
         ..ThreadStartParams::default()
     };

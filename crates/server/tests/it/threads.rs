@@ -5,8 +5,8 @@ use std::fs;
 use codicil_protocol::{
     ContextCompactedNotification, ItemCompleted, ThreadClosed, ThreadCompactStart, ThreadCompacted,
     ThreadFork, ThreadForkParams, ThreadItem, ThreadList, ThreadListParams, ThreadLoadedList, ThreadNameSet,
-    ThreadResume, ThreadResumeParams, ThreadRollback, ThreadShellCommand, ThreadUnsubscribe,
-    ThreadUnsubscribeStatus, TurnCompleted, TurnStatus, TurnSteer,
+    ThreadResume, ThreadResumeParams, ThreadRollback, ThreadRollbackParams, ThreadShellCommand,
+    ThreadUnsubscribe, ThreadUnsubscribeStatus, TurnCompleted, TurnStatus, TurnSteer,
 };
 use codicil_testkit::{App, Script};
 use serde_json::{Value, from_value, json};
@@ -74,6 +74,21 @@ async fn rolled_back_turns_are_gone_for_good() {
 
     assert_eq!(conversation(&app, 2), ["one", "a", "three"]);
     app.rest().await;
+}
+
+#[tokio::test]
+async fn a_failed_rollback_says_so_in_its_data() {
+    let mut app = App::start(Script::new()).await;
+    let kept = app.start_thread().await;
+    let params = serde_json::from_value(json!({ "ephemeral": true })).unwrap();
+    let ephemeral = app.start_thread_with(params).await;
+    for (thread, num_turns) in [(&kept, 0), (&ephemeral, 1)] {
+        let params = ThreadRollbackParams { thread_id: thread.id.clone(), num_turns };
+        let error = app.try_call::<ThreadRollback>(params).await.unwrap_err();
+        let data = json!({ "message": error.message, "codexErrorInfo": "threadRollbackFailed",
+            "additionalDetails": null });
+        assert_eq!((error.code, error.data), (-32600, Some(data)));
+    }
 }
 
 #[tokio::test]

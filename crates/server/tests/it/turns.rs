@@ -1,6 +1,9 @@
 //! Whole turns: interrupts, several clients, steering and compaction.
 
-use codicil_protocol::{AgentMessageDelta, ItemCompleted, Thread, ThreadItem, TurnStatus, TurnSteer};
+use codicil_protocol::{
+    AgentMessageDelta, ItemCompleted, ReviewStart, ServerNotification, Thread, ThreadItem, TurnInterrupt,
+    TurnInterruptParams, TurnStatus, TurnSteer,
+};
 use codicil_testkit::{App, Script};
 use serde_json::json;
 
@@ -18,6 +21,64 @@ async fn an_interrupted_turn_is_stored_as_interrupted() {
     assert!(rest.ends_with("← turn/completed interrupted"), "{rest}");
     let stored = app.restart().await.read(&thread).await;
     assert_eq!(stored.turns[0].status, TurnStatus::Interrupted);
+}
+
+#[tokio::test]
+async fn an_interrupt_of_another_turn_does_not_stop_the_running_one() {
+    let mut app = App::start(Script::new().say("One").then().gate("go").say("Two")).await;
+    let thread = app.start_thread().await;
+    let first = app.run_turn(&thread, "first").await;
+    let second = app.start_turn(&thread, "second").await;
+    app.model().reached("go").await;
+
+    let late = TurnInterruptParams { thread_id: thread.id.clone(), turn_id: first.id.clone() };
+    let error = app.try_call::<TurnInterrupt>(late).await.unwrap_err();
+    let expected = format!("expected active turn id `{}` but found `{}`", first.id, second.id);
+    assert_eq!((error.code, error.message), (-32600, expected));
+
+    app.model().release("go");
+    let rest = app.rest().await;
+    assert!(rest.ends_with("← turn/completed completed"), "{rest}");
+}
+
+#[tokio::test]
+async fn the_reviewers_json_is_not_announced() {
+    let json = r#"{"findings":[{"title":"Off by one","body":"Too far","priority":1,"confidence_score":0.9,
+        "code_location":{"absolute_file_path":"/w/a.rs","line_range":{"start":1,"end":2}}}],
+        "overall_correctness":"patch is incorrect","overall_explanation":"One problem.",
+        "overall_confidence_score":0.9}"#;
+    let script = Script::new()
+        .say("Looking at the changes")
+        .call("exec_command", json!({ "cmd": "true" }))
+        .then()
+        .say_deltas(json.split_inclusive(','));
+    let mut app = App::start(script).await;
+    let thread = app.start_thread().await;
+    let target = json!({ "type": "custom", "instructions": "look" });
+    let params = json!({ "threadId": thread.id, "target": target });
+    app.call::<ReviewStart>(serde_json::from_value(params).unwrap()).await;
+
+    let mut announced = Vec::new();
+    loop {
+        match app.next_notification().await.unwrap() {
+            ServerNotification::ItemStarted(started) => announced.push(started.item),
+            ServerNotification::AgentMessageDelta(delta) => panic!("{delta:?}"),
+            ServerNotification::TurnCompleted(_) => break,
+            _ => {}
+        }
+    }
+    let texts = |items: &[ThreadItem]| -> Vec<String> {
+        let text = |item: &ThreadItem| match item {
+            ThreadItem::AgentMessage { text, .. } => Some(text.clone()),
+            _ => None,
+        };
+        items.iter().filter_map(text).collect()
+    };
+    let messages = texts(&announced);
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert!(messages[0].contains("Off by one — /w/a.rs:1-2"), "{messages:?}");
+    assert_eq!(texts(&app.read(&thread).await.turns[0].items), messages);
+    app.rest().await;
 }
 
 #[tokio::test]

@@ -168,7 +168,7 @@ async fn deliver(
         return Ok(handle.id().to_string());
     };
     if interrupt {
-        match handle.interrupt().await {
+        match handle.interrupt_running().await {
             Ok(_) | Err(ThreadError::TurnInput(TurnInputError::NothingToInterrupt)) => {}
             Err(error) => return Err(AgentError::Send(error)),
         }

@@ -1,26 +1,97 @@
 //! Starts a command: its environment, its confinement and its network.
 
+use std::fmt;
+
 use codicil_config::{InheritEnvironment, ShellEnvironmentPolicy};
 use codicil_exec::{
-    EnvironmentPolicy, InheritPolicy, InputSource, ProcessEnvironment, ProcessSpec, SessionEvent, SessionId,
-    TerminalSize, add_tool_defaults,
+    EnvironmentPolicy, InheritPolicy, InputSource, ProcessEnvironment, ProcessSpec, SessionError,
+    SessionEvent, SessionId, SpawnError, TerminalSize, add_tool_defaults,
 };
 use codicil_policy::{AccessGrant, SandboxPermissions};
-use codicil_protocol::{CommandExecutionSource, CommandExecutionStatus};
+use codicil_protocol::{
+    AskForApproval, CodexErrorInfo, CommandExecutionSource, CommandExecutionStatus, TurnError,
+};
+use codicil_sandbox::{SandboxError, SetupStep};
 use tokio::sync::mpsc;
 
 use super::{CommandEnd, CommandRun, SandboxMode, follow::RunningCommand};
 use crate::{
-    confine::{self, ConfinedProcess, ProxiedNetwork},
-    tools::network::{CommandGate, CommandNetwork},
+    confine::{self, ConfineError, ConfinedProcess, ProxiedNetwork},
+    tools::{
+        TurnTools,
+        network::{CommandGate, CommandNetwork},
+    },
+    turn_channel::TurnEvent,
 };
 
 /// Events of a command that may wait to be read. A command that is further ahead is paused.
 const EVENTS: usize = 16;
 
+/// Why a command was not started.
+struct LaunchError {
+    why: String,
+    cause: LaunchFailure,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LaunchFailure {
+    /// The sandbox cannot be set up for any command of the turn.
+    Sandbox,
+    Other,
+}
+
+impl LaunchError {
+    fn sandbox(error: impl fmt::Display) -> Self {
+        Self { why: error.to_string(), cause: LaunchFailure::Sandbox }
+    }
+
+    fn other(error: impl fmt::Display) -> Self {
+        Self { why: error.to_string(), cause: LaunchFailure::Other }
+    }
+}
+
+/// Decodes the errors of a new process that could not confine itself.
+impl From<SessionError> for LaunchError {
+    fn from(error: SessionError) -> Self {
+        let failed_step = match &error {
+            SessionError::Spawn(SpawnError::Io(error)) => SandboxError::from_spawn(error),
+            _ => None,
+        };
+        match failed_step {
+            // The model chose the directory, and can choose another.
+            Some(error @ SandboxError::Step { step: SetupStep::WorkingDirectory, .. }) => Self::other(error),
+            Some(error) => Self::sandbox(error),
+            None => Self::other(error),
+        }
+    }
+}
+
+/// Returns whether the approval policy lets the model ask to run a command without the sandbox.
+fn can_ask_to_leave_sandbox(turn: &TurnTools) -> bool {
+    match turn.settings.approval_policy {
+        AskForApproval::Never => false,
+        AskForApproval::Granular { sandbox_approval, .. } => sandbox_approval,
+        AskForApproval::Untrusted
+        | AskForApproval::OnFailure
+        | AskForApproval::OnRequest
+        | AskForApproval::Unrecognized(_) => true,
+    }
+}
+
+fn sandbox_error(why: &str) -> TurnError {
+    TurnError {
+        message: format!("commands cannot run in the sandbox of this thread: {why}"),
+        codex_error_info: Some(CodexErrorInfo::SandboxError),
+        additional_details: Some(
+            "Choose another sandbox policy, or let `codicil doctor` check what this machine lacks."
+                .to_owned(),
+        ),
+    }
+}
+
 impl CommandRun<'_> {
     /// Starts the command and sends `item/started` unless that happened before. On an error the item is complete, and
-    /// the text is for the model.
+    /// the text is for the model. The turn fails if no command can be confined and the model cannot ask for more.
     pub(super) async fn launch(&mut self, mode: SandboxMode) -> Result<RunningCommand, String> {
         let (sender, events) = mpsc::channel(EVENTS);
         let terminals = &self.turn.thread.engine.terminals;
@@ -32,9 +103,12 @@ impl CommandRun<'_> {
         }
         match opened {
             Ok(network) => Ok(RunningCommand::new(self.turn, &self.item, session, events, network)),
-            Err(why) => {
+            Err(LaunchError { why, cause }) => {
                 let end = CommandEnd::without_run(CommandExecutionStatus::Failed);
                 self.emit_ended(CommandEnd { output: Some(why.clone()), ..end }).await;
+                if cause == LaunchFailure::Sandbox && !can_ask_to_leave_sandbox(self.turn) {
+                    self.turn.reporter.report_one(TurnEvent::Failed(sandbox_error(&why))).await;
+                }
                 Err(why)
             }
         }
@@ -56,12 +130,10 @@ impl CommandRun<'_> {
         session: SessionId,
         mode: SandboxMode,
         events: mpsc::Sender<SessionEvent>,
-    ) -> Result<Option<CommandNetwork>, String> {
+    ) -> Result<Option<CommandNetwork>, LaunchError> {
         let ConfinedProcess { preparation, network } = match mode {
-            SandboxMode::Sandboxed => self.confine().await?,
-            SandboxMode::Unsandboxed => {
-                confine::unconfined(&self.turn.config).map_err(|error| error.to_string())?
-            }
+            SandboxMode::Sandboxed => self.confine().await.map_err(LaunchError::sandbox)?,
+            SandboxMode::Unsandboxed => confine::unconfined(&self.turn.config).map_err(LaunchError::other)?,
         };
         let request = self.request;
         let mut spec = ProcessSpec::new(&request.argv, &request.cwd, self.environment());
@@ -70,9 +142,9 @@ impl CommandRun<'_> {
         spec.preparation = Some(preparation);
         let thread = &self.turn.thread;
         let opened = thread.engine.terminals.open_as(session, &thread.owner, spec, Some(events)).await;
-        opened.map_err(|error| error.to_string())?;
+        opened.map_err(LaunchError::from)?;
         match network {
-            Some(network) => self.open_network(session, network).await.map(Some),
+            Some(network) => self.open_network(session, network).await.map(Some).map_err(LaunchError::other),
             None => Ok(None),
         }
     }
@@ -105,13 +177,13 @@ impl CommandRun<'_> {
     }
 
     /// Confines the command by the thread's settings. The working directory that the model chose plays no part in it.
-    async fn confine(&self) -> Result<ConfinedProcess, String> {
+    async fn confine(&self) -> Result<ConfinedProcess, ConfineError> {
         let sources = self.turn.access_sources(self.granted_access());
         let config = self.turn.config.clone();
         let engine = self.turn.thread.engine.clone();
         let confine = move || confine::confine(&sources.request(), &config, &engine.config);
         match tokio::task::spawn_blocking(confine).await {
-            Ok(confined) => confined.map_err(|error| error.to_string()),
+            Ok(confined) => confined,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         }
     }

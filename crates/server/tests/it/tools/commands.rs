@@ -1,15 +1,50 @@
 //! Commands: their sandbox, their items, and their output for the model.
 
 use codicil_protocol::{
-    CommandExecutionOutputDelta, CommandExecutionStatus, ThreadDecrementElicitation,
-    ThreadDecrementElicitationParams, ThreadIncrementElicitation, ThreadIncrementElicitationParams,
-    TurnStatus,
+    CodexErrorInfo, CommandExecutionOutputDelta, CommandExecutionStatus, ErrorReported,
+    ThreadDecrementElicitation, ThreadDecrementElicitationParams, ThreadIncrementElicitation,
+    ThreadIncrementElicitationParams, TurnCompleted, TurnStatus,
 };
 use codicil_testkit::{App, Script};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{call_output, command_end, free_thread, thread};
 use crate::processes::until_process_ends;
+
+/// A policy that cannot be enforced: a writable root that would undo the rest of it.
+fn unusable_policy() -> Value {
+    json!({ "type": "workspaceWrite", "writableRoots": ["/proc"] })
+}
+
+#[tokio::test]
+async fn a_turn_fails_with_sandbox_error_if_no_command_can_run() {
+    let script = Script::new().call("exec_command", json!({ "cmd": "true" })).call_id("c");
+    let mut app = App::start(script).await;
+    let params = json!({ "approvalPolicy": "never", "sandbox": unusable_policy() });
+    let thread = thread(&mut app, params).await;
+    app.start_turn(&thread, "run").await;
+
+    let (status, _, output) = command_end(&mut app).await;
+    assert_eq!(status, CommandExecutionStatus::Failed);
+    assert!(output.unwrap().contains("/proc"));
+    let reported = app.until::<ErrorReported>().await;
+    assert_eq!(reported.error.codex_error_info, Some(CodexErrorInfo::SandboxError));
+    assert!(reported.error.message.contains("/proc"), "{}", reported.error.message);
+    let turn = app.until::<TurnCompleted>().await.turn;
+    assert_eq!((turn.status, turn.error), (TurnStatus::Failed, Some(reported.error)));
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn a_model_that_can_ask_for_more_is_informed_of_an_unusable_sandbox() {
+    let script = Script::new().call("exec_command", json!({ "cmd": "true" })).call_id("c").then().say("Ok");
+    let mut app = App::start(script).await;
+    let params = json!({ "approvalPolicy": "on-request", "sandbox": unusable_policy() });
+    let thread = thread(&mut app, params).await;
+    assert_eq!(app.run_turn(&thread, "run").await.status, TurnStatus::Completed);
+    assert!(call_output(&app, "c").contains("not allowed as a writable root: /proc"));
+    app.rest().await;
+}
 
 #[tokio::test]
 async fn a_command_is_shown_from_its_start_to_its_end() {

@@ -81,6 +81,38 @@ async fn in_plan_mode_the_model_may_ask_the_user() {
 }
 
 #[tokio::test]
+async fn a_call_asks_one_to_three_questions() {
+    let question = |id: usize| {
+        json!({ "id": format!("q{id}"), "header": "H", "question": "Which?",
+            "options": [{ "label": "Blue", "description": "Calm" }] })
+    };
+    let questions = |count: usize| json!({ "questions": (0..count).map(question).collect::<Vec<_>>() });
+    let script = Script::new()
+        .call("request_user_input", questions(0))
+        .call_id("none")
+        .then()
+        .call("request_user_input", questions(4))
+        .call_id("four")
+        .then()
+        .call("request_user_input", questions(3))
+        .call_id("three")
+        .then()
+        .say("Ok");
+    let config = "[features]\ndefault_mode_request_user_input = true\n";
+    let mut app = App::builder().experimental().config(config).script(script).start().await;
+    let thread = thread(&mut app, json!({})).await;
+    app.start_turn(&thread, "ask").await;
+
+    let asked = app.expect_request::<ToolUserInput>().await;
+    assert_eq!(asked.params.questions.len(), 3);
+    app.reply(&asked, serde_json::from_value(json!({ "answers": {} })).unwrap()).await;
+    app.until::<codicil_protocol::TurnCompleted>().await;
+    assert_eq!(call_output(&app, "none"), "request_user_input takes one to three questions, not 0");
+    assert_eq!(call_output(&app, "four"), "request_user_input takes one to three questions, not 4");
+    app.rest().await;
+}
+
+#[tokio::test]
 async fn granted_permissions_widen_the_sandbox_for_the_turn() {
     let outside = tempfile::tempdir().unwrap();
     let folder = outside.path().canonicalize().unwrap();

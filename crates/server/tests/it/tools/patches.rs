@@ -1,9 +1,10 @@
 //! Patches: their items, approvals, application, and the diff of the turn.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use codicil_protocol::{
     FileChangeApproval, FileChangeApprovalDecision as Decision, FileChangeRequestApprovalResponse,
+    FileUpdateChange, ItemCompleted, ItemStarted, PatchApplyStatus, PatchChangeKind, ThreadItem,
     TurnDiffUpdated,
 };
 use codicil_testkit::{App, Script};
@@ -77,6 +78,64 @@ async fn a_patch_cannot_change_repository_metadata() {
 }
 
 #[tokio::test]
+async fn a_refused_patch_has_a_declined_item() {
+    let mut app = App::start(patching(ADD)).await;
+    let thread = thread(&mut app, json!({ "approvalPolicy": "never", "sandbox": "read-only" })).await;
+    app.start_turn(&thread, "write").await;
+    let started = app.until_where::<ItemStarted>(|started| is_patch(&started.item)).await.item;
+    let ended = app.until_where::<ItemCompleted>(|ended| is_patch(&ended.item)).await.item;
+    let path = app.workspace().join("new.txt");
+    assert_eq!(changes(&started), (PatchApplyStatus::InProgress, vec![added(&path)]));
+    assert_eq!(changes(&ended), (PatchApplyStatus::Declined, vec![added(&path)]));
+    assert!(!path.exists());
+    app.rest().await;
+    let stored = app.read(&thread).await;
+    assert!(stored.turns[0].items.contains(&ended));
+}
+
+#[tokio::test]
+async fn a_patch_that_does_not_fit_has_a_failed_item() {
+    let unfit = "*** Begin Patch\n*** Update File: none.txt\n*** Move to: other.txt\n@@ fn a\n keep\n-old\n+new\n\
+                 *** Delete File: gone.txt\n*** End Patch";
+    let mut app = App::start(patching("not a patch")).await;
+    let thread = free_thread(&mut app).await;
+    app.start_turn(&thread, "write").await;
+    let ended = app.until_where::<ItemCompleted>(|ended| is_patch(&ended.item)).await.item;
+    assert_eq!(changes(&ended), (PatchApplyStatus::Failed, Vec::new()));
+    app.rest().await;
+    assert!(call_output(&app, "p").starts_with("apply_patch verification failed: "));
+
+    app.model().push(patching(unfit));
+    app.start_turn(&thread, "write").await;
+    let ended = app.until_where::<ItemCompleted>(|ended| is_patch(&ended.item)).await.item;
+    let full = |name: &str| app.workspace().join(name).display().to_string();
+    let update = FileUpdateChange {
+        path: full("none.txt"),
+        kind: PatchChangeKind::Update { move_path: Some(full("other.txt")) },
+        diff: format!("@@ fn a\n keep\n-old\n+new\n\n\nMoved to: {}", full("other.txt")),
+    };
+    let delete =
+        FileUpdateChange { path: full("gone.txt"), kind: PatchChangeKind::Delete, diff: String::new() };
+    assert_eq!(changes(&ended), (PatchApplyStatus::Failed, vec![update, delete]));
+    app.rest().await;
+    assert!(call_output(&app, "p").contains("`none.txt` does not exist"), "{}", call_output(&app, "p"));
+}
+
+fn is_patch(item: &ThreadItem) -> bool {
+    matches!(item, ThreadItem::FileChange { .. })
+}
+
+fn changes(item: &ThreadItem) -> (PatchApplyStatus, Vec<FileUpdateChange>) {
+    let ThreadItem::FileChange { status, changes, .. } = item else { panic!("{item:?}") };
+    (status.clone(), changes.clone())
+}
+
+fn added(path: &Path) -> FileUpdateChange {
+    let path = path.display().to_string();
+    FileUpdateChange { path, kind: PatchChangeKind::Add, diff: "one\ntwo\n".to_owned() }
+}
+
+#[tokio::test]
 async fn a_patch_in_a_shell_command_is_applied_as_a_patch() {
     let line = format!("apply_patch <<'EOF'\n{ADD}\nEOF\n");
     let script = Script::new().call("exec_command", json!({ "cmd": line })).call_id("p").then().say("Done");
@@ -87,17 +146,6 @@ async fn a_patch_in_a_shell_command_is_applied_as_a_patch() {
     let rest = app.rest().await;
     assert!(rest.contains("← item/completed fileChange completed") && !rest.contains("commandExecution"));
     assert!(app.workspace().join("new.txt").exists());
-}
-
-#[tokio::test]
-async fn a_patch_that_does_not_apply_is_explained_without_an_item() {
-    let patch = "*** Begin Patch\n*** Update File: missing.txt\n@@\n-a\n+b\n*** End Patch";
-    let mut app = App::start(patching(patch)).await;
-    let thread = free_thread(&mut app).await;
-    app.start_turn(&thread, "write").await;
-
-    assert!(!app.rest().await.contains("fileChange"));
-    assert!(call_output(&app, "p").contains("`missing.txt` does not exist"), "{}", call_output(&app, "p"));
 }
 
 /// Changes that commands make to the same files belong to the diff.
