@@ -5,6 +5,7 @@ mod actor;
 mod finish;
 mod history;
 mod input;
+mod model_facts;
 mod notifier;
 mod open_commands;
 mod open_questions;
