@@ -63,9 +63,8 @@ def check(place, installed):
         place.use_model(base_url, wire_api="chat", model="tiny")
         codicil = connect(place)
         listed = codicil.call("model/list", {})["data"]
-        names = [model["id"] for model in listed]
-        expect(names == ["tiny", installed[1].name], f"the server's models are listed: {names}")
-        expect([model["id"] for model in listed if model["isDefault"]] == ["tiny"], f"one default: {listed}")
+        shown = [(model["id"], model["isDefault"]) for model in listed]
+        expect(shown == [("tiny", True)], f"the server's model is listed: {shown}")
         turn = run_turn(codicil)
         expect(turn["status"] == "completed", f"the turn completes: {turn}")
         said = [item["text"] for item in completed(codicil) if item["type"] == "agentMessage"]
@@ -92,7 +91,8 @@ def serving(place, installed, window):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     log = open(place.root / f"llama-{window}.log", "wb")
-    command = [server, "-m", model, "--jinja", "-c", window, "--parallel", 1, "--host", "127.0.0.1", "--port", port]
+    command = [server, "-m", model, "--alias", "tiny", "--jinja", "-c", window, "--parallel", 1,
+               "--host", "127.0.0.1", "--port", port]
     process = place.start([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         until("llama-server to load its model", lambda: is_ready(port))
