@@ -59,7 +59,7 @@ impl Default for ClientBuilder {
             info: ClientInfo { name: "codicil-client".to_owned(), title: None, version },
             capabilities: InitializeCapabilities {
                 experimental_api: true,
-                opt_out_notification_methods: None,
+                ..InitializeCapabilities::default()
             },
             handler: Arc::new(DeclineAll),
             tools: Arc::default(),

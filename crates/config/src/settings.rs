@@ -36,9 +36,7 @@ pub struct ConfigSettings {
     pub model_provider: Option<String>,
     pub model_context_window: Option<i64>,
     pub model_auto_compact_token_limit: Option<i64>,
-    #[serde(deserialize_with = "closed")]
     pub model_reasoning_effort: Option<ReasoningEffort>,
-    #[serde(deserialize_with = "closed")]
     pub plan_mode_reasoning_effort: Option<ReasoningEffort>,
     #[serde(deserialize_with = "closed")]
     pub model_reasoning_summary: Option<ReasoningSummary>,
@@ -48,7 +46,6 @@ pub struct ConfigSettings {
     pub personality: Option<Personality>,
     /// The older name of `personality`.
     model_personality: Option<Personality>,
-    #[serde(deserialize_with = "closed")]
     pub service_tier: Option<ServiceTier>,
 
     #[serde(deserialize_with = "closed")]
@@ -191,11 +188,8 @@ pub(crate) struct ProfileShape {
     approvals_reviewer: Option<ApprovalsReviewer>,
     #[serde(deserialize_with = "closed")]
     sandbox_mode: Option<SandboxMode>,
-    #[serde(deserialize_with = "closed")]
     service_tier: Option<ServiceTier>,
-    #[serde(deserialize_with = "closed")]
     model_reasoning_effort: Option<ReasoningEffort>,
-    #[serde(deserialize_with = "closed")]
     plan_mode_reasoning_effort: Option<ReasoningEffort>,
     #[serde(deserialize_with = "closed")]
     model_reasoning_summary: Option<ReasoningSummary>,

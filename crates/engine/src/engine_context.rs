@@ -14,7 +14,9 @@ use codicil_config::{ConfigQuery, ConfigStore, EffectiveConfig};
 use codicil_exec::{TerminalSessions, UserShell};
 use codicil_extensions::{AuthAccount, Extensions};
 use codicil_mcp::{ClientIdentity, PoolOptions, ServerConfigError, ServerPool, ServerTable};
-use codicil_model::{ModelCatalogue, ModelError, ModelProvider, ProviderConfig, ProviderContext};
+use codicil_model::{
+    ModelCatalogue, ModelError, ModelProvider, ProviderConfig, ProviderContext, ServedModels,
+};
 use codicil_protocol::{SessionSource, SkillsChanged, SkillsChangedNotification};
 use codicil_sandbox::ServerPlaces;
 use codicil_store::Store;
@@ -60,7 +62,13 @@ pub struct EngineContext {
 }
 
 /// A provider and the configuration it was made from.
-type ConnectedProvider = (ProviderConfig, Arc<dyn ModelProvider>);
+#[derive(Clone)]
+struct ConnectedProvider {
+    config: ProviderConfig,
+    provider: Arc<dyn ModelProvider>,
+    /// `None` for providers whose models are in the catalogue.
+    served: Option<ServedModels>,
+}
 
 impl EngineContext {
     pub fn new(
@@ -139,16 +147,32 @@ impl EngineContext {
 
     /// Returns the provider with this id. Threads with the same configuration share it and its connections.
     pub fn provider(&self, id: &str, config: &EffectiveConfig) -> Result<Arc<dyn ModelProvider>, ModelError> {
-        let wanted = provider_config(id, config)?;
+        Ok(self.connected(id, config)?.provider)
+    }
+
+    /// Returns the models of a provider that reports them itself; `None` for providers whose models are in the
+    /// catalogue.
+    pub fn served_models(
+        &self,
+        id: &str,
+        config: &EffectiveConfig,
+    ) -> Result<Option<ServedModels>, ModelError> {
+        Ok(self.connected(id, config)?.served)
+    }
+
+    fn connected(&self, id: &str, config: &EffectiveConfig) -> Result<ConnectedProvider, ModelError> {
+        let config = provider_config(id, config)?;
         let mut providers = self.providers.lock();
-        if let Some((known, provider)) = providers.get(id)
-            && *known == wanted
+        if let Some(known) = providers.get(id)
+            && known.config == config
         {
-            return Ok(provider.clone());
+            return Ok(known.clone());
         }
-        let provider = codicil_model::connect(id, &wanted, &self.models)?;
-        providers.insert(id.to_owned(), (wanted, provider.clone()));
-        Ok(provider)
+        let provider = codicil_model::connect(id, &config, &self.models)?;
+        let served = ServedModels::of(id, &config, &self.models);
+        let connected = ConnectedProvider { config, provider, served };
+        providers.insert(id.to_owned(), connected.clone());
+        Ok(connected)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
 
 /// The model if none is named and the catalogue has none for the provider. For the default provider it is the same as
 /// the catalogue's.
-const DEFAULT_MODEL: &str = "gpt-5.4";
+const DEFAULT_MODEL: &str = "gpt-5.3-codex";
 /// The provider if none is named.
 pub(crate) const DEFAULT_PROVIDER: &str = "openai";
 

@@ -5,7 +5,7 @@
 //! are kept. Golden files of every version are in `tests/golden`; they must load for ever.
 
 use codicil_prompts::ContextSnapshot;
-use codicil_protocol::{CollaborationMode, ModeKind, Personality, Settings, ThreadSettings};
+use codicil_protocol::{AskForApproval, CollaborationMode, ModeKind, Personality, Settings, ThreadSettings};
 use codicil_store::StoredSettings;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -27,10 +27,15 @@ impl TurnSettings {
                 developer_instructions: None,
             },
         });
+        // The later clients that know this type do not have `on-failure`.
+        let approval_policy = match self.approval_policy {
+            AskForApproval::OnFailure => AskForApproval::OnRequest,
+            policy => policy,
+        };
         ThreadSettings {
             disabled_plugin_ids: Vec::new(),
             cwd: self.cwd.to_string_lossy().into_owned(),
-            approval_policy: self.approval_policy,
+            approval_policy,
             approvals_reviewer: self.approvals_reviewer,
             sandbox_policy: self.sandbox,
             active_permission_profile: self.profile.map(BuiltinProfile::active),

@@ -18,6 +18,7 @@ use crate::{
     call::{ProgressSink, ToolProgress},
     elicitation::Elicitor,
     limits::OPEN_QUESTIONS,
+    stdio::StderrTail,
 };
 
 pub(crate) struct CallRegistry {
@@ -32,6 +33,8 @@ pub(crate) struct CallRegistry {
     /// Cancelled when the transport, and with it the process, has ended.
     pub(crate) transport_closed: CancellationToken,
     close_reason: OnceLock<String>,
+    /// The end of the standard error of a server that is a process.
+    pub(crate) stderr: StderrTail,
 }
 
 /// An active call, kept alive by the caller that waits for it.
@@ -95,6 +98,7 @@ impl CallRegistry {
             closed: CancellationToken::new(),
             transport_closed: CancellationToken::new(),
             close_reason: OnceLock::new(),
+            stderr: StderrTail::default(),
         })
     }
 

@@ -63,24 +63,26 @@ impl ServerConnection {
         context: &ConnectionContext,
     ) -> Result<ServerConnection, StartError> {
         let after = config.startup_timeout;
+        let registry = CallRegistry::new(name);
         let start = async {
-            let connection = Self::connect(name, config, context).await?;
+            let connection = Self::connect(name, config, context, registry.clone()).await?;
             let listed = connection.list_tools().await;
             listed.map_err(|error| StartError::Failed(format!("its tools could not be listed: {error}")))?;
             Ok(connection)
         };
-        match timeout(after, start).await {
+        let started = match timeout(after, start).await {
             Ok(started) => started,
             Err(_) => Err(StartError::TimedOut { server: name.to_owned(), after }),
-        }
+        };
+        started.map_err(|error| error.with_stderr(registry.stderr.text()))
     }
 
     async fn connect(
         name: &str,
         config: &ServerConfig,
         context: &ConnectionContext,
+        registry: Arc<CallRegistry>,
     ) -> Result<ServerConnection, StartError> {
-        let registry = CallRegistry::new(name);
         match &config.transport {
             ServerTransport::Stdio(stdio) => {
                 let transport =

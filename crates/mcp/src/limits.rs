@@ -32,6 +32,8 @@ pub(crate) const PROGRESS_CHARS: usize = 4096;
 /// Longest logged line of a server's standard error, and the limit for all its lines together.
 pub(crate) const LOGGED_LINE_BYTES: usize = 4096;
 pub(crate) const LOGGED_BYTES: usize = 1024 * 1024;
+/// The end of a server's standard error that the error of a failed start shows.
+pub(crate) const STDERR_TAIL_BYTES: usize = 1200;
 
 /// Longest error text for clients and models.
 pub(crate) const ERROR_CHARS: usize = 2000;

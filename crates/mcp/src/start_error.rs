@@ -29,12 +29,25 @@ pub enum StartError {
     /// Any other failure of the server or the network.
     #[error("{0}")]
     Failed(String),
+    /// A failure of a process, and the last lines of its standard error.
+    #[error("{error}. Its standard error ends with:\n{stderr}")]
+    WithStderr { error: Box<StartError>, stderr: String },
 }
 
 impl StartError {
     /// Returns the `error` of `mcpServer/startupStatus/updated`.
     pub fn describe(&self, server: &str) -> String {
         cut(&format!("MCP client for `{server}` failed to start: {self}"), ERROR_CHARS)
+    }
+
+    /// Adds the end of the server's standard error, where it may explain the failure.
+    pub(crate) fn with_stderr(self, stderr: Option<String>) -> StartError {
+        match (self, stderr) {
+            (error @ (StartError::TimedOut { .. } | StartError::Failed(_)), Some(stderr)) => {
+                StartError::WithStderr { error: Box::new(error), stderr }
+            }
+            (error, _) => error,
+        }
     }
 
     pub(crate) fn spawn(program: &str, error: &SpawnError) -> StartError {

@@ -28,7 +28,6 @@ pub struct ModelInfo {
     pub slug: String,
     #[serde(default)]
     pub wire_api: WireApi,
-    pub display_name: String,
     pub description: String,
     /// Listed only on request.
     #[serde(default)]
@@ -36,7 +35,7 @@ pub struct ModelInfo {
     /// The default when the user has not chosen a model. One per dialect.
     #[serde(default)]
     pub is_default: bool,
-    /// Slug of the model to upgrade to.
+    /// Slug of the successor.
     pub upgrade: Option<String>,
     pub context_window: u32,
     pub max_output_tokens: u32,
@@ -90,8 +89,6 @@ pub enum ThinkingStyle {
 pub enum CatalogueError {
     #[error("invalid model catalogue: {0}")]
     Syntax(String),
-    #[error("invalid model catalogue: model `{slug}` has an unknown effort: {effort}")]
-    Effort { slug: String, effort: String },
     #[error("invalid model catalogue: the default effort of model `{0}` is not among its efforts")]
     DefaultEffort(String),
 }
@@ -142,6 +139,46 @@ impl ModelCatalogue {
         })
     }
 
+    /// Returns the models of a dialect. `chosen` is the configured model; if it is not one of them, it comes first and is
+    /// the default.
+    pub fn list_with(&self, wire_api: WireApi, chosen: Option<&str>) -> Vec<Model> {
+        let mut models = self.list(wire_api);
+        if let Some(chosen) = chosen.filter(|chosen| !models.iter().any(|model| model.id == *chosen)) {
+            models.iter_mut().for_each(|model| model.is_default = false);
+            models.insert(0, Model { is_default: true, hidden: false, ..self.describe(chosen) });
+        }
+        models
+    }
+
+    /// Returns the models that a provider reports, as `model/list` reports them. `chosen` is the configured model. It
+    /// is the default, and is listed even if the provider does not report it; without it, the first one is the default.
+    pub fn describe_served(&self, reported: &[String], chosen: Option<&str>) -> Vec<Model> {
+        let missing = chosen.filter(|chosen| !reported.iter().any(|name| name == chosen));
+        let names = missing.into_iter().chain(reported.iter().map(String::as_str));
+        let mut models: Vec<Model> = names.map(|name| self.describe(name)).collect();
+        let is_default = |model: &&mut Model| chosen.is_none_or(|chosen| model.id == chosen);
+        if let Some(default) = models.iter_mut().find(is_default) {
+            default.is_default = true;
+            default.hidden = false;
+        }
+        models
+    }
+
+    fn describe(&self, name: &str) -> Model {
+        // Local servers list embedding models beside the others; no picker should offer them.
+        let is_embedding = name.to_ascii_lowercase().contains("embed");
+        Model {
+            id: name.to_owned(),
+            model: name.to_owned(),
+            display_name: name.to_owned(),
+            upgrade: None,
+            upgrade_info: None,
+            hidden: is_embedding,
+            is_default: false,
+            ..Model::from(self.look_up(name))
+        }
+    }
+
     /// Returns the default model of a dialect.
     pub fn default_model(&self, wire_api: WireApi) -> Option<&ModelInfo> {
         self.models.iter().find(|model| model.wire_api == wire_api && model.is_default)
@@ -174,13 +211,6 @@ impl ModelInfo {
     }
 
     fn check(&self) -> Result<(), CatalogueError> {
-        let unknown = self.efforts.iter().chain(&self.default_effort).find_map(|effort| match effort {
-            ReasoningEffort::Unrecognized(name) => Some(name.clone()),
-            _ => None,
-        });
-        if let Some(effort) = unknown {
-            return Err(CatalogueError::Effort { slug: self.slug.clone(), effort });
-        }
         if self.default_effort.as_ref().is_some_and(|effort| !self.has_effort(effort)) {
             return Err(CatalogueError::DefaultEffort(self.slug.clone()));
         }
@@ -192,6 +222,8 @@ impl From<&ModelInfo> for Model {
     fn from(model: &ModelInfo) -> Self {
         let none = [ReasoningEffort::None];
         let efforts = if model.efforts.is_empty() { &none[..] } else { &model.efforts };
+        // An effort that the published protocol does not have makes older clients reject the whole list.
+        let is_published = |effort: &&ReasoningEffort| !matches!(effort, ReasoningEffort::Unrecognized(_));
         let option = |effort: &ReasoningEffort| ReasoningEffortOption {
             reasoning_effort: effort.clone(),
             description: describe(effort).to_owned(),
@@ -200,12 +232,18 @@ impl From<&ModelInfo> for Model {
             id: model.slug.clone(),
             model: model.slug.clone(),
             upgrade: model.upgrade.clone(),
-            upgrade_info: None,
+            upgrade_info: model.upgrade.clone().map(|model| ModelUpgradeInfo {
+                model,
+                upgrade_copy: None,
+                model_link: None,
+                migration_markdown: None,
+            }),
             availability_nux: None,
-            display_name: model.display_name.clone(),
+            // The name that clients of the reference server expect and look for on the screen.
+            display_name: model.slug.clone(),
             description: model.description.clone(),
             hidden: model.hidden,
-            supported_reasoning_efforts: efforts.iter().map(option).collect(),
+            supported_reasoning_efforts: efforts.iter().filter(is_published).map(option).collect(),
             default_reasoning_effort: model.default_effort.clone().unwrap_or(ReasoningEffort::None),
             input_modalities: model.modalities.clone(),
             supports_personality: model.personality,
@@ -285,6 +323,54 @@ mod tests {
     }
 
     #[test]
+    fn models_are_listed_as_the_reference_lists_them() {
+        let listed = ModelCatalogue::default().list(WireApi::Responses);
+        let visible: Vec<_> = listed.iter().filter(|model| !model.hidden).collect();
+        let ids: Vec<_> = visible.iter().map(|model| model.id.as_str()).collect();
+        let expected = [
+            "gpt-5.3-codex",
+            "gpt-5.4",
+            "gpt-5.2-codex",
+            "gpt-5.1-codex-max",
+            "gpt-5.2",
+            "gpt-5.1-codex-mini",
+        ];
+        assert_eq!(ids, expected);
+        assert!(visible[0].is_default);
+        assert_eq!(visible[0].upgrade_info.as_ref().unwrap().model, "gpt-5.4");
+        for model in &listed {
+            assert_eq!(model.display_name, model.model);
+            assert_eq!(model.upgrade_info.as_ref().map(|info| &info.model), model.upgrade.as_ref());
+            let efforts = model.supported_reasoning_efforts.iter().map(|option| &option.reasoning_effort);
+            assert!(efforts.clone().all(|effort| !matches!(effort, ReasoningEffort::Unrecognized(_))));
+        }
+    }
+
+    #[test]
+    fn served_models_have_exactly_one_default() {
+        let catalogue = ModelCatalogue::default();
+        let check = |reported: &[&str], chosen: Option<&str>, expected: &[(&str, bool, bool)]| {
+            let reported: Vec<_> = reported.iter().map(|name| (*name).to_owned()).collect();
+            let models = catalogue.describe_served(&reported, chosen);
+            let shown: Vec<_> =
+                models.iter().map(|model| (model.id.as_str(), model.is_default, model.hidden)).collect();
+            assert_eq!(shown, expected);
+        };
+        check(&["a", "b"], None, &[("a", true, false), ("b", false, false)]);
+        check(&["a", "b"], Some("b"), &[("a", false, false), ("b", true, false)]);
+        check(&["a"], Some("c"), &[("c", true, false), ("a", false, false)]);
+        check(
+            &["text-embedding-x", "a"],
+            Some("a"),
+            &[("text-embedding-x", false, true), ("a", true, false)],
+        );
+        check(&[], None, &[]);
+        let served = catalogue.describe_served(&["openai/gpt-oss-20b".to_owned()], None);
+        assert_eq!(served[0].supported_reasoning_efforts.len(), 3);
+        assert_eq!(served[0].display_name, "openai/gpt-oss-20b");
+    }
+
+    #[test]
     fn families_match_by_their_longest_entry() {
         let catalogue = ModelCatalogue::default();
         let check = |slug: &str, expected: &str| assert_eq!(catalogue.look_up(slug).slug, expected, "{slug}");
@@ -293,7 +379,9 @@ mod tests {
         check("gpt-5.2-codex", "gpt-5.2-codex");
         check("gpt-5.2-2025-12-11", "gpt-5.2");
         check("gpt-5.1-codex-mini", "gpt-5.1-codex-mini");
-        check("gpt-5.1-codex-max", "gpt-5.1-codex");
+        check("gpt-5.1-codex-max", "gpt-5.1-codex-max");
+        check("gpt-5.1-codex-2026-01-01", "gpt-5.1-codex");
+        check("gpt-6.1-sol", "gpt-6.1");
         check("openai/gpt-5.4", "gpt-5.4");
         check("claude-haiku-4-5-20251001", "claude-haiku-4-5");
         check("claude-opus-4-8", "claude");
@@ -333,7 +421,6 @@ mod tests {
             [[model]]
             slug = "mine"
             wire_api = "chat"
-            display_name = "Mine"
             description = "My own"
             context_window = 4096
             max_output_tokens = 512
@@ -341,7 +428,7 @@ mod tests {
         ))
         .unwrap();
         assert_eq!(catalogue.look_up("gpt-5").context_window, 1000);
-        assert_eq!(catalogue.look_up("gpt-5").display_name, "GPT-5");
+        assert!(catalogue.look_up("gpt-5").hidden);
         assert_eq!(catalogue.look_up("mine-7b").max_output_tokens, 512);
         assert_eq!(catalogue.look_up("other").context_window, 8192);
     }
@@ -352,7 +439,6 @@ mod tests {
             let error = ModelCatalogue::load(Some(text)).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
-        check("[[model]]\nslug = 'gpt-5'\nefforts = ['max']", "model `gpt-5` has an unknown effort: max");
         check("[[model]]\nslug = 'gpt-5'\ndefault_effort = 'xhigh'", "default effort of model `gpt-5`");
         check("[[model]]\nslug = 'x'", "missing field");
         check("nonsense", "invalid model catalogue");

@@ -3,7 +3,8 @@
 //! A [`ModelProvider`] takes a [`ModelRequest`] and returns an [`EventStream`]: batches of [`ModelEvent`]s, the
 //! same for every provider. There are four dialects: *responses* (OpenAI's Responses API), *chat* (Chat
 //! Completions, the API of local servers), *anthropic* (Messages) and *scripted* (an embedded model that follows
-//! a file). [`ProviderConfig`] selects the dialect; [`ModelCatalogue`] holds what is known about each model.
+//! a file). [`ProviderConfig`] selects the dialect; [`ModelCatalogue`] holds what is known about each model, and
+//! [`ServedModels`] asks the servers that know it better.
 //!
 //! Two requirements shape the code. The whole history is sent with each request, so [`History`] keeps its
 //! rendered form and a request body is a list of shared chunks: the cost of a request does not grow with its
@@ -33,6 +34,7 @@ mod http;
 mod pairs;
 mod realtime;
 mod response_limits;
+mod served_models;
 mod status;
 mod stream;
 
@@ -55,6 +57,7 @@ pub use {
     response_limits::{MAX_EVENT_BYTES, MAX_ITEM_BYTES, MAX_ITEMS, MAX_RESPONSE_BYTES},
     retry::RetryPolicy,
     scripted::{Script, ScriptAct, ScriptError},
+    served_models::{ServedModels, ServedModelsError, WindowReport},
     stream::{EventStream, StreamFlow},
     tools::{ToolGrammar, ToolList, ToolSpec, joined_name},
 };

@@ -80,6 +80,15 @@ impl<T: Into<String>> From<T> for Instructions {
     }
 }
 
+/// Returns the name of a service tier in OpenAI's API; `None` for the default, which is not sent.
+pub(crate) fn tier_name(tier: &ServiceTier) -> Option<String> {
+    match tier {
+        ServiceTier::Fast => Some("priority".to_owned()),
+        ServiceTier::Default => None,
+        ServiceTier::Flex | ServiceTier::Unrecognized(_) => wire_name(tier),
+    }
+}
+
 /// Returns the wire name of one of the protocol's string enums.
 pub(crate) fn wire_name(value: &impl serde::Serialize) -> Option<String> {
     match serde_json::to_value(value) {

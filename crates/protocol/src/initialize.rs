@@ -1,5 +1,7 @@
 //! The handshake: `initialize`, the first request of every connection. Its settings apply to the connection until it closes.
 
+use serde_json::{Map, Value};
+
 use crate::{AbsolutePathBuf, wire};
 
 /// Starts the session of a connection.
@@ -43,4 +45,8 @@ pub struct InitializeCapabilities {
     /// Methods of notifications that are not sent to this connection. Unknown names are ignored. Server requests are not
     /// affected.
     pub opt_out_notification_methods: Option<Vec<String>>,
+    /// Capabilities of later generations of the protocol, by which a server recognizes their clients.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub later: Map<String, Value>,
 }

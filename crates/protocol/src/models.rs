@@ -144,8 +144,9 @@ impl InputModality {
     }
 }
 
-/// The amount of reasoning before a response.
-#[wire(open)]
+/// The amount of reasoning before a response. Any other name is passed on to the provider, since models of later
+/// generations have further ones.
+#[wire(open, lenient)]
 #[derive(Eq)]
 pub enum ReasoningEffort {
     None,
@@ -177,8 +178,9 @@ pub enum Personality {
     Pragmatic,
 }
 
-/// The speed and price at which the provider serves a request.
-#[wire(open)]
+/// The speed and price at which the provider serves a request. Any other name is passed on to providers that may have
+/// such a tier.
+#[wire(open, lenient)]
 #[derive(Eq)]
 pub enum ServiceTier {
     Fast,

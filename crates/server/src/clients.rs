@@ -22,6 +22,7 @@ use crate::{
     commands::CommandTable,
     error::RpcError,
     files::ClientFiles,
+    generation::ClientGeneration,
     limits::{MAX_NOTIFICATION_BYTES, MAX_RESPONSE_BYTES},
     outbox::ClientOutbox,
     questions::{OpenQuestions, QuestionAudience},
@@ -47,13 +48,15 @@ pub struct ClientSession {
     pub name: String,
     pub version: String,
     pub experimental: bool,
+    pub generation: ClientGeneration,
     opted_out: HashSet<String>,
 }
 
 impl ClientSession {
-    pub fn new(params: InitializeParams) -> Self {
+    pub fn new(params: InitializeParams, announced_version: &str) -> Self {
         let capabilities = params.capabilities.unwrap_or_default();
         Self {
+            generation: ClientGeneration::of(&params.client_info, &capabilities, announced_version),
             name: params.client_info.name,
             version: params.client_info.version,
             experimental: capabilities.experimental_api,

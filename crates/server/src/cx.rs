@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use codicil_accounts::Accounts;
 use codicil_config::ConfigStore;
 use codicil_engine::{AnnouncedReply, ThreadClients, Threads, TurnOrigin};
-use codicil_protocol::{Frame, NotificationMethod};
+use codicil_protocol::{AskForApproval, Frame, NotificationMethod};
 use parking_lot::Mutex;
 
 use crate::{
@@ -89,6 +89,14 @@ impl Cx {
                 user_agent: user_agent(session, self.announced_version()),
             },
             None => TurnOrigin::default(),
+        }
+    }
+
+    /// Returns the approval policy as this client knows it.
+    pub fn shown_policy(&self, policy: AskForApproval) -> AskForApproval {
+        match self.client.session() {
+            Some(session) => session.generation.shown_policy(policy),
+            None => policy,
         }
     }
 

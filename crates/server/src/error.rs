@@ -225,6 +225,7 @@ impl From<SettingsError> for RpcError {
         match error {
             SettingsError::NoProfile(_)
             | SettingsError::ProfileAnd(_)
+            | SettingsError::EmptyEffort
             | SettingsError::Config(_)
             | SettingsError::NotAllowed(_)
             | SettingsError::Provider(_)

@@ -223,7 +223,10 @@ mod tests {
         let client = ClientRegistry::default().connect();
         assert_eq!(max_message_bytes(&client), MAX_EARLY_MESSAGE_BYTES);
         let hello = serde_json::json!({ "clientInfo": { "name": "x", "version": "1" } });
-        client.initialize(crate::clients::ClientSession::new(serde_json::from_value(hello).unwrap()));
+        client.initialize(crate::clients::ClientSession::new(
+            serde_json::from_value(hello).unwrap(),
+            "0.118.0",
+        ));
         assert_eq!(max_message_bytes(&client), MAX_MESSAGE_BYTES);
     }
 }

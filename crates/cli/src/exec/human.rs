@@ -11,11 +11,13 @@ use std::{
 
 use codicil_client::{ClientError, CompletedTurn};
 use codicil_protocol::{
-    CommandExecutionStatus, ErrorNotification, McpToolCallStatus, PatchApplyStatus, PatchChangeKind,
-    SandboxPolicy, ServerNotification, ThreadItem, TurnPlanStepStatus, TurnPlanUpdatedNotification,
+    CommandExecutionStatus, ErrorNotification, ItemId, McpServerStartupState,
+    McpServerStatusUpdatedNotification, McpToolCallStatus, PatchApplyStatus, PatchChangeKind, SandboxPolicy,
+    ServerNotification, ThreadItem, TurnPlanStepStatus, TurnPlanUpdatedNotification,
 };
 
 use super::{
+    report::{failed_server, with_details},
     screen::{ReportScreen, TextKind},
     thread::ExecThread,
     usage::TokenCounter,
@@ -27,6 +29,8 @@ pub struct HumanReport {
     usage: TokenCounter,
     /// The working directory. Paths below it are shown relative to it.
     directory: PathBuf,
+    /// The command that was shown last. The end of any other one names its command.
+    last_command: Option<ItemId>,
 }
 
 impl HumanReport {
@@ -37,7 +41,7 @@ impl HumanReport {
 
     /// Writes to another screen, for a thread in `directory`.
     pub fn on(screen: ReportScreen, directory: impl Into<PathBuf>) -> Self {
-        Self { screen, usage: TokenCounter::default(), directory: directory.into() }
+        Self { screen, usage: TokenCounter::default(), directory: directory.into(), last_command: None }
     }
 
     pub fn is_terminal(&self) -> bool {
@@ -86,7 +90,10 @@ impl HumanReport {
             N::ReasoningSummaryPartAdded(it) if it.summary_index > 0 => {
                 self.screen.delta(&it.item_id, TextKind::Thought, "\n\n")
             }
-            N::CommandExecutionOutputDelta(it) => self.screen.delta(&it.item_id, TextKind::Output, &it.delta),
+            N::CommandExecutionOutputDelta(it) => {
+                self.last_command = self.last_command.take().filter(|last| *last == it.item_id);
+                self.screen.delta(&it.item_id, TextKind::Output, &it.delta)
+            }
             N::TurnPlanUpdated(plan) => self.plan(plan),
             N::ErrorReported(report) => self.error(report),
             N::ConfigWarning(warning) => {
@@ -94,6 +101,7 @@ impl HumanReport {
                 warning.details.as_deref().map_or(Ok(()), |details| self.warn(details))
             }
             N::DeprecationNotice(notice) => self.warn(&notice.summary),
+            N::McpServerStartupStatusUpdated(server) => self.mcp_server(server),
             N::ModelRerouted(route) => self.warn(&format!(
                 "the provider answers with {} instead of {}",
                 route.to_model, route.from_model
@@ -133,7 +141,8 @@ impl HumanReport {
 
     fn started(&mut self, item: &ThreadItem) -> io::Result<()> {
         let line = match item {
-            ThreadItem::CommandExecution { command, .. } => {
+            ThreadItem::CommandExecution { id, command, .. } => {
+                self.last_command = Some(id.clone());
                 format!(
                     "{} {}",
                     self.screen.palette.cyan("$"),
@@ -165,13 +174,23 @@ impl HumanReport {
         }
         self.screen.close()?;
         match item {
-            ThreadItem::CommandExecution { status, exit_code, duration_ms, aggregated_output, .. } => {
+            ThreadItem::CommandExecution {
+                id,
+                command,
+                status,
+                exit_code,
+                duration_ms,
+                aggregated_output,
+                ..
+            } => {
                 if !was_streamed
                     && let Some(output) = aggregated_output.as_deref().filter(|text| !text.is_empty())
                 {
                     self.screen.command_output(output)?;
                 }
-                self.command_end(status, *exit_code, *duration_ms)
+                let is_last = self.last_command.as_ref() == Some(id);
+                let named = (!is_last).then(|| script_of(command));
+                self.command_end(status, *exit_code, *duration_ms, named.as_deref())
             }
             ThreadItem::FileChange { changes, status, .. } => {
                 for change in changes {
@@ -207,20 +226,28 @@ impl HumanReport {
         below.filter(|_| !self.directory.as_os_str().is_empty()).and_then(Path::to_str).unwrap_or(path)
     }
 
+    /// Reports the end of a command, with its name if other commands have been shown since it started.
     fn command_end(
         &mut self,
         status: &CommandExecutionStatus,
         exit_code: Option<i32>,
         duration_ms: Option<i64>,
+        named: Option<&str>,
     ) -> io::Result<()> {
+        let name = named.map(|script| format!("  $ {}", without_control_characters(script)));
+        let name = name.unwrap_or_default();
         let time = duration_ms.map(|millis| format!(", {:.1} s", millis as f64 / 1000.0)).unwrap_or_default();
         let code = exit_code.map(|code| format!("exit {code}"));
         let text = match status {
-            CommandExecutionStatus::Declined => self.screen.palette.yellow("  declined"),
+            CommandExecutionStatus::Declined => self.screen.palette.yellow(&format!("  declined{name}")),
             CommandExecutionStatus::Completed => {
-                self.screen.palette.dim(&format!("  {}{time}", code.unwrap_or_else(|| "done".to_owned())))
+                let end = code.unwrap_or_else(|| "done".to_owned());
+                self.screen.palette.dim(&format!("  {end}{time}{name}"))
             }
-            _ => self.screen.palette.red(&format!("  {}{time}", code.unwrap_or_else(|| "failed".to_owned()))),
+            _ => {
+                let end = code.unwrap_or_else(|| "failed".to_owned());
+                self.screen.palette.red(&format!("  {end}{time}{name}"))
+            }
         };
         self.line(&text)
     }
@@ -271,9 +298,28 @@ impl HumanReport {
         Ok(())
     }
 
-    /// Reports an error that is retried. The error that ends the turn is reported at its end.
+    /// Reports an error that is retried, with its reason. The error that ends the turn is reported at its end, except
+    /// for the details, which the end does not have.
     fn error(&mut self, report: &ErrorNotification) -> io::Result<()> {
-        if report.will_retry { self.warn(&report.error.message) } else { Ok(()) }
+        let details = report.error.additional_details.as_deref();
+        if report.will_retry {
+            return self.warn(&with_details(&report.error.message, details));
+        }
+        details.map_or(Ok(()), |details| self.warn(details))
+    }
+
+    /// Reports an MCP server that did not start. The error contains the end of its standard error.
+    fn mcp_server(&mut self, server: &McpServerStatusUpdatedNotification) -> io::Result<()> {
+        if server.status != McpServerStartupState::Failed {
+            return Ok(());
+        }
+        let text = failed_server(server);
+        let mut lines = text.lines();
+        self.warn(lines.next().unwrap_or_default())?;
+        lines.try_for_each(|line| {
+            let line = format!("  {}", without_control_characters(line));
+            self.line(&self.screen.palette.dim(&line))
+        })
     }
 }
 

@@ -9,11 +9,13 @@ use std::{
 
 use codicil_client::{ClientError, CompletedTurn};
 use codicil_protocol::{
-    ItemId, ServerNotification, Thread, ThreadItem, TurnPlanStepStatus, TurnPlanUpdatedNotification,
+    ItemId, McpServerStartupState, ServerNotification, Thread, ThreadItem, TurnPlanStepStatus,
+    TurnPlanUpdatedNotification,
 };
 
 use super::{
     json_events::{ItemDetails, ItemStage, JsonItem, JsonLine, JsonMessage, TodoEntry, details},
+    report::{failed_server, with_details},
     usage::TokenCounter,
 };
 
@@ -44,8 +46,13 @@ impl<W: Write> JsonReport<W> {
             N::ItemStarted(started) => self.item(&started.item, ItemStage::Started),
             N::ItemCompleted(completed) => self.item(&completed.item, ItemStage::Completed),
             N::TurnPlanUpdated(plan) => self.plan(plan),
-            N::ErrorReported(report) if report.will_retry => self.warn(&report.error.message),
-            N::ErrorReported(report) => self.fatal(&report.error.message),
+            N::ErrorReported(report) => {
+                let text = with_details(&report.error.message, report.error.additional_details.as_deref());
+                if report.will_retry { self.warn(&text) } else { self.fatal(&text) }
+            }
+            N::McpServerStartupStatusUpdated(server) if server.status == McpServerStartupState::Failed => {
+                self.warn(&failed_server(server))
+            }
             N::ConfigWarning(warning) => {
                 self.warn(&with_details(&warning.summary, warning.details.as_deref()))
             }
@@ -132,10 +139,6 @@ impl<W: Write> JsonReport<W> {
         self.out.write_all(&line)?;
         self.out.flush()
     }
-}
-
-fn with_details(summary: &str, details: Option<&str>) -> String {
-    details.map_or_else(|| summary.to_owned(), |details| format!("{summary}: {details}"))
 }
 
 #[cfg(test)]

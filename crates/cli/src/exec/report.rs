@@ -3,7 +3,7 @@
 use std::io;
 
 use codicil_client::{ClientError, CompletedTurn};
-use codicil_protocol::ServerNotification;
+use codicil_protocol::{McpServerStatusUpdatedNotification, ServerNotification};
 
 use super::{args::ExecOptions, human::HumanReport, json::JsonReport, thread::ExecThread};
 
@@ -83,4 +83,14 @@ impl ExecReport {
             Self::Json(json) => json.fatal(&format!("{error:#}")),
         }
     }
+}
+
+/// Returns a message with its reason.
+pub fn with_details(summary: &str, details: Option<&str>) -> String {
+    details.map_or_else(|| summary.to_owned(), |details| format!("{summary}: {details}"))
+}
+
+/// Returns why an MCP server did not start.
+pub fn failed_server(server: &McpServerStatusUpdatedNotification) -> String {
+    server.error.clone().unwrap_or_else(|| format!("MCP server `{}` failed to start", server.name))
 }

@@ -420,3 +420,63 @@ fn help_names_the_flags() {
         assert!(help.contains(flag), "{flag} is missing:\n{help}");
     }
 }
+
+#[tokio::test]
+async fn retries_are_shown_with_their_reason() {
+    let script = || Script::new().reply(Reply::new().say("Half").cut()).reply(Reply::new().say("Whole"));
+    let retries = ["-c", "model_providers.mock.stream_max_retries=1", "go"];
+    let test = ExecTest::new(script()).await;
+    let output = test.run(&retries).await;
+    assert_eq!(output.status.code(), Some(0));
+    let shown = text(&output.stderr);
+    let line = shown.lines().find(|line| line.starts_with("! Reconnecting... 1/1")).unwrap();
+    assert!(line.contains("stream disconnected before completion"), "{line}");
+
+    let test = ExecTest::new(script()).await;
+    let events = test.events(&retries).await;
+    let warning = events.iter().find(|event| event["item"]["type"] == "error").unwrap();
+    let message = warning["item"]["message"].as_str().unwrap();
+    assert!(message.contains("Reconnecting... 1/1: stream disconnected before completion"), "{message}");
+}
+
+#[tokio::test]
+async fn exit_codes_belong_to_commands() {
+    let run = |command: &str| json!({ "cmd": command, "yield_time_ms": 30_000 });
+    let both = Reply::new().call("exec_command", run("exit 3")).call("exec_command", run("true"));
+    let test = ExecTest::new(Script::new().reply(both).reply(Reply::new().say("Done"))).await;
+    let events = test.events(&["--yolo", "go"]).await;
+    let ended = events.iter().filter(|event| event["type"] == "item.completed");
+    let mut codes: Vec<_> = (ended.map(|event| &event["item"]))
+        .filter(|item| item["type"] == "command_execution")
+        .map(|item| (item["command"].as_str().unwrap().contains("exit 3"), item["exit_code"].clone()))
+        .collect();
+    codes.sort_by_key(|(is_first, _)| *is_first);
+    assert_eq!(codes, [(false, json!(0)), (true, json!(3))]);
+}
+
+#[tokio::test]
+async fn an_mcp_server_that_does_not_start_is_reported_with_its_stderr() {
+    let test = ExecTest::new(Script::new().repeat(Reply::new().say("Done"))).await;
+    let server = [
+        "-c",
+        "mcp_servers.broken.command=\"sh\"",
+        "-c",
+        "mcp_servers.broken.args=[\"-c\", \"echo no module named x >&2; exit 7\"]",
+        "go",
+    ];
+    let output = test.run(&server).await;
+    assert_eq!(output.status.code(), Some(0));
+    let shown = text(&output.stderr);
+    assert!(
+        shown.contains("! MCP client for `broken` failed to start: the server exited with code 7"),
+        "{shown}"
+    );
+    assert!(shown.contains("  no module named x"), "{shown}");
+    let events = test.events(&server).await;
+    let warning = events.iter().find(|event| event["item"]["type"] == "error").unwrap();
+    let message = warning["item"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("`broken` failed to start") && message.contains("no module named x"),
+        "{message}"
+    );
+}

@@ -7,15 +7,17 @@
 //! | messages of turns and commands | `turn_messages.rs` |
 //! | clients that join | `join.rs` |
 //! | the next model request | `request.rs` |
+//! | the model's context window and warnings about it | `model_facts.rs` |
 //! | the end of turns | `finish.rs` |
 //! | reviews | `review.rs` |
 //! | compaction, notices, rollback | `history.rs` |
 //! | configuration, MCP servers, skills | `refresh.rs` |
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use codicil_extensions::SkillWatch;
 use codicil_mcp::ThreadServers;
+use codicil_model::ServedModels;
 use codicil_protocol::{
     CollabAgentState, ThreadGoal, ThreadGoalSetParams, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnError, TurnId,
@@ -63,6 +65,10 @@ pub(crate) struct ThreadActor {
     pub(super) progress: watch::Sender<CollabAgentState>,
     /// The status, for readers that must not wait for the mailbox.
     status: watch::Sender<ThreadStatus>,
+    /// The models of the provider, if it reports them itself.
+    pub(super) served: Option<ServedModels>,
+    /// The warnings about the model that clients have received.
+    pub(super) warned: HashSet<String>,
     /// The number of configuration reloads that the thread has applied.
     pub(super) reloads_seen: u64,
     mailbox: mpsc::Receiver<ThreadCommand>,
@@ -112,6 +118,8 @@ impl ThreadActor {
             late_records: Vec::new(),
             progress,
             status,
+            served: None,
+            warned: HashSet::new(),
             // A reload while the thread was being created costs one more reload here.
             reloads_seen: 0,
             mailbox,

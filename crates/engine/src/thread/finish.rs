@@ -121,6 +121,8 @@ impl ThreadActor {
         if let Some(baseline) = active.baseline.take() {
             self.charge_goal(&active.id, &baseline).await;
         }
+        // A server that is asked beside the turn has answered by now.
+        self.warn_about_model();
         self.emit_turn_completed(active.id, status, error);
         // Before the open questions are dropped: a question about a host then ends because the turn is over.
         active.over.cancel();

@@ -6,6 +6,7 @@ mod finish;
 mod history;
 mod input;
 mod join;
+mod model_facts;
 mod notifier;
 mod open_commands;
 mod open_questions;

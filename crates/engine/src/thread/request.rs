@@ -1,8 +1,8 @@
 //! Decides how a turn goes on, and builds its next model request.
 
 use codicil_extensions::MessageMentions;
-use codicil_model::{Instructions, ModelInfo, ModelRequest, ReasoningOptions};
-use codicil_protocol::{ReasoningSummary, ResponseItem, SandboxPolicy, TurnId, UserInput};
+use codicil_model::{Instructions, ModelInfo, ModelRequest};
+use codicil_protocol::{ResponseItem, SandboxPolicy, TurnId, UserInput};
 
 use super::{TurnKind, actor::ThreadActor, input::FirstInput};
 use crate::{
@@ -70,19 +70,17 @@ impl ThreadActor {
         let info = self.model_info().clone();
         let settings = &self.state.settings;
         let active = self.active.as_ref();
-        // The configuration may know models that are not in the catalogue.
-        let reasons =
-            info.reasons() || self.state.config.settings.model_supports_reasoning_summaries == Some(true);
+        let support = self.model_support();
         let mut request = ModelRequest {
             model: settings.model.clone(),
-            instructions: self.instructions(&info),
+            instructions: self.instructions(),
             input,
             tools: active.map(|active| active.offered.clone()).unwrap_or_default(),
             parallel_tool_calls: info.parallel_tool_calls,
-            reasoning: reasons.then(|| self.reasoning(&info)),
+            reasoning: support.reasoning(settings),
             output_schema: active.and_then(|active| active.output_schema.clone()),
             verbosity: self.state.config.settings.model_verbosity.clone().or_else(|| info.verbosity.clone()),
-            service_tier: settings.service_tier.clone(),
+            service_tier: support.service_tier(settings),
             prompt_cache_key: Some(self.state.id.to_string()),
             ..ModelRequest::default()
         };
@@ -105,21 +103,13 @@ impl ThreadActor {
         request
     }
 
-    fn reasoning(&self, info: &ModelInfo) -> ReasoningOptions {
-        let settings = &self.state.settings;
-        let summary = settings.summary.clone().unwrap_or_else(|| info.default_summary.clone());
-        ReasoningOptions {
-            effort: settings.effort.clone().or_else(|| info.default_effort.clone()),
-            summary: (summary != ReasoningSummary::None).then_some(summary),
-        }
-    }
-
     /// Returns the base instructions, with the personality that the thread began with. A later one is a message, so
     /// that the provider's cache stays valid.
-    fn instructions(&self, info: &ModelInfo) -> Instructions {
+    fn instructions(&self) -> Instructions {
         let own =
             (self.state.base_instructions.as_deref()).or(self.state.config.settings.instructions.as_deref());
-        codicil_prompts::base_instructions(info.personality, self.state.first_personality, own).into()
+        let has_personality = self.model_support().has_personality();
+        codicil_prompts::base_instructions(has_personality, self.state.first_personality, own).into()
     }
 
     pub(super) fn model_info(&self) -> &ModelInfo {
@@ -128,8 +118,10 @@ impl ThreadActor {
 
     /// Returns how many tokens the history may have.
     pub(super) fn context_window(&self) -> Option<i64> {
-        let known = i64::from(self.model_info().context_window);
-        let window = self.state.config.settings.model_context_window.unwrap_or(known);
+        let reported = || self.served.as_ref()?.known_window(&self.state.settings.model).map(i64::from);
+        let known = || i64::from(self.model_info().context_window);
+        let configured = self.state.config.settings.model_context_window;
+        let window = configured.or_else(reported).unwrap_or_else(known);
         Some(window.saturating_mul(USABLE_PERCENT) / 100)
     }
 
@@ -165,7 +157,7 @@ impl ThreadActor {
             config: self.state.config.clone(),
             extensions: self.engine.extensions.clone(),
             home: self.engine.config.home().path().to_path_buf(),
-            supports_personality: self.model_info().personality,
+            supports_personality: self.model_support().has_personality(),
             developer_instructions: self.state.developer_instructions.clone(),
         }
     }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use codicil_config::Feature;
 use codicil_model::ModelProvider;
 use codicil_protocol::{
-    AskForApproval, ModeKind, ThreadItem, ThreadStatus, Turn, TurnId, TurnStartParams, TurnStatus, UserInput,
+    AskForApproval, ModeKind, ReasoningEffort, ThreadItem, ThreadStatus, Turn, TurnId, TurnStartParams,
+    TurnStatus, UserInput,
 };
 use codicil_store::Record;
 use serde_json::Value;
@@ -94,7 +95,8 @@ impl ThreadActor {
     ) -> Result<TurnSettings, ThreadError> {
         self.check_allowed(&change)?;
         if self.active.is_some() {
-            return self.set_later(&mut change).await;
+            let settings = self.set_later(&mut change).await?;
+            return Ok(self.shown_settings(settings));
         }
         let before = self.state.restore_point();
         self.state.settings.apply(&mut change);
@@ -102,7 +104,13 @@ impl ThreadActor {
             self.state.restore(before);
             return Err(error.into());
         }
-        Ok(self.state.settings.clone())
+        Ok(self.shown_settings(self.state.settings.clone()))
+    }
+
+    /// Returns settings as clients see them: without a personality if the configuration switches personalities off.
+    fn shown_settings(&self, settings: TurnSettings) -> TurnSettings {
+        let is_on = self.state.config.features.enabled(Feature::Personality);
+        TurnSettings { personality: settings.personality.filter(|_| is_on), ..settings }
     }
 
     /// Changes the settings of the turns after the running one. They are stored at once: a thread that is forked or
@@ -122,6 +130,9 @@ impl ThreadActor {
 
     /// Refuses what the administrator's requirements forbid, before anything of the request takes effect.
     fn check_allowed(&self, params: &TurnStartParams) -> Result<(), SettingsError> {
+        if params.effort == Some(ReasoningEffort::Unrecognized(String::new())) {
+            return Err(SettingsError::EmptyEffort);
+        }
         let requirements = &self.state.config.requirements;
         if let Some(policy) = &params.approval_policy {
             requirements.check_approval_policy(policy)?;
@@ -147,6 +158,7 @@ impl ThreadActor {
         self.refresh_servers().await;
         let before = self.state.restore_point();
         self.state.settings.apply(&mut params);
+        self.learn_about_model().await;
         let PreparedTurn { id, provider, first } = match self.prepare_turn(&mut params).await {
             Ok(prepared) => prepared,
             Err(error) => {
@@ -164,6 +176,7 @@ impl ThreadActor {
         self.subagent_started();
         self.accept(reply, in_progress(id.clone())).await;
         self.announce_turn(&id);
+        self.warn_about_model();
     }
 
     /// Reads the turn's context and stores its input. Clients see none of it yet.

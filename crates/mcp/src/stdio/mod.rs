@@ -7,4 +7,4 @@ mod environment;
 mod stderr;
 mod transport;
 
-pub(crate) use transport::StdioTransport;
+pub(crate) use {stderr::StderrTail, transport::StdioTransport};

@@ -76,7 +76,7 @@ impl StdioTransport {
             lines: LineSplitter::new(MESSAGE_BYTES),
             received: VecDeque::new(),
             decoder: wire::MessageDecoder::default(),
-            stderr: StderrLog::new(server),
+            stderr: StderrLog::new(server, registry.clone()),
             registry,
         })
     }

@@ -1,6 +1,6 @@
 //! The body of a Messages request.
 
-use codicil_protocol::{ReasoningEffort, ReasoningSummary};
+use codicil_protocol::{ReasoningEffort, ReasoningSummary, ServiceTier};
 use serde_json::{Map, Value, json};
 
 use super::messages::{conversation, write_messages, write_system};
@@ -33,8 +33,24 @@ pub(super) fn body(request: &ModelRequest, model: &ModelInfo, extent: BodyExtent
     if let Some(config) = output_config(request, model) {
         body.member("output_config", &config);
     }
+    if let Some(tier) = request.service_tier.as_ref().and_then(tier_name) {
+        body.member("service_tier", tier);
+    }
     body.raw("}");
     body.finish()
+}
+
+/// Returns the API's name for a tier. `auto` uses reserved capacity where the account has it; there is nothing like `flex`.
+fn tier_name(tier: &ServiceTier) -> Option<&str> {
+    match tier {
+        ServiceTier::Fast => Some("auto"),
+        ServiceTier::Unrecognized(name) => match name.as_str() {
+            "priority" => Some("auto"),
+            "auto" | "standard_only" => Some(name),
+            _ => None,
+        },
+        ServiceTier::Flex | ServiceTier::Default => None,
+    }
 }
 
 fn thinking(reasoning: &ReasoningOptions, model: &ModelInfo) -> Option<Value> {
@@ -49,10 +65,11 @@ fn thinking(reasoning: &ReasoningOptions, model: &ModelInfo) -> Option<Value> {
             Some(json!({ "type": "adaptive", "display": display }))
         }
         ThinkingStyle::Budget => {
-            let wanted = match reasoning.effort {
+            let wanted = match reasoning.effort.clone() {
                 Some(ReasoningEffort::Minimal | ReasoningEffort::Low) => 4096,
                 Some(ReasoningEffort::High) => 24_576,
                 Some(ReasoningEffort::Xhigh) => 32_768,
+                Some(effort) if is_beyond_xhigh(&effort) => 32_768,
                 _ => 12_288,
             };
             let budget = wanted.min(model.max_output_tokens / 2).max(1024);
@@ -79,11 +96,19 @@ fn output_config(request: &ModelRequest, model: &ModelInfo) -> Option<Value> {
 /// Returns the effort, or the nearest one that the model supports.
 fn effort_name(effort: &ReasoningEffort, model: &ModelInfo) -> Option<String> {
     let effort = match effort {
+        effort if model.has_effort(effort) => effort,
         ReasoningEffort::None | ReasoningEffort::Minimal => &ReasoningEffort::Low,
-        ReasoningEffort::Xhigh if !model.has_effort(&ReasoningEffort::Xhigh) => &ReasoningEffort::High,
+        ReasoningEffort::Xhigh => &ReasoningEffort::High,
+        effort if is_beyond_xhigh(effort) => model.efforts.last()?,
+        ReasoningEffort::Unrecognized(_) => model.default_effort.as_ref()?,
         other => other,
     };
     wire_name(effort)
+}
+
+/// Returns whether this is one of the efforts above `xhigh` that later models of other vendors have.
+fn is_beyond_xhigh(effort: &ReasoningEffort) -> bool {
+    matches!(effort, ReasoningEffort::Unrecognized(name) if matches!(name.as_str(), "max" | "ultra"))
 }
 
 /// Removes keywords that the API rejects (limits of numbers, strings and arrays) and closes objects, as it requires.

@@ -3,7 +3,12 @@
 use serde_json::{Value, json};
 
 use super::messages::write_messages;
-use crate::{ModelRequest, ToolSpec, body::RequestBody, request::wire_name, tools::free_text_parameters};
+use crate::{
+    ModelRequest, ToolSpec,
+    body::RequestBody,
+    request::{tier_name, wire_name},
+    tools::free_text_parameters,
+};
 
 pub(super) fn body(request: &ModelRequest) -> RequestBody {
     let mut body = RequestBody::builder();
@@ -19,6 +24,9 @@ pub(super) fn body(request: &ModelRequest) -> RequestBody {
     let effort = request.reasoning.as_ref().and_then(|reasoning| reasoning.effort.as_ref());
     if let Some(effort) = effort.and_then(wire_name) {
         body.member("reasoning_effort", &effort);
+    }
+    if let Some(tier) = request.service_tier.as_ref().and_then(tier_name) {
+        body.member("service_tier", &tier);
     }
     if let Some(schema) = &request.output_schema {
         let format = json!({

@@ -1,9 +1,13 @@
 //! The body of a Responses request. Its keys have the order of the reference implementation.
 
-use codicil_protocol::{ReasoningSummary, ServiceTier};
+use codicil_protocol::ReasoningSummary;
 use serde_json::{Map, Value, json};
 
-use crate::{ModelRequest, ReasoningOptions, ToolSpec, body::RequestBody, request::wire_name};
+use crate::{
+    ModelRequest, ReasoningOptions, ToolSpec,
+    body::RequestBody,
+    request::{tier_name, wire_name},
+};
 
 pub(crate) fn body(request: &ModelRequest) -> RequestBody {
     let mut body = RequestBody::builder();
@@ -23,7 +27,7 @@ pub(crate) fn body(request: &ModelRequest) -> RequestBody {
     body.raw(",\"store\":false,\"stream\":true");
     let include: &[&str] = if request.reasoning.is_some() { &["reasoning.encrypted_content"] } else { &[] };
     body.member("include", include);
-    if let Some(tier) = request.service_tier.as_ref().and_then(service_tier) {
+    if let Some(tier) = request.service_tier.as_ref().and_then(tier_name) {
         body.member("service_tier", &tier);
     }
     if let Some(key) = &request.prompt_cache_key {
@@ -47,14 +51,6 @@ fn reasoning(reasoning: &ReasoningOptions) -> Value {
         members.insert("summary".to_owned(), summary.into());
     }
     members.into()
-}
-
-fn service_tier(tier: &ServiceTier) -> Option<String> {
-    match tier {
-        ServiceTier::Fast => Some("priority".to_owned()),
-        ServiceTier::Default => None,
-        other => wire_name(other),
-    }
 }
 
 /// Returns the `text` member, or `None` if it would be empty.

@@ -11,5 +11,6 @@ mod response_limits;
 mod responses;
 mod retries;
 mod scripted;
+mod served_models;
 mod server;
 mod support;

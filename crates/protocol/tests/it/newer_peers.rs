@@ -80,11 +80,9 @@ fn unknown_strings_are_kept() {
             PluginAuthPolicy,
             PluginInstallPolicy,
             RealtimeConversationVersion,
-            ReasoningEffort,
             ReasoningSummary,
             ResidencyRequirement,
             SandboxMode,
-            ServiceTier,
             SessionSource,
             SkillScope,
             SubAgentSource,
@@ -100,6 +98,19 @@ fn unknown_strings_are_kept() {
             WriteStatus,
         ]
     );
+}
+
+/// Models of later generations have efforts and tiers that the published protocol does not name.
+#[test]
+fn any_effort_and_tier_is_accepted() {
+    let value = json!("brand_newWord-9");
+    let effort: ReasoningEffort = serde_json::from_value(value.clone()).unwrap();
+    let tier: ServiceTier = serde_json::from_value(value.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&effort).unwrap(), value);
+    assert_eq!(serde_json::to_value(&tier).unwrap(), value);
+    assert_eq!(InspectFindings::of(&effort).unknown_value(), None);
+    assert_eq!(InspectFindings::of(&tier).unknown_value(), None);
+    assert!(serde_json::from_value::<ReasoningEffort>(json!(3)).is_err());
 }
 
 #[test]

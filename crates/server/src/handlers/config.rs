@@ -10,7 +10,9 @@ use crate::{background::blocking, cx::Cx, error::RpcError};
 
 pub async fn read(cx: Cx, params: ConfigReadParams) -> Result<ConfigReadResponse, RpcError> {
     let config = cx.config().clone();
-    blocking(move || config.read(&params)).await
+    let mut read = blocking(move || config.read(&params)).await?;
+    read.config.approval_policy = read.config.approval_policy.map(|policy| cx.shown_policy(policy));
+    Ok(read)
 }
 
 pub async fn value_write(cx: Cx, params: ConfigValueWriteParams) -> Result<ConfigWriteResponse, RpcError> {

@@ -6,7 +6,7 @@ use crate::{clients::ClientSession, cx::Cx, error::RpcError, user_agent::user_ag
 
 /// Sets the name, version and capabilities of the client, once per connection.
 pub async fn initialize(cx: Cx, params: InitializeParams) -> Result<InitializeResponse, RpcError> {
-    let session = ClientSession::new(params);
+    let session = ClientSession::new(params, cx.announced_version());
     let user_agent = user_agent(&session, cx.announced_version());
     if !cx.client.initialize(session) {
         return Err(RpcError::already_initialized());

@@ -58,6 +58,7 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
     let exclude_turns = params.exclude_turns;
     let page_params = params.initial_turns_page.clone();
     let mut opened = cx.threads().resume(params).await?;
+    show_policy(&cx, &mut opened);
     cx.clients().subscribe(&cx.client, &opened.thread.id);
     let announce = opened.announce.take();
     cx.after_response(move || drop(announce));
@@ -371,13 +372,19 @@ async fn open_new(
         Some(true) => Some(ephemeral::reserve(cx).await?),
         _ => None,
     };
-    let opened = open.await?;
+    let mut opened = open.await?;
+    show_policy(cx, &mut opened);
     cx.clients().subscribe(&cx.client, &opened.thread.id);
     // After the subscription: a thread with a slot and without subscribers counts as abandoned.
     if let Some(slot) = slot {
         slot.keep(opened.thread.id.clone());
     }
     Ok(opened)
+}
+
+/// Replaces an approval policy that the client does not know.
+fn show_policy(cx: &Cx, opened: &mut OpenedThread) {
+    opened.settings.approval_policy = cx.shown_policy(opened.settings.approval_policy.clone());
 }
 
 /// Unloads a thread with its subagents. The client stays subscribed until they have ended.

@@ -12,7 +12,7 @@ fn cx() -> Cx {
     let client = server.shared.clients.connect();
     let hello: InitializeParams =
         serde_json::from_value(json!({ "clientInfo": { "name": "test", "version": "1" } })).unwrap();
-    assert!(client.initialize(ClientSession::new(hello)));
+    assert!(client.initialize(ClientSession::new(hello, "0.118.0")));
     Cx::new(client, server.shared.clone())
 }
 

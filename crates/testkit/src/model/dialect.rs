@@ -21,6 +21,8 @@ use super::{
 pub(super) const CREATED: u64 = 1_700_000_000;
 /// The model that answers when the request names none.
 pub(super) const MODEL: &str = "scripted";
+/// The context window that the list of models reports.
+pub(super) const CONTEXT_WINDOW: u32 = 272_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ModelDialect {

@@ -27,7 +27,7 @@ use tokio::{
 
 use super::{
     cuttable_socket::{CutHandle, CuttableSocket},
-    dialect::{CREATED, MODEL, ModelDialect, RequestOptions, openai_error},
+    dialect::{CONTEXT_WINDOW, CREATED, MODEL, ModelDialect, RequestOptions, openai_error},
     play::{PlayingReply, ReplyPlayer},
     reply::{self, PlainBody, Reply, ReplyStream},
     state::{ModelActivity, ModelShared},
@@ -98,7 +98,8 @@ async fn answer(request: Request<Incoming>, shared: Arc<ModelShared>, cut_handle
         }
         _ => {
             shared.others.add(&parts, body);
-            Ok(other(&parts))
+            let page = shared.pages.lock().get(parts.uri.path()).cloned();
+            Ok(page.map_or_else(|| other(&parts), |page| json_answer(StatusCode::OK, &page)))
         }
     }
 }
@@ -108,7 +109,7 @@ fn other(parts: &Parts) -> HttpAnswer {
     if parts.method == Method::GET && parts.uri.path().ends_with("/models") {
         let model = json!({
             "id": MODEL, "object": "model", "created": CREATED, "owned_by": "codicil",
-            "type": "model", "display_name": MODEL,
+            "type": "model", "display_name": MODEL, "max_model_len": CONTEXT_WINDOW,
         });
         return json_answer(StatusCode::OK, &json!({ "object": "list", "data": [model], "has_more": false }));
     }

@@ -30,6 +30,7 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 
 pub use self::{recorded::RecordedRequest, reply::Reply, script::Script, script_file::follow};
@@ -82,6 +83,11 @@ impl ModelServer {
     /// `respond_with` replaces the current one.
     pub fn push(&self, script: impl Into<Script>) {
         self.shared.push(script.into());
+    }
+
+    /// Answers requests for a path that is not for the model, such as `/v1/models` or `/props`, with this JSON.
+    pub fn serve_json(&self, path: &str, answer: Value) {
+        self.shared.pages.lock().insert(path.to_owned(), answer);
     }
 
     /// Opens a gate permanently: replies that reach it later pass without waiting.

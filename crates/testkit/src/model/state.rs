@@ -1,13 +1,14 @@
 //! The state that the server and its connections share: the script, the log, the gates and the faults.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
 use bytes::Bytes;
 use hyper::http::request::Parts;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::{
@@ -27,6 +28,8 @@ pub(super) struct ModelShared {
     faults: Mutex<Vec<String>>,
     pub(super) requests: RequestLog,
     pub(super) others: RequestLog,
+    /// Answers to requests that are not for the model, by path.
+    pub(super) pages: Mutex<HashMap<String, Value>>,
     pub(super) gates: ScriptGates,
     pub(super) ids: Arc<IdCounter>,
     active: watch::Sender<usize>,
@@ -40,6 +43,7 @@ impl ModelShared {
             faults: Mutex::default(),
             requests: RequestLog::new(),
             others: RequestLog::new(),
+            pages: Mutex::default(),
             gates: ScriptGates::new(),
             ids: Arc::default(),
             active: watch::Sender::new(0),

@@ -114,3 +114,39 @@ fn thoughts_messages_and_plans_do_not_run_into_each_other() {
     let expected = "Hm\n\nWell\nLet me look[2J\nplan\n  In order\n  [x] look\n  [>] fix\n  [ ] test\nWhole\n";
     assert_eq!(shown, expected);
 }
+
+#[test]
+fn the_end_of_a_command_names_it_if_another_one_was_shown_since() {
+    let of = |id: &str, script: &str, mut event: Value| {
+        event["item"]["id"] = id.into();
+        event["item"]["command"] = script.into();
+        event
+    };
+    let started = || command("inProgress", Value::Null, Value::Null);
+    let shown = report(&[
+        ("item/started", of("a", "make one", started())),
+        ("item/started", of("b", "make two", started())),
+        ("item/completed", of("a", "make one", command("failed", Value::Null, json!(2)))),
+        ("item/completed", of("b", "make two", command("completed", Value::Null, json!(0)))),
+    ]);
+    assert_eq!(shown, "$ make one\n$ make two\n  exit 2, 1.2 s  $ make one\n  exit 0, 1.2 s\n");
+}
+
+#[test]
+fn retries_and_servers_that_fail_are_shown_with_their_reason() {
+    let error = json!({ "message": "Reconnecting... 1/5", "codexErrorInfo": null,
+        "additionalDetails": "stream disconnected before completion: 503" });
+    let failed = "MCP client for `docs` failed to start: the server exited with code 1. \
+                  Its standard error ends with:\nTraceback:\n  no module named x";
+    let shown = report(&[
+        ("error", json!({ "error": error, "willRetry": true })),
+        ("mcpServer/startupStatus/updated", json!({ "name": "docs", "status": "ready", "error": null })),
+        ("mcpServer/startupStatus/updated", json!({ "name": "docs", "status": "failed", "error": failed })),
+    ]);
+    assert_eq!(
+        shown,
+        "! Reconnecting... 1/5: stream disconnected before completion: 503\n\
+         ! MCP client for `docs` failed to start: the server exited with code 1. Its standard error ends with:\n  \
+         Traceback:\n    no module named x\n"
+    );
+}

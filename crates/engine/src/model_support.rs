@@ -1,0 +1,192 @@
+//! What a model supports: which settings of a thread its requests carry, and which ones have no effect.
+//!
+//! The same rules decide about both, so that a setting is either sent or reported.
+
+use codicil_config::{EffectiveConfig, Feature};
+use codicil_model::{ModelInfo, ReasoningOptions, WireApi};
+use codicil_protocol::{
+    ConfigWarningNotification, Personality, ReasoningEffort, ReasoningSummary, ServiceTier,
+};
+use serde::Serialize;
+
+use crate::settings::TurnSettings;
+
+/// Tiers of OpenAI's API besides those that the protocol names.
+const OTHER_TIERS: [&str; 3] = ["priority", "auto", "scale"];
+
+/// A model and the configuration that restricts or extends it.
+pub(crate) struct ModelSupport<'a> {
+    pub info: &'a ModelInfo,
+    pub config: &'a EffectiveConfig,
+}
+
+impl ModelSupport<'_> {
+    /// Returns the reasoning options of a request; `None` if it must not have any.
+    pub fn reasoning(&self, settings: &TurnSettings) -> Option<ReasoningOptions> {
+        let summary = settings.summary.clone().unwrap_or_else(|| self.info.default_summary.clone());
+        self.reasons().then(|| ReasoningOptions {
+            effort: settings.effort.clone().or_else(|| self.info.default_effort.clone()),
+            summary: (summary != ReasoningSummary::None).then_some(summary),
+        })
+    }
+
+    /// Returns the service tier of a request. A tier that the catalogue's model does not have would fail every request;
+    /// what other models have is for their provider to decide.
+    pub fn service_tier(&self, settings: &TurnSettings) -> Option<ServiceTier> {
+        let tier = settings.service_tier.clone()?;
+        let is_sent = match &tier {
+            tier if is_fast(tier) => self.config.features.enabled(Feature::FastMode),
+            ServiceTier::Unrecognized(name) => is_known_tier(name) || !self.is_in_catalogue(),
+            ServiceTier::Fast | ServiceTier::Flex => true,
+            ServiceTier::Default => false,
+        };
+        is_sent.then_some(tier)
+    }
+
+    /// Returns whether the model's instructions have a personality.
+    pub fn has_personality(&self) -> bool {
+        self.info.personality && self.config.features.enabled(Feature::Personality)
+    }
+
+    pub fn is_in_catalogue(&self) -> bool {
+        !self.info.slug.is_empty()
+    }
+
+    /// The configuration may know models that are not in the catalogue.
+    fn reasons(&self) -> bool {
+        self.info.reasons() || self.config.settings.model_supports_reasoning_summaries == Some(true)
+    }
+
+    /// Returns a warning for each setting that does not have the effect that its name promises.
+    pub fn warnings(&self, settings: &TurnSettings, wire_api: WireApi) -> Vec<ConfigWarningNotification> {
+        let found = [
+            self.effort_warning(settings, wire_api),
+            self.summary_warning(settings, wire_api),
+            self.personality_warning(settings),
+            self.tier_warning(settings, wire_api),
+        ];
+        found.into_iter().flatten().collect()
+    }
+
+    fn effort_warning(
+        &self,
+        settings: &TurnSettings,
+        wire_api: WireApi,
+    ) -> Option<ConfigWarningNotification> {
+        let effort = settings.effort.as_ref().filter(|effort| **effort != ReasoningEffort::None)?;
+        let (model, name) = (&settings.model, word(effort));
+        if !self.reasons() {
+            return Some(warning(
+                format!("effort `{name}` has no effect: model `{model}` is not known to reason"),
+                "Set `model_supports_reasoning_summaries = true` in config.toml if it does.",
+            ));
+        }
+        if self.info.efforts.is_empty() || self.info.has_effort(effort) {
+            return None;
+        }
+        let efforts: Vec<_> = self.info.efforts.iter().map(word).collect();
+        let consequence = match wire_api {
+            WireApi::Anthropic => "the nearest effort is used",
+            _ => "it is sent as it is, and the provider may refuse it",
+        };
+        Some(warning(
+            format!("model `{model}` is not known to have effort `{name}`: {consequence}"),
+            &format!("Its efforts are {}.", efforts.join(", ")),
+        ))
+    }
+
+    fn summary_warning(
+        &self,
+        settings: &TurnSettings,
+        wire_api: WireApi,
+    ) -> Option<ConfigWarningNotification> {
+        let is_specific =
+            |summary: &&ReasoningSummary| !matches!(summary, ReasoningSummary::Auto | ReasoningSummary::None);
+        let summary = settings.summary.as_ref().filter(is_specific)?;
+        let (model, name) = (&settings.model, word(summary));
+        if !self.reasons() {
+            return Some(warning(
+                format!("summary `{name}` has no effect: model `{model}` is not known to reason"),
+                "Set `model_supports_reasoning_summaries = true` in config.toml if it does.",
+            ));
+        }
+        (wire_api == WireApi::Chat).then(|| {
+            warning(
+                format!("summary `{name}` has no effect with model `{model}`"),
+                "The Chat Completions API has no reasoning summaries. Reasoning is shown as the model writes it.",
+            )
+        })
+    }
+
+    fn personality_warning(&self, settings: &TurnSettings) -> Option<ConfigWarningNotification> {
+        let personality = settings.personality.filter(|personality| *personality != Personality::None)?;
+        if self.has_personality() {
+            return None;
+        }
+        let name = word(&personality);
+        Some(if self.config.features.enabled(Feature::Personality) {
+            let model = &settings.model;
+            warning(
+                format!(
+                    "personality `{name}` has no effect: model `{model}` is not known to have personalities"
+                ),
+                "Describe the tone in `developer_instructions` or in AGENTS.md instead.",
+            )
+        } else {
+            warning(
+                format!("personality `{name}` has no effect: personalities are switched off"),
+                "Remove `personality = false` from `[features]` to use it.",
+            )
+        })
+    }
+
+    fn tier_warning(&self, settings: &TurnSettings, wire_api: WireApi) -> Option<ConfigWarningNotification> {
+        let tier = settings.service_tier.as_ref().filter(|tier| **tier != ServiceTier::Default)?;
+        let (model, name) = (&settings.model, word(tier));
+        let is_sent = self.service_tier(settings).is_some();
+        let text = match tier {
+            tier if is_fast(tier) && is_sent => return None,
+            tier if is_fast(tier) => {
+                return Some(warning(
+                    format!("service tier `{name}` is not used: fast mode is switched off"),
+                    "Remove `fast_mode = false` from `[features]` to use it.",
+                ));
+            }
+            ServiceTier::Unrecognized(name) if !is_known_tier(name) && is_sent => {
+                format!(
+                    "service tier `{name}` is unknown: it is sent as it is, and the provider may refuse it"
+                )
+            }
+            _ if !is_sent => {
+                format!("service tier `{name}` is not used: model `{model}` is not known to have it")
+            }
+            _ if wire_api == WireApi::Anthropic => {
+                format!("service tier `{name}` has no effect: Anthropic's API does not have it")
+            }
+            _ => return None,
+        };
+        Some(warning(text, "Known tiers are `fast` (also called `priority`) and `flex`."))
+    }
+}
+
+fn is_fast(tier: &ServiceTier) -> bool {
+    match tier {
+        ServiceTier::Fast => true,
+        ServiceTier::Unrecognized(name) => name == "priority",
+        ServiceTier::Flex | ServiceTier::Default => false,
+    }
+}
+
+fn is_known_tier(name: &str) -> bool {
+    OTHER_TIERS.contains(&name)
+}
+
+/// Returns the name of a setting in the protocol.
+fn word(setting: &impl Serialize) -> String {
+    let value = serde_json::to_value(setting).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+pub(crate) fn warning(summary: String, details: &str) -> ConfigWarningNotification {
+    ConfigWarningNotification { summary, details: Some(details.to_owned()), path: None, range: None }
+}
