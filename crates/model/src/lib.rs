@@ -30,11 +30,13 @@ mod body;
 mod credentials;
 mod endpoint;
 mod http;
+mod overflow;
 mod pairs;
 mod realtime;
 mod response_limits;
 mod status;
 mod stream;
+mod wire_json;
 
 mod anthropic;
 mod chat;
