@@ -56,6 +56,8 @@ pub(crate) enum TurnEvent {
         item: ThreadItem,
         context: Vec<ResponseItem>,
     },
+    /// An item of a broken response ends without its content. It is not stored.
+    Discarded(ThreadItem),
     /// Additions to the model's history that have no item.
     Context(Vec<ResponseItem>),
     /// Additions to the model's history that follow the input of the next request.

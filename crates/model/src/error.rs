@@ -20,37 +20,56 @@ pub enum ModelError {
     Unauthorized(String),
     #[error("could not reach {url}: {cause}")]
     Connect { url: String, cause: String },
+    /// The provider was reached and the connection ended before a response began.
+    #[error("no response from {url}: {cause}")]
+    NoResponse { url: String, cause: String },
     #[error("{0}")]
     Status(Box<StatusFailure>),
-    #[error("exceeded retry limit, last status: 429 Too Many Requests{}", request_suffix(.request_id))]
-    RateLimited { retry_after: Option<Duration>, request_id: Option<String> },
+    #[error(
+        "exceeded retry limit, last status: 429 Too Many Requests{}{}",
+        after_colon(.message),
+        request_suffix(.request_id)
+    )]
+    RateLimited { message: Option<String>, retry_after: Option<Duration>, request_id: Option<String> },
     #[error("{0}")]
     UsageLimitReached(Box<UsageLimit>),
     #[error("your plan does not include this model; sign in with another plan or use an API key")]
     UsageNotIncluded,
-    #[error("the account's quota is used up; check its plan and billing details with the provider")]
-    QuotaExceeded,
+    #[error(
+        "the account's quota is used up; check its plan and billing details with the provider{}",
+        after_colon(.0)
+    )]
+    QuotaExceeded(Option<String>),
+    /// `details` are the provider's words, if they have numbers.
     #[error(
         "the conversation no longer fits the model's context window; compact the thread or start a new one"
     )]
-    ContextWindowExceeded,
+    ContextWindowExceeded { details: Option<String> },
     #[error("{0}")]
     InvalidPrompt(String),
-    #[error("the model is overloaded at the moment; try again later or choose another model")]
-    Overloaded { retry_after: Option<Duration> },
+    #[error(
+        "the model is overloaded at the moment; try again later or choose another model{}",
+        after_colon(.message)
+    )]
+    Overloaded { message: Option<String>, retry_after: Option<Duration> },
     /// The provider reported a failure within the stream that may be temporary.
     #[error("stream disconnected before completion: {message}")]
     Failed { code: String, message: String, retry_after: Option<Duration> },
+    /// The provider ended the response early and said why. A retry would cost the same and end the same.
     #[error("stream disconnected before completion: Incomplete response returned, reason: {0}")]
     Incomplete(String),
     #[error("stream disconnected before completion: {0}")]
     Disconnected(String),
+    #[error("stream disconnected before completion: an event of the provider cannot be read: {0}")]
+    Unreadable(String),
     #[error("stream disconnected before completion: no answer within {} s", .0.as_secs_f32())]
     FirstTokenTimeout(Duration),
     #[error("stream disconnected before completion: idle timeout waiting for SSE")]
     Stalled(Duration),
     #[error("the provider answered {content_type} instead of an event stream, url: {url}")]
     NotAStream { url: String, content_type: String },
+    #[error("the provider answered with JSON that is no response: {0}")]
+    NotAResponse(String),
     /// A response beyond [the limits](crate::MAX_RESPONSE_BYTES). A retry would have the same result.
     #[error("the model's response is too large: {0}")]
     TooLarge(String),
@@ -65,6 +84,8 @@ pub struct StatusFailure {
     pub body: String,
     /// `error.message` of a JSON body.
     pub message: Option<String>,
+    /// The explanation in another member of a JSON body.
+    pub details: Option<String>,
     /// `error.code` of a JSON body.
     pub code: Option<String>,
     /// `error.type` of a JSON body.
@@ -87,7 +108,7 @@ impl ModelError {
         TurnError {
             message: self.to_string(),
             codex_error_info: Some(self.error_info()),
-            additional_details: None,
+            additional_details: self.details(),
         }
     }
 
@@ -102,35 +123,50 @@ impl ModelError {
         }
     }
 
+    fn details(&self) -> Option<String> {
+        match self {
+            Self::ContextWindowExceeded { details } => details.clone(),
+            Self::Status(failure) => failure.details.clone(),
+            _ => None,
+        }
+    }
+
     /// Returns whether the same request may succeed later. See [`RetryPolicy`](crate::RetryPolicy).
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Status(failure) => failure.is_temporary(),
-            Self::Incomplete(reason) => !matches!(reason.as_str(), "content_filter" | "refusal"),
-            // Without a time at which the limit ends, a retry would most likely hit it again.
-            Self::RateLimited { retry_after, .. } => retry_after.is_some(),
             Self::Connect { .. }
+            | Self::NoResponse { .. }
+            | Self::RateLimited { .. }
+            | Self::Overloaded { .. }
             | Self::Failed { .. }
             | Self::Disconnected(_)
+            | Self::Unreadable(_)
             | Self::FirstTokenTimeout(_)
             | Self::Stalled(_) => true,
             Self::Config(_)
             | Self::Unauthorized(_)
             | Self::UsageLimitReached(_)
             | Self::UsageNotIncluded
-            | Self::QuotaExceeded
-            | Self::ContextWindowExceeded
+            | Self::QuotaExceeded(_)
+            | Self::ContextWindowExceeded { .. }
             | Self::InvalidPrompt(_)
-            | Self::Overloaded { .. }
+            | Self::Incomplete(_)
             | Self::NotAStream { .. }
+            | Self::NotAResponse(_)
             | Self::TooLarge(_) => false,
         }
+    }
+
+    /// Returns whether the provider limits how much it is used, so that a quick retry would be in vain.
+    pub(crate) fn is_throttled(&self) -> bool {
+        matches!(self, Self::RateLimited { .. } | Self::Overloaded { .. })
     }
 
     /// Returns whether the provider itself repeats the request, without a notification.
     pub(crate) fn is_request_retryable(&self) -> bool {
         match self {
-            Self::Connect { .. } => true,
+            Self::Connect { .. } | Self::NoResponse { .. } => true,
             Self::Status(failure) => failure.status.is_server_error(),
             _ => false,
         }
@@ -141,7 +177,7 @@ impl ModelError {
         match self {
             Self::Status(failure) => failure.retry_after,
             Self::RateLimited { retry_after, .. }
-            | Self::Overloaded { retry_after }
+            | Self::Overloaded { retry_after, .. }
             | Self::Failed { retry_after, .. } => *retry_after,
             Self::UsageLimitReached(limit) => limit.resets_in,
             _ => None,
@@ -153,6 +189,7 @@ impl ModelError {
         match self {
             Self::Status(failure) => Some(failure.status.as_u16()),
             Self::RateLimited { .. } => Some(429),
+            Self::NotAStream { .. } | Self::NotAResponse(_) => Some(200),
             _ => None,
         }
     }
@@ -166,19 +203,21 @@ impl ModelError {
             Self::RateLimited { .. } => {
                 CodexErrorInfo::ResponseTooManyFailedAttempts { http_status_code: Some(429) }
             }
-            Self::UsageLimitReached(_) | Self::UsageNotIncluded | Self::QuotaExceeded => {
+            Self::NoResponse { .. } | Self::NotAStream { .. } | Self::NotAResponse(_) => {
+                CodexErrorInfo::ResponseStreamConnectionFailed { http_status_code: self.http_status_code() }
+            }
+            Self::UsageLimitReached(_) | Self::UsageNotIncluded | Self::QuotaExceeded(_) => {
                 CodexErrorInfo::UsageLimitExceeded
             }
-            Self::ContextWindowExceeded => CodexErrorInfo::ContextWindowExceeded,
+            Self::ContextWindowExceeded { .. } => CodexErrorInfo::ContextWindowExceeded,
             Self::Overloaded { .. } => CodexErrorInfo::ServerOverloaded,
-            Self::Disconnected(_) | Self::FirstTokenTimeout(_) | Self::Stalled(_) => {
+            Self::Disconnected(_) | Self::Unreadable(_) | Self::FirstTokenTimeout(_) | Self::Stalled(_) => {
                 CodexErrorInfo::ResponseStreamDisconnected { http_status_code: None }
             }
             Self::Config(_)
             | Self::InvalidPrompt(_)
             | Self::Failed { .. }
             | Self::Incomplete(_)
-            | Self::NotAStream { .. }
             | Self::TooLarge(_) => CodexErrorInfo::Other,
         }
     }
@@ -208,15 +247,24 @@ impl StatusFailure {
 
 impl fmt::Display for StatusFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.message.as_deref().unwrap_or(&self.body);
         match self.status.as_u16() {
-            400 => return f.write_str(&self.body),
-            500 => return f.write_str("the model's provider had an internal error; try again in a moment"),
+            400 if text == self.body => return f.write_str(text),
+            400 => return write!(f, "{text}, answer: {}", self.body),
+            500 => {
+                let said = Some(text.to_owned()).filter(|text| !text.is_empty());
+                return write!(
+                    f,
+                    "the model's provider had an internal error; try again in a moment{}{}",
+                    after_colon(&said),
+                    request_suffix(&self.request_id)
+                );
+            }
             status => write!(f, "unexpected status {status}")?,
         }
         if let Some(reason) = self.status.canonical_reason() {
             write!(f, " {reason}")?;
         }
-        let text = self.message.as_deref().unwrap_or(&self.body);
         write!(f, ": {text}, url: {}{}", self.url, request_suffix(&self.request_id))
     }
 }
@@ -242,6 +290,10 @@ fn duration_text(wait: Duration) -> String {
         .map(|(count, unit)| format!("{count} {unit}{}", if *count == 1 { "" } else { "s" }))
         .collect();
     if parts.is_empty() { "less than a minute".to_owned() } else { parts.join(" ") }
+}
+
+fn after_colon(text: &Option<String>) -> String {
+    text.as_ref().map(|text| format!(": {text}")).unwrap_or_default()
 }
 
 fn request_suffix(request_id: &Option<String>) -> String {

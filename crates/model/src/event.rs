@@ -27,6 +27,8 @@ pub enum ModelEvent {
     ReasoningTextDelta { item_id: ItemId, index: i64, delta: String },
     /// A complete item as it goes into the history, independent of its deltas.
     ItemDone { id: ItemId, item: Box<ResponseItem> },
+    /// The token usage of a response that is incomplete. The stream's error follows.
+    Used(TokenUsageBreakdown),
     /// The end of a complete response. Nothing follows.
     Completed { response_id: String, usage: Option<TokenUsageBreakdown> },
 }

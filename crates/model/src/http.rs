@@ -164,7 +164,7 @@ impl<D: HttpDialect> ProviderShared<D> {
             .map_err(|error| self.send_error(&error))?;
         let response = http::Response::from(response);
         if response.status().is_success() {
-            return self.check_is_stream(response);
+            return self.check_is_response(response);
         }
         let (parts, body) = response.into_parts();
         let text = credentials::redact(&secrets, error_text(body, self.limits.idle).await);
@@ -188,14 +188,14 @@ impl<D: HttpDialect> ProviderShared<D> {
         LiveResponse::new(head_events(request, &parts.headers), body, self.dialect.decoder(request), times)
     }
 
-    /// Rejects a web page or plain JSON, which mean that the base URL is wrong.
-    fn check_is_stream(
+    /// Rejects a web page, which means that the base URL is wrong.
+    fn check_is_response(
         &self,
         response: http::Response<reqwest::Body>,
     ) -> Result<http::Response<reqwest::Body>, ModelError> {
         let content_type = status::header(response.headers(), "content-type").unwrap_or_default();
         let kind = content_type.split(';').next().unwrap_or_default().trim();
-        if matches!(kind, "text/html" | "application/json") {
+        if kind == "text/html" {
             return Err(ModelError::NotAStream { url: self.shown_url(), content_type: kind.to_owned() });
         }
         Ok(response)
@@ -210,7 +210,11 @@ impl<D: HttpDialect> ProviderShared<D> {
         if error.is_builder() {
             return ModelError::Config(format!("invalid request for provider `{}`: {cause}", self.id));
         }
-        ModelError::Connect { url: self.shown_url(), cause }
+        // Without a connection the provider cannot be reached; with one it ended it instead of answering.
+        if error.is_connect() || error.is_timeout() {
+            return ModelError::Connect { url: self.shown_url(), cause };
+        }
+        ModelError::NoResponse { url: self.shown_url(), cause }
     }
 
     /// Returns the address for error texts.

@@ -31,12 +31,14 @@ mod body;
 mod credentials;
 mod endpoint;
 mod http;
+mod overflow;
 mod pairs;
 mod realtime;
 mod response_limits;
 mod served_models;
 mod status;
 mod stream;
+mod wire_json;
 
 mod anthropic;
 mod chat;

@@ -57,7 +57,10 @@ impl ResponseTally {
             | ModelEvent::ReasoningTextDelta { item_id, delta, .. } => self.grow(item_id, delta.len()),
             ModelEvent::ReasoningSummaryPartAdded { item_id, .. } => self.grow(item_id, PART_BYTES),
             ModelEvent::ItemAdded { id, item } | ModelEvent::ItemDone { id, item } => self.set(id, item),
-            ModelEvent::RateLimits(_) | ModelEvent::Rerouted(_) | ModelEvent::Completed { .. } => Ok(()),
+            ModelEvent::RateLimits(_)
+            | ModelEvent::Rerouted(_)
+            | ModelEvent::Used(_)
+            | ModelEvent::Completed { .. } => Ok(()),
         }
     }
 

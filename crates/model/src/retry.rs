@@ -19,6 +19,12 @@ pub struct RetryPolicy {
     pub max_retry_after: Duration,
 }
 
+/// How much longer the backoff is for a provider that is asked too often or has too much to do.
+const THROTTLED_FACTOR: u32 = 5;
+
+/// The longest delay without a notification. A longer one is left to the turn, which says why it waits.
+const MAX_SILENT_DELAY: Duration = Duration::from_secs(2);
+
 impl RetryPolicy {
     pub const fn new(max_retries: u32) -> Self {
         Self {
@@ -36,7 +42,11 @@ impl RetryPolicy {
 
     /// Returns the same for requests that got no stream, where fewer errors are worth a retry.
     pub(crate) fn request_delay(&self, retry: u32, error: &ModelError) -> Option<Duration> {
-        if error.is_request_retryable() { self.delay_after(retry, error) } else { None }
+        if !error.is_request_retryable() || error.retry_after().is_some_and(|delay| delay > MAX_SILENT_DELAY)
+        {
+            return None;
+        }
+        self.delay_after(retry, error)
     }
 
     fn delay_after(&self, retry: u32, error: &ModelError) -> Option<Duration> {
@@ -45,6 +55,7 @@ impl RetryPolicy {
         }
         match error.retry_after() {
             Some(delay) => (delay <= self.max_retry_after).then_some(delay),
+            None if error.is_throttled() => Some(self.backoff.delay(retry) * THROTTLED_FACTOR),
             None => Some(self.backoff.delay(retry)),
         }
     }
@@ -52,14 +63,21 @@ impl RetryPolicy {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderMap, HeaderValue, StatusCode, header};
+
     use super::*;
+
+    fn disconnected_early() -> ModelError {
+        ModelError::NoResponse { url: "u".into(), cause: "gone".into() }
+    }
 
     fn disconnected() -> ModelError {
         ModelError::Disconnected("gone".into())
     }
 
     fn rate_limited(seconds: u64) -> ModelError {
-        ModelError::RateLimited { retry_after: Some(Duration::from_secs(seconds)), request_id: None }
+        let retry_after = Some(Duration::from_secs(seconds));
+        ModelError::RateLimited { message: None, retry_after, request_id: None }
     }
 
     #[test]
@@ -75,6 +93,32 @@ mod tests {
         assert_eq!(RetryPolicy::new(0).delay(1, &disconnected()), None);
         assert!(RetryPolicy::new(2).delay(2, &disconnected()).is_some());
         assert_eq!(RetryPolicy::new(2).delay(3, &disconnected()), None);
-        assert_eq!(RetryPolicy::new(2).delay(1, &ModelError::ContextWindowExceeded), None);
+        assert_eq!(RetryPolicy::new(2).delay(1, &ModelError::ContextWindowExceeded { details: None }), None);
+        assert_eq!(RetryPolicy::new(2).delay(1, &ModelError::Incomplete("length".into())), None);
+    }
+
+    #[test]
+    fn a_busy_provider_gets_more_time() {
+        let policy = RetryPolicy::new(5);
+        let busy = ModelError::Overloaded { message: None, retry_after: None };
+        let unlimited = ModelError::RateLimited { message: None, retry_after: None, request_id: None };
+        for error in [busy, unlimited] {
+            let delay = policy.delay(1, &error).unwrap();
+            assert!((Duration::from_millis(900)..=Duration::from_millis(1100)).contains(&delay), "{delay:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_wait_is_not_silent() {
+        let policy = RetryPolicy::new(5);
+        assert!(policy.request_delay(1, &disconnected_early()).is_some());
+        let busy = |seconds| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            crate::status::failure(StatusCode::SERVICE_UNAVAILABLE, &headers, "", "")
+        };
+        assert_eq!(policy.request_delay(1, &busy(1)), Some(Duration::from_secs(1)));
+        assert_eq!(policy.request_delay(1, &busy(30)), None);
+        assert_eq!(policy.delay(1, &busy(30)), Some(Duration::from_secs(30)));
     }
 }

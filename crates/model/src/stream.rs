@@ -1,6 +1,7 @@
 //! The stream of events, and what all HTTP dialects share of it: reading, batching, deadlines.
 //!
-//! All bytes that can be read without waiting become one batch. The caller polls the stream; there is no task
+//! A provider that answers with one JSON document instead of events is read as well. All bytes that can be read
+//! without waiting become one batch. The caller polls the stream; there is no task
 //! between the socket and the turn except the connection's own.
 
 use std::{
@@ -11,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use codicil_http::SseParser;
+use codicil_http::{EventTooLong, SseParser};
 use http_body::Body as _;
 use serde::Deserialize;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -19,13 +20,14 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::{
     ModelError, ModelEvent,
     response_limits::{MAX_EVENT_BYTES, ResponseTally},
+    wire_json::{read_event, repaired},
 };
 
 /// A batch ends after about this many bytes, so that a fast stream cannot starve the other work of its reader.
 const MAX_BATCH_BYTES: usize = 256 * 1024;
 
 /// Time that a stream has to end after its response is complete.
-const END_TIME: Duration = Duration::from_secs(2);
+pub(crate) const END_TIME: Duration = Duration::from_secs(2);
 
 /// The response to a request, as batches of events.
 pub struct EventStream {
@@ -90,36 +92,40 @@ pub(crate) trait EventSource: Send {
 
 /// Decodes a dialect's server-sent events.
 pub(crate) trait EventDecoder: Send {
+    /// Decodes one event. An event that cannot be read changes nothing and is [`ModelError::Unreadable`].
     fn event(&mut self, name: &[u8], data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError>;
 
-    /// Called when the connection ended, or when a complete response did not end in time.
+    /// Decodes a whole response, as the API sends it to requests without `stream`.
+    fn document(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError>;
+
+    /// Called when the connection ended, or when a finished response did not end in time.
     fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError>;
 
     /// Returns whether [`ModelEvent::Completed`] has been emitted.
     fn is_complete(&self) -> bool;
 
-    /// Returns whether the response is complete except for the dialect's final event.
-    fn is_finishing(&self) -> bool {
-        false
+    /// Returns how long a silent stream may still last; `None` unless the provider has said that its response is
+    /// finished.
+    fn end_time(&self) -> Option<Duration> {
+        None
     }
 }
 
 /// Returns the name of an event. Some gateways drop the `event:` lines; the data's `type` then says the same.
-pub(crate) fn event_name<'a>(name: &'a [u8], data: &'a [u8]) -> Cow<'a, [u8]> {
+pub(crate) fn event_name<'a>(name: &'a [u8], data: &'a [u8]) -> Result<Cow<'a, [u8]>, ModelError> {
     #[derive(Deserialize)]
     struct TypedEvent<'a> {
-        #[serde(rename = "type", borrow)]
+        #[serde(rename = "type", borrow, default)]
         name: Cow<'a, str>,
     }
 
-    if !name.is_empty() {
-        return Cow::Borrowed(name);
+    if !name.is_empty() || data == b"[DONE]" {
+        return Ok(Cow::Borrowed(name));
     }
-    match serde_json::from_slice::<TypedEvent<'_>>(data).map(|typed| typed.name) {
-        Ok(Cow::Borrowed(name)) => Cow::Borrowed(name.as_bytes()),
-        Ok(Cow::Owned(name)) => Cow::Owned(name.into_bytes()),
-        Err(_) => Cow::Borrowed(b""),
-    }
+    Ok(match read_event::<TypedEvent<'_>>(data)?.name {
+        Cow::Borrowed(name) => Cow::Borrowed(name.as_bytes()),
+        Cow::Owned(name) => Cow::Owned(name.into_bytes()),
+    })
 }
 
 /// A stream over HTTP: the request is sent first, then its response is read.
@@ -151,12 +157,20 @@ pub(crate) struct LiveResponse {
     /// Events from the headers.
     head: Vec<ModelEvent>,
     body: reqwest::Body,
-    parser: SseParser,
+    form: ResponseForm,
     decoder: Box<dyn EventDecoder>,
     idle: Duration,
     first_token: Duration,
     has_begun: bool,
     deadline: Pin<Box<Sleep>>,
+}
+
+/// The form of a response. Its first bytes show which one it is; the content type of some servers does not.
+enum ResponseForm {
+    Unknown,
+    Events(SseParser),
+    /// One JSON document, as far as it has arrived.
+    Document(Vec<u8>),
 }
 
 /// The deadlines of a [`LiveResponse`].
@@ -176,7 +190,7 @@ impl LiveResponse {
         Self {
             head,
             body,
-            parser: SseParser::new(MAX_EVENT_BYTES),
+            form: ResponseForm::Unknown,
             decoder,
             idle: times.idle,
             first_token: times.first_token,
@@ -222,7 +236,7 @@ impl LiveResponse {
         }
         if is_alive {
             self.has_begun = true;
-            let time = if self.decoder.is_finishing() { END_TIME.min(self.idle) } else { self.idle };
+            let time = self.decoder.end_time().map_or(self.idle, |time| time.min(self.idle));
             self.deadline.as_mut().reset(Instant::now() + time);
         }
         if out.len() > before {
@@ -239,27 +253,46 @@ impl LiveResponse {
 
     /// Decodes one read. Returns whether it held an event other than a ping.
     fn decode(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<bool, ModelError> {
-        let mut is_alive = false;
+        if let ResponseForm::Unknown = self.form {
+            self.form = match data.iter().find(|byte| !byte.is_ascii_whitespace()) {
+                None => return Ok(false),
+                Some(b'{' | b'[') => ResponseForm::Document(Vec::new()),
+                Some(_) => ResponseForm::Events(SseParser::new(MAX_EVENT_BYTES)),
+            };
+        }
         let decoder = &mut self.decoder;
-        self.parser.feed(data, |name, data| {
-            is_alive |= name != b"ping";
-            if decoder.is_complete() { Ok(()) } else { decoder.event(name, data, out) }
-        })?;
+        let mut is_alive = false;
+        match &mut self.form {
+            ResponseForm::Unknown => {}
+            ResponseForm::Events(parser) => parser.feed(data, |name, data| {
+                is_alive |= name != b"ping";
+                decode_event(decoder, name, data, out)
+            })?,
+            ResponseForm::Document(bytes) if bytes.len() + data.len() > MAX_EVENT_BYTES => {
+                return Err(EventTooLong { max_bytes: MAX_EVENT_BYTES }.into());
+            }
+            ResponseForm::Document(bytes) => {
+                bytes.extend_from_slice(data);
+                is_alive = true;
+            }
+        }
         Ok(is_alive)
     }
 
     fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         let decoder = &mut self.decoder;
-        self.parser.finish(
-            |name, data| {
-                if decoder.is_complete() { Ok(()) } else { decoder.event(name, data, out) }
-            },
-        )?;
+        match &mut self.form {
+            ResponseForm::Unknown => {}
+            ResponseForm::Events(parser) => {
+                parser.finish(|name, data| decode_event(decoder, name, data, out))?;
+            }
+            ResponseForm::Document(bytes) => with_repair(bytes, |bytes| decoder.document(bytes, out))?,
+        }
         if self.decoder.is_complete() { Ok(()) } else { self.decoder.end(out) }
     }
 
     fn on_deadline(&mut self, out: &mut Vec<ModelEvent>) -> Result<StreamFlow, ModelError> {
-        if self.decoder.is_finishing() {
+        if self.decoder.end_time().is_some() {
             return self.decoder.end(out).map(|()| StreamFlow::Done);
         }
         Err(if self.has_begun {
@@ -280,4 +313,31 @@ impl LiveResponse {
             let _ = tokio::time::timeout(END_TIME, drain).await;
         });
     }
+}
+
+fn decode_event(
+    decoder: &mut Box<dyn EventDecoder>,
+    name: &[u8],
+    data: &[u8],
+    out: &mut Vec<ModelEvent>,
+) -> Result<(), ModelError> {
+    if decoder.is_complete() || data.is_empty() {
+        return Ok(());
+    }
+    with_repair(data, |data| decoder.event(name, data, out))
+}
+
+/// Decodes JSON, and once more without invalid characters if it cannot be read.
+fn with_repair(
+    data: &[u8],
+    mut decode: impl FnMut(&[u8]) -> Result<(), ModelError>,
+) -> Result<(), ModelError> {
+    let mut result = decode(data);
+    if let (Err(ModelError::Unreadable(_)), Some(repaired)) = (&result, repaired(data)) {
+        result = decode(&repaired);
+    }
+    if let Err(ModelError::Unreadable(error)) = &result {
+        tracing::warn!(%error, bytes = data.len(), "cannot read an event of the model");
+    }
+    result
 }

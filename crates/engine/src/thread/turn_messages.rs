@@ -88,6 +88,7 @@ impl ThreadActor {
             TurnEvent::Notification(frame) => self.notifier.send(&frame),
             TurnEvent::Started(item) => self.on_item_started(turn, item),
             TurnEvent::Completed { item, context } => self.on_item_completed(turn, item, context).await,
+            TurnEvent::Discarded(item) => self.emit_completed(turn, &item),
             TurnEvent::Context(items) => self.on_context(turn, items).await,
             TurnEvent::Notice(items) => {
                 if let Some(active) = &mut self.active {

@@ -1,9 +1,11 @@
 //! Model requests of a turn: responses that clients see, and summaries for compaction. Failed requests are retried
 //! as the provider's policy says.
 
-use codicil_model::{EventStream, HistoryItem, ModelError, ModelEvent, ModelRequest, StreamFlow};
+use std::time::Duration;
+
+use codicil_model::{EventStream, History, HistoryItem, ModelError, ModelEvent, ModelRequest, StreamFlow};
 use codicil_prompts::{approx_tokens, kept_within, message_text};
-use codicil_protocol::ThreadItem;
+use codicil_protocol::{ResponseItem, ThreadItem, TurnError};
 
 use super::{
     TurnStop, TurnTask,
@@ -29,13 +31,27 @@ impl TurnTask {
         let mut retries = 0;
         loop {
             let mut reader = ResponseReader::new(self.thread.clone(), self.turn.clone(), self.visibility);
-            let streamed = self.stream_response(request.clone(), &mut reader).await;
-            self.reporter.report(reader.close()).await;
-            match streamed {
-                Ok(()) => return Ok(reader.finish()),
-                Err(StreamError::Cancelled) => return Err(TurnStop::Interrupted),
-                Err(StreamError::Model(error)) => self.wait_for_retry(&mut retries, error).await?,
+            let error = match self.stream_response(request.clone(), &mut reader).await {
+                Ok(()) => {
+                    self.reporter.report(reader.close()).await;
+                    return Ok(reader.finish());
+                }
+                Err(StreamError::Cancelled) => {
+                    self.reporter.report(reader.close()).await;
+                    return Err(TurnStop::Interrupted);
+                }
+                Err(StreamError::Model(error)) => error,
+            };
+            if let Some(delay) = self.retry_delay(&mut retries, &error) {
+                self.reporter.report(reader.discard()).await;
+                self.wait_for_retry(retries, &error, delay).await?;
+                continue;
             }
+            if let ModelError::Incomplete(_) = error {
+                reader.keep_open_messages();
+            }
+            self.reporter.report(reader.close()).await;
+            return Err(TurnStop::Failed(final_error(&error, &request.input)));
         }
     }
 
@@ -75,8 +91,12 @@ impl TurnTask {
                     return Ok(());
                 }
                 Err(StreamError::Cancelled) => return Err(TurnStop::Interrupted),
-                Err(StreamError::Model(ModelError::ContextWindowExceeded)) if shorten(&mut request) => {}
-                Err(StreamError::Model(error)) => self.wait_for_retry(&mut retries, error).await?,
+                Err(StreamError::Model(ModelError::ContextWindowExceeded { .. }))
+                    if shorten(&mut request) => {}
+                Err(StreamError::Model(error)) => match self.retry_delay(&mut retries, &error) {
+                    Some(delay) => self.wait_for_retry(retries, &error, delay).await?,
+                    None => return Err(TurnStop::Failed(error.to_turn_error())),
+                },
             }
         }
     }
@@ -87,18 +107,25 @@ impl TurnTask {
         let mut model_events = Vec::new();
         let mut summary = String::new();
         loop {
-            let flow = self.next_events(&mut stream, &mut model_events).await?;
+            let flow = self.next_events(&mut stream, &mut model_events).await;
             for event in model_events.drain(..) {
                 match event {
                     ModelEvent::ItemDone { item, .. } => summary.push_str(&message_text(&item)),
-                    ModelEvent::Completed { usage: Some(usage), .. } => {
+                    ModelEvent::Used(usage) | ModelEvent::Completed { usage: Some(usage), .. } => {
                         self.reporter.report_one(TurnEvent::Used(usage)).await
                     }
                     _ => {}
                 }
             }
-            if flow == StreamFlow::Done {
-                return Ok(summary);
+            match flow {
+                Ok(StreamFlow::More) => {}
+                Ok(StreamFlow::Done) => return Ok(summary),
+                // The beginning of a summary is better than a thread that cannot go on.
+                Err(StreamError::Model(ModelError::Incomplete(reason))) if !summary.is_empty() => {
+                    tracing::warn!(reason, "the summary of the history is incomplete");
+                    return Ok(summary);
+                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -115,22 +142,40 @@ impl TurnTask {
         }
     }
 
-    /// Reports the error and waits before the next attempt. Fails if the provider's policy allows no further one.
-    async fn wait_for_retry(&self, retries: &mut u32, error: ModelError) -> Result<(), TurnStop> {
+    /// Counts a failed attempt. Returns the delay before the next one; `None` if the provider's policy allows no more.
+    fn retry_delay(&self, retries: &mut u32, error: &ModelError) -> Option<Duration> {
         *retries += 1;
-        let policy = self.provider.limits().stream;
-        let Some(delay) = policy.delay(*retries, &error) else {
-            return Err(TurnStop::Failed(error.to_turn_error()));
-        };
-        tracing::debug!(retry = *retries, %error, "retrying the model request");
-        self.reporter
-            .report_one(TurnEvent::Retrying(error.to_retry_error(*retries, policy.max_retries)))
-            .await;
+        self.provider.limits().stream.delay(*retries, error)
+    }
+
+    /// Reports why the request is sent again, and waits.
+    async fn wait_for_retry(&self, retry: u32, error: &ModelError, delay: Duration) -> Result<(), TurnStop> {
+        tracing::debug!(retry, %error, "retrying the model request");
+        let max_retries = self.provider.limits().stream.max_retries;
+        self.reporter.report_one(TurnEvent::Retrying(error.to_retry_error(retry, max_retries))).await;
         match tokio::time::timeout(delay, self.cancel.cancelled()).await {
             Ok(()) => Err(TurnStop::Interrupted),
             Err(_) => Ok(()),
         }
     }
+}
+
+/// Returns the error of a request that fails for good. A first message that is too long says so, because compacting
+/// the thread would not help.
+fn final_error(error: &ModelError, history: &History) -> TurnError {
+    let mut turn_error = error.to_turn_error();
+    let is_first = !history.iter().any(|item| is_of_model(item.item()));
+    if matches!(error, ModelError::ContextWindowExceeded { .. }) && is_first {
+        turn_error.message = "the first message, with the instructions and tools, does not fit the model's context \
+                              window, and there is nothing to compact; shorten it or choose a model with a larger \
+                              window"
+            .to_owned();
+    }
+    turn_error
+}
+
+fn is_of_model(item: &ResponseItem) -> bool {
+    !matches!(item, ResponseItem::Message { role, .. } if role != "assistant")
 }
 
 /// Drops the older half of a history that is too long even for a summary. A summary of the rest is better than a

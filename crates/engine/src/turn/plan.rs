@@ -51,9 +51,12 @@ impl PlanMessage {
         self.is_shown.then_some(self.text)
     }
 
-    /// Returns the item of an incomplete message; `None` if it has not started.
-    pub fn cut_off(self) -> Option<ThreadItem> {
-        self.is_shown.then(|| agent_message(&self.id, self.text, self.phase))
+    /// Returns the items of an incomplete message that have started.
+    pub fn cut_off(self) -> Vec<ThreadItem> {
+        let plan_id = self.plan_id();
+        let message = self.is_shown.then(|| agent_message(&self.id, self.text, self.phase));
+        let plan = self.plan.map(|text| ThreadItem::Plan { id: plan_id, text });
+        message.into_iter().chain(plan).collect()
     }
 
     fn show(&mut self, place: &ItemPlace, pieces: Vec<PlanPiece>, events: &mut Vec<TurnEvent>) {

@@ -1,9 +1,12 @@
 //! Converts the events of a model's response into the events of a turn: items start, grow and complete.
+//!
+//! Clients see items as they complete. The model's history gets them at the end of the response: of a response that
+//! breaks and is requested again, nothing is sent to the model.
 
 use std::collections::BTreeMap;
 
 use codicil_model::ModelEvent;
-use codicil_prompts::message_text;
+use codicil_prompts::{assistant_message, message_text};
 use codicil_protocol::{
     AgentMessageDelta, AgentMessageDeltaNotification, Frame, ItemId, MessagePhase, ReasoningItemContent,
     ReasoningItemReasoningSummary, ReasoningSummaryPartAdded, ReasoningSummaryPartAddedNotification,
@@ -29,6 +32,8 @@ pub struct ResponseReader {
     place: ItemPlace,
     visibility: ResponseVisibility,
     open: BTreeMap<ItemId, OpenItem>,
+    /// What the response adds to the model's history.
+    context: Vec<ResponseItem>,
     response: ModelResponse,
 }
 
@@ -69,7 +74,13 @@ enum OpenItem {
 impl ResponseReader {
     pub fn new(thread: ThreadId, turn: TurnId, visibility: ResponseVisibility) -> Self {
         let place = ItemPlace { thread, turn };
-        Self { place, visibility, open: BTreeMap::new(), response: ModelResponse::default() }
+        Self {
+            place,
+            visibility,
+            open: BTreeMap::new(),
+            context: Vec::new(),
+            response: ModelResponse::default(),
+        }
     }
 
     /// Converts a batch of model events.
@@ -79,10 +90,38 @@ impl ResponseReader {
         events
     }
 
-    /// Completes the items that are still open. A response that ended as it should has none.
+    /// Ends a response that is not requested again. Items that are still open complete with what has arrived; a
+    /// response that ended as it should has none.
     pub fn close(&mut self) -> Vec<TurnEvent> {
-        let cut_off = std::mem::take(&mut self.open).into_iter().filter_map(|(id, open)| cut_off(id, open));
-        cut_off.map(|item| TurnEvent::Completed { item, context: Vec::new() }).collect()
+        let open = std::mem::take(&mut self.open).into_iter();
+        let items = open.flat_map(|(id, open)| cut_off(id, open));
+        let mut events: Vec<_> = items.map(completed).collect();
+        events.extend(self.take_context());
+        events
+    }
+
+    /// Ends a response that is requested again. Items that are still open complete without content, and the history
+    /// stays as it was before the response.
+    pub fn discard(&mut self) -> Vec<TurnEvent> {
+        self.context.clear();
+        let open = std::mem::take(&mut self.open).into_iter();
+        open.flat_map(|(id, open)| cut_off(id, open))
+            .map(|item| TurnEvent::Discarded(emptied(item)))
+            .collect()
+    }
+
+    /// Adds messages that are still open to the history: the provider has ended the response within them.
+    pub fn keep_open_messages(&mut self) {
+        let texts = self.open.values().filter_map(|open| match open {
+            OpenItem::Message { text, .. } if !text.is_empty() => Some(text.clone()),
+            _ => None,
+        });
+        self.context.extend(texts.map(assistant_message));
+    }
+
+    fn take_context(&mut self) -> Option<TurnEvent> {
+        let context = std::mem::take(&mut self.context);
+        (!context.is_empty()).then_some(TurnEvent::Context(context))
     }
 
     pub fn finish(self) -> ModelResponse {
@@ -128,7 +167,11 @@ impl ResponseReader {
                 self.on_raw(item_id, index, delta, events)
             }
             ModelEvent::ItemDone { id, item } => self.end(id, *item, events),
-            ModelEvent::Completed { usage, .. } => events.extend(usage.map(TurnEvent::Used)),
+            ModelEvent::Used(usage) => events.push(TurnEvent::Used(usage)),
+            ModelEvent::Completed { usage, .. } => {
+                events.extend(self.take_context());
+                events.extend(usage.map(TurnEvent::Used));
+            }
         }
     }
 
@@ -215,51 +258,40 @@ impl ResponseReader {
     fn end(&mut self, id: ItemId, item: ResponseItem, events: &mut Vec<TurnEvent>) {
         self.begin(id.clone(), &item, events);
         let open = self.open.remove(&id);
-        match &item {
-            ResponseItem::Message { .. } if !self.visibility.messages => {
-                events.push(TurnEvent::Context(vec![item]));
-            }
+        let shown = match &item {
+            ResponseItem::Message { .. } if !self.visibility.messages => None,
             ResponseItem::Message { role, phase, .. } if role == "assistant" => {
                 let whole = message_text(&item);
-                let shown = match open {
+                let text = match open {
                     Some(OpenItem::PlanMessage(message)) => message.end(&self.place, &whole, events),
                     Some(OpenItem::Message { .. }) => Some(whole),
                     _ => return,
                 };
-                let Some(shown) = shown else {
-                    return events.push(TurnEvent::Context(vec![item]));
-                };
-                self.response.message = Some(shown.clone());
-                let shown = agent_message(&id, shown, phase.clone());
-                events.push(TurnEvent::Completed { item: shown, context: vec![item] });
+                self.response.message = text.clone().or(self.response.message.take());
+                text.map(|text| agent_message(&id, text, phase.clone()))
             }
-            ResponseItem::Reasoning { summary, content, .. } => {
-                let shown = ThreadItem::Reasoning {
-                    id,
-                    summary: summary.iter().map(summary_text).collect(),
-                    content: self.raw_texts(content.as_deref()),
-                };
-                events.push(TurnEvent::Completed { item: shown, context: vec![item] });
-            }
-            ResponseItem::WebSearchCall { action, .. } => {
-                let shown = web_search_done(id, action.as_ref());
-                events.push(TurnEvent::Completed { item: shown, context: vec![item] });
-            }
+            ResponseItem::Reasoning { summary, content, .. } => Some(ThreadItem::Reasoning {
+                id,
+                summary: summary.iter().map(summary_text).collect(),
+                content: self.raw_texts(content.as_deref()),
+            }),
+            ResponseItem::WebSearchCall { action, .. } => Some(web_search_done(id, action.as_ref())),
             ResponseItem::ImageGenerationCall { status, revised_prompt, result, .. } => {
-                let shown = ThreadItem::ImageGeneration {
+                Some(ThreadItem::ImageGeneration {
                     id,
                     status: status.clone(),
                     revised_prompt: revised_prompt.clone(),
                     result: result.clone(),
                     saved_path: None,
-                };
-                events.push(TurnEvent::Completed { item: shown, context: vec![item] });
+                })
             }
             _ => {
                 self.response.calls.extend(ToolCall::from_item(&item));
-                events.push(TurnEvent::Context(vec![item]));
+                None
             }
-        }
+        };
+        events.extend(shown.map(completed));
+        self.context.push(item);
     }
 
     fn raw_texts(&self, content: Option<&[ReasoningItemContent]>) -> Vec<String> {
@@ -276,10 +308,10 @@ impl ResponseReader {
     }
 }
 
-/// Returns a cut-off item with the content that has arrived; `None` if clients have not seen it. It does not enter the
+/// Returns the items of cut-off content with what has arrived; none if clients have not seen it. They do not enter the
 /// history: the model learns that the turn was interrupted, or gets the same request again.
-fn cut_off(id: ItemId, open: OpenItem) -> Option<ThreadItem> {
-    Some(match open {
+fn cut_off(id: ItemId, open: OpenItem) -> Vec<ThreadItem> {
+    vec![match open {
         OpenItem::Message { text, phase } => agent_message(&id, text, phase),
         OpenItem::PlanMessage(message) => return message.cut_off(),
         OpenItem::Reasoning { summary, content } => ThreadItem::Reasoning { id, summary, content },
@@ -291,7 +323,24 @@ fn cut_off(id: ItemId, open: OpenItem) -> Option<ThreadItem> {
             result: String::new(),
             saved_path: None,
         },
-    })
+    }]
+}
+
+fn completed(item: ThreadItem) -> TurnEvent {
+    TurnEvent::Completed { item, context: Vec::new() }
+}
+
+/// Returns an item without its content.
+fn emptied(mut item: ThreadItem) -> ThreadItem {
+    match &mut item {
+        ThreadItem::AgentMessage { text, .. } | ThreadItem::Plan { text, .. } => text.clear(),
+        ThreadItem::Reasoning { summary, content, .. } => {
+            summary.clear();
+            content.clear();
+        }
+        _ => {}
+    }
+    item
 }
 
 pub(super) fn agent_message(id: &ItemId, text: String, phase: Option<MessagePhase>) -> ThreadItem {

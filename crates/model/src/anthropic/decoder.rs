@@ -1,7 +1,7 @@
-//! The decoder of a Messages stream. Content blocks arrive one after the other and become items. Tool calls are
-//! emitted once the stop reason is known, because a truncated response may end within one.
+//! The decoder of a Messages stream. Content blocks become items; each is found by its index, since blocks may
+//! overlap. Tool calls are emitted once the stop reason is known, because a truncated response may end within one.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use codicil_protocol::{ItemId, ResponseItem, TokenUsageBreakdown};
 use serde::Deserialize;
@@ -12,22 +12,31 @@ use crate::{
     ModelError, ModelEvent,
     event::{CalledTool, message, new_item_id, reasoning},
     response_limits::GatheredText,
-    stream::{EventDecoder, event_name},
+    status::unexpected_document,
+    stream::{END_TIME, EventDecoder, event_name},
+    wire_json::{TextJoiner, WireText, read_event, token_count},
 };
 
 pub(super) struct AnthropicDecoder {
     custom_tools: Vec<String>,
     response_id: String,
     usage: AnthropicUsage,
-    block: OpenBlock,
+    blocks: BTreeMap<i64, OpenBlock>,
+    /// Index of the block that started last, for gateways that omit indices.
+    last_index: i64,
     calls: Vec<(ItemId, ResponseItem)>,
     gathered: GatheredText,
+    stop_reason: Option<String>,
     is_complete: bool,
 }
 
-/// The content block that is being received.
-enum OpenBlock {
-    None,
+/// A content block that is being received.
+struct OpenBlock {
+    joiner: TextJoiner,
+    content: BlockContent,
+}
+
+enum BlockContent {
     Text { id: ItemId, text: String },
     Thinking { id: ItemId, text: String, signature: String },
     Redacted { id: ItemId, data: String },
@@ -40,9 +49,11 @@ impl AnthropicDecoder {
             custom_tools,
             response_id: String::new(),
             usage: AnthropicUsage::default(),
-            block: OpenBlock::None,
+            blocks: BTreeMap::new(),
+            last_index: 0,
             calls: Vec::new(),
             gathered: GatheredText::default(),
+            stop_reason: None,
             is_complete: false,
         }
     }
@@ -50,175 +61,205 @@ impl AnthropicDecoder {
 
 impl EventDecoder for AnthropicDecoder {
     fn event(&mut self, name: &[u8], data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        match &*event_name(name, data) {
+        match &*event_name(name, data)? {
             b"content_block_delta" => {
-                if let Some(event) = read::<BlockDelta<'_>>(data) {
-                    self.delta(event.delta, out)?;
-                }
+                let event: BlockDelta<'_> = read_event(data)?;
+                self.delta(event.index.unwrap_or(self.last_index), event.delta, out)
             }
             b"content_block_start" => {
-                if let Some(event) = read::<BlockStart>(data) {
-                    self.start_block(event.content_block, out)?;
-                }
+                let event: BlockStart = read_event(data)?;
+                self.start_block(event.index.unwrap_or(self.last_index + 1), event.content_block, out)
             }
-            b"content_block_stop" => self.finish_block(out)?,
+            b"content_block_stop" => {
+                let event: BlockStop = read_event(data)?;
+                self.finish_block(event.index.unwrap_or(self.last_index), out)
+            }
             b"message_start" => {
-                if let Some(event) = read::<MessageStart>(data) {
-                    self.response_id = event.message.id;
-                    self.usage.merge(event.message.usage);
-                }
+                let event: MessageStart = read_event(data)?;
+                self.response_id = event.message.id;
+                self.usage.merge(event.message.usage.unwrap_or_default());
+                Ok(())
             }
             b"message_delta" => {
-                if let Some(event) = read::<MessageDelta>(data) {
-                    self.usage.merge(event.usage);
-                    return self.on_stop_reason(event.delta.stop_reason.as_deref(), out);
-                }
+                let event: MessageDelta = read_event(data)?;
+                self.usage.merge(event.usage.unwrap_or_default());
+                self.stop_reason = event.delta.stop_reason.or(self.stop_reason.take());
+                Ok(())
             }
-            b"message_stop" => {
-                self.emit_calls(out);
-                let response_id = std::mem::take(&mut self.response_id);
-                out.push(ModelEvent::Completed { response_id, usage: Some(self.usage.breakdown()) });
-                self.is_complete = true;
-            }
-            b"error" => return Err(failure(read::<FailedEvent>(data).unwrap_or_default().error)),
-            _ => {}
+            b"message_stop" => self.finish(out),
+            b"error" => Err(unexpected_document(data)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    fn end(&mut self, _: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    fn document(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let message: WholeMessage = read_event(data)?;
+        let Some(blocks) = message.content else { return Err(unexpected_document(data)) };
+        self.response_id = message.id;
+        self.usage.merge(message.usage.unwrap_or_default());
+        self.stop_reason = message.stop_reason;
+        for (index, block) in (0..).zip(blocks) {
+            self.start_block(index, block, out)?;
+            self.finish_block(index, out)?;
+        }
+        self.finish(out)
+    }
+
+    fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        if self.stop_reason.is_some() {
+            return self.finish(out);
+        }
         Err(ModelError::Disconnected("stream closed before message_stop".to_owned()))
     }
 
     fn is_complete(&self) -> bool {
         self.is_complete
     }
+
+    fn end_time(&self) -> Option<Duration> {
+        self.stop_reason.is_some().then_some(END_TIME)
+    }
 }
 
 impl AnthropicDecoder {
-    fn start_block(&mut self, block: StartedBlock, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        self.block = match block.kind.as_str() {
+    fn start_block(
+        &mut self,
+        index: i64,
+        block: StartedBlock,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        self.last_index = index;
+        // Gateways that omit the end of a block end it with the start of the next one of its index.
+        self.finish_block(index, out)?;
+        self.gathered.check_items(self.blocks.len())?;
+        let content = match block.kind.as_str() {
             "text" => {
                 let id = new_item_id("msg");
                 out.push(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(message(&id, None)) });
-                OpenBlock::Text { id, text: String::new() }
+                BlockContent::Text { id, text: String::new() }
             }
             "thinking" => {
                 let id = new_item_id("rs");
                 out.push(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(reasoning(None, None)) });
-                OpenBlock::Thinking { id, text: String::new(), signature: String::new() }
+                BlockContent::Thinking { id, text: String::new(), signature: String::new() }
             }
             "redacted_thinking" => {
                 let id = new_item_id("rs");
                 out.push(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(reasoning(None, None)) });
-                OpenBlock::Redacted { id, data: block.data.unwrap_or_default() }
+                BlockContent::Redacted { id, data: block.data.unwrap_or_default() }
             }
             "tool_use" => {
                 // The input usually follows in fragments; some gateways send it here.
                 let input = block.input.filter(|input| input.as_object().is_some_and(|o| !o.is_empty()));
-                OpenBlock::Tool(CalledTool {
+                BlockContent::Tool(CalledTool {
                     call_id: block.id.unwrap_or_else(|| new_item_id("toolu").to_string()),
                     name: block.name.unwrap_or_default(),
                     arguments: input.map(|input| input.to_string()).unwrap_or_default(),
                 })
             }
-            _ => OpenBlock::None,
+            _ => return Ok(()),
         };
-        if let Some(text) = block.text.filter(|text| !text.is_empty()) {
-            self.delta(ContentDelta { text: Some(text.into()), ..ContentDelta::default() }, out)?;
-        }
-        Ok(())
+        self.blocks.insert(index, OpenBlock { joiner: TextJoiner::default(), content });
+        // A block may start with its content.
+        let first = ContentDelta {
+            text: block.text.map(WireText::from),
+            thinking: block.thinking.map(WireText::from),
+            signature: block.signature.map(Cow::Owned),
+            partial_json: None,
+        };
+        self.delta(index, first, out)
     }
 
-    fn delta(&mut self, delta: ContentDelta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        match &mut self.block {
-            OpenBlock::Text { id, text } => {
-                if let Some(delta) = delta.text {
+    fn delta(
+        &mut self,
+        index: i64,
+        delta: ContentDelta<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        let Some(OpenBlock { joiner, content }) = self.blocks.get_mut(&index) else { return Ok(()) };
+        match content {
+            BlockContent::Text { id, text } => {
+                let delta = delta.text.map(|delta| joiner.join(delta)).filter(|delta| !delta.is_empty());
+                if let Some(delta) = delta {
                     text.push_str(&delta);
-                    out.push(ModelEvent::TextDelta { item_id: id.clone(), delta: delta.into_owned() });
+                    out.push(ModelEvent::TextDelta { item_id: id.clone(), delta });
                 }
             }
-            OpenBlock::Thinking { id, text, signature } => {
-                if let Some(delta) = delta.thinking.filter(|delta| !delta.is_empty()) {
+            BlockContent::Thinking { id, text, signature } => {
+                let thinking = delta.thinking.map(|delta| joiner.join(delta));
+                if let Some(delta) = thinking.filter(|delta| !delta.is_empty()) {
                     if text.is_empty() {
                         out.push(ModelEvent::ReasoningSummaryPartAdded { item_id: id.clone(), index: 0 });
                     }
                     text.push_str(&delta);
-                    out.push(ModelEvent::ReasoningSummaryDelta {
-                        item_id: id.clone(),
-                        index: 0,
-                        delta: delta.into_owned(),
-                    });
+                    out.push(ModelEvent::ReasoningSummaryDelta { item_id: id.clone(), index: 0, delta });
                 }
                 self.gathered.append(signature, &delta.signature.unwrap_or_default())?;
             }
-            OpenBlock::Tool(call) => {
-                self.gathered.append(&mut call.arguments, &delta.partial_json.unwrap_or_default())?;
+            BlockContent::Tool(call) => {
+                let fragment = delta.partial_json.map(|delta| joiner.join(delta)).unwrap_or_default();
+                self.gathered.append(&mut call.arguments, &fragment)?;
             }
-            OpenBlock::Redacted { .. } | OpenBlock::None => {}
+            BlockContent::Redacted { .. } => {}
         }
         Ok(())
     }
 
-    fn finish_block(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        match std::mem::replace(&mut self.block, OpenBlock::None) {
-            OpenBlock::Text { id, text } => {
-                let item = Box::new(message(&id, Some(text)));
+    fn finish_block(&mut self, index: i64, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let Some(OpenBlock { mut joiner, content }) = self.blocks.remove(&index) else { return Ok(()) };
+        let half = joiner.finish().unwrap_or_default();
+        match content {
+            BlockContent::Text { id, text } => {
+                let item = Box::new(message(&id, Some(text + &half)));
                 out.push(ModelEvent::ItemDone { id, item });
             }
-            OpenBlock::Thinking { id, text, signature } => {
+            BlockContent::Thinking { id, text, signature } => {
                 let encrypted = (!signature.is_empty()).then(|| format!("{SIGNED}{signature}"));
-                let item = Box::new(reasoning(Some(text).filter(|text| !text.is_empty()), encrypted));
-                out.push(ModelEvent::ItemDone { id, item });
+                let text = Some(text + &half).filter(|text| !text.is_empty());
+                out.push(ModelEvent::ItemDone { id, item: Box::new(reasoning(text, encrypted)) });
             }
-            OpenBlock::Redacted { id, data } => {
+            BlockContent::Redacted { id, data } => {
                 let item = Box::new(reasoning(None, Some(format!("{REDACTED}{data}"))));
                 out.push(ModelEvent::ItemDone { id, item });
             }
-            OpenBlock::Tool(call) => {
+            BlockContent::Tool(mut call) => {
                 self.gathered.check_items(self.calls.len())?;
+                call.arguments.push_str(&half);
                 self.calls.push(call.into_item(&self.custom_tools));
             }
-            OpenBlock::None => {}
         }
         Ok(())
     }
 
-    fn emit_calls(&mut self, out: &mut Vec<ModelEvent>) {
+    /// Emits what is left and the completion, or the error of an incomplete response.
+    fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        while let Some(index) = self.blocks.keys().next().copied() {
+            self.finish_block(index, out)?;
+        }
+        let error = match self.stop_reason.as_deref() {
+            Some("max_tokens") => Some(ModelError::Incomplete("max_output_tokens".to_owned())),
+            Some("refusal") => Some(ModelError::Incomplete("refusal".to_owned())),
+            Some("model_context_window_exceeded") => {
+                Some(ModelError::ContextWindowExceeded { details: None })
+            }
+            _ => None,
+        };
+        if let Some(error) = error {
+            out.push(ModelEvent::Used(self.usage.breakdown()));
+            return Err(error);
+        }
         let calls = self.calls.drain(..);
         out.extend(calls.map(|(id, item)| ModelEvent::ItemDone { id, item: Box::new(item) }));
+        let response_id = std::mem::take(&mut self.response_id);
+        out.push(ModelEvent::Completed { response_id, usage: Some(self.usage.breakdown()) });
+        self.is_complete = true;
+        Ok(())
     }
-
-    fn on_stop_reason(&mut self, reason: Option<&str>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        match reason {
-            Some("max_tokens") => Err(ModelError::Incomplete("max_output_tokens".to_owned())),
-            Some("refusal") => Err(ModelError::Incomplete("refusal".to_owned())),
-            Some("model_context_window_exceeded") => Err(ModelError::ContextWindowExceeded),
-            Some(_) => {
-                self.emit_calls(out);
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-fn failure(error: ErrorBody) -> ModelError {
-    match error.kind.as_str() {
-        "overloaded_error" => ModelError::Overloaded { retry_after: None },
-        "rate_limit_error" => ModelError::RateLimited { retry_after: None, request_id: None },
-        "invalid_request_error" => ModelError::InvalidPrompt(error.message),
-        "billing_error" => ModelError::QuotaExceeded,
-        _ => ModelError::Failed { code: error.kind, message: error.message, retry_after: None },
-    }
-}
-
-fn read<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Option<T> {
-    serde_json::from_slice(data).inspect_err(|error| tracing::debug!(%error, "skipped an invalid event")).ok()
 }
 
 #[derive(Deserialize)]
 struct BlockDelta<'a> {
+    index: Option<i64>,
     #[serde(borrow)]
     delta: ContentDelta<'a>,
 }
@@ -227,18 +268,24 @@ struct BlockDelta<'a> {
 #[serde(default)]
 struct ContentDelta<'a> {
     #[serde(borrow)]
-    text: Option<Cow<'a, str>>,
+    text: Option<WireText<'a>>,
     #[serde(borrow)]
-    thinking: Option<Cow<'a, str>>,
+    thinking: Option<WireText<'a>>,
     #[serde(borrow)]
     signature: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    partial_json: Option<Cow<'a, str>>,
+    partial_json: Option<WireText<'a>>,
 }
 
 #[derive(Deserialize)]
 struct BlockStart {
+    index: Option<i64>,
     content_block: StartedBlock,
+}
+
+#[derive(Deserialize)]
+struct BlockStop {
+    index: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -250,6 +297,8 @@ struct StartedBlock {
     input: Option<Value>,
     data: Option<String>,
     text: Option<String>,
+    thinking: Option<String>,
+    signature: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -261,15 +310,13 @@ struct MessageStart {
 struct MessageHead {
     #[serde(default)]
     id: String,
-    #[serde(default)]
-    usage: AnthropicUsage,
+    usage: Option<AnthropicUsage>,
 }
 
 #[derive(Deserialize)]
 struct MessageDelta {
     delta: StopDetails,
-    #[serde(default)]
-    usage: AnthropicUsage,
+    usage: Option<AnthropicUsage>,
 }
 
 #[derive(Deserialize)]
@@ -277,26 +324,27 @@ struct StopDetails {
     stop_reason: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
-struct FailedEvent {
-    error: ErrorBody,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ErrorBody {
-    #[serde(rename = "type")]
-    kind: String,
-    message: String,
+/// A response that is not streamed.
+#[derive(Deserialize)]
+struct WholeMessage {
+    #[serde(default)]
+    id: String,
+    content: Option<Vec<StartedBlock>>,
+    stop_reason: Option<String>,
+    usage: Option<AnthropicUsage>,
 }
 
 /// The token counts so far. Later events repeat some of them.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct AnthropicUsage {
+    #[serde(deserialize_with = "token_count")]
     input_tokens: Option<i64>,
+    #[serde(deserialize_with = "token_count")]
     cache_read_input_tokens: Option<i64>,
+    #[serde(deserialize_with = "token_count")]
     cache_creation_input_tokens: Option<i64>,
+    #[serde(deserialize_with = "token_count")]
     output_tokens: Option<i64>,
 }
 

@@ -1,62 +1,76 @@
 //! The decoder of a Chat Completions stream, which assembles items from chunks.
 //!
 //! Servers differ: ids may be missing or repeated, arguments may be an object, the usage and the final `[DONE]`
-//! may be missing. A response is complete once a finish reason arrived. Calls are emitted only then, because
-//! before that their arguments may be truncated.
+//! may be missing, the content may be a list of parts, every chunk may have a finish reason. A response is finished
+//! once a finish reason arrived and no content follows it. Calls are emitted only at the end, because before that
+//! their arguments may be truncated.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use codicil_protocol::{ItemId, ReasoningItemContent, ResponseItem, TokenUsageBreakdown};
-use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
 
+use super::{
+    chunk::{CallFragment, ChatChunk, ChatContent, ChatDelta, ContentPart, argument_text},
+    messages::ReasoningMember,
+    think::{ThinkPiece, ThinkSplitter},
+};
 use crate::{
     ModelError, ModelEvent,
     event::{CalledTool, message, new_item_id},
     response_limits::GatheredText,
-    status::delay_in_message,
-    stream::EventDecoder,
+    status::{reported, unexpected_document},
+    stream::{END_TIME, EventDecoder},
+    wire_json::{TextJoiner, WireText, read_event},
 };
 
+/// Time that a finished response has to report its usage.
+const USAGE_TIME: Duration = Duration::from_secs(5);
+
+#[derive(Default)]
 pub(super) struct ChatDecoder {
     custom_tools: Vec<String>,
     response_id: Option<String>,
-    message: Option<OpenText>,
-    reasoning: Option<OpenText>,
+    message: Option<OpenMessage>,
+    reasoning: Option<OpenReasoning>,
+    text_joiner: TextJoiner,
+    splitter: ThinkSplitter,
     calls: Vec<PartialCall>,
     gathered: GatheredText,
     usage: Option<TokenUsageBreakdown>,
     finish_reason: Option<String>,
+    /// Whether the last chunk had content.
+    is_content_arriving: bool,
     is_complete: bool,
 }
 
-/// An item whose text is incomplete.
-struct OpenText {
+/// A message whose text is incomplete.
+struct OpenMessage {
     id: ItemId,
     text: String,
 }
 
+/// Reasoning whose text is incomplete.
+struct OpenReasoning {
+    id: ItemId,
+    text: String,
+    /// Where the provider sent it; `None` for reasoning within the content.
+    member: Option<ReasoningMember>,
+    joiner: TextJoiner,
+}
+
 /// A tool call assembled from fragments.
+#[derive(Default)]
 struct PartialCall {
     index: Option<i64>,
     id: String,
     name: String,
     arguments: String,
+    joiner: TextJoiner,
 }
 
 impl ChatDecoder {
     pub fn new(custom_tools: Vec<String>) -> Self {
-        Self {
-            custom_tools,
-            response_id: None,
-            message: None,
-            reasoning: None,
-            calls: Vec::new(),
-            gathered: GatheredText::default(),
-            usage: None,
-            finish_reason: None,
-            is_complete: false,
-        }
+        Self { custom_tools, ..Self::default() }
     }
 }
 
@@ -65,31 +79,20 @@ impl EventDecoder for ChatDecoder {
         if data == b"[DONE]" {
             return self.finish(out);
         }
-        let chunk: ChatChunk<'_> = match serde_json::from_slice(data) {
-            Ok(chunk) => chunk,
-            Err(error) => {
-                tracing::debug!(%error, "skipped an invalid chunk");
-                return Ok(());
-            }
-        };
-        if let Some(error) = chunk.error {
-            return Err(failure(&error));
+        let chunk: ChatChunk<'_> = read_event(data)?;
+        if chunk.object.as_deref() == Some("error") {
+            return Err(reported(read_event(data)?));
         }
-        if self.response_id.is_none() {
-            self.response_id = chunk.id.map(Cow::into_owned);
+        self.chunk(chunk, out)
+    }
+
+    fn document(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let chunk: ChatChunk<'_> = read_event(data)?;
+        if chunk.choices.is_none() {
+            return Err(unexpected_document(data));
         }
-        if let Some(usage) = chunk.usage {
-            self.usage = Some(usage.into());
-        }
-        for choice in chunk.choices.into_iter().flatten() {
-            if let Some(delta) = choice.delta {
-                self.delta(delta, out)?;
-            }
-            if let Some(reason) = choice.finish_reason {
-                self.finish_reason = Some(reason.into_owned());
-            }
-        }
-        Ok(())
+        self.chunk(chunk, out)?;
+        self.finish(out)
     }
 
     fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
@@ -103,19 +106,56 @@ impl EventDecoder for ChatDecoder {
         self.is_complete
     }
 
-    fn is_finishing(&self) -> bool {
-        self.finish_reason.is_some()
+    fn end_time(&self) -> Option<Duration> {
+        self.finish_reason.as_ref()?;
+        Some(match &self.usage {
+            // A server that sends a finish reason with its content may send more content.
+            _ if self.is_content_arriving => Duration::MAX,
+            Some(_) => END_TIME,
+            None => USAGE_TIME,
+        })
     }
 }
 
 impl ChatDecoder {
-    fn delta(&mut self, delta: ChatDelta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        let reasoning = delta.reasoning_content.or(delta.reasoning).filter(|text| !text.is_empty());
-        if let Some(text) = reasoning {
-            self.add_reasoning(text.into_owned(), out);
+    fn chunk(&mut self, chunk: ChatChunk<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        if let Some(error) = chunk.error {
+            return Err(reported(error));
         }
-        if let Some(text) = delta.content.filter(|text| !text.is_empty()) {
-            self.add_text(text.into_owned(), out);
+        if self.response_id.is_none() {
+            self.response_id = chunk.id.map(Cow::into_owned);
+        }
+        if let Some(usage) = chunk.usage {
+            self.usage = Some(usage.into());
+        }
+        self.is_content_arriving = false;
+        for choice in chunk.choices.into_iter().flatten() {
+            if let Some(delta) = choice.delta.or(choice.message) {
+                self.is_content_arriving |= delta.has_content();
+                self.delta(delta, out)?;
+            }
+            // Some servers send an empty reason with every chunk, or the word "null".
+            let reason = choice.finish_reason.filter(|reason| !matches!(reason.as_ref(), "" | "null"));
+            if let Some(reason) = reason {
+                self.finish_reason = Some(reason.into_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: ChatDelta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        if let Some(text) = delta.reasoning_content.filter(|text| !text.is_empty()) {
+            self.add_reasoning(Some(ReasoningMember::ReasoningContent), text, out);
+        } else if let Some(text) = delta.reasoning.filter(|text| !text.is_empty()) {
+            self.add_reasoning(Some(ReasoningMember::Reasoning), text, out);
+        }
+        match delta.content {
+            Some(ChatContent::Text(text)) => self.add_content(text, out),
+            Some(ChatContent::Parts(parts)) => parts.into_iter().for_each(|part| self.add_part(part, out)),
+            Some(ChatContent::Other) | None => {}
+        }
+        if let Some(refusal) = delta.refusal {
+            self.add_content(refusal, out);
         }
         for fragment in delta.tool_calls.into_iter().flatten() {
             self.add_call_fragment(fragment)?;
@@ -123,14 +163,55 @@ impl ChatDecoder {
         Ok(())
     }
 
-    fn add_reasoning(&mut self, delta: String, out: &mut Vec<ModelEvent>) {
+    fn add_part(&mut self, part: ContentPart<'_>, out: &mut Vec<ModelEvent>) {
+        match part.thinking {
+            Some(ChatContent::Text(text)) => self.add_reasoning(None, text, out),
+            Some(ChatContent::Parts(parts)) => {
+                let texts = parts.into_iter().filter_map(|part| part.text);
+                texts.for_each(|text| self.add_reasoning(None, text, out));
+            }
+            Some(ChatContent::Other) | None => {}
+        }
+        for text in [part.text, part.refusal].into_iter().flatten() {
+            self.add_content(text, out);
+        }
+    }
+
+    fn add_reasoning(
+        &mut self,
+        member: Option<ReasoningMember>,
+        delta: WireText<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) {
         let open = self.reasoning.get_or_insert_with(|| {
             let id = new_item_id("rs");
-            out.push(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(reasoning_item(String::new())) });
-            OpenText { id, text: String::new() }
+            let item = Box::new(reasoning_item(String::new(), None));
+            out.push(ModelEvent::ItemAdded { id: id.clone(), item });
+            OpenReasoning { id, text: String::new(), member, joiner: TextJoiner::default() }
         });
-        open.text.push_str(&delta);
-        out.push(ModelEvent::ReasoningTextDelta { item_id: open.id.clone(), index: 0, delta });
+        let delta = open.joiner.join(delta);
+        if !delta.is_empty() {
+            open.text.push_str(&delta);
+            out.push(ModelEvent::ReasoningTextDelta { item_id: open.id.clone(), index: 0, delta });
+        }
+    }
+
+    /// Adds content of the message, which may hold inline reasoning.
+    fn add_content(&mut self, content: WireText<'_>, out: &mut Vec<ModelEvent>) {
+        let content = self.text_joiner.join(content);
+        if !content.is_empty() {
+            let pieces = self.splitter.feed(content);
+            self.add_pieces(pieces, out);
+        }
+    }
+
+    fn add_pieces(&mut self, pieces: impl IntoIterator<Item = ThinkPiece>, out: &mut Vec<ModelEvent>) {
+        for piece in pieces {
+            match piece {
+                ThinkPiece::Reasoning(text) => self.add_reasoning(None, text.into(), out),
+                ThinkPiece::Text(text) => self.add_text(text, out),
+            }
+        }
     }
 
     fn add_text(&mut self, delta: String, out: &mut Vec<ModelEvent>) {
@@ -140,7 +221,7 @@ impl ChatDecoder {
         let open = self.message.get_or_insert_with(|| {
             let id = new_item_id("msg");
             out.push(ModelEvent::ItemAdded { id: id.clone(), item: Box::new(message(&id, None)) });
-            OpenText { id, text: String::new() }
+            OpenMessage { id, text: String::new() }
         });
         open.text.push_str(&delta);
         out.push(ModelEvent::TextDelta { item_id: open.id.clone(), delta });
@@ -160,12 +241,7 @@ impl ChatDecoder {
             Some(call) => call,
             None => {
                 self.gathered.check_items(self.calls.len())?;
-                self.calls.push(PartialCall {
-                    index: fragment.index,
-                    id: String::new(),
-                    name: String::new(),
-                    arguments: String::new(),
-                });
+                self.calls.push(PartialCall { index: fragment.index, ..PartialCall::default() });
                 let Some(call) = self.calls.last_mut() else { return Ok(()) };
                 call
             }
@@ -180,22 +256,36 @@ impl ChatDecoder {
             }
         }
         if let Some(arguments) = function.arguments {
-            self.gathered.append(&mut call.arguments, &argument_text(arguments))?;
+            let arguments = call.joiner.join(argument_text(arguments));
+            self.gathered.append(&mut call.arguments, &arguments)?;
         }
         Ok(())
     }
 
     /// Emits the open items, the calls and the completion, or the error of an incomplete response.
     fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        if let Some(half) = self.text_joiner.finish() {
+            self.add_content(half.into(), out);
+        }
+        let rest = self.splitter.finish();
+        self.add_pieces(rest, out);
         self.close_reasoning(out);
         if let Some(open) = self.message.take() {
             let item = message(&open.id, Some(open.text));
             out.push(ModelEvent::ItemDone { id: open.id, item: Box::new(item) });
         }
-        match self.finish_reason.as_deref() {
-            Some("length") => return Err(ModelError::Incomplete("max_output_tokens".to_owned())),
-            Some("content_filter") => return Err(ModelError::Incomplete("content_filter".to_owned())),
-            _ => {}
+        let reason = match self.finish_reason.as_deref() {
+            Some("length" | "max_tokens" | "model_length") => Some("max_output_tokens"),
+            Some("content_filter") => Some("content_filter"),
+            // DeepSeek's word for overload.
+            Some("insufficient_system_resource") => {
+                return Err(ModelError::Overloaded { message: None, retry_after: None });
+            }
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            out.extend(self.usage.take().map(ModelEvent::Used));
+            return Err(ModelError::Incomplete(reason.to_owned()));
         }
         for call in std::mem::take(&mut self.calls).into_iter().filter(|call| !call.name.is_empty()) {
             let (id, item) = call.into_called().into_item(&self.custom_tools);
@@ -208,126 +298,27 @@ impl ChatDecoder {
     }
 
     fn close_reasoning(&mut self, out: &mut Vec<ModelEvent>) {
-        if let Some(open) = self.reasoning.take() {
-            out.push(ModelEvent::ItemDone { id: open.id, item: Box::new(reasoning_item(open.text)) });
+        if let Some(mut open) = self.reasoning.take() {
+            open.text.extend(open.joiner.finish());
+            let item = Box::new(reasoning_item(open.text, open.member));
+            out.push(ModelEvent::ItemDone { id: open.id, item });
         }
     }
 }
 
 impl PartialCall {
-    fn into_called(self) -> CalledTool {
+    fn into_called(mut self) -> CalledTool {
+        self.arguments.extend(self.joiner.finish());
         let call_id = if self.id.is_empty() { new_item_id("call").to_string() } else { self.id };
         CalledTool { call_id, name: self.name, arguments: self.arguments }
     }
 }
 
-fn reasoning_item(text: String) -> ResponseItem {
+fn reasoning_item(text: String, member: Option<ReasoningMember>) -> ResponseItem {
     let content = (!text.is_empty()).then(|| vec![ReasoningItemContent::ReasoningText { text }]);
-    ResponseItem::Reasoning { summary: Vec::new(), content, encrypted_content: None }
-}
-
-/// Returns the arguments as text. Most servers send a string that holds JSON, some the JSON itself.
-fn argument_text(arguments: &RawValue) -> Cow<'_, str> {
-    let raw = arguments.get();
-    match serde_json::from_str::<Option<Text<'_>>>(raw) {
-        Ok(text) => text.map_or(Cow::Borrowed(""), |text| text.0),
-        Err(_) => Cow::Borrowed(raw),
-    }
-}
-
-fn failure(error: &Value) -> ModelError {
-    let text_of = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
-    let message = text_of("message").or_else(|| error.as_str().map(str::to_owned));
-    let message = message.unwrap_or_else(|| error.to_string());
-    let code = text_of("code").or_else(|| text_of("type")).unwrap_or_default();
-    if code == "context_length_exceeded" || message.contains("maximum context length") {
-        return ModelError::ContextWindowExceeded;
-    }
-    ModelError::Failed { retry_after: delay_in_message(&message), code, message }
-}
-
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-#[derive(Deserialize)]
-struct ChatChunk<'a> {
-    #[serde(borrow)]
-    id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    choices: Option<Vec<ChatChoice<'a>>>,
-    usage: Option<ChatUsage>,
-    error: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct ChatChoice<'a> {
-    #[serde(borrow)]
-    delta: Option<ChatDelta<'a>>,
-    #[serde(borrow)]
-    finish_reason: Option<Cow<'a, str>>,
-}
-
-#[derive(Deserialize)]
-struct ChatDelta<'a> {
-    #[serde(borrow)]
-    content: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    reasoning_content: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    reasoning: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    tool_calls: Option<Vec<CallFragment<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct CallFragment<'a> {
-    index: Option<i64>,
-    #[serde(borrow)]
-    id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    function: Option<FunctionFragment<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-struct FunctionFragment<'a> {
-    #[serde(borrow)]
-    name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ChatUsage {
-    prompt_tokens: i64,
-    completion_tokens: i64,
-    total_tokens: i64,
-    prompt_tokens_details: Option<PromptDetails>,
-    completion_tokens_details: Option<CompletionDetails>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PromptDetails {
-    cached_tokens: Option<i64>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct CompletionDetails {
-    reasoning_tokens: Option<i64>,
-}
-
-impl From<ChatUsage> for TokenUsageBreakdown {
-    fn from(usage: ChatUsage) -> Self {
-        let cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens);
-        let reasoning = usage.completion_tokens_details.and_then(|details| details.reasoning_tokens);
-        Self {
-            total_tokens: usage.total_tokens.max(usage.prompt_tokens.saturating_add(usage.completion_tokens)),
-            input_tokens: usage.prompt_tokens,
-            cached_input_tokens: cached.unwrap_or(0),
-            output_tokens: usage.completion_tokens,
-            reasoning_output_tokens: reasoning.unwrap_or(0),
-        }
+    ResponseItem::Reasoning {
+        summary: Vec::new(),
+        content,
+        encrypted_content: member.map(|member| member.mark().to_owned()),
     }
 }

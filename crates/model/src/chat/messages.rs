@@ -3,13 +3,20 @@
 //! Many chat templates reject two consecutive messages of one role, or a system message that is not the first. So
 //! consecutive messages are merged, and developer messages in the middle become messages of the user. Texts are
 //! merged as escaped bytes: each item is rendered once and its rendered form is inserted.
+//!
+//! Reasoning goes back with the tool calls that it led to, until the user writes again: DeepSeek and others refuse a
+//! tool result without it, and refuse older reasoning. It goes back in the member in which it came.
+
+use std::collections::HashMap;
 
 use bytes::Bytes;
-use codicil_protocol::{ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ResponseItem};
+use codicil_protocol::{
+    ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ReasoningItemContent, ResponseItem,
+};
 use serde_json::{Value, json};
 
 use crate::{
-    HistoryItem, ModelRequest,
+    History, HistoryItem, ModelRequest,
     body::BodyBuilder,
     history::RenderDialect,
     joined_name,
@@ -19,9 +26,42 @@ use crate::{
 /// Separator between texts that were separate messages.
 const SEPARATOR: &str = "\\n\\n";
 
+/// The member of a message in which a provider sends reasoning and wants it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReasoningMember {
+    ReasoningContent,
+    Reasoning,
+}
+
+impl ReasoningMember {
+    const ALL: [Self; 2] = [Self::ReasoningContent, Self::Reasoning];
+
+    /// Returns the `encrypted_content` of a reasoning item from this member. Other dialects do not send such items.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::ReasoningContent => "chat:reasoning_content",
+            Self::Reasoning => "chat:reasoning",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        self.mark().trim_start_matches("chat:")
+    }
+
+    fn of(encrypted_content: Option<&str>) -> Option<Self> {
+        Self::ALL.into_iter().find(|member| encrypted_content == Some(member.mark()))
+    }
+}
+
+/// Returns whether reasoning came from a chat provider that wants it back.
+pub(crate) fn is_chat_reasoning(encrypted_content: &Option<String>) -> bool {
+    ReasoningMember::of(encrypted_content.as_deref()).is_some()
+}
+
 pub(super) fn write_messages(request: &ModelRequest, body: &mut BodyBuilder) {
     let exchange = exchange(&request.input, says_something);
-    let mut messages = ChatMessages { body, is_first: true, images: Vec::new() };
+    let reasoning = reasoning_of_calls(&request.input);
+    let mut messages = ChatMessages { body, is_first: true, images: Vec::new(), reasoning };
     messages.write_system(request.instructions.json(), &exchange.preamble);
     for group in &exchange.groups {
         match group {
@@ -37,6 +77,30 @@ struct ChatMessages<'b> {
     is_first: bool,
     /// Images of tool results. A tool message holds only text, so its images follow in a message of the user.
     images: Vec<String>,
+    /// The reasoning that led to a call, by the call's id.
+    reasoning: HashMap<&'b str, &'b HistoryItem>,
+}
+
+/// Returns the reasoning before each tool call since the user's last message.
+fn reasoning_of_calls(history: &History) -> HashMap<&str, &HistoryItem> {
+    let mut reasoning_of = HashMap::new();
+    let mut last = None;
+    for item in history.iter() {
+        match item.item() {
+            ResponseItem::Reasoning { encrypted_content, .. } if is_chat_reasoning(encrypted_content) => {
+                last = Some(item);
+            }
+            ResponseItem::FunctionCall { call_id, .. } | ResponseItem::CustomToolCall { call_id, .. } => {
+                reasoning_of.extend(last.take().map(|reasoning| (call_id.as_str(), reasoning)));
+            }
+            ResponseItem::Message { role, .. } if role != "assistant" => {
+                reasoning_of.clear();
+                last = None;
+            }
+            _ => {}
+        }
+    }
+    reasoning_of
 }
 
 impl ChatMessages<'_> {
@@ -94,6 +158,10 @@ impl ChatMessages<'_> {
         self.begin().raw("{\"role\":\"assistant\",\"content\":\"");
         self.write_texts(texts.into_iter().map(fragment));
         self.body.raw("\"");
+        let reasoning = calls.iter().find_map(|call| self.reasoning.get(call_id(call.item())?)).copied();
+        if let Some(reasoning) = reasoning {
+            self.body.shared(fragment(reasoning));
+        }
         for (at, call) in calls.iter().enumerate() {
             self.body.raw(if at == 0 { ",\"tool_calls\":[" } else { "," }).shared(fragment(call));
         }
@@ -134,7 +202,7 @@ fn fragment(item: &HistoryItem) -> Bytes {
 }
 
 /// Renders an item's part of a message: escaped text without quotes, content parts if it has images, a tool call,
-/// or the whole message of a result.
+/// the member with the reasoning, or the whole message of a result.
 fn render(item: &ResponseItem) -> Vec<u8> {
     match item {
         ResponseItem::Message { content, .. } if has_image(item) => {
@@ -144,6 +212,16 @@ fn render(item: &ResponseItem) -> Vec<u8> {
         ResponseItem::Message { content, .. } => {
             let texts: Vec<&str> = content.iter().filter_map(text).filter(|text| !text.is_empty()).collect();
             escaped(&texts.join("\n\n"))
+        }
+        ResponseItem::Reasoning { content, encrypted_content, .. } => {
+            let Some(member) = ReasoningMember::of(encrypted_content.as_deref()) else { return Vec::new() };
+            let texts = content.iter().flatten().filter_map(|part| match part {
+                ReasoningItemContent::ReasoningText { text } | ReasoningItemContent::Text { text } => {
+                    Some(text.as_str())
+                }
+                ReasoningItemContent::Unrecognized(_) => None,
+            });
+            format!(",\"{}\":{}", member.name(), Value::from(texts.collect::<String>())).into_bytes()
         }
         ResponseItem::FunctionCall { name, namespace, arguments, call_id, .. } => {
             call(call_id, &joined_name(namespace.as_deref(), name), arguments)
@@ -203,7 +281,16 @@ fn has_image(item: &ResponseItem) -> bool {
 }
 
 fn is_call(item: &ResponseItem) -> bool {
-    matches!(item, ResponseItem::FunctionCall { .. } | ResponseItem::CustomToolCall { .. })
+    call_id(item).is_some()
+}
+
+fn call_id(item: &ResponseItem) -> Option<&str> {
+    match item {
+        ResponseItem::FunctionCall { call_id, .. } | ResponseItem::CustomToolCall { call_id, .. } => {
+            Some(call_id)
+        }
+        _ => None,
+    }
 }
 
 fn output_text(output: &FunctionCallOutputBody) -> String {

@@ -1,7 +1,9 @@
 //! The Chat Completions API, as Ollama, LM Studio, vLLM and llama.cpp serve it.
 
+mod chunk;
 mod decoder;
 mod messages;
+mod think;
 mod wire;
 
 use http::HeaderMap;
@@ -14,7 +16,10 @@ use crate::{
     stream::EventDecoder,
 };
 
-pub(crate) use wire::{custom_description, tool};
+pub(crate) use {
+    messages::is_chat_reasoning,
+    wire::{custom_description, tool},
+};
 
 pub(crate) struct ChatDialect;
 

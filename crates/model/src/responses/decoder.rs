@@ -1,31 +1,36 @@
-//! The decoder of a Responses stream. Unknown events are skipped, `error` included: a response succeeds if and only
-//! if `response.completed` arrives.
+//! The decoder of a Responses stream. Unknown events are skipped: a response succeeds if and only if
+//! `response.completed` arrives. An `error` event alone fails nothing; it is the reason of a stream that then ends.
 
 use std::borrow::Cow;
 
 use codicil_protocol::{ItemId, ResponseItem, TokenUsageBreakdown};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     ModelError, ModelEvent,
     event::new_item_id,
-    status::failed,
+    status::{reported, unexpected_document},
     stream::{EventDecoder, event_name},
+    wire_json::{TextJoiner, WireText, read_event, token_count},
 };
 
 #[derive(Default)]
 pub(super) struct ResponsesDecoder {
     /// Item id of the last delta. Deltas of one item follow each other, so the id is rarely allocated.
     last_id: Option<ItemId>,
+    /// Joins the deltas of the last item. The text of a completed item does not depend on it.
+    joiner: TextJoiner,
+    /// The error of an `error` event.
+    reported: Option<ModelError>,
     is_complete: bool,
 }
 
 impl EventDecoder for ResponsesDecoder {
     fn event(&mut self, name: &[u8], data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        match &*event_name(name, data) {
-            b"response.output_text.delta" => {
-                self.delta(data, out, |item_id, _, delta| ModelEvent::TextDelta { item_id, delta });
+        match &*event_name(name, data)? {
+            b"response.output_text.delta" | b"response.refusal.delta" => {
+                self.delta(data, out, |item_id, _, delta| ModelEvent::TextDelta { item_id, delta })
             }
             b"response.reasoning_summary_text.delta" => self.delta(data, out, |item_id, index, delta| {
                 ModelEvent::ReasoningSummaryDelta { item_id, index, delta }
@@ -36,29 +41,51 @@ impl EventDecoder for ResponsesDecoder {
             b"response.reasoning_summary_part.added" => self.delta(data, out, |item_id, index, _| {
                 ModelEvent::ReasoningSummaryPartAdded { item_id, index }
             }),
-            b"response.output_item.added" => item(data, out, |id, item| ModelEvent::ItemAdded { id, item }),
-            b"response.output_item.done" => item(data, out, |id, item| ModelEvent::ItemDone { id, item }),
+            b"response.output_item.added" => {
+                let event: WithItem = read_event(data)?;
+                item(event.item, out, |id, item| ModelEvent::ItemAdded { id, item })
+            }
+            b"response.output_item.done" => {
+                let event: WithItem = read_event(data)?;
+                item(event.item, out, |id, item| ModelEvent::ItemDone { id, item })
+            }
             b"response.completed" => {
-                let response = read::<EndedEvent>(data).response;
-                let usage = response.usage.map(TokenUsageBreakdown::from);
-                out.push(ModelEvent::Completed { response_id: response.id, usage });
-                self.is_complete = true;
+                self.complete(read_event::<EndedEvent>(data)?.response, out);
+                Ok(())
             }
-            b"response.failed" => {
-                let error = read::<EndedEvent>(data).response.error;
-                return Err(failed(error.code.unwrap_or_default(), error.message));
+            b"response.failed" => Err(reported(read_event::<EndedEvent>(data)?.response.error)),
+            b"response.incomplete" => Err(incomplete(read_event::<EndedEvent>(data)?.response, out)),
+            b"error" => {
+                let mut event: Value = read_event(data)?;
+                let nested = event.get_mut("error").map(Value::take).filter(|error| !error.is_null());
+                self.reported = Some(reported(nested.unwrap_or_else(|| without_type(event))));
+                Ok(())
             }
-            b"response.incomplete" => {
-                let reason = read::<EndedEvent>(data).response.incomplete_details.reason;
-                return Err(ModelError::Incomplete(reason.unwrap_or_else(|| "unknown".to_owned())));
-            }
-            _ => {}
+            _ => Ok(()),
         }
+    }
+
+    fn document(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let response: ResponseBody = read_event(data)?;
+        if !response.error.is_null() {
+            return Err(reported(response.error));
+        }
+        let Some(output) = read_event::<ResponseOutput>(data)?.output else {
+            return Err(unexpected_document(data));
+        };
+        for output in output {
+            item(output, out, |id, item| ModelEvent::ItemDone { id, item })?;
+        }
+        if response.status == "incomplete" {
+            return Err(incomplete(response, out));
+        }
+        self.complete(response, out);
         Ok(())
     }
 
     fn end(&mut self, _: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        Err(ModelError::Disconnected("stream closed before response.completed".to_owned()))
+        let closed = || ModelError::Disconnected("stream closed before response.completed".to_owned());
+        Err(self.reported.take().unwrap_or_else(closed))
     }
 
     fn is_complete(&self) -> bool {
@@ -73,35 +100,67 @@ impl ResponsesDecoder {
         data: &[u8],
         out: &mut Vec<ModelEvent>,
         event: fn(ItemId, i64, String) -> ModelEvent,
-    ) {
-        let Ok(delta) = serde_json::from_slice::<ResponsesDelta<'_>>(data) else {
-            tracing::debug!("skipped an invalid delta");
-            return;
-        };
+    ) -> Result<(), ModelError> {
+        let delta: ResponsesDelta<'_> = read_event(data)?;
         let id = match &self.last_id {
             Some(id) if **id == *delta.item_id => id.clone(),
-            _ => self.last_id.insert(ItemId::from(delta.item_id.as_ref())).clone(),
+            _ => {
+                self.joiner = TextJoiner::default();
+                self.last_id.insert(ItemId::from(delta.item_id.as_ref())).clone()
+            }
         };
         let index = delta.summary_index.or(delta.content_index).unwrap_or(0);
-        out.push(event(id, index, delta.delta.into_owned()));
+        out.push(event(id, index, self.joiner.join(delta.delta)));
+        Ok(())
+    }
+
+    fn complete(&mut self, response: ResponseBody, out: &mut Vec<ModelEvent>) {
+        let usage = response.usage.map(TokenUsageBreakdown::from);
+        out.push(ModelEvent::Completed { response_id: response.id, usage });
+        self.is_complete = true;
     }
 }
 
-fn item(data: &[u8], out: &mut Vec<ModelEvent>, event: fn(ItemId, Box<ResponseItem>) -> ModelEvent) {
-    let read = serde_json::from_slice::<WithItem>(data).and_then(|event| {
-        let id = event.item.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
-        let id = id.map_or_else(|| new_item_id("item"), ItemId::from);
-        Ok((id, serde_json::from_value(event.item)?))
-    });
-    match read {
-        Ok((id, item)) => out.push(event(id, Box::new(item))),
-        Err(error) => tracing::warn!(%error, "skipped an invalid item of the model"),
-    }
+/// Emits the usage of a response that the provider ended early, and returns its error.
+fn incomplete(response: ResponseBody, out: &mut Vec<ModelEvent>) -> ModelError {
+    out.extend(response.usage.map(|usage| ModelEvent::Used(usage.into())));
+    let reason = response.incomplete_details.reason;
+    ModelError::Incomplete(reason.unwrap_or_else(|| "unknown".to_owned()))
 }
 
-/// Reads an event that ends the stream. Members that cannot be read count as omitted.
-fn read<T: for<'de> Deserialize<'de> + Default>(data: &[u8]) -> T {
-    serde_json::from_slice(data).unwrap_or_default()
+/// Removes the name of an `error` event, which is not the type of its error.
+fn without_type(mut event: Value) -> Value {
+    if let Some(members) = event.as_object_mut() {
+        members.remove("type");
+    }
+    event
+}
+
+fn item(
+    mut item: Value,
+    out: &mut Vec<ModelEvent>,
+    event: fn(ItemId, Box<ResponseItem>) -> ModelEvent,
+) -> Result<(), ModelError> {
+    // The arguments of a call that was cut off are incomplete, so it must not run.
+    let is_call =
+        matches!(item["type"].as_str(), Some("function_call" | "custom_tool_call" | "local_shell_call"));
+    if is_call && item["status"] == "incomplete" {
+        return Ok(());
+    }
+    refusals_as_text(&mut item);
+    let id = item["id"].as_str().filter(|id| !id.is_empty());
+    let id = id.map_or_else(|| new_item_id("item"), ItemId::from);
+    let item = serde_json::from_value(item).map_err(|error| ModelError::Unreadable(error.to_string()))?;
+    out.push(event(id, Box::new(item)));
+    Ok(())
+}
+
+/// Replaces the refusals of a message by text. Clients show them like any other message.
+fn refusals_as_text(item: &mut Value) {
+    let parts = item.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten();
+    for part in parts.filter(|part| part["type"] == "refusal") {
+        *part = json!({ "type": "output_text", "text": part["refusal"] });
+    }
 }
 
 #[derive(Deserialize)]
@@ -109,7 +168,7 @@ struct ResponsesDelta<'a> {
     #[serde(borrow, default)]
     item_id: Cow<'a, str>,
     #[serde(borrow, default)]
-    delta: Cow<'a, str>,
+    delta: WireText<'a>,
     summary_index: Option<i64>,
     content_index: Option<i64>,
 }
@@ -128,19 +187,20 @@ struct EndedEvent {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ResponseBody {
-    id: String,
-    usage: Option<ResponsesUsage>,
     #[serde(deserialize_with = "null_as_default")]
-    error: FailedWith,
+    id: String,
+    #[serde(deserialize_with = "null_as_default")]
+    status: String,
+    usage: Option<ResponsesUsage>,
+    error: Value,
     #[serde(deserialize_with = "null_as_default")]
     incomplete_details: IncompleteDetails,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct FailedWith {
-    code: Option<String>,
-    message: Option<String>,
+/// The items of a whole response. Events repeat them, so they are read only where they are needed.
+#[derive(Deserialize)]
+struct ResponseOutput {
+    output: Option<Vec<Value>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -160,35 +220,42 @@ where
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ResponsesUsage {
-    input_tokens: i64,
+    #[serde(deserialize_with = "token_count")]
+    input_tokens: Option<i64>,
     input_tokens_details: Option<InputDetails>,
-    output_tokens: i64,
+    #[serde(deserialize_with = "token_count")]
+    output_tokens: Option<i64>,
     output_tokens_details: Option<OutputDetails>,
-    total_tokens: i64,
+    #[serde(deserialize_with = "token_count")]
+    total_tokens: Option<i64>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct InputDetails {
-    cached_tokens: i64,
+    #[serde(deserialize_with = "token_count")]
+    cached_tokens: Option<i64>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct OutputDetails {
-    reasoning_tokens: i64,
+    #[serde(deserialize_with = "token_count")]
+    reasoning_tokens: Option<i64>,
 }
 
 impl From<ResponsesUsage> for TokenUsageBreakdown {
     fn from(usage: ResponsesUsage) -> Self {
+        let cached = usage.input_tokens_details.and_then(|details| details.cached_tokens);
+        let reasoning = usage.output_tokens_details.and_then(|details| details.reasoning_tokens);
+        let input_tokens = usage.input_tokens.unwrap_or(0);
+        let output_tokens = usage.output_tokens.unwrap_or(0);
         Self {
-            total_tokens: usage.total_tokens,
-            input_tokens: usage.input_tokens,
-            cached_input_tokens: usage.input_tokens_details.map_or(0, |details| details.cached_tokens),
-            output_tokens: usage.output_tokens,
-            reasoning_output_tokens: usage
-                .output_tokens_details
-                .map_or(0, |details| details.reasoning_tokens),
+            total_tokens: usage.total_tokens.unwrap_or_else(|| input_tokens.saturating_add(output_tokens)),
+            input_tokens,
+            cached_input_tokens: cached.unwrap_or(0),
+            output_tokens,
+            reasoning_output_tokens: reasoning.unwrap_or(0),
         }
     }
 }

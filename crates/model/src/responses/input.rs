@@ -10,7 +10,7 @@ use codicil_protocol::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::anthropic::is_signed_reasoning;
+use crate::{anthropic::is_signed_reasoning, chat::is_chat_reasoning};
 
 /// Writes `item` to the end of `json`. Returns false for items that are not sent to the model.
 pub(crate) fn write_item(item: &ResponseItem, json: &mut Vec<u8>) -> bool {
@@ -100,8 +100,10 @@ fn sent(item: &ResponseItem) -> Option<SentItem<'_>> {
         ResponseItem::Message { role, content, end_turn, phase, .. } => {
             SentItem::Message { role, content, end_turn: *end_turn, phase: phase.as_ref() }
         }
-        // The API would reject another provider's signature.
-        ResponseItem::Reasoning { encrypted_content, .. } if is_signed_reasoning(encrypted_content) => {
+        // The API would reject what another provider needs back.
+        ResponseItem::Reasoning { encrypted_content, .. }
+            if is_signed_reasoning(encrypted_content) || is_chat_reasoning(encrypted_content) =>
+        {
             return None;
         }
         ResponseItem::Reasoning { summary, content, encrypted_content } => SentItem::Reasoning {
@@ -207,5 +209,9 @@ mod tests {
     fn unknown_items_and_foreign_reasoning_are_not_sent() {
         check(json!({"type": "from_the_future", "id": "x"}), Value::Null);
         check(json!({"type": "reasoning", "summary": [], "encrypted_content": "anthropic:abc"}), Value::Null);
+        check(
+            json!({"type": "reasoning", "summary": [], "encrypted_content": "chat:reasoning_content"}),
+            Value::Null,
+        );
     }
 }

@@ -110,7 +110,7 @@ fn fail(value: &Value) -> Result<ScriptStep, String> {
         }
         Value::Table(table) => {
             let code = table.get("code").and_then(Value::as_str).unwrap_or_default();
-            Ok(ScriptStep::Fail(status::failed(code.to_owned(), Some(message))))
+            Ok(ScriptStep::Fail(status::reported(json!({ "code": code, "message": message }))))
         }
         _ => Err("fail wants \"cut\", \"stall\" or a table with a status or a code".to_owned()),
     }

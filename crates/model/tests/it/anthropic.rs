@@ -283,11 +283,11 @@ async fn incomplete_responses() {
     // A truncated call is not emitted.
     assert_eq!(
         ended([text(), tool(), stop("max_tokens")].concat()).await,
-        "3 events, stream disconnected before completion: Incomplete response returned, reason: max_output_tokens"
+        "4 events, stream disconnected before completion: Incomplete response returned, reason: max_output_tokens"
     );
     assert_eq!(
         ended(stop("refusal")).await,
-        "0 events, stream disconnected before completion: Incomplete response returned, reason: refusal"
+        "1 events, stream disconnected before completion: Incomplete response returned, reason: refusal"
     );
     assert_eq!(
         ended(text()).await,
@@ -296,15 +296,102 @@ async fn incomplete_responses() {
     let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     assert_eq!(
         ended(vec![overloaded]).await,
-        "0 events, the model is overloaded at the moment; try again later or choose another model"
+        "0 events, the model is overloaded at the moment; try again later or choose another model: Overloaded"
     );
 }
 
 #[tokio::test]
 async fn a_prompt_that_is_too_long_is_recognised() {
-    let refusal = json!({"type": "error", "error": {"type": "invalid_request_error",
-        "message": "prompt is too long: 210000 tokens > 200000 maximum"}});
-    let server = Server::start([Answer::status(400, &[], &refusal.to_string())]).await;
-    let error = error(&provider(&server.base_url, WireApi::Anthropic), hello()).await;
-    assert_eq!(error, codicil_model::ModelError::ContextWindowExceeded);
+    let message = "prompt is too long: 210000 tokens > 200000 maximum";
+    let refusal = json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
+    for answer in [Answer::status(400, &[], &refusal.to_string()), Answer::sse([refusal.clone()])] {
+        let server = Server::start([answer]).await;
+        let error = error(&provider(&server.base_url, WireApi::Anthropic), hello()).await.to_turn_error();
+        assert_eq!(json!(error.codex_error_info), json!("contextWindowExceeded"));
+        assert_eq!(error.additional_details.as_deref(), Some(message));
+    }
+}
+
+/// Returns the transcript of a response, with its error.
+async fn received(answer: Answer) -> String {
+    let server = Server::start([answer]).await;
+    let mut request = hello();
+    request.tools = [shell_tool()].into_iter().collect();
+    let (events, end) = drain(provider(&server.base_url, WireApi::Anthropic).stream(request)).await;
+    match end {
+        Ok(()) => transcript(&events),
+        Err(error) => transcript(&events) + &format!("error {error}\n"),
+    }
+}
+
+#[tokio::test]
+async fn blocks_that_overlap_are_kept_apart() {
+    let start = |index: i64, block: Value| json!({"type": "content_block_start", "index": index, "content_block": block});
+    let delta =
+        |index: i64, delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
+    let end = |index: i64| json!({"type": "content_block_stop", "index": index});
+    let events = [
+        json!({"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": "7", "output_tokens": null}}}),
+        start(0, json!({"type": "text", "text": ""})),
+        start(1, json!({"type": "tool_use", "id": "t1", "name": "exec_command"})),
+        delta(0, json!({"type": "text_delta", "text": "Let me "})),
+        start(2, json!({"type": "tool_use", "id": "t2", "name": "exec_command"})),
+        delta(1, json!({"type": "input_json_delta", "partial_json": "{\"cmd\":"})),
+        delta(2, json!({"type": "input_json_delta", "partial_json": "{\"cmd\":\"pwd\"}"})),
+        delta(0, json!({"type": "text_delta", "text": "look."})),
+        delta(1, json!({"type": "input_json_delta", "partial_json": "\"ls\"}"})),
+        end(0),
+        end(2),
+        end(1),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 3.0}}),
+        json!({"type": "message_stop"}),
+    ];
+    assert_snapshot!(received(Answer::sse(events)).await, @r#"
+    added msg_# assistant []
+    text msg_# "Let me "
+    text msg_# "look."
+    done msg_# assistant ["Let me look."]
+    done fc_# call t2 exec_command {"cmd":"pwd"}
+    done fc_# call t1 exec_command {"cmd":"ls"}
+    completed m: 7 in (0 cached) 3 out (0 reasoning) 10 total
+    "#);
+}
+
+#[tokio::test]
+async fn a_whole_message_is_read_like_a_stream() {
+    let whole = json!({"id": "m", "type": "message", "role": "assistant", "stop_reason": "tool_use", "content": [
+        {"type": "thinking", "thinking": "Hm.", "signature": "Sig"},
+        {"type": "text", "text": "Let me look."},
+        {"type": "tool_use", "id": "t", "name": "exec_command", "input": {"cmd": "ls"}},
+    ], "usage": {"input_tokens": 7, "output_tokens": 3}});
+    let json = [("content-type", "application/json")];
+    assert_snapshot!(received(Answer::status(200, &json, &whole.to_string())).await, @r#"
+    added rs_# thinking [] - -
+    part rs_# 0
+    summary rs_# 0 "Hm."
+    done rs_# thinking ["Hm."] - anthropic:Sig
+    added msg_# assistant []
+    text msg_# "Let me look."
+    done msg_# assistant ["Let me look."]
+    done fc_# call t exec_command {"cmd":"ls"}
+    completed m: 7 in (0 cached) 3 out (0 reasoning) 10 total
+    "#);
+    let failed = json!({"type": "error", "error": {"type": "api_error", "message": "the disk is full"}});
+    assert_snapshot!(received(Answer::status(200, &json, &failed.to_string())).await,
+        @"error stream disconnected before completion: the disk is full");
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_after_its_stop_reason_is_complete() {
+    let events = [
+        json!({"type": "message_start", "message": {"id": "m"}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hi"}}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
+    ];
+    assert_snapshot!(received(Answer::sse(events)).await, @r#"
+    added msg_# assistant []
+    text msg_# "Hi"
+    done msg_# assistant ["Hi"]
+    completed m: 0 in (0 cached) 0 out (0 reasoning) 0 total
+    "#);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codicil_model::{ReasoningOptions, WireApi};
-use codicil_protocol::ReasoningEffort;
+use codicil_protocol::{ReasoningEffort, ResponseItem};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -31,7 +31,11 @@ async fn received(chunks: impl IntoIterator<Item = Value>) -> String {
 }
 
 async fn received_raw(text: &str) -> String {
-    let server = Server::start([Answer::stream(&[], text)]).await;
+    received_from(Answer::stream(&[], text)).await
+}
+
+async fn received_from(answer: Answer) -> String {
+    let server = Server::start([answer]).await;
     let mut request = hello();
     request.tools = [shell_tool(), patch_tool()].into_iter().collect();
     let (events, end) = drain(provider(&server.base_url, WireApi::Chat).stream(request)).await;
@@ -64,7 +68,7 @@ async fn reasoning_text_calls_and_usage() {
     added rs_# thinking [] - -
     reasoning rs_# 0 "Hm, "
     reasoning rs_# 0 "yes."
-    done rs_# thinking [] [{"text":"Hm, yes.","type":"reasoning_text"}] -
+    done rs_# thinking [] [{"text":"Hm, yes.","type":"reasoning_text"}] chat:reasoning_content
     added msg_# assistant []
     text msg_# "Let me "
     text msg_# "look."
@@ -112,9 +116,9 @@ async fn servers_that_deviate_from_the_api() {
     completed chat_1: no usage
     "#);
 
-    // `choices` is null, a chunk is no JSON.
+    // `choices` is null, an event has no data.
     let shown = received_raw(&format!(
-        "data: {{\"choices\": null}}\n\ndata: oops\n\ndata: {}\n\ndata: {}\n\ndata: [DONE]\n\n",
+        "data: {{\"choices\": null}}\n\ndata:\n\ndata: {}\n\ndata: {}\n\ndata: [DONE]\n\n",
         delta(json!({"content": "Hi"})),
         finish("stop")
     ))
@@ -128,12 +132,181 @@ async fn servers_that_deviate_from_the_api() {
 }
 
 #[tokio::test]
+async fn an_event_that_cannot_be_read_breaks_the_stream() {
+    let shown =
+        received_raw(&format!("data: {}\n\ndata: oops\n\ndata: [DONE]\n\n", delta(json!({"content": "Hi"}))))
+            .await;
+    assert_snapshot!(shown, @r#"
+    added msg_# assistant []
+    text msg_# "Hi"
+    error stream disconnected before completion: an event of the provider cannot be read: expected value at line 1 column 1
+    "#);
+}
+
+#[tokio::test]
+async fn halves_of_characters_are_joined() {
+    let raw = |delta: &str| format!("data: {{\"id\": \"c\", \"choices\": [{{\"delta\": {delta}}}]}}\n\n");
+    let shown = received_raw(
+        &[
+            raw(r#"{"reasoning_content": "A \ud83d"}"#),
+            raw(r#"{"reasoning_content": "\ude00"}"#),
+            raw(r#"{"content": "Hi \ud83d"}"#),
+            raw(r#"{"content": "\ude00 and \ud83d"}"#),
+            raw(r#"{"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "exec_command", "arguments": "{\"cmd\":\"\ud83d"}}]}"#),
+            raw(r#"{"tool_calls": [{"index": 0, "function": {"arguments": "\ude00\"}"}}]}"#),
+            "data: [DONE]\n\n".to_owned(),
+        ]
+        .concat(),
+    )
+    .await;
+    assert_snapshot!(shown, @r#"
+    added rs_# thinking [] - -
+    reasoning rs_# 0 "A "
+    reasoning rs_# 0 "😀"
+    done rs_# thinking [] [{"text":"A 😀","type":"reasoning_text"}] chat:reasoning_content
+    added msg_# assistant []
+    text msg_# "Hi "
+    text msg_# "😀 and "
+    text msg_# "�"
+    done msg_# assistant ["Hi 😀 and �"]
+    done fc_# call c1 exec_command {"cmd":"😀"}
+    completed c: no usage
+    "#);
+}
+
+#[tokio::test]
+async fn content_in_parts_and_refusals() {
+    let shown = received([
+        delta(json!({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}]})),
+        delta(json!({"content": [{"type": "text", "text": "Hello"}, {"type": "reference", "reference_ids": [1]}]})),
+        delta(json!({"content": null, "refusal": ", no."})),
+        finish("stop"),
+        json!({"choices": [], "usage": {"prompt_tokens": 20.0, "completion_tokens": "5", "total_tokens": null,
+            "prompt_tokens_details": null, "completion_tokens_details": {"reasoning_tokens": null}}}),
+    ])
+    .await;
+    assert_snapshot!(shown, @r#"
+    added rs_# thinking [] - -
+    reasoning rs_# 0 "Hm."
+    done rs_# thinking [] [{"text":"Hm.","type":"reasoning_text"}] -
+    added msg_# assistant []
+    text msg_# "Hello"
+    text msg_# ", no."
+    done msg_# assistant ["Hello, no."]
+    completed chat_1: 20 in (0 cached) 5 out (0 reasoning) 25 total
+    "#);
+}
+
+#[tokio::test]
+async fn inline_reasoning_is_not_part_of_the_message() {
+    let pieces = ["<th", "ink>", "Hm", ", yes.</thi", "nk>", "\n\nHello", " you"];
+    let chunks = pieces.into_iter().map(|piece| delta(json!({"content": piece}))).chain([finish("stop")]);
+    assert_snapshot!(received(chunks).await, @r#"
+    added rs_# thinking [] - -
+    reasoning rs_# 0 "Hm"
+    reasoning rs_# 0 ", yes."
+    done rs_# thinking [] [{"text":"Hm, yes.","type":"reasoning_text"}] -
+    added msg_# assistant []
+    text msg_# "Hello"
+    text msg_# " you"
+    done msg_# assistant ["Hello you"]
+    completed chat_1: no usage
+    "#);
+}
+
+#[tokio::test]
+async fn a_whole_completion_is_read_like_a_stream() {
+    let whole = json!({"id": "chat_1", "object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls",
+        "message": {"role": "assistant", "content": "Let me look.", "reasoning_content": "Hm.", "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "exec_command", "arguments": "{\"cmd\":\"ls\"}"}}]}}],
+        "usage": {"prompt_tokens": 20, "completion_tokens": 5}});
+    let expected = r#"
+added rs_# thinking [] - -
+reasoning rs_# 0 "Hm."
+done rs_# thinking [] [{"text":"Hm.","type":"reasoning_text"}] chat:reasoning_content
+added msg_# assistant []
+text msg_# "Let me look."
+done msg_# assistant ["Let me look."]
+done fc_# call c1 exec_command {"cmd":"ls"}
+completed chat_1: 20 in (0 cached) 5 out (0 reasoning) 25 total
+"#;
+    let json = [("content-type", "application/json")];
+    let body = whole.to_string();
+    assert_eq!(received_from(Answer::status(200, &json, &body)).await, expected.trim_start());
+    // Some servers name the type of a stream and send no stream.
+    assert_eq!(received_from(Answer::stream(&[], &format!(" {body}"))).await, expected.trim_start());
+
+    let said = async |body: Value| received_from(Answer::status(200, &json, &body.to_string())).await;
+    assert_eq!(
+        said(json!({"error": {"message": "no such model", "type": "invalid_request_error"}})).await,
+        "error no such model\n"
+    );
+    assert_eq!(
+        said(json!({"detail": "wrong address"})).await,
+        "error the provider answered with JSON that is no response: wrong address\n"
+    );
+    // A stream with the type of a document is a stream.
+    let stream = format!("data: {}\n\ndata: [DONE]\n\n", delta(json!({"content": "Hi"})));
+    assert!(
+        received_from(Answer::status(200, &json, &stream)).await.contains("done msg_# assistant [\"Hi\"]")
+    );
+}
+
+#[tokio::test]
+async fn a_finish_reason_counts_when_nothing_follows() {
+    let pause = std::time::Duration::from_millis(2300);
+    let chunk = |content: &str, reason: Value| {
+        let chunk = json!({"id": "c", "choices": [{"delta": {"content": content}, "finish_reason": reason}]});
+        format!("data: {chunk}\n\n")
+    };
+    let usage = "data: {\"choices\": [], \"usage\": {\"prompt_tokens\": 1, \"completion_tokens\": 2}}\n\n";
+    let check = async |answer: Answer, text: &str, end: &str| {
+        let shown = received_from(answer).await;
+        assert!(shown.contains(&format!("done msg_# assistant [{text:?}]")), "{shown}");
+        assert!(shown.trim_end().ends_with(end), "{shown}");
+    };
+    let counted = "completed c: 1 in (0 cached) 2 out (0 reasoning) 3 total";
+    let done = format!("{}{usage}data: [DONE]\n\n", chunk(" world", json!("stop")));
+    tokio::join!(
+        // Reasons that are none, while the model takes its time.
+        check(
+            Answer::stream(&[], &chunk("Hello", json!(""))).then_after(pause, &done),
+            "Hello world",
+            counted
+        ),
+        check(
+            Answer::stream(&[], &chunk("Hello", json!("null"))).then_after(pause, &done),
+            "Hello world",
+            counted
+        ),
+        // A reason with every chunk.
+        check(
+            Answer::stream(&[], &chunk("Hello", json!("stop"))).then_after(pause, &done),
+            "Hello world",
+            counted
+        ),
+        // The usage comes late, and the stream never ends.
+        check(
+            Answer::stream(&[], &(chunk("Hello", Value::Null) + &chunk("", json!("stop"))))
+                .then_after(pause, usage)
+                .then_hang(),
+            "Hello",
+            counted
+        ),
+    );
+}
+
+#[tokio::test]
 async fn incomplete_responses() {
-    let cut_off = [delta(json!({"content": "Hi"})), finish("length")];
+    // The usage counts, and a truncated call is not emitted.
+    let call = json!({"tool_calls": [{"id": "c", "function": {"name": "exec_command", "arguments": "{\"cmd\": \"rm"}}]});
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 5}});
+    let cut_off = [delta(json!({"content": "Hi"})), delta(call), finish("length"), usage];
     assert_snapshot!(received(cut_off).await, @r#"
     added msg_# assistant []
     text msg_# "Hi"
     done msg_# assistant ["Hi"]
+    used 20 in (0 cached) 5 out (0 reasoning) 25 total
     error stream disconnected before completion: Incomplete response returned, reason: max_output_tokens
     "#);
     let broken = format!("data: {}\n\n", delta(json!({"content": "Hi"})));
@@ -144,6 +317,9 @@ async fn incomplete_responses() {
     "#);
     let failed = json!({"error": {"message": "out of memory", "code": 500}});
     assert_snapshot!(received([failed]).await, @"error stream disconnected before completion: out of memory");
+    let failed =
+        json!({"object": "error", "message": "bad template", "type": "BadRequestError", "code": 400});
+    assert_snapshot!(received([failed]).await, @"error bad template");
 }
 
 #[tokio::test]
@@ -218,4 +394,42 @@ async fn a_history_becomes_messages() {
     assert_eq!(body["response_format"]["json_schema"]["schema"], json!({"type": "object"}));
     assert_eq!(body["tools"][1]["function"]["parameters"]["required"], json!(["input"]));
     assert_eq!(body["parallel_tool_calls"], json!(false));
+}
+
+#[tokio::test]
+async fn reasoning_goes_back_with_its_tool_calls_until_the_user_writes() {
+    let reasoning = |text: &str, mark: Option<&str>| {
+        item(json!({"type": "reasoning", "summary": [], "encrypted_content": mark,
+            "content": [{"type": "reasoning_text", "text": text}]}))
+    };
+    let content = Some("chat:reasoning_content");
+    let messages = async |items: Vec<ResponseItem>| {
+        let server = Server::start([Answer::sse([finish("stop")])]).await;
+        events(&provider(&server.base_url, WireApi::Chat), request(items)).await;
+        server.requests()[0].json()["messages"].as_array().unwrap()[1..].to_vec()
+    };
+    let tool_loop = || {
+        vec![
+            user("hello"),
+            reasoning("first \"thought\"", content),
+            assistant("Let me look."),
+            call("c1", "exec_command", "{}"),
+            output("c1", "a.txt"),
+            reasoning("second", Some("chat:reasoning")),
+            call("c2", "exec_command", "{}"),
+            output("c2", "b.txt"),
+            reasoning("inline", None),
+            call("c3", "exec_command", "{}"),
+            output("c3", "c.txt"),
+        ]
+    };
+    let sent = messages(tool_loop()).await;
+    assert_eq!(sent[1]["reasoning_content"], json!("first \"thought\""));
+    assert_eq!(sent[1]["content"], json!("Let me look."));
+    assert_eq!((&sent[3]["reasoning"], &sent[3]["reasoning_content"]), (&json!("second"), &Value::Null));
+    assert_eq!((&sent[5]["reasoning"], &sent[5]["reasoning_content"]), (&Value::Null, &Value::Null));
+
+    let later = messages([tool_loop(), vec![assistant("Done."), user("thanks")]].concat()).await;
+    assert!(later.iter().all(|message| message.get("reasoning_content").is_none()), "{later:?}");
+    assert!(later.iter().all(|message| message.get("reasoning").is_none()), "{later:?}");
 }

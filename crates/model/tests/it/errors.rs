@@ -12,10 +12,10 @@ use crate::{
 /// Renders `codexErrorInfo`, whether the error is retried, and the message without the port.
 fn rendered(error: &ModelError) -> String {
     let turn_error = error.to_turn_error();
-    assert_eq!(turn_error.additional_details, None);
     let info = json!(turn_error.codex_error_info);
     let retried = if error.is_retryable() { " retried" } else { "" };
-    format!("{info}{retried}: {}", without_port(&turn_error.message))
+    let details = turn_error.additional_details.map(|text| format!(" [{text}]")).unwrap_or_default();
+    format!("{info}{retried}: {}{details}", without_port(&turn_error.message))
 }
 
 fn without_port(text: &str) -> String {
@@ -43,26 +43,34 @@ async fn http_statuses() {
         (404, "nothing here"),
         (405, "no"),
         (422, r#"{"detail": "unprocessable"}"#),
+        (429, ""),
         (429, r#"{"error": {"message": "slow down"}}"#),
-        (500, "oops"),
+        (500, ""),
+        (500, " oops\n"),
+        (500, r#"{"error": "the GPU is gone"}"#),
         (503, "busy"),
         (529, ""),
+        (529, r#"{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}"#),
         (307, ""),
     ] {
         lines.push_str(&format!("{code} {}\n", status(code, body).await));
     }
     assert_snapshot!(lines, @r#"
-    400 "badRequest": {"error": {"message": "bad input", "code": "invalid_prompt"}}
+    400 "badRequest": bad input, answer: {"error": {"message": "bad input", "code": "invalid_prompt"}}
     401 "unauthorized": unexpected status 401 Unauthorized: no key, url: http://HOST/v1/responses
     402 "other": unexpected status 402 Payment Required: pay first, url: http://HOST/v1/responses
     403 "unauthorized": unexpected status 403 Forbidden: forbidden, url: http://HOST/v1/responses
     404 "badRequest": unexpected status 404 Not Found: nothing here, url: http://HOST/v1/responses
     405 "other": unexpected status 405 Method Not Allowed: no, url: http://HOST/v1/responses
-    422 "badRequest": unexpected status 422 Unprocessable Entity: {"detail": "unprocessable"}, url: http://HOST/v1/responses
-    429 {"responseTooManyFailedAttempts":{"httpStatusCode":429}}: exceeded retry limit, last status: 429 Too Many Requests
+    422 "badRequest": unexpected status 422 Unprocessable Entity: {"detail": "unprocessable"}, url: http://HOST/v1/responses [unprocessable]
+    429 {"responseTooManyFailedAttempts":{"httpStatusCode":429}} retried: exceeded retry limit, last status: 429 Too Many Requests
+    429 {"responseTooManyFailedAttempts":{"httpStatusCode":429}} retried: exceeded retry limit, last status: 429 Too Many Requests: slow down
     500 "internalServerError" retried: the model's provider had an internal error; try again in a moment
+    500 "internalServerError" retried: the model's provider had an internal error; try again in a moment: oops
+    500 "internalServerError" retried: the model's provider had an internal error; try again in a moment: the GPU is gone
     503 {"httpConnectionFailed":{"httpStatusCode":503}} retried: unexpected status 503 Service Unavailable: busy, url: http://HOST/v1/responses
-    529 {"httpConnectionFailed":{"httpStatusCode":529}} retried: unexpected status 529: , url: http://HOST/v1/responses
+    529 "serverOverloaded" retried: the model is overloaded at the moment; try again later or choose another model
+    529 "serverOverloaded" retried: the model is overloaded at the moment; try again later or choose another model: Overloaded
     307 "other": unexpected status 307 Temporary Redirect: , url: http://HOST/v1/responses
     "#);
 }
@@ -79,15 +87,20 @@ async fn limits_reported_with_a_status() {
         r#""usageLimitExceeded": your plan does not include this model; sign in with another plan or use an API key"#
     );
     assert!(of(429, json!({"code": "insufficient_quota"})).await.starts_with(r#""usageLimitExceeded": "#));
-    assert!(of(529, json!({"type": "overloaded_error"})).await.starts_with(r#""serverOverloaded": "#));
-    // A limit with a known end is retried.
+    // A limit that ends by itself is retried.
     let soon = of(429, json!({"message": "Rate limit reached. Please try again in 1.5s."})).await;
     assert!(soon.contains(" retried: "), "{soon}");
     assert!(
         of(400, json!({"code": "context_length_exceeded"})).await.starts_with(r#""contextWindowExceeded": "#)
     );
     let too_long = json!({"message": "This model's maximum context length is 8192 tokens."});
-    assert!(of(400, too_long).await.starts_with(r#""contextWindowExceeded": "#));
+    let error = of(400, too_long).await;
+    assert!(error.starts_with(r#""contextWindowExceeded": "#), "{error}");
+    assert!(error.ends_with(" [This model's maximum context length is 8192 tokens.]"), "{error}");
+    // llama.cpp has the numbers in members of their own.
+    let sizes = json!({"code": 400, "message": "the request exceeds the available context size",
+        "type": "exceed_context_size_error", "n_prompt_tokens": 9130, "n_ctx": 4096});
+    assert!(of(400, sizes).await.contains("9130"));
 }
 
 #[tokio::test]
@@ -95,6 +108,7 @@ async fn failures_within_the_stream() {
     let mut lines = String::new();
     for code in [
         "context_length_exceeded",
+        "usage_limit_reached",
         "insufficient_quota",
         "usage_not_included",
         "invalid_prompt",
@@ -112,11 +126,12 @@ async fn failures_within_the_stream() {
     }
     assert_snapshot!(lines, @r#"
     context_length_exceeded "contextWindowExceeded": the conversation no longer fits the model's context window; compact the thread or start a new one
-    insufficient_quota "usageLimitExceeded": the account's quota is used up; check its plan and billing details with the provider
+    usage_limit_reached "usageLimitExceeded": your usage limit is reached; try again later
+    insufficient_quota "usageLimitExceeded": the account's quota is used up; check its plan and billing details with the provider: model says insufficient_quota
     usage_not_included "usageLimitExceeded": your plan does not include this model; sign in with another plan or use an API key
     invalid_prompt "other": model says invalid_prompt
-    server_is_overloaded "serverOverloaded": the model is overloaded at the moment; try again later or choose another model
-    slow_down "serverOverloaded": the model is overloaded at the moment; try again later or choose another model
+    server_is_overloaded "serverOverloaded" retried: the model is overloaded at the moment; try again later or choose another model: model says server_is_overloaded
+    slow_down "serverOverloaded" retried: the model is overloaded at the moment; try again later or choose another model: model says slow_down
     rate_limit_exceeded "other" retried: stream disconnected before completion: model says rate_limit_exceeded
     cyber_policy "other" retried: stream disconnected before completion: model says cyber_policy
     weird_code "other" retried: stream disconnected before completion: model says weird_code
@@ -131,6 +146,20 @@ async fn broken_streams() {
     for (name, answer) in [
         ("incomplete", Answer::sse([incomplete])),
         ("cut", Answer::sse([json!({"type": "response.created", "response": {"id": "r"}})])),
+        (
+            "told",
+            Answer::sse([json!({"type": "error", "code": "server_error", "message": "the GPU is gone"})]),
+        ),
+        (
+            "limit",
+            Answer::sse([
+                json!({"type": "error", "error": {"type": "usage_limit_reached", "plan_type": "plus",
+            "resets_in_seconds": 60, "message": "limit"}}),
+            ]),
+        ),
+        ("garbled", Answer::stream(&[], "event: response.completed\ndata: {\"response\":\n\n")),
+        ("unnamed", Answer::stream(&[], "data: oops\n\n")),
+        ("document", Answer::status(200, &[], "{\"status\": \"ok\"}")),
         ("hung up", Answer::hang_up()),
         ("web page", Answer::status(200, &[("content-type", "text/html; charset=utf-8")], "<html>")),
     ] {
@@ -139,10 +168,15 @@ async fn broken_streams() {
         lines.push_str(&format!("{name} {}\n", rendered(&error)));
     }
     assert_snapshot!(lines, @r#"
-    incomplete "other" retried: stream disconnected before completion: Incomplete response returned, reason: max_output_tokens
+    incomplete "other": stream disconnected before completion: Incomplete response returned, reason: max_output_tokens
     cut {"responseStreamDisconnected":{"httpStatusCode":null}} retried: stream disconnected before completion: stream closed before response.completed
-    hung up {"httpConnectionFailed":{"httpStatusCode":null}} retried: could not reach http://HOST/v1/responses: connection closed before message completed
-    web page "other": the provider answered text/html instead of an event stream, url: http://HOST/v1/responses
+    told "other" retried: stream disconnected before completion: the GPU is gone
+    limit "usageLimitExceeded": the usage limit of your plus plan is reached; it resets in 1 minute
+    garbled {"responseStreamDisconnected":{"httpStatusCode":null}} retried: stream disconnected before completion: an event of the provider cannot be read: EOF while parsing a value at line 1 column 12
+    unnamed {"responseStreamDisconnected":{"httpStatusCode":null}} retried: stream disconnected before completion: an event of the provider cannot be read: expected value at line 1 column 1
+    document {"responseStreamConnectionFailed":{"httpStatusCode":200}}: the provider answered with JSON that is no response: {"status": "ok"}
+    hung up {"responseStreamConnectionFailed":{"httpStatusCode":null}} retried: no response from http://HOST/v1/responses: connection closed before message completed
+    web page {"responseStreamConnectionFailed":{"httpStatusCode":200}}: the provider answered text/html instead of an event stream, url: http://HOST/v1/responses
     "#);
 }
 

@@ -286,3 +286,50 @@ async fn configured_headers_and_query_are_sent() {
     assert_eq!(sent.header("x-team"), Some("blue"));
     assert_eq!(sent.header("authorization"), Some("Bearer sk-1"));
 }
+
+#[tokio::test]
+async fn refusals_and_halves_of_characters() {
+    let item =
+        |content: Value| json!({"type": "message", "id": "m", "role": "assistant", "content": content});
+    let refusal = json!([{"type": "refusal", "refusal": "No."}]);
+    let text = [
+        "event: response.output_item.added\ndata: {\"item\": {\"type\": \"message\", \"id\": \"m\", \"role\": \"assistant\", \"content\": []}}\n\n".to_owned(),
+        format!("event: response.refusal.delta\ndata: {}\n\n", json!({"item_id": "m", "delta": "No."})),
+        format!("event: response.output_item.done\ndata: {}\n\n", json!({"item": item(refusal)})),
+        r#"data: {"type": "response.output_text.delta", "item_id": "n", "delta": "\ud83d"}"#.to_owned() + "\n\n",
+        r#"data: {"type": "response.output_text.delta", "item_id": "n", "delta": "\ude00"}"#.to_owned() + "\n\n",
+        r#"data: {"type": "response.output_item.done", "item": {"type": "message", "id": "n", "role": "assistant", "content": [{"type": "output_text", "text": "\ud83d\ude00 \ud83d"}]}}"#.to_owned() + "\n\n",
+        r#"data: {"type": "response.output_item.done", "item": {"type": "function_call", "id": "f", "status": "incomplete", "name": "x", "arguments": "{", "call_id": "c"}}"#.to_owned() + "\n\n",
+        r#"data: {"type": "response.incomplete", "response": {"id": "r", "incomplete_details": {"reason": "max_output_tokens"}, "usage": {"input_tokens": 9.0, "output_tokens": null, "total_tokens": "9"}}}"#.to_owned() + "\n\n",
+    ]
+    .concat();
+    let server = Server::start([Answer::stream(&[], &text)]).await;
+    let (events, end) = drain(provider(&server.base_url, WireApi::Responses).stream(hello())).await;
+    let shown = transcript(&events) + &format!("error {}\n", end.unwrap_err());
+    assert_snapshot!(shown, @r#"
+    added m assistant []
+    text m "No."
+    done m assistant ["No."]
+    text n ""
+    text n "😀"
+    done n assistant ["😀 �"]
+    used 9 in (0 cached) 0 out (0 reasoning) 9 total
+    error stream disconnected before completion: Incomplete response returned, reason: max_output_tokens
+    "#);
+}
+
+#[tokio::test]
+async fn a_whole_response_is_read_like_a_stream() {
+    let whole = json!({"id": "r", "object": "response", "status": "completed", "error": null, "output": [
+        {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]},
+        {"type": "function_call", "id": "f", "name": "x", "arguments": "{}", "call_id": "c"},
+    ], "usage": {"input_tokens": 9, "output_tokens": 1}});
+    let server =
+        Server::start([Answer::status(200, &[("content-type", "application/json")], &whole.to_string())])
+            .await;
+    assert_snapshot!(transcript(&events(&provider(&server.base_url, WireApi::Responses), hello()).await), @r#"
+    done m assistant ["Hi"]
+    done f call c x {}
+    completed r: 9 in (0 cached) 1 out (0 reasoning) 10 total
+    "#);
+}

@@ -162,7 +162,7 @@ async fn failures_are_those_of_real_providers() {
     assert_eq!(limited.retry_after(), Some(Duration::from_secs(3)));
     assert_eq!(
         failing("{ fail = { code = 'context_length_exceeded' } }").await,
-        ModelError::ContextWindowExceeded
+        ModelError::ContextWindowExceeded { details: None }
     );
 }
 

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -18,6 +19,8 @@ use tokio::{
 #[derive(Clone, Debug)]
 pub struct Answer {
     bytes: Vec<u8>,
+    /// Bytes that follow, each after a pause.
+    later: Vec<(Duration, Vec<u8>)>,
     end: End,
 }
 
@@ -41,7 +44,11 @@ impl Answer {
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        Self { bytes: format!("{head}connection: close\r\n\r\n{text}").into_bytes(), end: End::Close }
+        Self {
+            bytes: format!("{head}connection: close\r\n\r\n{text}").into_bytes(),
+            later: Vec::new(),
+            end: End::Close,
+        }
     }
 
     /// A stream with a content length, after which the connection can be reused.
@@ -49,7 +56,7 @@ impl Answer {
         let text: String = events.into_iter().map(|event| named(&event)).collect();
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
         let bytes = format!("{head}content-length: {}\r\n\r\n{text}", text.len()).into_bytes();
-        Self { bytes, end: End::KeepOpen }
+        Self { bytes, later: Vec::new(), end: End::KeepOpen }
     }
 
     /// A plain response.
@@ -58,17 +65,23 @@ impl Answer {
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        Self { bytes: format!("{head}\r\n{body}").into_bytes(), end: End::KeepOpen }
+        Self { bytes: format!("{head}\r\n{body}").into_bytes(), later: Vec::new(), end: End::KeepOpen }
     }
 
     /// Closes the connection after reading the request.
     pub fn hang_up() -> Self {
-        Self { bytes: Vec::new(), end: End::Close }
+        Self { bytes: Vec::new(), later: Vec::new(), end: End::Close }
     }
 
     /// Reads the request and never responds.
     pub fn silence() -> Self {
-        Self { bytes: Vec::new(), end: End::Hang }
+        Self { bytes: Vec::new(), later: Vec::new(), end: End::Hang }
+    }
+
+    /// Sends more text after a pause.
+    pub fn then_after(mut self, pause: Duration, text: &str) -> Self {
+        self.later.push((pause, text.as_bytes().to_vec()));
+        self
     }
 
     pub fn then_hang(mut self) -> Self {
@@ -138,7 +151,7 @@ impl Server {
 
     /// Waits until a client disconnects from a response that hangs.
     pub async fn client_left(&mut self) {
-        tokio::time::timeout(std::time::Duration::from_secs(10), self.gone.recv()).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(10), self.gone.recv()).await.unwrap().unwrap();
     }
 }
 
@@ -162,6 +175,12 @@ async fn serve(mut socket: TcpStream, shared: Shared, connection: usize) {
         let answer = answer.unwrap_or_else(|| Answer::status(500, &[], "no answer left"));
         if socket.write_all(&answer.bytes).await.is_err() {
             return;
+        }
+        for (pause, bytes) in answer.later {
+            tokio::time::sleep(pause).await;
+            if socket.write_all(&bytes).await.is_err() {
+                return;
+            }
         }
         match answer.end {
             End::KeepOpen => {}

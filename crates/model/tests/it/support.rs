@@ -6,7 +6,9 @@ use codicil_model::{
     EnvironmentSource, EventStream, ModelCatalogue, ModelError, ModelEvent, ModelProvider, ModelRequest,
     ProviderConfig, ProviderContext, StreamFlow, ToolSpec, WireApi, connect,
 };
-use codicil_protocol::{ContentItem, FunctionCallOutputBody, ReasoningItemReasoningSummary, ResponseItem};
+use codicil_protocol::{
+    ContentItem, FunctionCallOutputBody, ReasoningItemReasoningSummary, ResponseItem, TokenUsageBreakdown,
+};
 use serde_json::{Value, json};
 
 /// A provider without retries at `base_url`.
@@ -145,20 +147,23 @@ fn line(event: &ModelEvent) -> String {
             format!("reasoning {} {index} {delta:?}", masked(item_id))
         }
         ModelEvent::ItemDone { id, item } => format!("done {} {}", masked(id), shown(item)),
+        ModelEvent::Used(usage) => format!("used {}", counts(usage)),
         ModelEvent::Completed { response_id, usage } => {
-            let usage = usage.as_ref().map_or("no usage".to_owned(), |usage| {
-                format!(
-                    "{} in ({} cached) {} out ({} reasoning) {} total",
-                    usage.input_tokens,
-                    usage.cached_input_tokens,
-                    usage.output_tokens,
-                    usage.reasoning_output_tokens,
-                    usage.total_tokens
-                )
-            });
+            let usage = usage.as_ref().map_or("no usage".to_owned(), counts);
             format!("completed {}: {usage}", masked(response_id))
         }
     }
+}
+
+fn counts(usage: &TokenUsageBreakdown) -> String {
+    format!(
+        "{} in ({} cached) {} out ({} reasoning) {} total",
+        usage.input_tokens,
+        usage.cached_input_tokens,
+        usage.output_tokens,
+        usage.reasoning_output_tokens,
+        usage.total_tokens
+    )
 }
 
 fn shown(item: &ResponseItem) -> String {

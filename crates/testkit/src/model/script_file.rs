@@ -103,7 +103,9 @@ fn http_error(act: &ScriptAct) -> Option<Reply> {
     let reply = match error {
         ModelError::Status(failure) => Reply::status(failure.status.as_u16())
             .body(json!({ "error": { "message": failure.message.as_deref().unwrap_or_default() } })),
-        ModelError::RateLimited { .. } => Reply::status(429),
+        ModelError::RateLimited { message, .. } => {
+            Reply::status(429).body(json!({ "error": { "message": message.as_deref().unwrap_or_default() } }))
+        }
         _ => return None,
     };
     Some(match error.retry_after() {
@@ -117,6 +119,11 @@ fn fail(reply: Reply, error: &ModelError) -> Reply {
         ModelError::Disconnected(_) => reply.cut(),
         ModelError::Stalled(_) => reply.hang(),
         ModelError::Failed { code, message, .. } => reply.fail(code, message),
+        ModelError::ContextWindowExceeded { details: message }
+        | ModelError::QuotaExceeded(message)
+        | ModelError::Overloaded { message, .. } => {
+            reply.fail(code(error), message.clone().unwrap_or_else(|| error.to_string()))
+        }
         error => reply.fail(code(error), error.to_string()),
     }
 }
@@ -124,8 +131,8 @@ fn fail(reply: Reply, error: &ModelError) -> Reply {
 /// Returns the provider's code of an error that has its own variant.
 fn code(error: &ModelError) -> &'static str {
     match error {
-        ModelError::ContextWindowExceeded => "context_length_exceeded",
-        ModelError::QuotaExceeded => "insufficient_quota",
+        ModelError::ContextWindowExceeded { .. } => "context_length_exceeded",
+        ModelError::QuotaExceeded(_) => "insufficient_quota",
         ModelError::UsageNotIncluded => "usage_not_included",
         ModelError::InvalidPrompt(_) => "invalid_prompt",
         ModelError::Overloaded { .. } => "server_is_overloaded",
