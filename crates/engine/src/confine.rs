@@ -73,6 +73,15 @@ pub fn confine(
     Ok(ConfinedProcess { preparation, network })
 }
 
+/// Confines a process that has no network, not even through the proxy. Blocks on the disk.
+pub fn confine_offline(
+    request: &AccessRequest<'_>,
+    config: &EffectiveConfig,
+    store: &ConfigStore,
+) -> Result<ChildPreparation, ConfineError> {
+    Ok(confinement(request, config, store)?.prepare()?.into_preparation())
+}
+
 /// Returns a process without a sandbox. The limits of the configuration still apply.
 pub fn unconfined(config: &EffectiveConfig) -> Result<ConfinedProcess, SandboxError> {
     let confinement = Confinement::none().with_limits(ResourceLimits::from(&config.settings.sandbox_limits));

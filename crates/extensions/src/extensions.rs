@@ -5,8 +5,9 @@ use std::{path::PathBuf, sync::Arc};
 use codicil_config::ConfigStore;
 
 use crate::{
-    apps::{AccountSource, Apps},
-    plugins::Plugins,
+    account::AccountSource,
+    apps::Apps,
+    plugins::{Plugins, featured::FeaturedPlugins},
     skills::{Skills, roots::UserHomes},
 };
 
@@ -15,6 +16,7 @@ use crate::{
 pub struct Extensions {
     pub skills: Skills,
     pub plugins: Plugins,
+    pub featured: FeaturedPlugins,
     pub apps: Apps,
 }
 
@@ -30,8 +32,9 @@ impl Extensions {
         let homes = UserHomes { server: config.home().path().to_path_buf(), user: user_home };
         let plugins = Plugins::new(config.clone(), homes.clone());
         let skills = Skills::new(config.clone(), homes, plugins.clone(), on_skills_changed);
+        let featured = FeaturedPlugins::new(accounts.clone());
         let apps = Apps::new(config, plugins.clone(), accounts);
-        Self { skills, plugins, apps }
+        Self { skills, plugins, featured, apps }
     }
 }
 

@@ -16,17 +16,19 @@ mod apps;
 mod plugins;
 mod skills;
 
+mod account;
+mod backend;
 mod small_file;
 
 pub use {
-    apps::{
-        AccountFuture, AccountSource, Apps, AppsError, AuthAccount, ChatgptAccount, NoAccount, RefetchApps,
-    },
+    account::{AccountFuture, AccountSource, AuthAccount, ChatgptAccount, NoAccount},
+    apps::{Apps, RefetchApps},
+    backend::BackendError,
     extensions::Extensions,
     mentions::MessageMentions,
     plugins::{
         InstalledPlugin, PluginContents, PluginError, PluginId, PluginInstallation, PluginManifest,
-        PluginRead, Plugins, error::RemoteError,
+        PluginRead, Plugins, error::RemoteError, featured::FeaturedPlugins,
     },
     skills::{FoundSkills, Skill, SkillWatch, Skills, SkillsError},
 };

@@ -71,6 +71,8 @@ pub(crate) struct ThreadActor {
     pub(super) warned: HashSet<String>,
     /// The number of configuration reloads that the thread has applied.
     pub(super) reloads_seen: u64,
+    /// Whether clients know that the chosen reviewer of approvals is not available.
+    pub(super) is_reviewer_reported: bool,
     mailbox: mpsc::Receiver<ThreadCommand>,
     pub(super) threads: WeakThreads,
     last_event: Instant,
@@ -122,6 +124,7 @@ impl ThreadActor {
             warned: HashSet::new(),
             // A reload while the thread was being created costs one more reload here.
             reloads_seen: 0,
+            is_reviewer_reported: false,
             mailbox,
             threads,
             last_event: Instant::now(),

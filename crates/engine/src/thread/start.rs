@@ -9,8 +9,8 @@ use std::sync::Arc;
 use codicil_config::Feature;
 use codicil_model::ModelProvider;
 use codicil_protocol::{
-    AskForApproval, ModeKind, ReasoningEffort, ThreadItem, ThreadStatus, Turn, TurnId, TurnStartParams,
-    TurnStatus, UserInput,
+    ApprovalsReviewer, AskForApproval, ConfigWarning, ConfigWarningNotification, ModeKind, ReasoningEffort,
+    ThreadItem, ThreadStatus, Turn, TurnId, TurnStartParams, TurnStatus, UserInput,
 };
 use codicil_store::Record;
 use serde_json::Value;
@@ -177,6 +177,7 @@ impl ThreadActor {
         self.accept(reply, in_progress(id.clone())).await;
         self.announce_turn(&id);
         self.warn_about_model();
+        self.report_missing_reviewer();
     }
 
     /// Reads the turn's context and stores its input. Clients see none of it yet.
@@ -223,6 +224,26 @@ impl ThreadActor {
         }
         self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
         self.notifier.turn_started(in_progress(id.clone()));
+    }
+
+    /// Warns, once for a loaded thread, that approvals go to the user although the settings choose the guardian.
+    fn report_missing_reviewer(&mut self) {
+        let is_missing = self.state.settings.approvals_reviewer == ApprovalsReviewer::GuardianSubagent
+            && !self.state.config.features.enabled(Feature::GuardianApproval);
+        if !is_missing || std::mem::replace(&mut self.is_reviewer_reported, true) {
+            return;
+        }
+        self.notifier.notify::<ConfigWarning>(&ConfigWarningNotification {
+            summary: "`approvalsReviewer: guardian_subagent` has no effect: the feature `guardian_approval` is disabled"
+                .to_owned(),
+            details: Some(
+                "Approval requests go to the user. Set `features.guardian_approval = true` to have the guardian \
+                 answer them."
+                    .to_owned(),
+            ),
+            path: None,
+            range: None,
+        });
     }
 
     pub(super) fn provider(&self) -> Result<Arc<dyn ModelProvider>, ThreadError> {

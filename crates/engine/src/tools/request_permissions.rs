@@ -18,9 +18,12 @@ use super::{
     builtin::BuiltinTool,
     call::{ToolCall, ToolError, ToolOutput, ToolResult, text_output},
     command::{AdditionalPermissions, additional_permissions_schema},
+    guardian,
     offer::ToolOffer,
     schema::{function, string},
 };
+
+const NAME: &str = "request_permissions";
 
 pub(super) struct RequestPermissions;
 
@@ -32,7 +35,7 @@ struct PermissionArguments {
 
 impl BuiltinTool for RequestPermissions {
     fn name(&self) -> &'static str {
-        "request_permissions"
+        NAME
     }
 
     fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
@@ -43,7 +46,7 @@ impl BuiltinTool for RequestPermissions {
         let description = "Asks the user for permissions that commands to come will need: the network, or files \
                            outside the sandbox. Returns what was granted.";
         (offer.is_main() && offer.request_permissions)
-            .then(|| function(self.name(), description, properties, &["permissions"]))
+            .then(|| function(NAME, description, properties, &["permissions"]))
     }
 
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
@@ -55,8 +58,7 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let arguments: PermissionArguments = call.arguments()?;
     let requested = arguments.permissions.resolve(turn).await;
     if requested == AccessGrant::default() {
-        let why = "request_permissions requires at least one permission";
-        return Err(ToolError::Failed(why.to_owned()));
+        return Err(ToolError::Failed(format!("{NAME} requires at least one permission")));
     }
     match decide(turn, &requested) {
         PermissionsDecision::Granted => return Ok(granted_output(&requested, PermissionGrantScope::Turn)),
@@ -66,6 +68,18 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
         PermissionsDecision::Ask => {}
     }
     let WirePermissions { network, file_system } = WirePermissions::from(&requested);
+    if guardian::is_enabled(turn) {
+        let action = json!({
+            "tool": NAME,
+            "permissions": { "network": network, "file_system": file_system },
+            "reason": arguments.reason,
+        });
+        if let Err(why) = guardian::review(turn, &call.item_id(), action).await? {
+            return Err(ToolError::Failed(format!("permissions {why}")));
+        }
+        turn.thread.grants().accept_access(&requested, PermissionGrantScope::Turn);
+        return Ok(granted_output(&requested, PermissionGrantScope::Turn));
+    }
     let params = PermissionsRequestApprovalParams {
         thread_id: turn.thread_id(),
         turn_id: turn.turn_id.clone(),

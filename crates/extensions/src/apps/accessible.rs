@@ -9,7 +9,7 @@ use reqwest::{Method, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::backend::{AppsBackend, AppsError, read_response, send};
+use crate::backend::{BackendError, ChatgptBackend, read_response, send};
 
 const PROTOCOL_VERSION: &str = "2025-06-18";
 const SESSION_HEADER: &str = "mcp-session-id";
@@ -44,7 +44,7 @@ struct ToolMeta {
 }
 
 /// Returns the connected apps without duplicates, sorted by id.
-pub(super) async fn list(backend: &AppsBackend) -> Result<Vec<AccessibleApp>, AppsError> {
+pub(super) async fn list(backend: &ChatgptBackend) -> Result<Vec<AccessibleApp>, BackendError> {
     let mut session = AppSession { backend, id: None };
     session.initialize().await?;
     let mut apps = BTreeMap::new();
@@ -53,8 +53,8 @@ pub(super) async fn list(backend: &AppsBackend) -> Result<Vec<AccessibleApp>, Ap
         let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
         // `initialize` has request id 0.
         let result = session.call(page_index + 1, "tools/list", params).await?;
-        let page: ToolPage =
-            serde_json::from_value(result).map_err(|error| AppsError::InvalidResponse(error.to_string()))?;
+        let page: ToolPage = serde_json::from_value(result)
+            .map_err(|error| BackendError::InvalidResponse(error.to_string()))?;
         for app in page.tools.into_iter().filter_map(app_from_tool) {
             apps.entry(app.id.clone()).or_insert(app);
         }
@@ -78,13 +78,13 @@ fn app_from_tool(tool: AppTool) -> Option<AccessibleApp> {
 }
 
 struct AppSession<'b> {
-    backend: &'b AppsBackend,
+    backend: &'b ChatgptBackend,
     /// The MCP session id, if the server has assigned one.
     id: Option<String>,
 }
 
 impl AppSession<'_> {
-    async fn initialize(&mut self) -> Result<(), AppsError> {
+    async fn initialize(&mut self) -> Result<(), BackendError> {
         let client_info = json!({ "name": "codicil", "version": env!("CARGO_PKG_VERSION") });
         let params =
             json!({ "protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": client_info });
@@ -93,18 +93,18 @@ impl AppSession<'_> {
         Ok(())
     }
 
-    async fn call(&mut self, id: u64, method: &str, params: Value) -> Result<Value, AppsError> {
+    async fn call(&mut self, id: u64, method: &str, params: Value) -> Result<Value, BackendError> {
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         let bytes = self.post(&request).await?;
         let response = find_response(&bytes, id)
-            .ok_or_else(|| AppsError::InvalidResponse(format!("no response to {method}")))?;
+            .ok_or_else(|| BackendError::InvalidResponse(format!("no response to {method}")))?;
         match response.get("result") {
             Some(result) => Ok(result.clone()),
-            None => Err(AppsError::InvalidResponse(format!("{method} failed"))),
+            None => Err(BackendError::InvalidResponse(format!("{method} failed"))),
         }
     }
 
-    async fn post(&mut self, message: &Value) -> Result<Vec<u8>, AppsError> {
+    async fn post(&mut self, message: &Value) -> Result<Vec<u8>, BackendError> {
         let mut request = self.backend.request(Method::POST, self.backend.apps_path(), &[]).await?;
         request = request.header(header::ACCEPT, "application/json, text/event-stream");
         request = request.header(header::CONTENT_TYPE, "application/json");

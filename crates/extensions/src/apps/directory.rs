@@ -7,10 +7,8 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{
-    backend::{AppsBackend, AppsError, read_response, send},
-    merge::install_url,
-};
+use super::merge::install_url;
+use crate::backend::{BackendError, ChatgptBackend, read_response, send};
 
 const LIST_PATH: &str = "/connectors/directory/list";
 const WORKSPACE_LIST_PATH: &str = "/connectors/directory/list_workspace";
@@ -45,20 +43,20 @@ struct ListedApp {
 }
 
 /// Returns the visible apps of the public directory and of the account's workspace, sorted by id.
-pub(super) async fn list(backend: &AppsBackend) -> Result<Vec<AppInfo>, AppsError> {
+pub(super) async fn list(backend: &ChatgptBackend) -> Result<Vec<AppInfo>, BackendError> {
     let mut apps = BTreeMap::new();
     collect_apps(backend, LIST_PATH, &mut apps).await?;
-    if backend.account().is_workspace {
+    if backend.account().is_some_and(|account| account.is_workspace) {
         collect_apps(backend, WORKSPACE_LIST_PATH, &mut apps).await?;
     }
     Ok(apps.into_values().collect())
 }
 
 async fn collect_apps(
-    backend: &AppsBackend,
+    backend: &ChatgptBackend,
     path: &str,
     apps: &mut BTreeMap<String, AppInfo>,
-) -> Result<(), AppsError> {
+) -> Result<(), BackendError> {
     let mut token: Option<String> = None;
     for _ in 0..MAX_PAGES {
         let page = fetch_page(backend, path, token.as_deref()).await?;
@@ -74,10 +72,10 @@ async fn collect_apps(
 }
 
 async fn fetch_page(
-    backend: &AppsBackend,
+    backend: &ChatgptBackend,
     path: &str,
     token: Option<&str>,
-) -> Result<DirectoryPage, AppsError> {
+) -> Result<DirectoryPage, BackendError> {
     let mut query = vec![("external_logos", "true")];
     if path == LIST_PATH {
         query.push(("tier", "categorized"));
@@ -85,7 +83,7 @@ async fn fetch_page(
     query.extend(token.map(|token| ("token", token)));
     let request = backend.request(Method::GET, path, &query).await?;
     let bytes = read_response(send(request).await?).await?;
-    serde_json::from_slice(&bytes).map_err(|error| AppsError::InvalidResponse(error.to_string()))
+    serde_json::from_slice(&bytes).map_err(|error| BackendError::InvalidResponse(error.to_string()))
 }
 
 impl ListedApp {

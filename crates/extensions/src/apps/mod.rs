@@ -5,8 +5,6 @@
 //! use. When signed out, or with the feature disabled, there are no apps and no requests are sent.
 
 mod accessible;
-mod account;
-mod backend;
 mod directory;
 mod merge;
 
@@ -20,13 +18,12 @@ use codicil_config::{ConfigQuery, ConfigStore, EffectiveConfig, Feature};
 use codicil_protocol::{AppInfo, AppSummary};
 use parking_lot::{Mutex, MutexGuard};
 
-pub use self::{
-    account::{AccountFuture, AccountSource, AuthAccount, ChatgptAccount, NoAccount},
-    backend::AppsError,
+use self::accessible::AccessibleApp;
+use crate::{
+    account::{AccountSource, ChatgptAccount},
+    backend::{BackendError, ChatgptBackend},
+    plugins::Plugins,
 };
-
-use self::{accessible::AccessibleApp, backend::AppsBackend};
-use crate::plugins::Plugins;
 
 /// Time for which the result of a source is cached.
 const CACHE_LIFETIME: Duration = Duration::from_secs(3600);
@@ -114,7 +111,7 @@ impl Apps {
                 on_update(apps);
             }
         };
-        let backend = AppsBackend::new(config.settings.chatgpt_base_url.as_deref(), account);
+        let backend = ChatgptBackend::new(config.settings.chatgpt_base_url.as_deref(), Some(account));
         tokio::join!(
             self.0.load_directory(&backend, refetch, &notify_update),
             self.0.load_accessible(&backend, refetch, &notify_update),
@@ -184,7 +181,7 @@ impl AppsInner {
 
     async fn load_directory(
         &self,
-        backend: &AppsBackend,
+        backend: &ChatgptBackend,
         refetch: RefetchApps,
         notify_update: &(dyn Fn() + Sync),
     ) {
@@ -200,7 +197,7 @@ impl AppsInner {
 
     async fn load_accessible(
         &self,
-        backend: &AppsBackend,
+        backend: &ChatgptBackend,
         refetch: RefetchApps,
         notify_update: &(dyn Fn() + Sync),
     ) {
@@ -227,7 +224,7 @@ fn token_fingerprint(token: &str) -> String {
 }
 
 /// Awaits a source within its time limit. Logs an error or a timeout and returns `None`.
-async fn load_source<T>(name: &str, source: impl Future<Output = Result<T, AppsError>>) -> Option<T> {
+async fn load_source<T>(name: &str, source: impl Future<Output = Result<T, BackendError>>) -> Option<T> {
     match tokio::time::timeout(SOURCE_TIMEOUT, source).await {
         Ok(Ok(apps)) => Some(apps),
         Ok(Err(error)) => {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Table;
 
-use super::manifest::PluginManifest;
+use super::manifest::{ManifestServers, PluginManifest};
 use crate::small_file::read_json;
 
 const SKILLS: &str = "skills";
@@ -52,18 +52,25 @@ impl PluginContents {
         let mut skill_roots: Vec<_> = default.into_iter().chain(manifest.skills.clone()).collect();
         skill_roots.sort();
         skill_roots.dedup();
-        let mcp_file = manifest.mcp_servers.clone().unwrap_or_else(|| root.join(MCP_FILE));
+        let servers = match &manifest.mcp_servers {
+            Some(ManifestServers::Inline(servers)) => servers.clone(),
+            Some(ManifestServers::File(file)) => read_servers(file),
+            None => read_servers(&root.join(MCP_FILE)),
+        };
         let app_file = manifest.apps.clone().unwrap_or_else(|| root.join(APP_FILE));
-        Self { skill_roots, mcp_servers: mcp_servers(root, &mcp_file), apps: apps(&app_file) }
+        Self { skill_roots, mcp_servers: mcp_servers(root, servers), apps: apps(&app_file) }
     }
 }
 
-fn mcp_servers(root: &Path, file: &Path) -> BTreeMap<String, Table> {
-    let Some(McpFile { servers }) = read_json(file, MAX_BYTES) else { return BTreeMap::new() };
+fn read_servers(file: &Path) -> BTreeMap<String, Value> {
+    read_json::<McpFile>(file, MAX_BYTES).map(|file| file.servers).unwrap_or_default()
+}
+
+fn mcp_servers(root: &Path, servers: BTreeMap<String, Value>) -> BTreeMap<String, Table> {
     let usable = servers.into_iter().filter_map(|(name, server)| match table(root, server) {
         Ok(table) => Some((name, table)),
         Err(reason) => {
-            tracing::warn!("ignoring the MCP server {name} of {}: {reason}", file.display());
+            tracing::warn!("ignoring the MCP server {name} of {}: {reason}", root.display());
             None
         }
     });

@@ -1,6 +1,9 @@
-//! Reads `.codex-plugin/plugin.json`, the manifest of a plugin.
+//! Reads the manifest of a plugin, `.codex-plugin/plugin.json` or `.claude-plugin/plugin.json`.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Component, Path, PathBuf},
+};
 
 use codicil_protocol::{AbsolutePathBuf, PluginInterface};
 use serde::Deserialize;
@@ -8,7 +11,8 @@ use serde_json::Value;
 
 use crate::small_file::read_json;
 
-const FILE: &str = ".codex-plugin/plugin.json";
+/// The places of the manifest. The first that exists is used.
+const FILES: [&str; 2] = [".codex-plugin/plugin.json", ".claude-plugin/plugin.json"];
 const MAX_BYTES: u64 = 256 << 10;
 const MAX_PROMPTS: usize = 3;
 const MAX_PROMPT_CHARS: usize = 128;
@@ -20,9 +24,17 @@ pub struct PluginManifest {
     pub name: String,
     pub description: Option<String>,
     pub interface: Option<PluginInterface>,
-    pub(crate) skills: Option<PathBuf>,
-    pub(crate) mcp_servers: Option<PathBuf>,
+    /// Folders with skills, in addition to the default one.
+    pub(crate) skills: Vec<PathBuf>,
+    pub(crate) mcp_servers: Option<ManifestServers>,
     pub(crate) apps: Option<PathBuf>,
+}
+
+/// The MCP servers of a manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ManifestServers {
+    File(PathBuf),
+    Inline(BTreeMap<String, Value>),
 }
 
 #[derive(Default, Deserialize)]
@@ -30,8 +42,10 @@ pub struct PluginManifest {
 struct RawManifest {
     name: String,
     description: Option<String>,
-    skills: Option<String>,
-    mcp_servers: Option<String>,
+    /// A path or a list of paths.
+    skills: Value,
+    /// A path or the servers by name.
+    mcp_servers: Value,
     apps: Option<String>,
     interface: Option<RawInterface>,
 }
@@ -62,15 +76,20 @@ struct RawInterface {
 /// Reads the manifest of the plugin in a folder. Returns `None` if there is none; an invalid one is also
 /// logged.
 pub(crate) fn load(root: &Path) -> Option<PluginManifest> {
-    let raw: RawManifest = read_json(&root.join(FILE), MAX_BYTES)?;
+    let file = FILES.iter().map(|file| root.join(file)).find(|file| file.is_file())?;
+    let raw: RawManifest = read_json(&file, MAX_BYTES)?;
     let named = Some(raw.name.trim().to_owned()).filter(|name| !name.is_empty());
     let by_folder = || root.file_name().map(|name| name.to_string_lossy().into_owned());
     Some(PluginManifest {
         name: named.or_else(by_folder)?,
         description: raw.description,
         interface: raw.interface.and_then(|interface| interface.resolve(root)),
-        skills: raw.skills.and_then(|given| below(root, &given)),
-        mcp_servers: raw.mcp_servers.and_then(|given| below(root, &given)),
+        skills: texts(&raw.skills).into_iter().filter_map(|given| below(root, given)).collect(),
+        mcp_servers: match raw.mcp_servers {
+            Value::String(given) => below(root, &given).map(ManifestServers::File),
+            Value::Object(servers) => Some(ManifestServers::Inline(servers.into_iter().collect())),
+            _ => None,
+        },
         apps: raw.apps.and_then(|given| below(root, &given)),
     })
 }
@@ -110,14 +129,19 @@ impl RawInterface {
 
 /// Returns the prompts that are short enough; `None` if there are none.
 fn prompts(given: &Value) -> Option<Vec<String>> {
-    let texts = match given {
-        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
-        other => other.as_str().into_iter().collect::<Vec<_>>(),
-    };
-    let on_one_line = texts.into_iter().map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let on_one_line =
+        texts(given).into_iter().map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
     let fitting = on_one_line.filter(|text| !text.is_empty() && text.chars().count() <= MAX_PROMPT_CHARS);
     let prompts: Vec<_> = fitting.take(MAX_PROMPTS).collect();
     (!prompts.is_empty()).then_some(prompts)
+}
+
+/// Returns the texts of a field that is a text or a list of texts.
+fn texts(given: &Value) -> Vec<&str> {
+    match given {
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
+        other => other.as_str().into_iter().collect(),
+    }
 }
 
 /// Resolves a path of the form `./…` that stays within `root`, whether it exists or not.
@@ -167,11 +191,26 @@ mod tests {
         let root = folder.path().join("sample");
         std::fs::create_dir_all(root.join(".codex-plugin")).unwrap();
         assert_eq!(load(&root), None);
-        std::fs::write(root.join(FILE), r#"{ "interface": { "logo": "../x" } }"#).unwrap();
+        std::fs::write(root.join(FILES[0]), r#"{ "interface": { "logo": "../x" } }"#).unwrap();
         let manifest = load(&root).unwrap();
         assert_eq!((manifest.name.as_str(), manifest.interface), ("sample", None));
         assert_eq!(plugin_around(&root.join("skills/x")).as_deref(), Some("sample"));
-        std::fs::write(root.join(FILE), "{").unwrap();
+        std::fs::write(root.join(FILES[0]), "{").unwrap();
         assert_eq!(load(&root), None);
+    }
+
+    #[test]
+    fn manifests_of_claude_plugins_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        std::fs::create_dir_all(root.join(".claude-plugin")).unwrap();
+        let server = json!({ "command": "x" });
+        let manifest = json!({ "name": "c", "skills": ["./a", "../b", 3], "mcpServers": { "s": server },
+            "author": { "name": "x" }, "hooks": {} });
+        std::fs::write(root.join(FILES[1]), manifest.to_string()).unwrap();
+        let manifest = load(root).unwrap();
+        assert_eq!((manifest.name.as_str(), manifest.skills), ("c", vec![root.join("a")]));
+        let inline = BTreeMap::from([("s".to_owned(), server)]);
+        assert_eq!(manifest.mcp_servers, Some(ManifestServers::Inline(inline)));
     }
 }

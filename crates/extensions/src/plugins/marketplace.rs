@@ -1,4 +1,5 @@
-//! Marketplaces: files that list plugins, `.agents/plugins/marketplace.json` below a root.
+//! Marketplaces: files that list plugins, `.agents/plugins/marketplace.json` or `.claude-plugin/marketplace.json` below a
+//! root. A plugin that cannot be offered, such as one from a remote source, does not affect the others.
 
 use std::path::{Path, PathBuf};
 
@@ -6,6 +7,7 @@ use codicil_protocol::{
     AbsolutePathBuf, MarketplaceInterface, PluginAuthPolicy, PluginInstallPolicy, PluginInterface,
 };
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{
     error::PluginError,
@@ -13,7 +15,8 @@ use super::{
 };
 use crate::small_file::read_text;
 
-const FILE: &str = ".agents/plugins/marketplace.json";
+/// The places of the file below a root. The first that exists is used.
+const FILES: [&str; 2] = [".agents/plugins/marketplace.json", ".claude-plugin/marketplace.json"];
 const MAX_BYTES: u64 = 4 << 20;
 
 /// A marketplace as its file describes it.
@@ -22,6 +25,15 @@ pub(crate) struct Marketplace {
     pub name: String,
     pub interface: Option<MarketplaceInterface>,
     pub plugins: Vec<MarketplaceOffer>,
+    pub rejected: Vec<RejectedOffer>,
+}
+
+/// An entry of a marketplace that is not offered.
+#[derive(Debug)]
+pub(crate) struct RejectedOffer {
+    /// The name of the plugin, or its position if it has none.
+    pub name: String,
+    pub reason: String,
 }
 
 /// A plugin that a marketplace offers.
@@ -51,7 +63,8 @@ impl MarketplaceOffer {
 struct RawMarketplace {
     name: String,
     interface: Option<RawInterface>,
-    plugins: Vec<RawOffer>,
+    /// Decoded one by one, so that an invalid entry does not hide the others.
+    plugins: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -69,10 +82,12 @@ struct RawOffer {
     category: Option<String>,
 }
 
+/// A local path, as text or as an object with the kind of the source.
 #[derive(Deserialize)]
-#[serde(tag = "source", rename_all = "lowercase")]
+#[serde(untagged)]
 enum RawSource {
-    Local { path: String },
+    Path(String),
+    Kind { source: String, path: Option<String> },
 }
 
 #[derive(Default, Deserialize)]
@@ -83,7 +98,7 @@ struct RawPolicy {
 
 /// Returns the marketplace files of these directories, and that of the user.
 pub(crate) fn discover(user_home: Option<&Path>, cwds: &[AbsolutePathBuf]) -> Vec<PathBuf> {
-    let own = user_home.map(|home| home.join(FILE)).filter(|file| file.is_file());
+    let own = user_home.and_then(file_at);
     let of_cwds = cwds.iter().filter_map(|cwd| marketplace_file(cwd));
     let mut files = Vec::new();
     for file in own.into_iter().chain(of_cwds) {
@@ -97,46 +112,64 @@ pub(crate) fn discover(user_home: Option<&Path>, cwds: &[AbsolutePathBuf]) -> Ve
 /// Returns the marketplace file of a directory, or else of the repository around it.
 fn marketplace_file(cwd: &Path) -> Option<PathBuf> {
     let in_repository = || cwd.ancestors().find(|folder| folder.join(".git").exists());
-    let roots = std::iter::once(cwd).chain(in_repository());
-    roots.map(|root| root.join(FILE)).find(|file| file.is_file())
+    file_at(cwd).or_else(|| file_at(in_repository()?))
 }
 
-/// Reads a marketplace file. One invalid plugin makes it invalid.
+fn file_at(root: &Path) -> Option<PathBuf> {
+    FILES.iter().map(|file| root.join(file)).find(|file| file.is_file())
+}
+
+/// Reads a marketplace file. Entries that cannot be offered are listed separately.
 pub(crate) fn load(path: &Path) -> Result<Marketplace, PluginError> {
-    load_matching(path, |_| true)
-}
-
-/// Reads a marketplace file for one plugin. The other plugins may be invalid.
-pub(crate) fn load_one(path: &Path, name: &str) -> Result<Marketplace, PluginError> {
-    load_matching(path, |offered| offered == name)
-}
-
-fn load_matching(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Marketplace, PluginError> {
     if !path.exists() {
         return Err(PluginError::NoMarketplace(path.to_owned()));
     }
     let bad = |reason: String| PluginError::BadMarketplace { path: path.to_owned(), reason };
     let text = read_text(path, MAX_BYTES).map_err(|error| bad(error.to_string()))?;
     let raw: RawMarketplace = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
-    let root = root_of(path).ok_or_else(|| bad(format!("must be {FILE} below a folder")))?;
-    let offers = raw.plugins.into_iter().filter(|offer| wanted(&offer.name));
-    let plugins = offers.map(|offer| offer.resolve(root)).collect::<Result<_, _>>().map_err(bad)?;
+    let root = root_of(path).ok_or_else(|| bad(format!("must be {} below a folder", FILES.join(" or "))))?;
+    let mut plugins = Vec::new();
+    let mut rejected = Vec::new();
+    for (index, entry) in raw.plugins.into_iter().enumerate() {
+        let name = entry.get("name").and_then(Value::as_str).map(str::to_owned);
+        let decoded = serde_json::from_value::<RawOffer>(entry).map_err(|error| error.to_string());
+        match decoded.and_then(|offer| offer.resolve(root)) {
+            Ok(offer) => plugins.push(offer),
+            Err(reason) => {
+                let name = name.unwrap_or_else(|| format!("plugin {}", index + 1));
+                rejected.push(RejectedOffer { name, reason });
+            }
+        }
+    }
     let shown = raw.interface.filter(|interface| interface.display_name.is_some());
     Ok(Marketplace {
         name: raw.name,
         interface: shown.map(|interface| MarketplaceInterface { display_name: interface.display_name }),
         plugins,
+        rejected,
     })
 }
 
 /// Returns the folder that paths in the file are relative to.
 fn root_of(path: &Path) -> Option<&Path> {
-    path.parent().filter(|folder| folder.ends_with(".agents/plugins"))?.parent()?.parent()
+    FILES.iter().find(|file| path.ends_with(file)).and_then(|file| {
+        let depth = Path::new(file).components().count();
+        path.ancestors().nth(depth)
+    })
 }
 
 impl RawOffer {
     fn resolve(self, root: &Path) -> Result<MarketplaceOffer, String> {
-        let RawSource::Local { path } = self.source;
+        let path = match self.source {
+            RawSource::Path(path) => path,
+            RawSource::Kind { source, path: Some(path) } if source == "local" => path,
+            RawSource::Kind { source, path: None } if source == "local" => {
+                return Err("local plugin source has no path".to_owned());
+            }
+            RawSource::Kind { source, .. } => {
+                return Err(format!("plugin source `{source}` is not supported; it must be local"));
+            }
+        };
         let source = below(root, &path).and_then(AbsolutePathBuf::new).ok_or_else(|| {
             format!(
                 "local plugin source path must {}",

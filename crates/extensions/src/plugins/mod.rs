@@ -6,6 +6,7 @@
 
 mod contents;
 pub(crate) mod error;
+pub(crate) mod featured;
 mod id;
 pub(crate) mod manifest;
 mod marketplace;
@@ -99,6 +100,11 @@ impl Plugins {
             let Some(absolute) = AbsolutePathBuf::new(&path) else { continue };
             match marketplace::load(&path) {
                 Ok(market) => {
+                    let rejected = market.rejected.iter().map(|offer| MarketplaceLoadErrorInfo {
+                        marketplace_path: absolute.clone(),
+                        message: format!("`{}` is left out: {}", offer.name, offer.reason),
+                    });
+                    listed.marketplace_load_errors.extend(rejected);
                     listed.marketplaces.extend(self.entry(absolute, market, &configured, &mut seen))
                 }
                 Err(error) => listed.marketplace_load_errors.push(MarketplaceLoadErrorInfo {
@@ -114,7 +120,7 @@ impl Plugins {
     pub fn read(&self, params: &PluginReadParams) -> Result<PluginRead, PluginError> {
         let configured = self.configured()?;
         let market = marketplace::load(&params.marketplace_path)?;
-        let offer = find(&market, &params.plugin_name)?;
+        let offer = find(&market, &params.marketplace_path, &params.plugin_name)?;
         PluginId::new(&offer.name, &market.name)?;
         let manifest = manifest::load(&offer.source).ok_or(PluginError::NoManifest)?;
         let contents = PluginContents::of(&offer.source, &manifest);
@@ -133,8 +139,8 @@ impl Plugins {
     /// Serves `plugin/install`: copies the plugin and enables it.
     pub fn install(&self, params: &PluginInstallParams) -> Result<PluginInstallation, PluginError> {
         self.configured()?;
-        let market = marketplace::load_one(&params.marketplace_path, &params.plugin_name)?;
-        let offer = find(&market, &params.plugin_name)?;
+        let market = marketplace::load(&params.marketplace_path)?;
+        let offer = find(&market, &params.marketplace_path, &params.plugin_name)?;
         if offer.install_policy == PluginInstallPolicy::NotAvailable {
             return Err(PluginError::NotAvailable {
                 plugin: offer.name.clone(),
@@ -274,9 +280,15 @@ impl Plugins {
     }
 }
 
-fn find<'m>(market: &'m Marketplace, name: &str) -> Result<&'m MarketplaceOffer, PluginError> {
-    let not_found = || PluginError::NotFound { plugin: name.to_owned(), marketplace: market.name.clone() };
-    market.plugins.iter().find(|offer| offer.name == name).ok_or_else(not_found)
+/// Returns an offered plugin, or why it is not offered.
+fn find<'m>(market: &'m Marketplace, path: &Path, name: &str) -> Result<&'m MarketplaceOffer, PluginError> {
+    if let Some(offer) = market.plugins.iter().find(|offer| offer.name == name) {
+        return Ok(offer);
+    }
+    Err(match market.rejected.iter().find(|offer| offer.name == name) {
+        Some(offer) => PluginError::BadMarketplace { path: path.to_owned(), reason: offer.reason.clone() },
+        None => PluginError::NotFound { plugin: name.to_owned(), marketplace: market.name.clone() },
+    })
 }
 
 fn skill_summary(enabled: bool, skill: SkillMetadata) -> SkillSummary {

@@ -19,6 +19,7 @@ const MAX_FRONT_MATTER_BYTES: u64 = 64 << 10;
 pub(crate) const MAX_BODY_BYTES: u64 = 256 << 10;
 
 const MAX_NAME_CHARS: usize = 64;
+/// Maximum length of a description; the rest is cut.
 pub(crate) const MAX_TEXT_CHARS: usize = 1024;
 
 /// A skill of a root.
@@ -59,10 +60,8 @@ pub(crate) fn read(path: &Path, scope: SkillScope, namespace: Option<&str>) -> R
     let details = SkillDetails::read_beside(path);
     let metadata = SkillMetadata {
         name: namespace.map(|plugin| format!("{plugin}:{name}")).unwrap_or(name),
-        description: within(description, "description", MAX_TEXT_CHARS)?,
-        short_description: short
-            .map(|text| within(text, "metadata.short-description", MAX_TEXT_CHARS))
-            .transpose()?,
+        description: cut(description),
+        short_description: short.map(cut),
         interface: details.interface,
         dependencies: details.dependencies,
         path: path.to_string_lossy().into_owned(),
@@ -138,6 +137,15 @@ fn within(text: String, field: &'static str, max: usize) -> Result<String, Skill
     }
 }
 
+/// Cuts a description, which is part of every thread's first request. The last character says so.
+fn cut(text: String) -> String {
+    if text.chars().count() <= MAX_TEXT_CHARS {
+        return text;
+    }
+    let kept: String = text.chars().take(MAX_TEXT_CHARS - 1).collect();
+    format!("{}…", kept.trim_end())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,8 +185,20 @@ mod tests {
         check(b"---\nname: a: b\n---\n", "invalid YAML");
         check(b"\xff\xfe---\n", "missing YAML frontmatter");
         check(format!("---\nname: {}\ndescription: d\n---\n", "x".repeat(65)).as_bytes(), "invalid name");
-        check(format!("---\ndescription: {}\n---\n", "x".repeat(1025)).as_bytes(), "invalid description");
         check(format!("---\ndescription: d\nx: {}\n---\n", "x".repeat(70_000)).as_bytes(), "missing YAML");
+    }
+
+    #[test]
+    fn long_descriptions_are_cut() {
+        let check = |length: usize, expected: &str| {
+            let long = "ü".repeat(length);
+            let text = format!("---\ndescription: {long}\nmetadata:\n  short-description: {long}\n---\n");
+            let skill = written(text.as_bytes()).1.unwrap().metadata;
+            assert_eq!(skill.description, expected);
+            assert_eq!(skill.short_description.as_deref(), Some(expected));
+        };
+        check(1024, &"ü".repeat(1024));
+        check(1025, &format!("{}…", "ü".repeat(1023)));
     }
 
     #[test]

@@ -4,11 +4,12 @@ use std::fs;
 
 use codicil_extensions::PluginId;
 use codicil_protocol::{
-    PluginAuthPolicy, PluginInstallParams, PluginListParams, PluginReadParams, SkillsConfigWriteParams,
+    PluginAuthPolicy, PluginInstallParams, PluginListParams, PluginListResponse, PluginReadParams,
+    SkillsConfigWriteParams,
 };
 use serde_json::json;
 
-use crate::support::TestHomes;
+use crate::{backend::Backend, support::TestHomes};
 
 const MARKET: &str = "work/.agents/plugins/marketplace.json";
 
@@ -169,21 +170,109 @@ fn a_failed_installation_says_why() {
 }
 
 #[test]
-fn an_invalid_plugin_does_not_prevent_installing_another() {
+fn an_invalid_plugin_does_not_spoil_its_marketplace() {
     let homes = TestHomes::new();
     homes.marketplace();
     let text = fs::read_to_string(homes.path(MARKET)).unwrap();
-    for (path, words) in [("../out", "start with `./`"), ("./", "not be empty"), ("./../out", "stay within")]
-    {
+    for (path, words) in [
+        ("../out", "start with `./`"),
+        ("./", "not be empty"),
+        ("./../out", "stay within the marketplace root"),
+    ] {
         fs::write(homes.path(MARKET), text.replace("./plugins/bare", path)).unwrap();
         let params = PluginListParams { cwds: Some(vec![homes.absolute("work")]), force_remote_sync: None };
         let listed = homes.extensions.plugins.list(&params);
-        assert!(listed.marketplaces.is_empty());
-        let message = &listed.marketplace_load_errors[0].message;
-        assert!(message.contains(&format!("local plugin source path must {words}")), "{message}");
+        assert_eq!(plugin_names(&listed), ["sample", "blocked", "renamed"]);
+        let reason = format!("local plugin source path must {words}");
+        assert_eq!(messages(&listed), [format!("`bare` is left out: {reason}")]);
         assert_eq!(homes.install("sample"), Ok(PluginAuthPolicy::OnUse));
-        assert!(homes.install("bare").is_err());
+        let refused = homes.install("bare").unwrap_err();
+        assert!(refused.contains(&reason), "{refused}");
     }
+}
+
+/// A marketplace as Claude Code reads it, with local and remote plugins.
+#[test]
+fn a_claude_marketplace_is_read() {
+    let homes = TestHomes::new();
+    let market = json!({
+        "name": "claude-market",
+        "owner": { "name": "Someone" },
+        "metadata": { "description": "Some plugins" },
+        "plugins": [
+            { "name": "local", "source": "./plugins/local", "description": "Is here", "category": "tools" },
+            { "name": "elsewhere", "source": { "source": "github", "repo": "a/b" } },
+            { "source": "./plugins/local" },
+            17,
+        ],
+    });
+    let file = "work/.claude-plugin/marketplace.json";
+    homes.write(file, &market.to_string());
+    let manifest = json!({ "name": "local", "version": "1.0.0", "author": { "name": "Someone" } });
+    homes.write("work/plugins/local/.claude-plugin/plugin.json", &manifest.to_string());
+    homes.skill("work/plugins/local/skills", "greet");
+    let params = PluginListParams { cwds: Some(vec![homes.absolute("work")]), force_remote_sync: None };
+
+    let listed = homes.extensions.plugins.list(&params);
+
+    assert_eq!(
+        (listed.marketplaces[0].name.as_str(), plugin_names(&listed)),
+        ("claude-market", vec!["local"])
+    );
+    let left_out = messages(&listed);
+    assert_eq!(
+        left_out[0],
+        "`elsewhere` is left out: plugin source `github` is not supported; it must be local"
+    );
+    assert_eq!(left_out[1], "`plugin 3` is left out: missing field `name`");
+    assert!(left_out[2].starts_with("`plugin 4` is left out: "), "{left_out:?}");
+    let install = PluginInstallParams {
+        marketplace_path: homes.absolute(file),
+        plugin_name: "local".to_owned(),
+        force_remote_sync: None,
+    };
+    homes.extensions.plugins.install(&install).unwrap();
+    homes.extensions.skills.forget();
+    assert_eq!(homes.skill_names(), ["local:greet"]);
+    // A root with both files uses its own format.
+    homes.marketplace();
+    assert_eq!(homes.extensions.plugins.list(&params).marketplaces[0].name, "market");
+}
+
+#[tokio::test]
+async fn the_backend_features_plugins_of_the_curated_marketplace() {
+    let backend = Backend::start(|request| match (request.path.as_str(), request.query.as_str()) {
+        ("/backend-api/plugins/featured", "platform=codex") => {
+            (200, json!(["sample@openai-curated"]).to_string())
+        }
+        _ => (404, String::new()),
+    })
+    .await;
+    let homes = TestHomes::new();
+    homes.write("home/config.toml", &format!("chatgpt_base_url = '{}'\n", backend.address()));
+    homes.marketplace();
+    let params = PluginListParams { cwds: Some(vec![homes.absolute("work")]), force_remote_sync: None };
+    let featured = async || {
+        let listed = homes.extensions.plugins.list(&params);
+        homes.extensions.featured.ids(&listed, &homes.load()).await
+    };
+    assert!(featured().await.is_empty());
+    assert!(backend.received().is_empty(), "only the curated marketplace is asked about");
+
+    let text = fs::read_to_string(homes.path(MARKET)).unwrap();
+    fs::write(homes.path(MARKET), text.replace("\"market\"", "\"openai-curated\"")).unwrap();
+    assert_eq!(featured().await, ["sample@openai-curated"]);
+    assert_eq!(featured().await, ["sample@openai-curated"]);
+    assert_eq!(backend.received().len(), 1, "the answer is cached");
+}
+
+fn plugin_names(listed: &PluginListResponse) -> Vec<&str> {
+    let plugins = listed.marketplaces.iter().flat_map(|market| &market.plugins);
+    plugins.map(|plugin| plugin.name.as_str()).collect()
+}
+
+fn messages(listed: &PluginListResponse) -> Vec<&str> {
+    listed.marketplace_load_errors.iter().map(|error| error.message.as_str()).collect()
 }
 
 #[test]
@@ -202,8 +291,7 @@ fn an_invalid_marketplace_does_not_hide_the_others() {
     let listed = homes.extensions.plugins.list(&params);
 
     assert_eq!(listed.marketplaces.len(), 1);
-    let names: Vec<_> = listed.marketplaces[0].plugins.iter().map(|plugin| plugin.name.as_str()).collect();
-    assert_eq!(names, ["sample", "blocked", "renamed", "bare"]);
+    assert_eq!(plugin_names(&listed), ["sample", "blocked", "renamed", "bare"]);
     let shown = listed.marketplaces[0].plugins[0].interface.as_ref().unwrap();
     assert_eq!((shown.display_name.as_deref(), shown.category.as_deref()), (Some("Sample"), Some("Tools")));
     assert_eq!(listed.marketplace_load_errors.len(), 1);

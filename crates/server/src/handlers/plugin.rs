@@ -11,9 +11,12 @@ use codicil_protocol::{
 use crate::{background::blocking, cx::Cx, error::RpcError};
 
 pub async fn list(cx: Cx, params: PluginListParams) -> Result<PluginListResponse, RpcError> {
-    let Extensions { plugins, apps, .. } = extensions(&cx);
+    let Extensions { plugins, featured, apps, .. } = extensions(&cx);
     let must_sync = params.force_remote_sync == Some(true);
     let mut listed = blocking(move || Ok::<_, RpcError>(plugins.list(&params))).await?;
+    if let Some(config) = apps.global_config().await {
+        listed.featured_plugin_ids = featured.ids(&listed, &config).await;
+    }
     if must_sync {
         listed.remote_sync_error = Some(if apps.has_account().await {
             RemoteError::NotSupported.to_string()

@@ -189,16 +189,22 @@ impl CommandRun<'_> {
     }
 
     fn environment(&self) -> ProcessEnvironment {
-        // The model must not see variables that look like credentials, unless the configuration says so.
-        let set = &self.turn.config.settings.shell_environment_policy;
-        let policy = environment_policy(set, CredentialVariables::Exclude);
-        let mut env = policy.apply(&std::env::vars_os().collect());
+        let mut env = command_environment(self.turn);
         if self.request.source == CommandExecutionSource::UnifiedExecStartup {
             add_tool_defaults(&mut env);
         }
-        env.insert("CODEX_THREAD_ID".into(), self.turn.thread.thread_id.to_string().into());
         env
     }
+}
+
+/// Returns the environment of a turn's commands. Variables that look like credentials are left out, unless the
+/// configuration keeps them.
+pub(super) fn command_environment(turn: &TurnTools) -> ProcessEnvironment {
+    let set = &turn.config.settings.shell_environment_policy;
+    let policy = environment_policy(set, CredentialVariables::Exclude);
+    let mut env = policy.apply(&std::env::vars_os().collect());
+    env.insert("CODEX_THREAD_ID".into(), turn.thread.thread_id.to_string().into());
+    env
 }
 
 /// What happens to variables that look like credentials, if the configuration leaves that open.

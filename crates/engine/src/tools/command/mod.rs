@@ -8,6 +8,7 @@
 //! | confinement, environment and start | `launch.rs` |
 //! | following a command, also after its call | `follow.rs`, `clock.rs` |
 //! | items, deltas and texts about a command | `output.rs` |
+//! | commands of the guardian, which only read | `read_only.rs` |
 
 mod approval;
 mod clock;
@@ -16,6 +17,7 @@ mod exec_command;
 mod follow;
 mod launch;
 mod output;
+mod read_only;
 mod shell_command;
 mod write_stdin;
 
@@ -40,6 +42,7 @@ pub(super) use {
     escalation::{AdditionalPermissions, additional_permissions_schema},
     exec_command::ExecCommand,
     output::exit_text,
+    read_only::run_read_only,
     shell_command::ShellCommand,
     write_stdin::WriteStdin,
 };

@@ -5,7 +5,10 @@ use std::time::Duration;
 use codicil_http::{BodyError, ClientError, http_client, read_body};
 use reqwest::{Method, RequestBuilder, Response, Url};
 
-use super::account::ChatgptAccount;
+use crate::account::ChatgptAccount;
+
+/// The header that names the account of a request.
+pub(crate) const ACCOUNT_HEADER: &str = "chatgpt-account-id";
 
 const DEFAULT_BASE: &str = "https://chatgpt.com/backend-api";
 
@@ -16,7 +19,7 @@ const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 /// The reason why a request to the backend failed. Contains no part of the request's headers or body.
 #[derive(Debug, thiserror::Error)]
-pub enum AppsError {
+pub enum BackendError {
     #[error("invalid address: {0}")]
     Address(String),
     #[error(transparent)]
@@ -31,15 +34,15 @@ pub enum AppsError {
     InvalidResponse(String),
 }
 
-/// A client of the backend for one account.
-pub(super) struct AppsBackend {
+/// A client of the backend, for one account or signed out.
+pub(crate) struct ChatgptBackend {
     base: String,
-    account: ChatgptAccount,
+    account: Option<ChatgptAccount>,
 }
 
-impl AppsBackend {
+impl ChatgptBackend {
     /// Creates a client. `base` is the setting `chatgpt_base_url`.
-    pub fn new(base: Option<&str>, account: ChatgptAccount) -> Self {
+    pub fn new(base: Option<&str>, account: Option<ChatgptAccount>) -> Self {
         let base = base.map(str::trim).filter(|base| !base.is_empty()).unwrap_or(DEFAULT_BASE);
         let base = base.trim_end_matches('/');
         let is_bare_host = ["https://chatgpt.com", "https://chat.openai.com"].contains(&base);
@@ -47,8 +50,13 @@ impl AppsBackend {
         Self { base, account }
     }
 
-    pub fn account(&self) -> &ChatgptAccount {
-        &self.account
+    pub fn account(&self) -> Option<&ChatgptAccount> {
+        self.account.as_ref()
+    }
+
+    /// Returns the address of a path.
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
     }
 
     /// Returns the path of the MCP server that serves the apps.
@@ -60,40 +68,41 @@ impl AppsBackend {
         }
     }
 
-    /// Builds a request with the account's headers.
+    /// Builds a request with the account's headers, if there is an account.
     pub async fn request(
         &self,
         method: Method,
         path: &str,
         query: &[(&str, &str)],
-    ) -> Result<RequestBuilder, AppsError> {
-        let address = format!("{}{path}", self.base);
-        let mut url: Url = address.parse().map_err(|_| AppsError::Address(address))?;
+    ) -> Result<RequestBuilder, BackendError> {
+        let address = self.url(path);
+        let mut url: Url = address.parse().map_err(|_| BackendError::Address(address))?;
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
         let client = http_client(&url, CONNECT_TIMEOUT).await?;
         let request = client.request(method, url).timeout(REQUEST_TIMEOUT);
-        let request = request.bearer_auth(self.account.access_token.reveal());
-        Ok(match &self.account.account_id {
-            Some(id) => request.header("chatgpt-account-id", id),
+        let Some(account) = &self.account else { return Ok(request) };
+        let request = request.bearer_auth(account.access_token.reveal());
+        Ok(match &account.account_id {
+            Some(id) => request.header(ACCOUNT_HEADER, id),
             None => request,
         })
     }
 }
 
 /// Sends a request and returns its response. A status other than success is an error.
-pub(super) async fn send(request: RequestBuilder) -> Result<Response, AppsError> {
+pub(crate) async fn send(request: RequestBuilder) -> Result<Response, BackendError> {
     let response = request.send().await.map_err(reqwest::Error::without_url)?;
     let status = response.status();
-    if status.is_success() { Ok(response) } else { Err(AppsError::Status(status.as_u16())) }
+    if status.is_success() { Ok(response) } else { Err(BackendError::Status(status.as_u16())) }
 }
 
 /// Reads the body of a response within the size limit.
-pub(super) async fn read_response(response: Response) -> Result<Vec<u8>, AppsError> {
+pub(crate) async fn read_response(response: Response) -> Result<Vec<u8>, BackendError> {
     read_body(response, MAX_RESPONSE_BYTES).await.map_err(|error| match error {
-        BodyError::TooLarge => AppsError::TooLarge,
-        BodyError::Transport(error) => AppsError::Http(error),
+        BodyError::TooLarge => BackendError::TooLarge,
+        BodyError::Transport(error) => BackendError::Http(error),
     })
 }
 
@@ -104,10 +113,8 @@ mod tests {
     #[test]
     fn the_apps_path_depends_on_the_kind_of_backend() {
         let check = |base: Option<&str>, expected: &str| {
-            let account =
-                ChatgptAccount { access_token: "t".to_owned().into(), account_id: None, is_workspace: false };
-            let backend = AppsBackend::new(base, account);
-            assert_eq!(format!("{}{}", backend.base, backend.apps_path()), expected);
+            let backend = ChatgptBackend::new(base, None);
+            assert_eq!(backend.url(backend.apps_path()), expected);
         };
         check(None, "https://chatgpt.com/backend-api/wham/apps");
         check(Some("https://chatgpt.com/"), "https://chatgpt.com/backend-api/wham/apps");

@@ -1,4 +1,4 @@
-//! The ChatGPT account whose apps are listed, and the sources that provide it.
+//! The ChatGPT account whose apps are used, and the sources that provide it.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
