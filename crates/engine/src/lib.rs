@@ -17,6 +17,7 @@ mod goals;
 mod hooks;
 mod ids;
 mod model_context;
+mod notify_program;
 mod permissions;
 mod profiles;
 mod realtime;

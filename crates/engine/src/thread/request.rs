@@ -96,8 +96,11 @@ impl ThreadActor {
             SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. } => "none",
             _ => "seccomp",
         };
-        let metadata =
+        let mut metadata =
             serde_json::json!({ "session_id": self.state.id, "turn_id": turn, "sandbox": sandbox });
+        if let (Some(name), Some(members)) = (&self.state.service_name, metadata.as_object_mut()) {
+            members.insert("service_name".to_owned(), name.as_str().into());
+        }
         request.set_header("x-codex-turn-metadata", &metadata.to_string());
         if SubagentOrigin::of(&self.state.source).is_some() {
             request.set_header("x-openai-subagent", "collab_spawn");
@@ -108,8 +111,12 @@ impl ThreadActor {
     fn reasoning(&self, info: &ModelInfo) -> ReasoningOptions {
         let settings = &self.state.settings;
         let summary = settings.summary.clone().unwrap_or_else(|| info.default_summary.clone());
+        let is_plan_mode = settings.is_plan_mode();
+        let plan_effort = || self.state.config.settings.plan_mode_reasoning_effort.clone();
         ReasoningOptions {
-            effort: settings.effort.clone().or_else(|| info.default_effort.clone()),
+            effort: (settings.effort.clone())
+                .or_else(|| plan_effort().filter(|_| is_plan_mode))
+                .or_else(|| info.default_effort.clone()),
             summary: (summary != ReasoningSummary::None).then_some(summary),
         }
     }
@@ -166,7 +173,7 @@ impl ThreadActor {
             extensions: self.engine.extensions.clone(),
             home: self.engine.config.home().path().to_path_buf(),
             supports_personality: self.model_info().personality,
-            developer_instructions: self.state.developer_instructions.clone(),
+            developer_instructions: self.state.developer_instructions(),
         }
     }
 }

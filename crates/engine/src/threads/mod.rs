@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use codicil_mcp::{ServerTable, ThreadServers};
 use codicil_protocol::{
-    DeprecationNoticeNotification, McpServerStartupStatusUpdated, Thread, ThreadClosed,
-    ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
+    ConfigWarningNotification, DeprecationNoticeNotification, McpServerStartupStatusUpdated, Thread,
+    ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnStatus,
 };
 use codicil_store::{StoreError, StoredTurn};
@@ -65,6 +65,8 @@ pub struct OpenedThread {
     pub goal: Option<ThreadGoal>,
     /// Deprecated settings in its configuration.
     pub deprecations: Vec<DeprecationNoticeNotification>,
+    /// Warnings about its configuration.
+    pub warnings: Vec<ConfigWarningNotification>,
     /// Set for a thread that was loaded already: its notifications resume when this is dropped.
     pub announce: Option<AnnounceGuard>,
 }
@@ -126,6 +128,7 @@ impl Threads {
         let settings = state.settings.clone();
         let goal = state.goal.clone();
         let deprecations = state.config.deprecations.clone();
+        let warnings = state.config.warnings.clone();
         let other = {
             let mut loaded = self.lock();
             // A thread whose task panicked is replaced.
@@ -137,7 +140,9 @@ impl Threads {
         };
         match other {
             Some(other) => self.join(&other, None, IncludeTurns::Included).await,
-            None => Ok(OpenedThread { thread, settings, turns, goal, deprecations, announce: None }),
+            None => {
+                Ok(OpenedThread { thread, settings, turns, goal, deprecations, warnings, announce: None })
+            }
         }
     }
 
@@ -189,7 +194,15 @@ impl Threads {
                 active: active.clone(),
             });
         }
-        Ok(OpenedThread { thread, settings, turns, goal, deprecations: Vec::new(), announce: Some(announce) })
+        Ok(OpenedThread {
+            thread,
+            settings,
+            turns,
+            goal,
+            deprecations: Vec::new(),
+            warnings: Vec::new(),
+            announce: Some(announce),
+        })
     }
 
     fn broadcast_status(&self, id: &ThreadId, status: ThreadStatus) {
@@ -234,6 +247,7 @@ impl Threads {
         self.0.engine.realtime.end_all().await;
         self.0.tasks.close();
         self.0.tasks.wait().await;
+        self.0.engine.notify_programs.stop().await;
         self.0.engine.mcp.shutdown().await;
         if let Err(error) = self.0.engine.store.close().await {
             tracing::error!("failed to close the store: {error}");

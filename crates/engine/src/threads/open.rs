@@ -40,6 +40,7 @@ impl Threads {
         }
         state.overrides = given.config;
         state.raw_events = params.experimental_raw_events;
+        state.service_name = params.service_name;
         self.open(state, Vec::new()).await
     }
 
