@@ -2,7 +2,9 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use codicil_protocol::{ConfigWarningNotification, DeprecationNoticeNotification, WebSearchMode};
+use codicil_protocol::{
+    ConfigWarningNotification, DeprecationNoticeNotification, WebSearchMode, WebSearchToolConfig,
+};
 use serde_json::{Map, Value as Json};
 use toml::{Table, Value};
 
@@ -85,6 +87,14 @@ impl EffectiveConfig {
     /// Returns all layers, including disabled ones.
     pub fn layers(&self) -> &LayerStack {
         &self.layers
+    }
+
+    /// Returns the settings of web searches.
+    pub fn web_search_settings(&self) -> WebSearchToolConfig {
+        match &self.settings.tools.web_search {
+            Some(WebSearchTool::Settings(settings)) => settings.clone(),
+            Some(WebSearchTool::Switch(_)) | None => WebSearchToolConfig::default(),
+        }
     }
 
     /// Returns the web search mode from the key `web_search` or, in older files, a feature or `tools.web_search`. `None` if it is

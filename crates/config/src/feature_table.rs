@@ -105,7 +105,7 @@ features! {
     FastMode = "fast_mode", Stable, true;
     /// Compresses large requests if the provider supports it.
     EnableRequestCompression = "enable_request_compression", Stable, true;
-    /// Reads project instructions below the working directory.
+    /// Asks the model to read project instructions below the working directory.
     ChildAgentsMd = "child_agents_md", UnderDevelopment, false;
     /// Stores memories across threads.
     Memories = "memories", UnderDevelopment, false;

@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 pub use crate::feature_table::{FEATURES, Feature, FeatureSpec, FeatureStage, SWITCHABLE};
 use crate::{requirements::Requirements, settings::ConfigSettings};
 
-/// The resolved feature flags.
+/// The resolved feature flags: for each its value if it was set, in the order of [`FEATURES`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Features(Vec<bool>);
+pub struct Features(Vec<Option<bool>>);
 
 impl Features {
     pub(crate) fn resolve(
@@ -26,13 +26,18 @@ impl Features {
             let feature = spec.feature;
             let pinned = requirements.pinned_feature(feature);
             let configured = pinned.or_else(|| configured.get(&feature).copied());
-            configured.or_else(|| switched.get(&feature).copied()).unwrap_or(spec.default)
+            configured.or_else(|| switched.get(&feature).copied())
         };
         Self(FEATURES.iter().map(resolve).collect())
     }
 
     pub fn enabled(&self, feature: Feature) -> bool {
-        self.0.get(feature as usize).copied().unwrap_or(false)
+        self.configured(feature).unwrap_or(feature.default_enabled())
+    }
+
+    /// Returns the value that a requirement, a file, a flag or a client has set; `None` if the default applies.
+    pub fn configured(&self, feature: Feature) -> Option<bool> {
+        self.0.get(feature as usize).copied().flatten()
     }
 
     /// Returns one page of the flags. A cursor is the index of the first flag of its page.

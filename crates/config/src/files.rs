@@ -18,11 +18,12 @@ use serde::Deserialize;
 use toml::Table;
 
 use crate::{
+    KeyPath,
+    catalogue::unknown_keys,
     error::{ConfigError, ConfigProblem, FileProblem},
     key_location,
     paths::resolve_relative_paths,
     settings::ConfigSettings,
-    strict::unknown_key,
     version::version,
 };
 
@@ -43,6 +44,8 @@ pub(crate) struct ConfigFile {
     pub version: String,
     pub written: Arc<Table>,
     pub table: Arc<Table>,
+    /// The keys that are not in the catalogue.
+    pub unknown: Vec<KeyPath>,
 }
 
 /// Whether unknown keys are an error.
@@ -60,15 +63,23 @@ impl ConfigFile {
         }
         let written = parse_table(path, &text)?;
         check_values(path, &text, &written)?;
+        let unknown = unknown_keys(&written);
         if strictness == Strictness::Strict {
-            check_keys(path, &text, &written)?;
+            check_keys(path, &text, &unknown)?;
         }
         let mut table = written.clone();
         if let Some(folder) = path.parent() {
             resolve_relative_paths(&mut table, folder);
         }
         let version = version(&written);
-        Ok(Self { path: path.to_owned(), text, version, written: Arc::new(written), table: Arc::new(table) })
+        Ok(Self {
+            path: path.to_owned(),
+            text,
+            version,
+            written: Arc::new(written),
+            table: Arc::new(table),
+            unknown,
+        })
     }
 
     /// Returns the content of a missing file.
@@ -80,6 +91,7 @@ impl ConfigFile {
             version: version(&table),
             written: Arc::clone(&table),
             table,
+            unknown: Vec::new(),
         }
     }
 }
@@ -101,9 +113,9 @@ fn check_values(path: &Path, text: &str, table: &Table) -> Result<(), ConfigErro
     Err(ConfigError::InFile(FileProblem::new(path, text, span, problem)))
 }
 
-fn check_keys(path: &Path, text: &str, table: &Table) -> Result<(), ConfigError> {
-    let Some(unknown) = unknown_key(table) else { return Ok(()) };
-    let span = key_location::of_value(text, &unknown);
+fn check_keys(path: &Path, text: &str, unknown: &[KeyPath]) -> Result<(), ConfigError> {
+    let Some(unknown) = unknown.first() else { return Ok(()) };
+    let span = key_location::of_value(text, unknown);
     let problem = ConfigProblem::new(unknown.to_string(), "unknown configuration key");
     Err(ConfigError::InFile(FileProblem::new(path, text, span, problem)))
 }

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use toml::Table;
 
 use crate::{
+    catalogue::unknown_keys,
     effective::ConfigQuery,
     error::{ConfigError, ConfigProblem},
     files::{ConfigFile, Strictness},
@@ -19,7 +20,6 @@ use crate::{
     project::ProjectDirectory,
     settings::ConfigSettings,
     store::ConfigStoreInner,
-    strict::unknown_key,
     tables::{ProjectEntry, TrustLevel},
     trust::TrustTable,
 };
@@ -227,7 +227,7 @@ pub(crate) fn check_keys(table: &Table, strictness: Strictness) -> Result<(), Co
     if strictness == Strictness::Lenient {
         return Ok(());
     }
-    match unknown_key(table) {
+    match unknown_keys(table).first() {
         Some(key) => {
             Err(ConfigError::Value(ConfigProblem::new(key.to_string(), "unknown configuration key")))
         }

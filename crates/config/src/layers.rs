@@ -14,6 +14,7 @@ use toml::{Table, Value};
 
 use crate::{
     KeyPath,
+    catalogue::unknown_keys,
     error::{ConfigError, ConfigProblem, FileProblem},
     files::ConfigFile,
     key_location,
@@ -91,6 +92,14 @@ impl SettingsLayer {
     /// Returns the file of the layer.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|file| file.path.as_path())
+    }
+
+    /// Returns the keys that are not in the catalogue.
+    pub(crate) fn unknown_keys(&self) -> Vec<KeyPath> {
+        match &self.file {
+            Some(file) => file.unknown.clone(),
+            None => unknown_keys(&self.table),
+        }
     }
 
     pub(crate) fn metadata(&self) -> ConfigLayerMetadata {

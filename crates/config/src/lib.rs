@@ -36,10 +36,10 @@ mod files;
 mod key_location;
 mod origins;
 mod paths;
-mod strict;
 mod toml_json;
 mod version;
 
+mod catalogue;
 mod codicil_settings;
 mod foreign_tables;
 mod network;
@@ -61,6 +61,7 @@ mod user_file;
 
 pub use {
     atomic_file::{remove_leftovers, replace_private, replace_shared},
+    catalogue::{CATALOGUE, CatalogueEntry, KeyEffect, UnreadFeature, key_effect},
     codicil_settings::{CodicilSettings, LoginSettings, TurnDeadlines},
     document::CannotEdit,
     edit::{EditError, KeyEdit},

@@ -3,10 +3,10 @@
 //! The proxy is enabled by the table `network` of the profile that `default_permissions` selects, or by the requirements of an
 //! administrator. Other parts of permission profiles are not used.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, num::NonZeroU16};
 
 use codicil_protocol::{NetworkDomainPermission, NetworkRequirements};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::{effective::EffectiveConfig, settings::closed};
 
@@ -28,6 +28,13 @@ pub struct NetworkTable {
     pub allowed_domains: Vec<String>,
     pub denied_domains: Vec<String>,
     pub allow_local_binding: Option<bool>,
+    /// The port of this URL is that of the proxy in the command's own network; the rest of the URL is fixed.
+    #[serde(deserialize_with = "url_port")]
+    pub proxy_url: Option<NonZeroU16>,
+    /// The port for SOCKS, in the same way.
+    #[serde(deserialize_with = "url_port")]
+    pub socks_url: Option<NonZeroU16>,
+    pub enable_socks5: Option<bool>,
 }
 
 /// `[permissions.NAME.network.domains]`: permissions by host pattern.
@@ -64,6 +71,11 @@ pub struct NetworkProxy {
     pub is_complete: bool,
     /// Whether this machine and its local networks can be reached.
     pub local: bool,
+    /// The port of the proxy in the command's own network. Absent: the usual one.
+    pub http_port: Option<NonZeroU16>,
+    /// The port for SOCKS. Absent: the same as for HTTP.
+    pub socks_port: Option<NonZeroU16>,
+    pub socks: bool,
 }
 
 impl EffectiveConfig {
@@ -89,6 +101,9 @@ fn resolve(table: Option<&NetworkTable>, required: Option<&NetworkRequirements>)
         allowed: table.allowed_domains,
         denied: table.denied_domains,
         is_complete: false,
+        http_port: table.proxy_url,
+        socks_port: table.socks_url,
+        socks: table.enable_socks5.unwrap_or(true),
     };
     proxy.add(&table.domains.0);
     if let Some(required) = required {
@@ -100,8 +115,20 @@ fn resolve(table: Option<&NetworkTable>, required: Option<&NetworkRequirements>)
         proxy.denied.extend(required.denied_domains.iter().flatten().cloned());
         proxy.add(required.domains.as_ref().unwrap_or(&BTreeMap::new()));
         proxy.local = required.allow_local_binding.unwrap_or(proxy.local);
+        // `Requirements` refuses the port 0.
+        proxy.http_port = required.http_port.and_then(NonZeroU16::new).or(proxy.http_port);
+        proxy.socks_port = required.socks_port.and_then(NonZeroU16::new).or(proxy.socks_port);
     }
     Some(proxy)
+}
+
+/// Reads the port of a URL such as `http://127.0.0.1:3128`.
+fn url_port<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NonZeroU16>, D::Error> {
+    let url = String::deserialize(from)?;
+    let authority = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+    let authority = authority.split('/').next().unwrap_or_default();
+    let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    port.map(Some).ok_or_else(|| D::Error::custom(format!("`{url}` has no port")))
 }
 
 impl NetworkProxy {
@@ -155,6 +182,26 @@ mod tests {
         assert!(resolve(Some(&on), Some(&required(None))).is_some());
         assert!(resolve(Some(&on), Some(&required(Some(false)))).is_none());
         assert!(resolve(None, Some(&required(Some(true)))).is_some());
+    }
+
+    #[test]
+    fn the_ports_of_requirements_take_precedence() {
+        let written = table(
+            "enabled = true\nproxy_url = \"http://127.0.0.1:8080\"\nsocks_url = \"socks5h://127.0.0.1:1080/\"\n\
+             enable_socks5 = false",
+        );
+        let ports = |proxy: NetworkProxy| [proxy.http_port, proxy.socks_port].map(|port| port.map(u16::from));
+        let proxy = resolve(Some(&written), None).unwrap();
+        assert!(!proxy.socks);
+        assert_eq!(ports(proxy), [Some(8080), Some(1080)]);
+        let required = NetworkRequirements { http_port: Some(9), ..NetworkRequirements::default() };
+        assert_eq!(ports(resolve(Some(&written), Some(&required)).unwrap()), [Some(9), Some(1080)]);
+        let default = resolve(Some(&table("enabled = true")), None).unwrap();
+        assert!(default.socks);
+        assert_eq!(ports(default), [None, None]);
+        for url in ["http://127.0.0.1", "http://127.0.0.1:0", "http://127.0.0.1:x"] {
+            assert!(toml::from_str::<NetworkTable>(&format!("proxy_url = {url:?}")).is_err(), "{url}");
+        }
     }
 
     #[test]

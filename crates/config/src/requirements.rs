@@ -89,6 +89,11 @@ impl RequirementsFile {
             let problem = ConfigProblem::new("allowed_approval_policies", "must allow at least one policy");
             return Err(ConfigError::InFile(FileProblem::new(path, &text, None, problem)));
         }
+        let ports = read.network.iter().flat_map(|network| [network.http_port, network.socks_port]);
+        if ports.into_iter().flatten().any(|port| port == 0) {
+            let problem = ConfigProblem::new("network", "a port of the proxy must not be 0");
+            return Err(ConfigError::InFile(FileProblem::new(path, &text, None, problem)));
+        }
         Ok(Self { path: path.to_owned(), not_enforced, ..read })
     }
 }
@@ -138,6 +143,16 @@ impl Requirements {
 
     pub(crate) fn web_search_modes(&self) -> Option<RequirementRule<'_, [WebSearchMode]>> {
         self.first(|file| file.allowed_web_search_modes.as_deref())
+    }
+
+    /// Returns where data must be processed, as the value of the reference server's header.
+    pub fn residency(&self) -> Option<String> {
+        let required = self.first(|file| file.enforce_residency.as_ref())?.value;
+        match required {
+            ResidencyRequirement::Us => Some("us".to_owned()),
+            // Unknown values are refused when the file is read.
+            ResidencyRequirement::Unrecognized(name) => Some(name.to_string()),
+        }
     }
 
     pub(crate) fn network(&self) -> Option<&NetworkRequirements> {

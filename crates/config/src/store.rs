@@ -18,7 +18,7 @@ use codicil_protocol::{
 use crate::{
     HomeDirectory,
     agreements::Agreements,
-    config_read, deprecations,
+    catalogue, config_read, deprecations,
     effective::{ConfigQuery, EffectiveConfig},
     error::ConfigError,
     features::{FeatureEnablement, FeatureError, Features},
@@ -101,6 +101,7 @@ impl ConfigStore {
         settings.check_whole().map_err(|problem| layers.locate_problem(problem))?;
         settings.read_prompts()?;
         let deprecations = deprecations::notices(&table);
+        warnings.extend(catalogue::warnings(&table, &layers, &requirements));
         warnings.extend(requirements.constrain(&mut settings, &mut table));
         let features = Features::resolve(&settings, &self.0.enablement.snapshot(), &requirements);
         let requirements = Arc::new(requirements);

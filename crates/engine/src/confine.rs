@@ -3,13 +3,13 @@
 //! The commands of models (`tools/command/launch.rs`), the commands of clients (`command/exec`) and `codicil sandbox`
 //! all use this module, so none of them can leave out a part.
 
-use std::io;
+use std::{io, num::NonZeroU16};
 
 use codicil_config::{ConfigStore, EffectiveConfig};
 use codicil_exec::ChildPreparation;
 use codicil_proxy::{BadPattern, ProxyConfig};
 use codicil_sandbox::{
-    AccessRequest, Confinement, MachineProbe, PROXY, ProxyListener, ResourceLimits, SandboxError,
+    AccessRequest, Confinement, MachineProbe, ProxyListener, ProxyPorts, ResourceLimits, SandboxError,
     WritableFolders,
 };
 use thiserror::Error;
@@ -59,7 +59,10 @@ pub fn confine(
 ) -> Result<ConfinedProcess, ConfineError> {
     let proxy_config = config.network_proxy().as_ref().map(ProxyConfig::new).transpose()?;
     let confinement = confinement(request, config, store)?;
-    let confinement = if proxy_config.is_some() { confinement.behind_proxy()? } else { confinement };
+    let confinement = match &proxy_config {
+        Some(proxy_config) => confinement.behind_proxy(proxy_ports(proxy_config))?,
+        None => confinement,
+    };
     let mut prepared = confinement.prepare()?;
     let network = prepared
         .take_proxy_listener()
@@ -67,7 +70,9 @@ pub fn confine(
         .map(|(listener, proxy_config)| ProxiedNetwork { listener, proxy_config });
     let mut preparation = prepared.into_preparation();
     if let Some(network) = &network {
-        let variables = network.proxy_config.environment(PROXY).into_iter();
+        let ports = proxy_ports(&network.proxy_config);
+        let variables = network.proxy_config.environment(ports.http_address(), ports.socks_address());
+        let variables = variables.into_iter();
         preparation.env.extend(variables.map(|(name, value)| (name.into(), value.into())));
     }
     Ok(ConfinedProcess { preparation, network })
@@ -80,6 +85,12 @@ pub fn confine_offline(
     store: &ConfigStore,
 ) -> Result<ChildPreparation, ConfineError> {
     Ok(confinement(request, config, store)?.prepare()?.into_preparation())
+}
+
+/// Returns the ports of the configuration, else the default ones. SOCKS has the port of HTTP unless it has its own.
+fn proxy_ports(proxy_config: &ProxyConfig) -> ProxyPorts {
+    let http = proxy_config.http_port.map_or(ProxyPorts::DEFAULT.http, NonZeroU16::get);
+    ProxyPorts { http, socks: proxy_config.socks_port.map_or(http, NonZeroU16::get) }
 }
 
 /// Returns a process without a sandbox. The limits of the configuration still apply.

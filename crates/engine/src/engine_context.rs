@@ -25,6 +25,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     error::{SettingsError, ThreadError},
+    notify_program::NotifyPrograms,
     realtime,
     settings::DEFAULT_PROVIDER,
     thread_clients::ThreadClients,
@@ -55,6 +56,8 @@ pub struct EngineContext {
     pub(crate) offers: OfferCache,
     /// Voice sessions of threads.
     pub(crate) realtime: realtime::RealtimeSessions,
+    /// The user's programs that run after turns.
+    pub(crate) notify_programs: NotifyPrograms,
     /// The number of configuration reloads that clients have asked for.
     reloads: AtomicU64,
     shell: OnceCell<UserShell>,
@@ -101,6 +104,7 @@ impl EngineContext {
             terminals: TerminalSessions::default(),
             offers: OfferCache::default(),
             realtime: realtime::RealtimeSessions::default(),
+            notify_programs: NotifyPrograms::default(),
             reloads: AtomicU64::new(0),
             shell: OnceCell::new(),
             providers: Mutex::default(),
@@ -189,6 +193,9 @@ pub fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderCon
         (None, Some(builtin)) => builtin,
         (None, None) => return Err(ModelError::Config(format!("Model provider `{id}` not found"))),
     };
+    if let Some(residency) = config.requirements.residency() {
+        require_residency(&mut provider, id, &residency)?;
+    }
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let deadlines = &config.settings.codicil.deadlines;
     provider.connect_timeout_ms.get_or_insert(millis(deadlines.connect));
@@ -197,6 +204,26 @@ pub fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderCon
     provider.first_token_timeout_ms.get_or_insert(first);
     provider.stream_idle_timeout_ms.get_or_insert(millis(deadlines.between_tokens));
     Ok(provider)
+}
+
+/// The header that tells OpenAI where data must be processed.
+const RESIDENCY_HEADER: &str = "x-openai-internal-codex-residency";
+
+/// Adds the administrator's residency to the requests of a provider. Only OpenAI's own service can promise it, so others
+/// are refused.
+fn require_residency(provider: &mut ProviderConfig, id: &str, residency: &str) -> Result<(), ModelError> {
+    if id != DEFAULT_PROVIDER {
+        return Err(ModelError::Config(format!(
+            "the administrator requires that data is processed in `{residency}` (`enforce_residency`), which the \
+             provider `{id}` cannot promise; use `{DEFAULT_PROVIDER}`"
+        )));
+    }
+    let headers = provider.http_headers.get_or_insert_default();
+    let is_residency = |name: &String| name.eq_ignore_ascii_case(RESIDENCY_HEADER);
+    headers.retain(|name, _| !is_residency(name));
+    provider.env_http_headers.iter_mut().for_each(|from| from.retain(|name, _| !is_residency(name)));
+    headers.insert(RESIDENCY_HEADER.to_owned(), residency.to_owned());
+    Ok(())
 }
 
 impl std::fmt::Debug for EngineContext {

@@ -18,6 +18,7 @@ mod hooks;
 mod ids;
 mod model_context;
 mod model_support;
+mod notify_program;
 mod permissions;
 mod profiles;
 mod realtime;

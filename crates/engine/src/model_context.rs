@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use codicil_config::EffectiveConfig;
+use codicil_config::{EffectiveConfig, Feature};
 use codicil_extensions::{Extensions, InstalledPlugin, MessageMentions, Skill};
 use codicil_prompts::{
     ContextSnapshot, ContextTexts, DEFAULT_MAX_DOC_BYTES, DocSearch, PluginOffer, effective_personality,
@@ -114,6 +114,7 @@ impl ModelContext {
             root_markers: settings.project_root_markers(),
             fallback_names: settings.project_doc_fallback_filenames.clone(),
             max_bytes: settings.project_doc_max_bytes.unwrap_or(DEFAULT_MAX_DOC_BYTES),
+            mentions_children: self.config.features.enabled(Feature::ChildAgentsMd),
         }
     }
 

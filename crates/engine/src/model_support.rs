@@ -25,9 +25,16 @@ impl ModelSupport<'_> {
     pub fn reasoning(&self, settings: &TurnSettings) -> Option<ReasoningOptions> {
         let summary = settings.summary.clone().unwrap_or_else(|| self.info.default_summary.clone());
         self.reasons().then(|| ReasoningOptions {
-            effort: settings.effort.clone().or_else(|| self.info.default_effort.clone()),
+            effort: (settings.effort.clone())
+                .or_else(|| self.plan_effort(settings))
+                .or_else(|| self.info.default_effort.clone()),
             summary: (summary != ReasoningSummary::None).then_some(summary),
         })
+    }
+
+    /// Returns the effort that the configuration has for plan mode, if the thread plans.
+    fn plan_effort(&self, settings: &TurnSettings) -> Option<ReasoningEffort> {
+        self.config.settings.plan_mode_reasoning_effort.clone().filter(|_| settings.is_plan_mode())
     }
 
     /// Returns the service tier of a request. A tier that the catalogue's model does not have would fail every request;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use codicil_config::{EffectiveConfig, HomeDirectory, TrustLevel};
 use codicil_protocol::{
-    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, Patch, Personality,
+    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, ModeKind, Patch, Personality,
     ReadOnlyAccess, ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy, ServiceTier,
     ThreadForkParams, ThreadResumeParams, ThreadSandbox, ThreadStartParams, TurnStartParams, normal_path,
 };
@@ -181,6 +181,10 @@ impl TurnSettings {
             collaboration_mode: None,
             cwd,
         }
+    }
+
+    pub(crate) fn is_plan_mode(&self) -> bool {
+        self.collaboration_mode.as_ref().is_some_and(|mode| mode.mode == ModeKind::Plan)
     }
 
     /// Applies the settings of a turn. They hold for later turns too.

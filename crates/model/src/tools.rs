@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use codicil_protocol::WebSearchToolConfig;
 use serde_json::Value;
 
 /// A tool as it is described to the model.
@@ -14,7 +15,7 @@ pub enum ToolSpec {
     /// convert its calls back into custom tool calls.
     Custom { name: String, description: String, grammar: Option<ToolGrammar> },
     /// Web search, run by the provider. Only in *responses*.
-    WebSearch { external_web_access: bool },
+    WebSearch { external_web_access: bool, settings: WebSearchToolConfig },
     /// Image generation, run by the provider. Only in *responses*.
     ImageGeneration,
     /// A group of functions. Dialects without namespaces offer each function under its [`joined_name`], which

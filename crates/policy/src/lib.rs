@@ -37,6 +37,7 @@
 //!     permissions: &SandboxPermissions::RequireEscalated,
 //!     justification: Some("May I?"),
 //!     prefix_rule: None,
+//!     skill_folders: &[],
 //! };
 //!
 //! let policies =

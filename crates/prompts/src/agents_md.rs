@@ -31,6 +31,8 @@ pub struct DocSearch {
     pub fallback_names: Vec<String>,
     /// The limit for all files together. 0 disables the search.
     pub max_bytes: u64,
+    /// Whether the model is asked to look for files below the working directory itself.
+    pub mentions_children: bool,
 }
 
 impl Default for DocSearch {
@@ -40,6 +42,7 @@ impl Default for DocSearch {
             root_markers: vec![".git".to_owned()],
             fallback_names: Vec::new(),
             max_bytes: DEFAULT_MAX_DOC_BYTES,
+            mentions_children: false,
         }
     }
 }
@@ -53,6 +56,8 @@ pub struct ProjectDocs {
     pub docs: Vec<ProjectDoc>,
     /// Messages for the user about files that could not be read or were truncated.
     pub warnings: Vec<String>,
+    /// Whether the text asks the model to look for further files below the working directory.
+    pub mentions_children: bool,
 }
 
 /// A file with project instructions.
@@ -86,6 +91,7 @@ impl DocSearch {
         docs.extend(own);
         docs.reverse();
         found.docs = docs;
+        found.mentions_children = self.mentions_children;
         found
     }
 
@@ -149,16 +155,22 @@ fn drop_broken_end(bytes: &mut Vec<u8>) {
 }
 
 impl ProjectDocs {
-    /// Returns the message part with the instructions; `None` without files.
+    /// Returns the message part with the instructions; `None` without any.
     pub fn text(&self) -> Option<String> {
-        if self.docs.is_empty() {
+        if self.docs.is_empty() && !self.mentions_children {
             return None;
         }
-        let mut text = format!("{}\n\n{EXPLANATION}", context_tags::AGENTS_MD);
+        let mut text = context_tags::AGENTS_MD.to_owned();
+        if !self.docs.is_empty() {
+            text.push_str(&format!("\n\n{EXPLANATION}"));
+        }
         for doc in &self.docs {
             let path = context_tags::escape(&doc.path.to_string_lossy());
             let note = if doc.is_cut { CUT } else { "" };
             text.push_str(&format!("\n\n<file path=\"{path}\">\n{}{note}\n</file>", doc.text.trim()));
+        }
+        if self.mentions_children {
+            text.push_str(&format!("\n\n{CHILDREN}"));
         }
         Some(text)
     }
@@ -167,6 +179,12 @@ impl ProjectDocs {
 const EXPLANATION: &str = "\
     Rules for working here, from the most general to the most specific. Where two disagree, the later one \
     holds.";
+
+const CHILDREN: &str = "\
+    Directories below the working directory may have an AGENTS.md of their own, which is not shown here. Before you \
+    work on files in a directory, look for an AGENTS.md in it and in the directories above it up to the working \
+    directory, and read what you find. Such a file holds for everything below its directory, and where two \
+    disagree, the one nearest to the file you work on holds. What the user asks for comes before all of them.";
 
 const CUT: &str = "\n[The rest of this file did not fit. Read it yourself if you need it.]";
 

@@ -1,7 +1,7 @@
 //! The network settings of a command's proxy, from the configuration, and the variables that announce the proxy to
 //! programs.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, num::NonZeroU16};
 
 use codicil_config::{NetworkMode, NetworkProxy};
 use codicil_policy::{DomainPattern, DomainRules, HostName};
@@ -14,7 +14,25 @@ const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyConfig {
     pub domains: DomainRules,
+    pub rules: ProxyRules,
+    /// The ports that the configuration names.
+    pub http_port: Option<NonZeroU16>,
+    pub socks_port: Option<NonZeroU16>,
+}
+
+/// What the proxy serves, whatever the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProxyRules {
     pub methods: AllowedMethods,
+    pub socks: SocksSupport,
+}
+
+/// Whether SOCKS connections are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SocksSupport {
+    #[default]
+    Served,
+    Refused,
 }
 
 /// The requests that a command may make.
@@ -48,30 +66,39 @@ impl ProxyConfig {
             NetworkMode::Full => AllowedMethods::All,
             NetworkMode::Limited => AllowedMethods::ReadOnly,
         };
-        Ok(Self { domains, methods })
+        let socks = if settings.socks { SocksSupport::Served } else { SocksSupport::Refused };
+        let rules = ProxyRules { methods, socks };
+        Ok(Self { domains, rules, http_port: settings.http_port, socks_port: settings.socks_port })
     }
 
-    /// Returns the variables that announce the proxy at `proxy` to programs. A loopback name that the configuration
+    /// Returns the variables that announce the proxy at these addresses to programs. A loopback name that the configuration
     /// allows means this machine instead of the command's own loopback interface, and goes through the proxy.
-    pub fn environment(&self, proxy: SocketAddr) -> Vec<(&'static str, String)> {
+    pub fn environment(&self, http: SocketAddr, socks: SocketAddr) -> Vec<(&'static str, String)> {
         let is_named = |name: &str| HostName::parse(name).is_some_and(|host| self.domains.names(&host));
-        proxy_variables(proxy, is_named)
+        let socks = match self.rules.socks {
+            SocksSupport::Served => format!("socks5h://{socks}"),
+            SocksSupport::Refused => format!("http://{http}"),
+        };
+        proxy_variables(&format!("http://{http}"), &socks, is_named)
     }
 }
 
-/// Returns the variables for a proxy. Loopback names for which `is_proxied` holds are not excluded from it.
-fn proxy_variables(proxy: SocketAddr, is_proxied: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
-    let http = format!("http://{proxy}");
-    let socks = format!("socks5h://{proxy}");
+/// Returns the variables for a proxy: its URL for HTTP, and that for everything else. Loopback names for which `is_proxied`
+/// holds are not excluded from it.
+fn proxy_variables(
+    http: &str,
+    other: &str,
+    is_proxied: impl Fn(&str) -> bool,
+) -> Vec<(&'static str, String)> {
     let direct: Vec<_> = LOOPBACK_NAMES.into_iter().filter(|name| !is_proxied(name)).collect();
     let direct = direct.join(",");
     vec![
-        ("HTTP_PROXY", http.clone()),
-        ("http_proxy", http.clone()),
-        ("HTTPS_PROXY", http.clone()),
-        ("https_proxy", http),
-        ("ALL_PROXY", socks.clone()),
-        ("all_proxy", socks),
+        ("HTTP_PROXY", http.to_owned()),
+        ("http_proxy", http.to_owned()),
+        ("HTTPS_PROXY", http.to_owned()),
+        ("https_proxy", http.to_owned()),
+        ("ALL_PROXY", other.to_owned()),
+        ("all_proxy", other.to_owned()),
         ("NO_PROXY", direct.clone()),
         ("no_proxy", direct),
         // Node reads the variables above only with this one.
@@ -88,10 +115,24 @@ mod tests {
     #[test]
     fn loopback_names_bypass_the_proxy_unless_they_are_allowed() {
         let no_proxy = |allowed: &str| {
-            let variables = proxy_variables("127.0.0.1:3128".parse().unwrap(), |name| name == allowed);
+            let variables = proxy_variables("http://a:1", "http://a:1", |name| name == allowed);
             variables.into_iter().find(|(name, _)| *name == "NO_PROXY").unwrap().1
         };
         assert_eq!(no_proxy(""), "localhost,127.0.0.1,::1");
         assert_eq!(no_proxy("localhost"), "127.0.0.1,::1");
+    }
+
+    #[test]
+    fn programs_are_pointed_at_the_ports_that_are_served() {
+        let check = |socks: bool, expected: [&str; 2]| {
+            let config = ProxyConfig::new(&NetworkProxy { socks, ..NetworkProxy::default() }).unwrap();
+            let variables =
+                config.environment("127.0.0.1:8080".parse().unwrap(), "127.0.0.1:1080".parse().unwrap());
+            let found = ["HTTPS_PROXY", "all_proxy"]
+                .map(|name| variables.iter().find(|(variable, _)| *variable == name).unwrap().1.as_str());
+            assert_eq!(found, expected);
+        };
+        check(true, ["http://127.0.0.1:8080", "socks5h://127.0.0.1:1080"]);
+        check(false, ["http://127.0.0.1:8080", "http://127.0.0.1:8080"]);
     }
 }

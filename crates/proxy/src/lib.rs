@@ -30,7 +30,7 @@ mod config;
 mod connect;
 
 pub use {
-    config::{AllowedMethods, BadPattern, ProxyConfig},
+    config::{AllowedMethods, BadPattern, ProxyConfig, ProxyRules, SocksSupport},
     connect::{GateDecision, GateFuture, HostGate},
     proxy::CommandProxy,
 };

@@ -5,11 +5,12 @@ use std::{io, net, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncWriteExt, copy, sink},
     net::{TcpListener, TcpStream},
-    task::{AbortHandle, JoinSet},
+    sync::Semaphore,
+    task::JoinSet,
     time::timeout,
 };
 
-use crate::{AllowedMethods, HostGate, http, socks};
+use crate::{HostGate, ProxyRules, SocksSupport, http, socks};
 
 /// How many connections a command may have at a time. Further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 128;
@@ -28,55 +29,52 @@ const SOCKS5: u8 = 5;
 
 /// The proxy of one command. Dropping it ends the proxy and all its connections.
 #[derive(Debug)]
-pub struct CommandProxy(AbortHandle);
+pub struct CommandProxy(#[expect(dead_code, reason = "dropping it aborts the tasks")] JoinSet<()>);
 
 impl CommandProxy {
-    /// Serves the connections of a listener. Must be called within a runtime.
+    /// Serves the connections of the listeners. Must be called within a runtime.
     pub fn start(
-        listener: net::TcpListener,
+        listeners: Vec<net::TcpListener>,
         gate: Arc<dyn HostGate>,
-        methods: AllowedMethods,
+        rules: ProxyRules,
     ) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        let listener = TcpListener::from_std(listener)?;
-        // Aborted when `CommandProxy` is dropped.
-        let task = tokio::spawn(accept(listener, gate, methods));
-        Ok(Self(task.abort_handle()))
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut tasks = JoinSet::new();
+        for listener in listeners {
+            listener.set_nonblocking(true)?;
+            tasks.spawn(accept(TcpListener::from_std(listener)?, places.clone(), gate.clone(), rules));
+        }
+        Ok(Self(tasks))
     }
 }
 
-impl Drop for CommandProxy {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, gate: Arc<dyn HostGate>, methods: AllowedMethods) {
+async fn accept(listener: TcpListener, places: Arc<Semaphore>, gate: Arc<dyn HostGate>, rules: ProxyRules) {
     let mut open = JoinSet::new();
-    loop {
-        while open.len() >= MAX_CONNECTIONS {
-            open.join_next().await;
-        }
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    open.spawn(serve(stream, gate.clone(), methods));
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "the proxy failed to accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            },
-            Some(_) = open.join_next() => {}
+    // The semaphore is never closed.
+    while let Ok(place) = places.clone().acquire_owned().await {
+        while open.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let gate = gate.clone();
+                open.spawn(async move {
+                    serve(stream, gate, rules).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the proxy failed to accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
         }
     }
 }
 
-async fn serve(mut stream: TcpStream, gate: Arc<dyn HostGate>, methods: AllowedMethods) {
+async fn serve(mut stream: TcpStream, gate: Arc<dyn HostGate>, ProxyRules { methods, socks }: ProxyRules) {
     let mut first = [0];
     let Ok(Ok(1)) = timeout(HEAD_TIME, stream.peek(&mut first)).await else { return };
-    let served = match first {
-        [SOCKS5] => socks::serve(&mut stream, &*gate, methods).await,
+    let served = match (first, socks) {
+        ([SOCKS5], SocksSupport::Served) => socks::serve(&mut stream, &*gate, methods).await,
+        ([SOCKS5], SocksSupport::Refused) => Ok(()),
         _ => http::serve(&mut stream, &*gate, methods).await,
     };
     if let Err(error) = served {

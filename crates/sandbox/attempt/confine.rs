@@ -14,8 +14,8 @@ use std::{
 
 use codicil_protocol::{AbsolutePathBuf, ReadOnlyAccess, SandboxPolicy};
 use codicil_sandbox::{
-    AccessRequest, CommandLifetime, Confinement, ConfinementKind, MachineProbe, ResourceLimits, RootCache,
-    SandboxError, SandboxGrants, ServerPlaces,
+    AccessRequest, CommandLifetime, Confinement, ConfinementKind, MachineProbe, ProxyPorts, ResourceLimits,
+    RootCache, SandboxError, SandboxGrants, ServerPlaces,
 };
 
 use crate::context::path;
@@ -149,7 +149,8 @@ fn confinement(options: &Options) -> Result<Option<Confinement>, SandboxError> {
     };
     let confinement = Confinement::new(&request, &probe)?;
     assert_eq!(confinement.kind(), wanted);
-    let confinement = if options.proxy { confinement.behind_proxy()? } else { confinement };
+    let confinement =
+        if options.proxy { confinement.behind_proxy(ProxyPorts::DEFAULT)? } else { confinement };
     Ok(Some(confinement.with_limits(options.limits)))
 }
 

@@ -24,7 +24,9 @@ pub const ATTEMPTS: &[Attempt] = &[
     }),
     ("proxy", Forbidden, |_| {
         let mut greeting = String::new();
-        TcpStream::connect(codicil_sandbox::PROXY)?.take(5).read_to_string(&mut greeting)?;
+        TcpStream::connect(codicil_sandbox::ProxyPorts::DEFAULT.http_address())?
+            .take(5)
+            .read_to_string(&mut greeting)?;
         if greeting == "proxy" { Ok(()) } else { Err(io::Error::other(greeting)) }
     }),
     // Sending may succeed although the packet is dropped later, so the test asks the receiver whether it has arrived.

@@ -10,7 +10,7 @@ use std::{
 use codicil_exec::{ChildPreparation, attach_minder};
 
 use crate::{
-    AccessRequest, ConfinementGap, ConfinementKind, MachineProbe, ProxyListener, ResourceLimits,
+    AccessRequest, ConfinementGap, ConfinementKind, MachineProbe, ProxyListener, ProxyPorts, ResourceLimits,
     SandboxError,
     access::{self, PolicyScope},
     platform::{Enforcement, EnforcementSteps},
@@ -63,11 +63,11 @@ impl Confinement {
     }
 
     /// Replaces the network by a proxy, whatever the policy says about the network: the command can connect to
-    /// [`PROXY`](crate::PROXY) and to nothing else, and [`PreparedConfinement::take_proxy_listener`] is the server's end.
+    /// these ports and to nothing else, and [`PreparedConfinement::take_proxy_listener`] is the server's end.
     /// Returns an error if this cannot be enforced. An unconfined command is not changed.
-    pub fn behind_proxy(mut self) -> Result<Self, SandboxError> {
+    pub fn behind_proxy(mut self, ports: ProxyPorts) -> Result<Self, SandboxError> {
         if let ConfinementMeans::Enforced(enforcement) = &mut self.means {
-            enforcement.behind_proxy()?;
+            enforcement.behind_proxy(ports)?;
             self.network = false;
             self.is_proxied = true;
         }

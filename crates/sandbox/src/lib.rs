@@ -114,7 +114,7 @@ pub use {
     grants::SandboxGrants,
     limits::ResourceLimits,
     probe::MachineProbe,
-    proxy_listener::{PROXY, ProxyListener},
+    proxy_listener::{ProxyListener, ProxyPorts},
     root_cache::RootCache,
     server_places::{ListenerAddresses, ServerPlaces},
 };

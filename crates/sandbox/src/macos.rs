@@ -7,8 +7,8 @@ use rustix::process::{Resource, Rlimit};
 
 pub(crate) use crate::seatbelt::is_platform_path;
 use crate::{
-    ConfinementGap, ConfinementKind, ProxyListener, ResourceLimits, SandboxError, WritableFolders,
-    access::CommandAccess, limits, metadata, seatbelt::SeatbeltProfile,
+    ConfinementGap, ConfinementKind, ProxyListener, ProxyPorts, ResourceLimits, SandboxError,
+    WritableFolders, access::CommandAccess, limits, metadata, seatbelt::SeatbeltProfile,
 };
 
 /// The absolute path of `sandbox-exec`. A program of that name in `PATH` could be another one.
@@ -64,7 +64,7 @@ impl Enforcement {
     }
 
     /// Returns an error: macOS has no network namespaces.
-    pub(crate) fn behind_proxy(&mut self) -> Result<(), SandboxError> {
+    pub(crate) fn behind_proxy(&mut self, _ports: ProxyPorts) -> Result<(), SandboxError> {
         let why = "a network behind a proxy is not supported on this system";
         Err(SandboxError::Unavailable(why.to_owned()))
     }

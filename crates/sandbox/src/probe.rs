@@ -10,8 +10,8 @@ use std::{
 use codicil_protocol::{ReadOnlyAccess, SandboxPolicy};
 
 use crate::{
-    AccessRequest, CommandLifetime, Confinement, ConfinementKind, RootCache, SandboxError, SandboxGrants,
-    ServerPlaces, platform::MachineSupport,
+    AccessRequest, CommandLifetime, Confinement, ConfinementKind, ProxyPorts, RootCache, SandboxError,
+    SandboxGrants, ServerPlaces, platform::MachineSupport,
 };
 
 /// A program that does not exist. A child whose `exec` fails because of that has confined itself before.
@@ -50,7 +50,7 @@ impl MachineProbe {
             roots: &RootCache::default(),
             server: &ServerPlaces::default(),
         };
-        let mut prepared = Confinement::new(&request, self)?.behind_proxy()?.prepare()?;
+        let mut prepared = Confinement::new(&request, self)?.behind_proxy(ProxyPorts::DEFAULT)?.prepare()?;
         let proxy_listener = prepared.take_proxy_listener();
         let mut command = Command::new(MISSING_PROGRAM);
         prepared.apply(&mut command, CommandLifetime::Own);

@@ -14,8 +14,30 @@ use std::{
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-/// The address of the proxy for a command. The loopback interface is the command's own, so the port is always free.
-pub const PROXY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128));
+/// The ports of the proxy for a command, on the command's own loopback interface, where every port is free. Both lead to the
+/// same proxy; equal ports are one listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProxyPorts {
+    pub http: u16,
+    pub socks: u16,
+}
+
+impl ProxyPorts {
+    /// The ports unless the configuration names others.
+    pub const DEFAULT: Self = Self { http: 3128, socks: 3128 };
+
+    pub const fn http_address(self) -> SocketAddr {
+        loopback(self.http)
+    }
+
+    pub const fn socks_address(self) -> SocketAddr {
+        loopback(self.socks)
+    }
+}
+
+const fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+}
 
 /// Commands that are started at the same time must not inherit the received listener.
 #[cfg(target_os = "linux")]
@@ -23,23 +45,26 @@ const FLAGS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 #[cfg(not(target_os = "linux"))]
 const FLAGS: RecvFlags = RecvFlags::empty();
 
-/// The socket from which the server receives the listener. Spawn the command first: its process sends the listener before
+/// The socket from which the server receives the listeners. Spawn the command first: its process sends the listeners before
 /// it becomes the command.
 #[derive(Debug)]
 pub struct ProxyListener(pub(crate) OwnedFd);
 
 impl ProxyListener {
-    /// Receives the listener at [`PROXY`]. Does not block once the command has been spawned.
-    pub fn open(self) -> io::Result<TcpListener> {
+    /// Receives the listeners of the command's ports. Does not block once the command has been spawned.
+    pub fn open(self) -> io::Result<Vec<TcpListener>> {
         let mut byte = [0; 1];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         recvmsg(&self.0, &mut [IoSliceMut::new(&mut byte)], &mut control, FLAGS)?;
-        let received = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        let received = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(files) => Some(files),
             _ => None,
         });
-        let closed = || io::Error::new(io::ErrorKind::UnexpectedEof, "the command has opened no listener");
-        received.map(TcpListener::from).ok_or_else(closed)
+        let listeners: Vec<_> = received.flatten().map(TcpListener::from).collect();
+        if listeners.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the command has opened no listener"));
+        }
+        Ok(listeners)
     }
 }

@@ -3,7 +3,7 @@
 //! A message for several clients is encoded once, as a [`Frame`].
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -15,7 +15,7 @@ use codicil_protocol::{
     ConfigWarning, ConfigWarningNotification, Frame, InitializeParams, NotificationMethod, ThreadId,
     rpc::RequestId,
 };
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use crate::{
@@ -40,7 +40,12 @@ pub struct ConnectedClient {
     pub commands: CommandTable,
     pub files: ClientFiles,
     session: OnceLock<ClientSession>,
+    /// The latest warnings that the client has received.
+    warnings: Mutex<VecDeque<ConfigWarningNotification>>,
 }
+
+/// The maximum number of remembered warnings per client.
+const MAX_WARNINGS: usize = 64;
 
 /// What the client sent with `initialize`.
 #[derive(Debug)]
@@ -103,6 +108,17 @@ impl ConnectedClient {
         }
     }
 
+    /// Sends a warning about the configuration unless the client has received the same one before.
+    pub fn warn(&self, warning: ConfigWarningNotification) {
+        let mut sent = self.warnings.lock();
+        if sent.contains(&warning) {
+            return;
+        }
+        self.notify(&Frame::notification::<ConfigWarning>(&warning));
+        sent.truncate(MAX_WARNINGS - 1);
+        sent.push_front(warning);
+    }
+
     /// Returns whether the client receives notifications of this method.
     pub fn wants(&self, method: &str) -> bool {
         self.session().is_some_and(|session| !session.opted_out.contains(method))
@@ -142,6 +158,7 @@ impl ClientRegistry {
             commands: CommandTable::default(),
             files: ClientFiles::default(),
             session: OnceLock::new(),
+            warnings: Mutex::default(),
         });
         self.0.subscriptions.write().clients.insert(id, client.clone());
         client

@@ -17,6 +17,7 @@ use std::{env, process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use codicil_client::{Client, ClientLimits, ClientTimeouts};
+use codicil_config::ConfigQuery;
 use tracing::level_filters::LevelFilter;
 
 pub use self::{
@@ -28,7 +29,7 @@ pub use self::{
 use self::{
     decline::DeclineHandler,
     report::ExecReport,
-    run::{ExecRun, ExecTask},
+    run::{ExecRun, ExecTask, ReasoningOutput},
     thread::ExecThread,
 };
 use crate::{args::OverrideArgs, logging};
@@ -58,6 +59,8 @@ pub fn run(mut overrides: OverrideArgs, mut exec: ExecArgs) -> anyhow::Result<Ex
     let options = exec.options;
     let cwd = thread::directory(&options)?;
     let config = thread::config(&mut overrides, &options, &cwd)?;
+    let hides_reasoning = config.load(&ConfigQuery::at(&cwd))?.settings.hide_agent_reasoning == Some(true);
+    let reasoning = if hides_reasoning { ReasoningOutput::Hidden } else { ReasoningOutput::Shown };
     let schema = options.output_schema.as_deref().map(prompt::schema).transpose()?;
     let input = prompt::input(prompt::read(argument)?, &options.image, &env::current_dir()?)?;
 
@@ -75,7 +78,8 @@ pub fn run(mut overrides: OverrideArgs, mut exec: ExecArgs) -> anyhow::Result<Ex
             }
         };
         let task = ExecTask { input, output_schema: schema };
-        let outcome = ExecRun::new(&client, &thread, (events, declined), &mut report).turn(task).await;
+        let run = ExecRun::new(&client, &thread, (events, declined), &mut report);
+        let outcome = run.with_reasoning(reasoning).turn(task).await;
         drop(client);
         server.stop().await;
         let (outcome, message) = outcome?;

@@ -5,7 +5,7 @@ use std::{process, time::Duration};
 use anyhow::Context;
 use codicil_client::{Client, ClientError, ClientEvent, CompletedTurn, EventStream, turn};
 use codicil_protocol::{
-    ServerNotification, TurnId, TurnInterrupt, TurnInterruptParams, TurnStartParams, UserInput,
+    ServerNotification, ThreadItem, TurnId, TurnInterrupt, TurnInterruptParams, TurnStartParams, UserInput,
 };
 use serde_json::Value;
 use tokio::{
@@ -28,6 +28,13 @@ pub struct ExecTask {
     pub output_schema: Option<Value>,
 }
 
+/// Whether the model's reasoning is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReasoningOutput {
+    Shown,
+    Hidden,
+}
+
 /// A turn with everything that is needed to report it.
 pub struct ExecRun<'a> {
     pub client: &'a Client,
@@ -36,6 +43,7 @@ pub struct ExecRun<'a> {
     /// Descriptions of declined requests.
     pub declined: mpsc::Receiver<String>,
     pub report: &'a mut ExecReport,
+    reasoning: ReasoningOutput,
     turn: Option<TurnId>,
     is_over: bool,
     /// When to stop waiting for the end of the turn; set by a signal.
@@ -58,11 +66,16 @@ impl<'a> ExecRun<'a> {
             events,
             declined,
             report,
+            reasoning: ReasoningOutput::Shown,
             turn: None,
             is_over: false,
             deadline: None,
             reports_end: true,
         }
+    }
+
+    pub fn with_reasoning(self, reasoning: ReasoningOutput) -> Self {
+        Self { reasoning, ..self }
     }
 
     /// Runs the turn. Returns its outcome and the agent's last message.
@@ -135,6 +148,9 @@ impl<'a> ExecRun<'a> {
                     ServerNotification::TurnCompleted(_) => self.is_over = true,
                     _ => {}
                 }
+                if self.reasoning == ReasoningOutput::Hidden && is_reasoning(&notification) {
+                    return Ok(());
+                }
                 Ok(self.report.event(&notification)?)
             }
         }
@@ -193,4 +209,15 @@ fn belongs_to(notification: &ServerNotification, thread: &str) -> bool {
         _ => return true,
     };
     **thread_id == *thread
+}
+
+fn is_reasoning(notification: &ServerNotification) -> bool {
+    use ServerNotification as N;
+    let is_reasoning_item = |item: &ThreadItem| matches!(item, ThreadItem::Reasoning { .. });
+    match notification {
+        N::ItemStarted(started) => is_reasoning_item(&started.item),
+        N::ItemCompleted(completed) => is_reasoning_item(&completed.item),
+        N::ReasoningSummaryTextDelta(_) | N::ReasoningSummaryPartAdded(_) | N::ReasoningTextDelta(_) => true,
+        _ => false,
+    }
 }

@@ -68,10 +68,10 @@ pub fn config(
     overrides.config_store()
 }
 
-/// Returns `CODEX_API_KEY` and `openai_base_url` as settings of the `openai_flags` provider, if that is used
+/// Returns `CODEX_API_KEY` and `openai_base_url` as settings of the `openai` provider, if that is used
 /// and not configured.
 fn openai_flags(effective: &EffectiveConfig, provider: Option<&str>, key: Option<String>) -> Vec<String> {
-    const OPENAI: &str = "openai_flags";
+    const OPENAI: &str = "openai";
     let chosen = provider.or(effective.settings.model_provider.as_deref()).unwrap_or(OPENAI);
     let is_configured = effective.model_providers().any(|(name, _)| name == OPENAI);
     let key = key.filter(|key| !key.trim().is_empty());
@@ -79,7 +79,7 @@ fn openai_flags(effective: &EffectiveConfig, provider: Option<&str>, key: Option
     if chosen != OPENAI || is_configured || (key.is_none() && url.is_none()) {
         return Vec::new();
     }
-    let set = |name: &str, value: String| format!("model_providers.openai_flags.{name}={value}");
+    let set = |name: &str, value: String| format!("model_providers.openai.{name}={value}");
     // A key in the environment is meant for this run, so it overrides a login.
     let variable = if key.is_some() { "CODEX_API_KEY" } else { "OPENAI_API_KEY" };
     let mut flags = vec![

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod caching;
+mod catalogue;
 mod concurrency;
 mod errors;
 mod features;
@@ -14,4 +15,5 @@ mod requirements;
 mod settings;
 mod support;
 mod trust;
+mod type_fields;
 mod writes;

@@ -59,6 +59,8 @@ pub(super) struct ActiveTurn {
     pub steered: Vec<ThreadItem>,
     /// Further additions to the history for the next request.
     notices: Vec<ResponseItem>,
+    /// The texts of the user's messages.
+    pub input_texts: Vec<String>,
     /// The text of the last agent message.
     pub last_message: Option<String>,
     /// Items that have started and not completed, commands excepted.
@@ -119,6 +121,7 @@ impl ActiveTurn {
             first: None,
             steered: Vec::new(),
             notices: Vec::new(),
+            input_texts: Vec::new(),
             last_message: None,
             open_items: BTreeMap::new(),
             questions: OpenQuestions::default(),

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     clock::unix_now,
     goals,
+    notify_program::TurnNotice,
     subagent::{self, SubagentOrigin},
     turn_channel::TurnOutcome,
 };
@@ -123,6 +124,9 @@ impl ThreadActor {
         }
         // A server that is asked beside the turn has answered by now.
         self.warn_about_model();
+        if status == TurnStatus::Completed {
+            self.start_notify_program(&mut active);
+        }
         self.emit_turn_completed(active.id, status, error);
         // Before the open questions are dropped: a question about a host then ends because the turn is over.
         active.over.cancel();
@@ -134,6 +138,26 @@ impl ThreadActor {
         if let Some(state) = subagent_state {
             self.progress.send_replace(state);
         }
+    }
+
+    /// Starts the user's program for completed turns. Turns of subagents are part of a turn of the user's.
+    fn start_notify_program(&self, active: &mut ActiveTurn) {
+        let program = self.state.config.settings.notify.as_deref().unwrap_or_default();
+        if program.is_empty()
+            || active.kind != TurnKind::Regular
+            || SubagentOrigin::of(&self.state.source).is_some()
+        {
+            return;
+        }
+        let notice = TurnNotice {
+            thread_id: self.state.id.clone(),
+            turn_id: active.id.clone(),
+            cwd: self.state.settings.cwd.clone(),
+            client: active.origin.name.clone(),
+            input_messages: std::mem::take(&mut active.input_texts),
+            last_assistant_message: active.last_message.clone(),
+        };
+        self.engine.notify_programs.start(program, &notice);
     }
 
     pub(super) fn subagent_started(&self) {

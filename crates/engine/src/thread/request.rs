@@ -94,8 +94,11 @@ impl ThreadActor {
             SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. } => "none",
             _ => "seccomp",
         };
-        let metadata =
+        let mut metadata =
             serde_json::json!({ "session_id": self.state.id, "turn_id": turn, "sandbox": sandbox });
+        if let (Some(name), Some(members)) = (&self.state.service_name, metadata.as_object_mut()) {
+            members.insert("service_name".to_owned(), name.as_str().into());
+        }
         request.set_header("x-codex-turn-metadata", &metadata.to_string());
         if SubagentOrigin::of(&self.state.source).is_some() {
             request.set_header("x-openai-subagent", "collab_spawn");
@@ -158,7 +161,7 @@ impl ThreadActor {
             extensions: self.engine.extensions.clone(),
             home: self.engine.config.home().path().to_path_buf(),
             supports_personality: self.model_support().has_personality(),
-            developer_instructions: self.state.developer_instructions.clone(),
+            developer_instructions: self.state.developer_instructions(),
         }
     }
 }

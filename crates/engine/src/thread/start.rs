@@ -9,8 +9,8 @@ use std::sync::Arc;
 use codicil_config::Feature;
 use codicil_model::ModelProvider;
 use codicil_protocol::{
-    ApprovalsReviewer, AskForApproval, ConfigWarning, ConfigWarningNotification, ModeKind, ReasoningEffort,
-    ThreadItem, ThreadStatus, Turn, TurnId, TurnStartParams, TurnStatus, UserInput,
+    ApprovalsReviewer, AskForApproval, ConfigWarning, ConfigWarningNotification, ReasoningEffort, ThreadItem,
+    ThreadStatus, Turn, TurnId, TurnStartParams, TurnStatus, UserInput,
 };
 use codicil_store::Record;
 use serde_json::Value;
@@ -308,11 +308,9 @@ impl ThreadActor {
     }
 
     fn visibility(&self, kind: TurnKind) -> ResponseVisibility {
-        let mode = self.state.settings.collaboration_mode.as_ref();
-        let is_plan_mode = mode.is_some_and(|mode| mode.mode == ModeKind::Plan);
         ResponseVisibility {
             raw_reasoning: self.state.config.settings.show_raw_agent_reasoning.unwrap_or(false),
-            plans: is_plan_mode && kind == TurnKind::Regular,
+            plans: self.state.settings.is_plan_mode() && kind == TurnKind::Regular,
             // A reviewer answers in JSON; clients see the text that is made of it.
             messages: kind != TurnKind::Review,
         }

@@ -52,6 +52,9 @@ pub(crate) struct ThreadState {
     pub created_at: i64,
     pub updated_at: i64,
     pub base_instructions: Option<String>,
+    /// The label of the client's service, for the provider's metrics.
+    pub service_name: Option<String>,
+    /// The instructions of the request that opened the thread.
     pub developer_instructions: Option<String>,
     /// Tools that the client runs.
     pub dynamic_tools: Vec<DynamicToolEntry>,
@@ -103,11 +106,18 @@ impl ThreadState {
                 .unwrap_or_else(|| meta.id.clone()),
             created_at: now,
             updated_at: now,
+            service_name: None,
             base_instructions: meta.base_instructions.clone(),
             developer_instructions: meta.developer_instructions.clone(),
             dynamic_tools: meta.dynamic_tools.clone(),
             raw_events: false,
         }
+    }
+
+    /// Returns the developer instructions of the thread, else those of the configuration.
+    pub fn developer_instructions(&self) -> Option<String> {
+        let configured = || self.config.settings.developer_instructions.clone();
+        self.developer_instructions.clone().or_else(configured)
     }
 
     /// Restores what is stored of the thread.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use codicil_protocol::{
     AccountRateLimitsUpdated, AccountRateLimitsUpdatedNotification, CodexErrorInfo, ModelRerouteReason,
     ModelRerouted, ModelReroutedNotification, ResponseItem, ThreadBackgroundTerminal, ThreadItem,
-    ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown, TurnError, TurnId,
+    ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown, TurnError, TurnId, UserInput,
 };
 use codicil_store::Record;
 
@@ -145,6 +145,12 @@ impl ThreadActor {
     /// Announces an item that is complete when it starts.
     pub(super) fn emit_item(&mut self, turn: &TurnId, item: &ThreadItem) {
         self.notifier.item_started(turn, item);
+        if let (Some(active), ThreadItem::UserMessage { content, .. }) = (&mut self.active, item) {
+            active.input_texts.extend(content.iter().filter_map(|part| match part {
+                UserInput::Text { text, .. } => Some(text.clone()),
+                _ => None,
+            }));
+        }
         self.emit_completed(turn, item);
     }
 

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use codicil_mcp::{ServerTable, ThreadServers};
 use codicil_protocol::{
-    DeprecationNoticeNotification, McpServerStartupStatusUpdated, Thread, ThreadClosed,
-    ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
+    ConfigWarningNotification, DeprecationNoticeNotification, McpServerStartupStatusUpdated, Thread,
+    ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnStatus,
 };
 use codicil_store::{StoreError, StoredTurn};
@@ -69,6 +69,8 @@ pub struct OpenedThread {
     pub deprecations: Vec<DeprecationNoticeNotification>,
     /// The members of the request that had no effect because the thread was loaded already.
     pub unapplied: Vec<String>,
+    /// Warnings about its configuration.
+    pub warnings: Vec<ConfigWarningNotification>,
     /// Set for a thread that was loaded already: its notifications resume when this is dropped.
     pub announce: Option<AnnounceGuard>,
 }
@@ -135,6 +137,7 @@ impl Threads {
         let settings = state.settings.clone();
         let goal = state.goal.clone();
         let deprecations = state.config.deprecations.clone();
+        let warnings = state.config.warnings.clone();
         let other = {
             let mut loaded = self.lock();
             // A thread whose task panicked is replaced.
@@ -150,7 +153,17 @@ impl Threads {
             }
             None => {
                 let unapplied = Vec::new();
-                Ok(OpenedThread { thread, settings, turns, goal, deprecations, unapplied, announce: None })
+                let announce = None;
+                Ok(OpenedThread {
+                    thread,
+                    settings,
+                    turns,
+                    goal,
+                    deprecations,
+                    unapplied,
+                    warnings,
+                    announce,
+                })
             }
         }
     }
@@ -203,8 +216,16 @@ impl Threads {
                 active: active.clone(),
             });
         }
-        let deprecations = Vec::new();
-        Ok(OpenedThread { thread, settings, turns, goal, deprecations, unapplied, announce: Some(announce) })
+        Ok(OpenedThread {
+            thread,
+            settings,
+            turns,
+            goal,
+            deprecations: Vec::new(),
+            unapplied,
+            warnings: Vec::new(),
+            announce: Some(announce),
+        })
     }
 
     fn broadcast_status(&self, id: &ThreadId, status: ThreadStatus) {
@@ -249,6 +270,7 @@ impl Threads {
         self.0.engine.realtime.end_all().await;
         self.0.tasks.close();
         self.0.tasks.wait().await;
+        self.0.engine.notify_programs.stop().await;
         self.0.engine.mcp.shutdown().await;
         if let Err(error) = self.0.engine.store.close().await {
             tracing::error!("failed to close the store: {error}");

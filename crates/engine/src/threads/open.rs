@@ -47,6 +47,7 @@ impl Threads {
         }
         state.overrides = given.config.clone();
         state.raw_events = params.experimental_raw_events;
+        state.service_name = params.service_name;
         self.open(state, Vec::new(), given).await
     }
 

@@ -6,6 +6,7 @@ use std::{
     time::Instant,
 };
 
+use codicil_config::Feature;
 use codicil_model::{ToolGrammar, ToolSpec};
 use codicil_patch::{DiskFiles, Durability, Patch, PatchInvocation, PatchPlan};
 use codicil_policy::{
@@ -75,8 +76,8 @@ impl BuiltinTool for ApplyPatch {
     }
 
     /// Models that were trained with the tool call it without being offered it.
-    fn accepts_unoffered_calls(&self) -> bool {
-        true
+    fn accepts_unoffered_calls(&self, turn: &TurnTools) -> bool {
+        accepts_patches(turn)
     }
 
     fn hook_view(&self, call: &ToolCall) -> Option<HookView> {
@@ -95,6 +96,16 @@ impl BuiltinTool for ApplyPatch {
             apply(turn, call, patch, turn.settings.cwd.clone()).await
         })
     }
+}
+
+/// Returns whether the turn applies patches. A configuration that disables the tool disables every way to it.
+fn accepts_patches(turn: &TurnTools) -> bool {
+    turn.config.features.configured(Feature::ApplyPatchFreeform) != Some(false)
+}
+
+/// Returns the patch that a model wrote as a shell command; `None` if the command is to run as it is.
+pub(super) fn find_in_command(turn: &TurnTools, argv: &[String]) -> Option<PatchInvocation> {
+    accepts_patches(turn).then(|| codicil_patch::find_in_command(argv)).flatten()
 }
 
 /// Applies a patch that a model wrote as a shell command.

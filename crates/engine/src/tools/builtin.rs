@@ -40,7 +40,7 @@ pub(super) trait BuiltinTool: Send + Sync {
     }
 
     /// Whether calls are accepted even where the tool is not offered.
-    fn accepts_unoffered_calls(&self) -> bool {
+    fn accepts_unoffered_calls(&self, _turn: &TurnTools) -> bool {
         false
     }
 
@@ -110,7 +110,8 @@ impl BuiltinTool for WebSearch {
     fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
         let is_offered = offer.role != ThreadRole::Reviewer && offer.web_search != WebSearchMode::Disabled;
         let external_web_access = offer.web_search == WebSearchMode::Live;
-        is_offered.then_some(ToolSpec::WebSearch { external_web_access })
+        let settings = offer.web_search_settings.clone();
+        is_offered.then_some(ToolSpec::WebSearch { external_web_access, settings })
     }
 }
 

@@ -108,7 +108,7 @@ impl TurnTools {
             return mcp::call_tool(self, call, tool).await;
         }
         match builtin_tool(&call.name) {
-            Some(tool) if self.is_offered(tool) || tool.accepts_unoffered_calls() => {
+            Some(tool) if self.is_offered(tool) || tool.accepts_unoffered_calls(self) => {
                 tool.run(self, call).await
             }
             _ => Err(unsupported_call(call)),

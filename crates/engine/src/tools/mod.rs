@@ -50,7 +50,7 @@ use codicil_config::EffectiveConfig;
 use codicil_mcp::{Elicitor, ToolSet};
 use codicil_model::{ModelProvider, ToolList};
 use codicil_policy::AccessGrant;
-use codicil_protocol::{Frame, ModeKind, NotificationMethod, ThreadId, ThreadItem, TurnId};
+use codicil_protocol::{Frame, NotificationMethod, ThreadId, ThreadItem, TurnId};
 use tokio::sync::{OnceCell, RwLock};
 use tokio_util::sync::CancellationToken;
 
@@ -203,7 +203,7 @@ impl TurnTools {
     }
 
     fn is_plan_mode(&self) -> bool {
-        self.settings.collaboration_mode.as_ref().is_some_and(|mode| mode.mode == ModeKind::Plan)
+        self.settings.is_plan_mode()
     }
 
     /// Returns what the tools of this turn may read and write, with `granted` on top of the settings.

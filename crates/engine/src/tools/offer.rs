@@ -8,7 +8,7 @@ use std::{
 use codicil_config::{EffectiveConfig, Feature};
 use codicil_mcp::ToolSet;
 use codicil_model::{ApplyPatch, ModelInfo, ToolList, ToolSpec, joined_name};
-use codicil_protocol::{DynamicToolEntry, WebSearchMode};
+use codicil_protocol::{DynamicToolEntry, WebSearchMode, WebSearchToolConfig};
 use parking_lot::Mutex;
 
 use super::{agents::AgentOffer, builtin::BUILTIN_TOOLS, dynamic, mcp};
@@ -26,6 +26,7 @@ pub(crate) struct ToolOffer {
     pub request_permissions: bool,
     pub apply_patch: bool,
     pub web_search: WebSearchMode,
+    pub web_search_settings: WebSearchToolConfig,
     pub image_generation: bool,
     pub view_image: bool,
     /// `None` where subagents cannot be started.
@@ -100,8 +101,10 @@ impl ToolOffer {
             shell,
             exec_permissions: has(Feature::ExecPermissionApprovals),
             request_permissions: has(Feature::RequestPermissionsTool),
-            apply_patch: model.apply_patch == ApplyPatch::Freeform || has(Feature::ApplyPatchFreeform),
+            apply_patch: (config.features.configured(Feature::ApplyPatchFreeform))
+                .unwrap_or(model.apply_patch == ApplyPatch::Freeform),
             web_search: config.web_search().unwrap_or(WebSearchMode::Cached),
+            web_search_settings: config.web_search_settings(),
             image_generation: has(Feature::ImageGeneration),
             view_image: config.settings.view_image(),
             agents: match role {
@@ -240,6 +243,7 @@ pub(super) mod tests {
             request_permissions: true,
             apply_patch: true,
             web_search: WebSearchMode::Live,
+            web_search_settings: WebSearchToolConfig::default(),
             image_generation: true,
             view_image: true,
             agents: Some(AgentOffer { by_path: false, roles: Vec::new() }),

@@ -1,6 +1,6 @@
 //! The body of a Responses request. Its keys have the order of the reference implementation.
 
-use codicil_protocol::ReasoningSummary;
+use codicil_protocol::{ReasoningSummary, WebSearchLocation, WebSearchToolConfig};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -71,6 +71,28 @@ fn text(request: &ModelRequest) -> Option<Value> {
     (!members.is_empty()).then(|| members.into())
 }
 
+fn web_search(external_web_access: bool, settings: &WebSearchToolConfig) -> Value {
+    let WebSearchToolConfig { context_size, allowed_domains, location } = settings;
+    let mut tool = json!({ "type": "web_search", "external_web_access": external_web_access });
+    if let Some(members) = tool.as_object_mut() {
+        let filters = allowed_domains.as_ref().map(|domains| json!({ "allowed_domains": domains }));
+        members.extend(filters.map(|filters| ("filters".to_owned(), filters)));
+        members
+            .extend(location.as_ref().map(|location| ("user_location".to_owned(), user_location(location))));
+        let context_size = context_size.as_ref().and_then(wire_name);
+        members.extend(context_size.map(|size| ("search_context_size".to_owned(), size.into())));
+    }
+    tool
+}
+
+fn user_location(location: &WebSearchLocation) -> Value {
+    let WebSearchLocation { country, region, city, timezone } = location;
+    let members = [("country", country), ("region", region), ("city", city), ("timezone", timezone)];
+    let members =
+        members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?))));
+    Value::Object([("type".to_owned(), json!("approximate"))].into_iter().chain(members).collect())
+}
+
 pub(crate) fn tool(spec: &ToolSpec) -> Option<Value> {
     Some(match spec {
         ToolSpec::Function { name, description, parameters, strict } => json!({
@@ -92,9 +114,7 @@ pub(crate) fn tool(spec: &ToolSpec) -> Option<Value> {
             }
             tool
         }
-        ToolSpec::WebSearch { external_web_access } => {
-            json!({ "type": "web_search", "external_web_access": external_web_access })
-        }
+        ToolSpec::WebSearch { external_web_access, settings } => web_search(*external_web_access, settings),
         ToolSpec::ImageGeneration => json!({ "type": "image_generation", "output_format": "png" }),
         ToolSpec::Namespace { name, description, tools } => json!({
             "type": "namespace",

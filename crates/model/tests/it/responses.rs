@@ -110,7 +110,7 @@ async fn the_request_has_the_keys_of_the_reference() {
             description: "Edits files.".into(),
             grammar: Some(ToolGrammar { syntax: "lark".into(), definition: "start: x".into() }),
         },
-        ToolSpec::WebSearch { external_web_access: false },
+        ToolSpec::WebSearch { external_web_access: false, settings: Default::default() },
     ]
     .into_iter()
     .collect();

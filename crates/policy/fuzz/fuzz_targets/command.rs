@@ -29,7 +29,7 @@ fuzz_target!(|input: (&str, Vec<String>, &str)| {
 /// Checks that without a rule no command leaves the sandbox without a question, and that `never` asks no question.
 fn decide(line: &CommandLine, permissions: &SandboxPermissions, rules: &CommandRules) {
     let request =
-        CommandRequest { line, cwd: Path::new("/"), permissions, justification: None, prefix_rule: None };
+        CommandRequest { line, cwd: Path::new("/"), permissions, justification: None, prefix_rule: None, skill_folders: &[] };
     for approval in [AskForApproval::Untrusted, AskForApproval::OnRequest, AskForApproval::Never] {
         let grants = ThreadGrants::default();
         let policies = DecisionPolicies { approval: &approval, sandbox: &READ_ONLY, rules, grants: &grants };

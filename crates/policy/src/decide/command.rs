@@ -1,8 +1,8 @@
 //! Decisions about commands.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use codicil_protocol::CommandExecutionApprovalDecision as Answer;
+use codicil_protocol::{CommandExecutionApprovalDecision as Answer, normal_path};
 
 use crate::{
     command_line::CommandLine,
@@ -23,6 +23,8 @@ pub struct CommandRequest<'a> {
     pub justification: Option<&'a str>,
     /// The model's suggestion of a rule for commands like this.
     pub prefix_rule: Option<&'a [String]>,
+    /// The directories of the skills, absolute. A command that names a file in one of them runs a program of that skill.
+    pub skill_folders: &'a [PathBuf],
 }
 
 impl CommandRequest<'_> {
@@ -34,6 +36,20 @@ impl CommandRequest<'_> {
             access.extend(additional);
         }
         access
+    }
+
+    /// Returns whether a program of a skill runs, by the words of the command.
+    fn runs_skill(&self) -> bool {
+        let is_inside = |word: &String| {
+            let path = normal_path(&self.cwd.join(word));
+            self.skill_folders.iter().any(|folder| path.starts_with(folder))
+        };
+        self.line.mentioned().iter().any(|command| command.words.iter().any(is_inside))
+    }
+
+    /// Returns the topic of a question about the sandbox of this command.
+    fn sandbox_topic(&self) -> QuestionTopic {
+        if self.runs_skill() { QuestionTopic::Skills } else { QuestionTopic::Sandbox }
     }
 }
 
@@ -94,7 +110,7 @@ pub fn decide_retry(request: &CommandRequest<'_>, policies: &DecisionPolicies<'_
     if policies.grants.covers(request, false) {
         return CommandDecision::Run { sandboxed: false };
     }
-    if !policies.confines() || !policies.asks_after_failure() {
+    if !policies.confines() || !policies.asks_after_failure(request.sandbox_topic()) {
         let why = "the sandbox stopped the command, and the approval policy does not allow to ask for more";
         return CommandDecision::Refuse { why: why.to_owned() };
     }
@@ -163,7 +179,7 @@ fn ask(
     verdict: &RuleVerdict,
     sandboxed: bool,
 ) -> CommandDecision {
-    if let Some(cause) = policies.why_not_ask(need.topic()) {
+    if let Some(cause) = policies.why_not_ask(need.topic(request)) {
         return CommandDecision::Refuse { why: format!("{cause}, and {}", need.obstacle()) };
     }
     let reason = match verdict {
@@ -185,12 +201,12 @@ fn ask(
 }
 
 impl ApprovalNeed {
-    fn topic(self) -> QuestionTopic {
+    fn topic(self, request: &CommandRequest<'_>) -> QuestionTopic {
         match self {
             Self::Rule => QuestionTopic::Rules,
             // Permissions for one command belong to its sandbox. `QuestionTopic::Permissions` is for those that are
             // requested ahead of commands.
-            Self::Escape | Self::Access | Self::Caution | Self::Trust => QuestionTopic::Sandbox,
+            Self::Escape | Self::Access | Self::Caution | Self::Trust => request.sandbox_topic(),
         }
     }
 

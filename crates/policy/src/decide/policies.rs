@@ -21,7 +21,7 @@ pub enum QuestionTopic {
     Sandbox,
     /// A rule that demands a question.
     Rules,
-    /// Running a program of a skill.
+    /// The same as for the sandbox, for a command that runs a program of a skill.
     Skills,
     /// More permissions for later commands.
     Permissions,
@@ -66,11 +66,11 @@ impl DecisionPolicies<'_> {
         matches!(self.approval, AskForApproval::Untrusted | AskForApproval::Unrecognized(_))
     }
 
-    /// Returns whether the user is asked after the sandbox has made a command fail.
-    pub(super) fn asks_after_failure(&self) -> bool {
+    /// Returns whether the user is asked after the sandbox has made a command fail; `topic` is that of the question.
+    pub(super) fn asks_after_failure(&self, topic: QuestionTopic) -> bool {
         match self.approval {
             AskForApproval::OnFailure | AskForApproval::Untrusted | AskForApproval::Unrecognized(_) => true,
-            AskForApproval::Granular { sandbox_approval, .. } => *sandbox_approval,
+            AskForApproval::Granular { .. } => self.why_not_ask(topic).is_none(),
             // With `on-request` the model asks beforehand; with `never` there are no questions.
             AskForApproval::OnRequest | AskForApproval::Never => false,
         }

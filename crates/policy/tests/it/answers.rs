@@ -25,6 +25,7 @@ fn escalated(line: &CommandLine) -> CommandRequest<'_> {
         permissions: &SandboxPermissions::RequireEscalated,
         justification: Some("May I?"),
         prefix_rule: None,
+        skill_folders: &[],
     }
 }
 

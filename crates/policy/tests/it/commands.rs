@@ -1,6 +1,6 @@
 //! Decisions about commands: a row per case, for every policy.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use SandboxPermissions::{RequireEscalated, UseDefault};
 use codicil_policy::{
@@ -107,6 +107,7 @@ impl Case<'_> {
             permissions: &self.permissions,
             justification: self.justification,
             prefix_rule: self.prefix_rule.as_deref(),
+            skill_folders: &[PathBuf::from("/skills/chart")],
         };
         decide(&request, &DecisionPolicies { approval, sandbox, rules: &rules, grants: &self.grants })
     }
@@ -348,8 +349,14 @@ fn answers_for_the_session_apply_to_the_same_command() {
     let same = bash("touch -c same");
     let other = bash("touch -c other");
     let check = |line, permissions, cwd, approval: AskForApproval, expected| {
-        let request =
-            CommandRequest { line, cwd: Path::new(cwd), permissions, justification: None, prefix_rule: None };
+        let request = CommandRequest {
+            line,
+            cwd: Path::new(cwd),
+            permissions,
+            justification: None,
+            prefix_rule: None,
+            skill_folders: &[],
+        };
         let policies =
             DecisionPolicies { approval: &approval, sandbox: &read_only(), rules: &rules, grants: &grants };
         assert_eq!(short(&decide_command(&request, &policies)), expected);
@@ -422,4 +429,25 @@ fn refusals_name_the_reason_and_an_alternative() {
     let granular = why(case("touch x").escalated(), granular(false, true, true));
     assert!(granular.contains("does not allow to ask"), "{granular}");
     assert!(why(case("rm -rf x"), AskForApproval::Never).contains("cannot be undone"));
+}
+
+#[test]
+fn programs_of_skills_have_a_switch_of_their_own() {
+    let policy = |sandbox_approval, skill_approval| AskForApproval::Granular {
+        sandbox_approval,
+        rules: true,
+        skill_approval,
+        request_permissions: true,
+        mcp_elicitations: true,
+    };
+    let check = |script: &'static str, only_sandbox: Short, only_skills: Short| {
+        let case = case(script).escalated();
+        assert_eq!(short(&case.decide(&policy(true, false), &read_only())), only_sandbox, "{script}");
+        assert_eq!(short(&case.decide(&policy(false, true), &read_only())), only_skills, "{script}");
+    };
+    check("touch a", AskThenOutside, Refuse);
+    check("/skills/chart/run.sh", Refuse, AskThenOutside);
+    check("python3 ../skills/chart/scripts/plot.py --out a.png", Refuse, AskThenOutside);
+    check("cd /skills/chart && ./run.sh", Refuse, AskThenOutside);
+    check("/skills/charts/run.sh", AskThenOutside, Refuse);
 }

@@ -109,8 +109,15 @@ fn a_command_has_earlier_grants_and_its_own() {
     let request = |permissions| {
         let line = bash("make");
         let cwd = Path::new("/ws");
-        CommandRequest { line: &line, cwd, permissions, justification: None, prefix_rule: None }
-            .access(&grants)
+        CommandRequest {
+            line: &line,
+            cwd,
+            permissions,
+            justification: None,
+            prefix_rule: None,
+            skill_folders: &[],
+        }
+        .access(&grants)
     };
     assert_eq!(request(&SandboxPermissions::UseDefault), write(&["/out"]));
     let more = SandboxPermissions::WithAdditional(write(&["/more"]));

@@ -116,6 +116,7 @@ proptest! {
         let sandbox = SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false };
         let request = CommandRequest {
             line: &line, cwd: Path::new("/ws"), permissions: &permissions, justification: None, prefix_rule: None,
+            skill_folders: &[],
         };
         let rules = CommandRules::default();
         let grants = ThreadGrants::default();

@@ -3,7 +3,7 @@
 use std::{net, sync::Arc, time::Duration};
 
 use codicil_policy::{AddressReach, NetworkDestination};
-use codicil_proxy::{AllowedMethods, CommandProxy, GateDecision, GateFuture, HostGate};
+use codicil_proxy::{AllowedMethods, CommandProxy, GateDecision, GateFuture, HostGate, ProxyRules};
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -35,10 +35,14 @@ pub struct TestProxy {
 
 impl TestProxy {
     pub fn new(decision: GateDecision, methods: AllowedMethods) -> Self {
+        Self::with_rules(decision, ProxyRules { methods, ..ProxyRules::default() })
+    }
+
+    pub fn with_rules(decision: GateDecision, rules: ProxyRules) -> Self {
         let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let gate = Arc::new(FixedGate { decision, asked: Mutex::default() });
-        let proxy = CommandProxy::start(listener, gate.clone(), methods).unwrap();
+        let proxy = CommandProxy::start(vec![listener], gate.clone(), rules).unwrap();
         Self { proxy: Some(proxy), port, gate }
     }
 

@@ -130,7 +130,7 @@ mod tests {
             access: CommandAccess { reads, roots: vec![root], network, hidden: HiddenPlaces::default() },
             metadata: ProjectMetadata { paths: vec!["/w/.git".into()], ..ProjectMetadata::default() },
             sockets: vec!["/usr".into()],
-            is_proxied: false,
+            proxy: None,
             gaps: vec![],
         };
         let options = BubblewrapOptions { network, filter: 9 };

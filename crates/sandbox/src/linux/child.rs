@@ -65,13 +65,13 @@ impl ConfinedChild {
         let files = if namespaces.is_some() { FileMeans::Mounted } else { FileMeans::LandlockOnly };
         let network = plan.access.network;
         let own = OwnNamespaces {
-            network: plan.is_proxied || (!network && landlock_version < landlock::SCOPES),
+            network: plan.proxy.is_some() || (!network && landlock_version < landlock::SCOPES),
             processes: namespaces.is_some_and(|namespaces| namespaces.processes),
         };
         let view =
             namespaces.map(|namespaces| MountView::new(plan, namespaces.privilege, own)).transpose()?;
         let sockets = match files {
-            _ if plan.is_proxied => SocketRules::Proxied,
+            _ if plan.proxy.is_some() => SocketRules::Proxied,
             FileMeans::Mounted if network && plan.has_socket_root() => SocketRules::Network,
             _ if network => SocketRules::NetworkOnly,
             FileMeans::Mounted | FileMeans::LandlockOnly => SocketRules::Pairs,
@@ -155,10 +155,10 @@ impl BubblewrapLauncher {
         limits: &ResourceLimits,
     ) -> Result<Self, SandboxError> {
         let covers = privilege
-            .map(|privilege| MountView::covers_only(plan, privilege, plan.is_proxied))
+            .map(|privilege| MountView::covers_only(plan, privilege, plan.proxy.is_some()))
             .transpose()?;
         let sockets = match covers {
-            _ if plan.is_proxied => SocketRules::Proxied,
+            _ if plan.proxy.is_some() => SocketRules::Proxied,
             Some(_) if plan.access.network && plan.has_socket_root() => SocketRules::Network,
             _ if plan.access.network => SocketRules::NetworkOnly,
             Some(_) | None => SocketRules::Pairs,

@@ -12,8 +12,8 @@ use super::{
     probe::{MachineSupport, ProbedMeans},
 };
 use crate::{
-    ConfinementGap, ConfinementKind, ProxyListener, ResourceLimits, SandboxError, WritableFolders,
-    access::CommandAccess,
+    ConfinementGap, ConfinementKind, ProxyListener, ProxyPorts, ResourceLimits, SandboxError,
+    WritableFolders, access::CommandAccess,
 };
 
 /// How one policy is enforced on this machine.
@@ -31,7 +31,7 @@ impl Enforcement {
     }
 
     /// Gives the command its own network namespace, which only leads to a proxy.
-    pub(crate) fn behind_proxy(&mut self) -> Result<(), SandboxError> {
+    pub(crate) fn behind_proxy(&mut self, ports: ProxyPorts) -> Result<(), SandboxError> {
         let can_create_namespaces = match &self.means {
             ProbedMeans::Bubblewrap { program, .. } => program.covers.is_some(),
             ProbedMeans::Landlock { namespaces, .. } => namespaces.is_some(),
@@ -40,7 +40,7 @@ impl Enforcement {
             let why = "a network behind a proxy needs network namespaces, which the server cannot make";
             return Err(SandboxError::Unavailable(why.to_owned()));
         }
-        self.plan.is_proxied = true;
+        self.plan.proxy = Some(ports);
         self.plan.access.network = false;
         Ok(())
     }
@@ -66,13 +66,13 @@ impl Enforcement {
         &self,
         limits: &ResourceLimits,
     ) -> Result<(EnforcementSteps, Option<ProxyListener>), SandboxError> {
-        let (listener, sender) = self.plan.is_proxied.then(listener_sender::pair).transpose()?.unzip();
+        let (listener, sender) = self.plan.proxy.map(listener_sender::pair).transpose()?.unzip();
         let steps = match &self.means {
             ProbedMeans::Bubblewrap { program, landlock } => {
                 let launcher =
                     BubblewrapLauncher::new(&self.plan, program.covers, *landlock, sender, limits)?;
                 // Behind a proxy, the network namespace is created before `bwrap` starts.
-                let network = self.plan.access.network || self.plan.is_proxied;
+                let network = self.plan.access.network || self.plan.proxy.is_some();
                 let options = BubblewrapOptions { network, filter: launcher.filter_number() };
                 let mut arguments = vec![program.path.clone().into_os_string()];
                 arguments.extend(program.arguments(&self.plan, &options));

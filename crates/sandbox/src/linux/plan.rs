@@ -9,7 +9,7 @@ use std::{
 
 use super::sockets;
 use crate::{
-    ConfinementGap,
+    ConfinementGap, ProxyPorts,
     access::{CommandAccess, RootRole},
     metadata::{self, ProjectMetadata},
     server_places::EntryKind,
@@ -43,8 +43,8 @@ pub(crate) struct EnforcementPlan {
     pub access: CommandAccess,
     pub metadata: ProjectMetadata,
     pub sockets: Vec<PathBuf>,
-    /// Whether the command is behind a proxy. `access` then has no network.
-    pub is_proxied: bool,
+    /// The ports of the proxy, if the command is behind one. `access` then has no network.
+    pub proxy: Option<ProxyPorts>,
     pub gaps: Vec<ConfinementGap>,
 }
 
@@ -86,7 +86,7 @@ impl EnforcementPlan {
         gaps.extend((!access.roots.is_empty()).then_some(ConfinementGap::NewMetadata));
         gaps.extend((!metadata.links.is_empty()).then_some(ConfinementGap::LinkedMetadata));
         gaps.extend(metadata.truncated.then_some(ConfinementGap::DeepRepositories));
-        Self { access, metadata, sockets, is_proxied: false, gaps }
+        Self { access, metadata, sockets, proxy: None, gaps }
     }
 
     /// Returns whether a writable root is a socket, so that commands may connect to sockets in the file system.
@@ -200,7 +200,7 @@ mod tests {
                 ..ProjectMetadata::default()
             },
             sockets: vec!["/tmp/tmux/default".into()],
-            is_proxied: false,
+            proxy: None,
             gaps: vec![],
         }
     }

@@ -211,7 +211,7 @@ pub(super) fn spawn_reason(error: io::Error) -> String {
 /// Returns a plan without writable roots and network, and with one mount, to see that mounting works.
 pub(super) fn smallest_plan() -> EnforcementPlan {
     EnforcementPlan {
-        is_proxied: false,
+        proxy: None,
         access: CommandAccess {
             reads: ReadAccess::Everywhere,
             roots: Vec::new(),

@@ -97,10 +97,10 @@ pub(super) struct CommandNetwork {
 impl CommandNetwork {
     /// Starts the proxy. Called once the command has been spawned.
     pub fn open(self) -> Result<CommandProxy, CommandError> {
-        let ProxyConfig { domains, methods } = self.network.proxy_config;
+        let ProxyConfig { domains, rules, .. } = self.network.proxy_config;
         let gate = ListedHosts { domains, rules_dir: self.rules_dir };
-        let listener = self.network.listener.open().map_err(CommandError::Proxy)?;
-        CommandProxy::start(listener, Arc::new(gate), methods).map_err(CommandError::Proxy)
+        let listeners = self.network.listener.open().map_err(CommandError::Proxy)?;
+        CommandProxy::start(listeners, Arc::new(gate), rules).map_err(CommandError::Proxy)
     }
 }
 

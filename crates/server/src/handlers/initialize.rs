@@ -1,6 +1,6 @@
 //! `initialize`.
 
-use codicil_protocol::{AbsolutePathBuf, ConfigWarning, Frame, InitializeParams, InitializeResponse};
+use codicil_protocol::{AbsolutePathBuf, InitializeParams, InitializeResponse};
 
 use crate::{clients::ClientSession, cx::Cx, error::RpcError, user_agent::user_agent};
 
@@ -27,7 +27,7 @@ fn send_config_warnings(cx: Cx) {
     // Detached: it ends by itself once the files are read.
     tokio::task::spawn_blocking(move || {
         for warning in cx.config().warnings(cx.cwd()) {
-            cx.client.notify(&Frame::notification::<ConfigWarning>(&warning));
+            cx.client.warn(warning);
         }
     });
 }

@@ -46,6 +46,7 @@ use crate::{
 pub async fn start(cx: Cx, params: ThreadStartParams) -> Result<ThreadStartResponse, RpcError> {
     let mut opened = open_new(&cx, params.ephemeral, cx.threads().start(params)).await?;
     announce_started(&cx, &opened);
+    warn_after_response(&cx, &mut opened);
     for notice in std::mem::take(&mut opened.deprecations) {
         cx.notify_after_response::<DeprecationNotice>(notice);
     }
@@ -65,6 +66,7 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
     if !opened.unapplied.is_empty() {
         cx.notify_after_response::<ConfigWarning>(unapplied_warning(&opened));
     }
+    warn_after_response(&cx, &mut opened);
     let initial_turns_page = page_params.map(|params| paging::initial_turns_page(&opened.turns, params));
     // Subagents have questions for the same user.
     for agent in cx.threads().agents_of(&opened.thread.id) {
@@ -93,7 +95,17 @@ pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OpenedJson, RpcErr
         opened.turns.clear();
     }
     announce_started(&cx, &opened);
+    warn_after_response(&cx, &mut opened);
     Ok(OpenedJson { opened, initial_turns_page: None })
+}
+
+/// Sends the warnings about a thread's configuration that the client has not received yet.
+fn warn_after_response(cx: &Cx, opened: &mut OpenedThread) {
+    let warnings = std::mem::take(&mut opened.warnings);
+    if !warnings.is_empty() {
+        let client = cx.client.clone();
+        cx.after_response(move || warnings.into_iter().for_each(|warning| client.warn(warning)));
+    }
 }
 
 pub async fn list(cx: Cx, params: ThreadListParams) -> Result<ThreadListResponse, RpcError> {

@@ -6,6 +6,7 @@ mod account;
 mod account_tokens;
 mod agents;
 mod command_exec;
+mod config_effects;
 mod damaged_files;
 mod envelope;
 mod failures;

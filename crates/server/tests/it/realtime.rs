@@ -90,7 +90,7 @@ impl Line {
     }
 }
 
-async fn soon<T>(event: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(event: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(20), event).await.expect("the deadline has not passed")
 }
 

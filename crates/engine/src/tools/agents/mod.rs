@@ -86,7 +86,7 @@ impl SubagentContext {
             threads,
             origin: SubagentOrigin::of(&state.source),
             base_instructions: state.base_instructions.clone(),
-            developer_instructions: state.developer_instructions.clone(),
+            developer_instructions: state.developer_instructions(),
             ephemeral: state.log.is_none(),
         }
     }

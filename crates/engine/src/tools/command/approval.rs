@@ -1,7 +1,12 @@
 //! Whether a command may run: decided by the policies, and asked where these say so.
 
-use std::path::PathBuf;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use codicil_config::EffectiveConfig;
+use codicil_extensions::Extensions;
 use codicil_policy::{
     ApprovalOutcome, CommandDecision, CommandLine, CommandQuestion, CommandRequest, CommandRules,
     DecisionPolicies, SandboxPermissions, ThreadGrants, append_rule, command_actions, decide_command,
@@ -60,6 +65,29 @@ struct DecisionInputs {
     sandbox: SandboxPolicy,
     rules: PathBuf,
     grants: ThreadGrants,
+    skills: SkillSources,
+}
+
+/// Where the skills of the thread are found.
+struct SkillSources {
+    extensions: Extensions,
+    cwd: PathBuf,
+    config: Arc<EffectiveConfig>,
+}
+
+impl SkillSources {
+    /// Returns the directories of the skills. Only the policy `granular` tells their commands apart. Blocks.
+    fn folders(&self, approval: &AskForApproval) -> Vec<PathBuf> {
+        if !matches!(approval, AskForApproval::Granular { .. }) {
+            return Vec::new();
+        }
+        let found = self.extensions.skills.at(&self.cwd, &self.config).skills;
+        found
+            .iter()
+            .filter_map(|skill| Path::new(&skill.metadata.path).parent())
+            .map(Path::to_owned)
+            .collect()
+    }
 }
 
 type DecideFn = fn(&CommandRequest<'_>, &DecisionPolicies<'_>) -> CommandDecision;
@@ -71,6 +99,11 @@ impl DecisionInputs {
             sandbox: turn.settings.sandbox.clone(),
             rules: turn.thread.engine.config.home().rules_dir(),
             grants: turn.thread.grants().clone(),
+            skills: SkillSources {
+                extensions: turn.thread.engine.extensions.clone(),
+                cwd: turn.settings.cwd.clone(),
+                config: turn.config.clone(),
+            },
         }
     }
 
@@ -86,17 +119,23 @@ impl DecisionInputs {
             rules: &rules,
             grants: &self.grants,
         };
-        decide(&policy_request(request, line), &policies)
+        let skill_folders = self.skills.folders(&self.approval);
+        decide(&policy_request(request, line, &skill_folders), &policies)
     }
 }
 
-fn policy_request<'a>(request: &'a RequestedCommand, line: &'a CommandLine) -> CommandRequest<'a> {
+fn policy_request<'a>(
+    request: &'a RequestedCommand,
+    line: &'a CommandLine,
+    skill_folders: &'a [PathBuf],
+) -> CommandRequest<'a> {
     CommandRequest {
         line,
         cwd: &request.cwd,
         permissions: &request.permissions,
         justification: request.justification.as_deref(),
         prefix_rule: request.prefix_rule.as_deref(),
+        skill_folders,
     }
 }
 
@@ -130,7 +169,8 @@ impl CommandRun<'_> {
                 });
             }
         };
-        let request = policy_request(self.request, &self.line);
+        // The answer counts whatever the question was about.
+        let request = policy_request(self.request, &self.line, &[]);
         let outcome = settle_command(&decision, &request, question, &mut turn.thread.grants());
         match outcome {
             ApprovalOutcome::Accepted { amendment } => {

@@ -92,7 +92,7 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let arguments: ExecArguments = call.arguments()?;
     let argv = shell_argv(turn, arguments.shell, &arguments.cmd, arguments.login).await;
     let cwd = turn.path(arguments.workdir.as_deref().unwrap_or_default());
-    if let Some(patch) = codicil_patch::find_in_command(&argv) {
+    if let Some(patch) = apply_patch::find_in_command(turn, &argv) {
         return apply_patch::apply_from_command(turn, call, patch, &cwd).await;
     }
     let request = RequestedCommand {

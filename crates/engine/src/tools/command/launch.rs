@@ -157,7 +157,7 @@ impl CommandRun<'_> {
     ) -> Result<CommandNetwork, String> {
         let gate =
             CommandGate::new(self.turn, self.item.id.clone(), proxy_config.domains, &self.granted_access());
-        match CommandNetwork::open(listener, gate, proxy_config.methods) {
+        match CommandNetwork::open(listener, gate, proxy_config.rules) {
             Ok(network) => Ok(network),
             Err(error) => {
                 let thread = &self.turn.thread;

@@ -74,7 +74,7 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let arguments: ShellArguments = call.arguments()?;
     let argv = shell_argv(turn, None, &arguments.command, arguments.login).await;
     let cwd = turn.path(arguments.workdir.as_deref().unwrap_or_default());
-    if let Some(patch) = codicil_patch::find_in_command(&argv) {
+    if let Some(patch) = apply_patch::find_in_command(turn, &argv) {
         return apply_patch::apply_from_command(turn, call, patch, &cwd).await;
     }
     let max_timeout = turn.config.settings.codicil.deadlines.tool;

@@ -17,7 +17,7 @@ use codicil_policy::{
     NetworkQuestion, decide_network,
 };
 use codicil_protocol::{AskForApproval, ItemId};
-use codicil_proxy::{AllowedMethods, CommandProxy, GateDecision, GateFuture, HostGate};
+use codicil_proxy::{CommandProxy, GateDecision, GateFuture, HostGate, ProxyRules};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -41,10 +41,10 @@ impl CommandNetwork {
     pub fn open(
         listener: codicil_sandbox::ProxyListener,
         gate: CommandGate,
-        methods: AllowedMethods,
+        rules: ProxyRules,
     ) -> std::io::Result<Self> {
         let gate = Arc::new(gate);
-        let proxy = CommandProxy::start(listener.open()?, gate.clone(), methods)?;
+        let proxy = CommandProxy::start(listener.open()?, gate.clone(), rules)?;
         Ok(Self { gate, _proxy: proxy })
     }
 }

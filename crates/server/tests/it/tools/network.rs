@@ -395,3 +395,47 @@ async fn an_invalid_list_of_hosts_stops_commands() {
     assert!(output.unwrap().contains("`http://example.com` is not a pattern of hosts"));
     app.rest().await;
 }
+
+#[tokio::test]
+async fn the_proxy_listens_on_the_ports_of_the_configuration_and_of_the_requirements() {
+    let Some(target) = Target::start().await else { return };
+    let ports = "proxy_url = \"http://127.0.0.1:8181\"\nsocks_url = \"socks5h://127.0.0.1:1081\"";
+    let settings =
+        config(&format!("{LOCAL}\n{ports}\n[permissions.p.network.domains]\n\"localhost\" = \"allow\""));
+    let closed = "(exec 4<>/dev/tcp/127.0.0.1/3128) 2>/dev/null || echo closed";
+    let open = "(exec 4<>/dev/tcp/127.0.0.1/1081) && echo open";
+    let line =
+        format!("echo $HTTPS_PROXY $ALL_PROXY; bash -c '{closed}; {open}'; {}", target.get("localhost"));
+
+    let mut client = app(&settings, runs(&line)).await;
+    started(&mut client).await;
+    client.until::<TurnCompleted>().await;
+    let output = call_output(&client, "c");
+    assert!(output.contains("http://127.0.0.1:8181 socks5h://127.0.0.1:1081\nclosed\nopen\n"), "{output}");
+    assert!(output.contains("reached"), "{output}");
+    client.ignore_rest();
+
+    let mut client = app(&settings, runs("echo $HTTPS_PROXY $ALL_PROXY")).await;
+    let required = "[experimental_network]\nhttp_port = 81\n";
+    std::fs::write(client.home().join("requirements.toml"), required).unwrap();
+    started(&mut client).await;
+    client.until::<TurnCompleted>().await;
+    let output = call_output(&client, "c");
+    assert!(output.contains("http://127.0.0.1:81 socks5h://127.0.0.1:1081"), "{output}");
+    client.ignore_rest();
+}
+
+#[tokio::test]
+async fn disabled_socks_is_neither_announced_nor_served() {
+    if !has_namespaces() {
+        return;
+    }
+    let settings = config(&format!("{LOCAL}\nenable_socks5 = false"));
+    let greeting = through_proxy("printf '\\x05\\x01\\x00' >&3; cat <&3 | wc -c");
+    let mut client = app(&settings, runs(&format!("echo $ALL_PROXY; {greeting}"))).await;
+    started(&mut client).await;
+    client.until::<TurnCompleted>().await;
+    let output = call_output(&client, "c");
+    assert!(output.contains("http://127.0.0.1:3128\n0\n"), "{output}");
+    client.ignore_rest();
+}
