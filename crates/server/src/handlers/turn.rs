@@ -16,7 +16,7 @@ pub async fn start(cx: Cx, params: TurnStartParams) -> Result<TurnStartResponse,
 
 pub async fn steer(cx: Cx, params: TurnSteerParams) -> Result<TurnSteerResponse, RpcError> {
     let thread = cx.threads().get(&params.thread_id)?;
-    Ok(TurnSteerResponse { turn_id: thread.steer(params.input, params.expected_turn_id).await? })
+    Ok(TurnSteerResponse { turn_id: thread.steer(params).await? })
 }
 
 /// Interrupts the running turn of the thread. The turn id of the request is ignored: clients of the reference
