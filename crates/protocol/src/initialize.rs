@@ -1,5 +1,7 @@
 //! The handshake: `initialize`, the first request of every connection. Its settings apply to the connection until it closes.
 
+use serde_json::{Map, Value};
+
 use crate::{AbsolutePathBuf, wire};
 
 /// Starts the session of a connection.
@@ -43,4 +45,13 @@ pub struct InitializeCapabilities {
     /// Methods of notifications that are not sent to this connection. Unknown names are ignored. Server requests are not
     /// affected.
     pub opt_out_notification_methods: Option<Vec<String>>,
+    /// Announces a client of a later generation, like the following members. Has no other effect.
+    #[later]
+    pub request_attestation: bool,
+    #[later]
+    pub mcp_server_openai_form_elicitation: bool,
+    #[later]
+    pub explicit_gateway_oauth: bool,
+    #[later]
+    pub extensions: Option<Map<String, Value>>,
 }

@@ -18,6 +18,7 @@ mod feedback;
 mod files;
 #[cfg(test)]
 mod fixture;
+mod generation;
 mod handlers;
 mod inbound;
 mod limits;

@@ -102,6 +102,7 @@ impl AppBuilder {
         let capabilities = InitializeCapabilities {
             experimental_api: self.experimental,
             opt_out_notification_methods: Some(self.opted_out.clone()),
+            ..InitializeCapabilities::default()
         };
         InitializeParams { client_info, capabilities: Some(capabilities) }
     }
