@@ -57,10 +57,7 @@ impl Default for ClientBuilder {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Self {
             info: ClientInfo { name: "codicil-client".to_owned(), title: None, version },
-            capabilities: InitializeCapabilities {
-                experimental_api: true,
-                ..InitializeCapabilities::default()
-            },
+            capabilities: InitializeCapabilities { experimental_api: true, ..Default::default() },
             handler: Arc::new(DeclineAll),
             tools: Arc::default(),
             timeouts: ClientTimeouts::default(),

@@ -104,11 +104,7 @@ impl Client {
         turn: &TurnId,
         input: impl IntoInput,
     ) -> Result<TurnId, ClientError> {
-        let params = TurnSteerParams {
-            thread_id: thread.clone(),
-            input: input.into_input(),
-            expected_turn_id: turn.clone(),
-        };
+        let params = TurnSteerParams::new(thread.clone(), input.into_input(), turn.clone());
         Ok(self.call::<TurnSteer>(params).await?.turn_id)
     }
 

@@ -31,6 +31,8 @@ pub enum ThreadError {
     BadRollout { path: String, reason: String },
     #[error("history must not be empty")]
     EmptyHistory,
+    #[error("project not found: {0}")]
+    NoProject(String),
     #[error("ephemeral threads do not support includeTurns")]
     EphemeralTurns,
     #[error("thread is not persisted and cannot be deleted: {0}")]
@@ -52,6 +54,12 @@ pub enum ThreadError {
     #[error(transparent)]
     Rollback(#[from] RollbackError),
     #[error(transparent)]
+    Revert(#[from] RevertError),
+    #[error(transparent)]
+    Inject(#[from] InjectError),
+    #[error(transparent)]
+    List(#[from] ThreadListError),
+    #[error(transparent)]
     Metadata(#[from] MetadataError),
     #[error(transparent)]
     Goal(#[from] GoalError),
@@ -72,6 +80,11 @@ pub enum TurnInputError {
     TurnRunning,
     #[error("input must not be empty")]
     EmptyInput,
+    #[error(
+        "invalid name of additional context: `{0}`; use a letter, then at most 63 letters, digits and underscores, \
+         in lower case"
+    )]
+    ContextName(String),
     #[error("command must not be empty")]
     EmptyCommand,
     #[error("Input exceeds the maximum length of {max} characters.")]
@@ -123,6 +136,43 @@ impl RollbackError {
             additional_details: None,
         }
     }
+}
+
+/// Why a thread cannot go back to an earlier turn.
+#[derive(Debug, thiserror::Error)]
+pub enum RevertError {
+    #[error("turn not found: {0}")]
+    NoTurn(TurnId),
+    #[error("ephemeral threads do not support thread/revert")]
+    Ephemeral,
+}
+
+/// Why items cannot be added to a history.
+#[derive(Debug, thiserror::Error)]
+pub enum InjectError {
+    #[error("items must not be empty")]
+    NoItems,
+    #[error("items[{index}] is not a valid response item: {reason}")]
+    InvalidItem { index: usize, reason: String },
+    #[error("remote image URLs are not supported; use an inline data URL instead")]
+    RemoteImage,
+}
+
+/// Why threads cannot be listed as asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum ThreadListError {
+    #[error("parentThreadId and ancestorThreadId are mutually exclusive")]
+    ParentAndAncestor,
+    #[error("invalid parent thread id: {0}")]
+    Parent(String),
+    #[error("invalid ancestor thread id: {0}")]
+    Ancestor(String),
+    #[error("invalid excluded thread id: {0}")]
+    Excluded(String),
+    #[error("project not found: {0}")]
+    NoProject(String),
+    #[error("originator filtering is not supported by the local app-server")]
+    Originators,
 }
 
 /// Why the name or repository of a thread cannot be set.

@@ -35,14 +35,16 @@ mod turn_channel;
 pub use confine::{ConfineError, ConfinedProcess, ProxiedNetwork, confine, confinement};
 pub use engine_context::{EngineContext, provider_config};
 pub use error::{
-    ForkError, GoalError, MetadataError, RollbackError, SettingsError, ThreadError, TurnInputError,
+    ForkError, GoalError, InjectError, MetadataError, RevertError, RollbackError, SettingsError, ThreadError,
+    ThreadListError, TurnInputError,
 };
 pub use hooks::declared_hooks;
 pub use profiles::BuiltinProfile;
 pub use realtime::{InputAccepted, ThreadVoice};
 pub use settings::{SettingsOverrides, TurnSettings};
 pub use thread::{
-    AnnounceGuard, AnnouncedReply, ElicitationChange, ThreadHandle, TurnKind, TurnOrigin, check_review_target,
+    AnnounceGuard, AnnouncedReply, ElicitationChange, RevertedThread, ThreadHandle, TurnKind, TurnOrigin,
+    check_review_target, parse_injected_items,
 };
 pub use thread_clients::{ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 pub use threads::{ForkName, IncludeTurns, OpenedThread, ThreadRead, Threads};

@@ -51,6 +51,7 @@ pub fn metadata(path: &Path) -> Result<FsGetMetadataResponse, FileError> {
     Ok(FsGetMetadataResponse {
         is_directory: metadata.is_dir(),
         is_file: metadata.is_file(),
+        is_symlink: path.is_symlink(),
         created_at_ms: milliseconds(metadata.created()),
         modified_at_ms: milliseconds(metadata.modified()),
     })

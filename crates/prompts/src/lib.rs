@@ -13,6 +13,7 @@
 
 mod context_snapshot;
 
+mod additional_context;
 mod agents_md;
 mod extensions;
 mod instructions;
@@ -33,6 +34,7 @@ mod plan;
 mod review;
 
 pub use {
+    additional_context::{additional_context_message, is_context_name},
     agents_md::{DEFAULT_MAX_DOC_BYTES, DocSearch, OpenFile, ProjectDoc, ProjectDocs},
     compaction::{compacted_history, summary_message, user_messages},
     context_snapshot::{ContextSnapshot, ContextTexts, fingerprint, messages},

@@ -10,8 +10,9 @@
 //! | `lenient` | (open enums) a server accepts such a value too |
 //! | anything else | passed on to serde (`tag = "type"`, `rename_all = "snake_case"`, …) |
 //!
-//! On members, `#[experimental("descriptor")]` gates a field or variant by the experimental capability, and `#[omit]`
-//! omits one absent option in a type that is not sparse.
+//! On members, `#[experimental("descriptor")]` gates a field or variant by the experimental capability, `#[omit]`
+//! omits one absent option in a type that is not sparse, and `#[later]` marks a field or variant of later generations of
+//! the protocol: it is not part of the published schema, and a field may be absent.
 //!
 //! Serde's untagged fallback variant is no substitute for `open`: it would also accept a *known* variant with a wrong
 //! field, and the sender would not get an error.
@@ -80,7 +81,9 @@ impl WireArgs {
 /// Translates the attributes of a field for serde and schemars. Returns its descriptor if it is experimental.
 fn take_marks(field: &mut Field, sparse: bool) -> syn::Result<Option<LitStr>> {
     let experimental = take_experimental(&mut field.attrs)?;
-    if experimental.is_some() {
+    if take_later(&mut field.attrs) {
+        field.attrs.push(parse_quote!(#[serde(default)]));
+    } else if experimental.is_some() {
         field.attrs.push(parse_quote!(#[schemars(extend("x-experimental" = true))]));
     }
     let omitted = take_attribute(&mut field.attrs, "omit").is_some();
@@ -92,6 +95,15 @@ fn take_marks(field: &mut Field, sparse: bool) -> syn::Result<Option<LitStr>> {
 
 fn take_experimental(attrs: &mut Vec<Attribute>) -> syn::Result<Option<LitStr>> {
     take_attribute(attrs, "experimental").map(|attr| attr.parse_args()).transpose()
+}
+
+/// Keeps a field or variant of later generations out of the schema. Returns whether it is one.
+fn take_later(attrs: &mut Vec<Attribute>) -> bool {
+    let is_later = take_attribute(attrs, "later").is_some();
+    if is_later {
+        attrs.push(parse_quote!(#[schemars(skip)]));
+    }
+    is_later
 }
 
 fn take_attribute(attrs: &mut Vec<Attribute>, name: &str) -> Option<Attribute> {

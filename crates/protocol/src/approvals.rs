@@ -87,6 +87,9 @@ pub struct ToolRequestUserInputParams {
     pub turn_id: TurnId,
     pub item_id: ItemId,
     pub questions: Vec<ToolRequestUserInputQuestion>,
+    /// Whether the turn waits for the answers: always true.
+    #[later]
+    pub is_blocking: bool,
 }
 
 /// The answers by question id. An error response counts as no answers.
@@ -101,6 +104,12 @@ pub struct PermissionsRequestApprovalParams {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub item_id: ItemId,
+    /// The working directory of the turn.
+    #[later]
+    pub cwd: String,
+    /// Unix milliseconds.
+    #[later]
+    pub started_at_ms: i64,
     pub reason: Option<String>,
     pub permissions: RequestPermissionProfile,
 }

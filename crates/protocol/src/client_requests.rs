@@ -164,6 +164,10 @@ requests! {
     /// Changes the settings for the next turns of a thread.
     stable ThreadSettingsUpdate = "thread/settings/update" (ThreadSettingsUpdateParams)
         -> ThreadSettingsUpdateResponse;
+    /// Removes a turn of a thread and all turns after it.
+    stable ThreadRevert = "thread/revert" (ThreadRevertParams) -> ThreadRevertResponse;
+    /// Adds items to the model's history of a thread.
+    stable ThreadInjectItems = "thread/inject_items" (ThreadInjectItemsParams) -> ThreadInjectItemsResponse;
     /// Deletes a thread.
     stable ThreadDelete = "thread/delete" (ThreadDeleteParams) -> ThreadDeleteResponse;
     /// Sets or changes the goal of a thread.

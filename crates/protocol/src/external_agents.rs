@@ -28,7 +28,11 @@ pub struct ExternalAgentConfigImportParams {
 /// All items have been imported.
 #[wire]
 #[derive(Default)]
-pub struct ExternalAgentConfigImportResponse {}
+pub struct ExternalAgentConfigImportResponse {
+    /// The id of this import, for logs.
+    #[later]
+    pub import_id: String,
+}
 
 /// A set of settings that is imported as a whole.
 #[wire]

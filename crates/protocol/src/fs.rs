@@ -51,6 +51,9 @@ pub struct FsGetMetadataParams {
 pub struct FsGetMetadataResponse {
     pub is_directory: bool,
     pub is_file: bool,
+    /// Whether the path itself is a symbolic link.
+    #[later]
+    pub is_symlink: bool,
     /// Unix milliseconds; 0 if not known.
     pub created_at_ms: i64,
     /// Unix milliseconds; 0 if not known.
@@ -99,14 +102,18 @@ pub struct FsCopyParams {
 pub struct FsCopyResponse {}
 
 /// Starts watching a file or directory, which need not exist yet.
-#[wire]
+#[wire(sparse)]
 pub struct FsWatchParams {
     pub path: AbsolutePathBuf,
+    /// The client's id of the watch, which no other watch of the connection has. Absent: the server chooses one.
+    #[later]
+    pub watch_id: Option<String>,
 }
 
 /// The new watch of this connection.
 #[wire]
 pub struct FsWatchResponse {
+    /// The id of the watch in `fs/changed` and `fs/unwatch`.
     pub watch_id: String,
     /// The canonical form of the watched path.
     pub path: AbsolutePathBuf,

@@ -38,11 +38,25 @@ pub enum GuardianRiskLevel {
     High,
 }
 
+/// The origin of the guardian's decision.
+#[wire(open)]
+#[derive(Default, Eq)]
+pub enum AutoReviewDecisionSource {
+    #[default]
+    Agent,
+}
+
 /// A review by the guardian started.
 #[wire]
 pub struct ItemGuardianApprovalReviewStartedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
+    /// The id of the review, the same in both notifications.
+    #[later]
+    pub review_id: String,
+    /// Unix milliseconds.
+    #[later]
+    pub started_at_ms: i64,
     /// The item that waits for the review.
     pub target_item_id: String,
     pub review: GuardianApprovalReview,
@@ -55,6 +69,18 @@ pub struct ItemGuardianApprovalReviewStartedNotification {
 pub struct ItemGuardianApprovalReviewCompletedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
+    /// The id of the review, the same in both notifications.
+    #[later]
+    pub review_id: String,
+    /// Unix milliseconds.
+    #[later]
+    pub started_at_ms: i64,
+    /// Unix milliseconds.
+    #[later]
+    pub completed_at_ms: i64,
+    /// The origin of the decision: always `agent`.
+    #[later]
+    pub decision_source: AutoReviewDecisionSource,
     /// The reviewed item.
     pub target_item_id: String,
     pub review: GuardianApprovalReview,

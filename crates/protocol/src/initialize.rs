@@ -45,8 +45,13 @@ pub struct InitializeCapabilities {
     /// Methods of notifications that are not sent to this connection. Unknown names are ignored. Server requests are not
     /// affected.
     pub opt_out_notification_methods: Option<Vec<String>>,
-    /// Capabilities of later generations of the protocol, by which a server recognizes their clients.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub later: Map<String, Value>,
+    /// Announces a client of a later generation, like the following members. Has no other effect.
+    #[later]
+    pub request_attestation: bool,
+    #[later]
+    pub mcp_server_openai_form_elicitation: bool,
+    #[later]
+    pub explicit_gateway_oauth: bool,
+    #[later]
+    pub extensions: Option<Map<String, Value>>,
 }

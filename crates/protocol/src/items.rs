@@ -12,7 +12,13 @@ use crate::{DynamicToolCallOutputContentItem, ItemId, ReasoningEffort, ThreadId,
 #[wire(open, tag = "type")]
 pub enum ThreadItem {
     /// User input that started or steered the turn.
-    UserMessage { id: ItemId, content: Vec<UserInput> },
+    UserMessage {
+        id: ItemId,
+        content: Vec<UserInput>,
+        /// The client's own id of the message: `clientUserMessageId` of `turn/start` and `turn/steer`.
+        #[later]
+        client_id: Option<String>,
+    },
     /// Text that hooks added as user input.
     HookPrompt { id: ItemId, fragments: Vec<HookPromptFragment> },
     /// A message of the agent to the user.

@@ -186,7 +186,7 @@ pub enum ServiceTier {
     Fast,
     Flex,
     /// The provider's default tier, as newer clients spell it. Never sent.
-    #[schemars(skip)]
+    #[later]
     Default,
 }
 
@@ -205,7 +205,7 @@ pub enum ModeKind {
     Plan,
     Default,
     /// Other names for the default mode that the reference server accepts. Never sent.
-    #[schemars(skip)]
+    #[later]
     #[serde(alias = "custom", alias = "execute", alias = "pair_programming")]
     Code,
 }

@@ -3,6 +3,8 @@
 //! A marketplace is a file in the git root of a directory. A plugin is identified by its name within a marketplace, or by
 //! the id `NAME@MARKETPLACE`. Policies are upper case on the wire.
 
+use serde_json::Value;
+
 use crate::{AbsolutePathBuf, AppSummary, SkillSummary, wire};
 
 /// Lists marketplaces and their plugins.
@@ -156,6 +158,9 @@ pub struct PluginInterface {
     pub composer_icon: Option<AbsolutePathBuf>,
     pub logo: Option<AbsolutePathBuf>,
     pub screenshots: Vec<AbsolutePathBuf>,
+    /// Always empty: the screenshots of local plugins are files.
+    #[later]
+    pub screenshot_urls: Vec<String>,
 }
 
 /// A plugin and its content.
@@ -169,4 +174,10 @@ pub struct PluginDetail {
     pub apps: Vec<AppSummary>,
     /// The names of the MCP servers.
     pub mcp_servers: Vec<String>,
+    /// Always empty: local plugins have no templates of apps.
+    #[later]
+    pub app_templates: Vec<Value>,
+    /// Always empty: hooks of plugins are not run.
+    #[later]
+    pub hooks: Vec<Value>,
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     ActivePermissionProfile, ApprovalsReviewer, AskForApproval, DynamicToolEntry, Patch, Personality,
-    ReasoningEffort, ResponseItem, SandboxPolicy, ServiceTier, Thread, ThreadId,
+    ReasoningEffort, ResponseItem, SandboxPolicy, ServiceTier, Thread, ThreadHistoryMode, ThreadId,
     ThreadResumeInitialTurnsPageParams, ThreadSandbox, ThreadTurnsListResponse, TurnId, wire,
 };
 
@@ -39,6 +39,16 @@ pub struct ThreadStartParams {
     pub personality: Option<Personality>,
     /// Keeps the thread in memory only.
     pub ephemeral: Option<bool>,
+    #[experimental("thread/start.historyMode")]
+    #[later]
+    pub history_mode: Option<ThreadHistoryMode>,
+    /// A label of the client for the thread.
+    #[later]
+    pub thread_source: Option<String>,
+    /// The project of the thread. Rejected: there are no projects.
+    #[experimental("thread/start.projectId")]
+    #[later]
+    pub project_id: Option<String>,
     /// Tools that the client runs. The server calls them with `item/tool/call`.
     #[experimental("thread/start.dynamicTools")]
     pub dynamic_tools: Option<Vec<DynamicToolEntry>>,
@@ -69,7 +79,7 @@ pub struct ThreadStartResponse {
     pub sandbox: SandboxPolicy,
     /// The permission profile that `sandbox` comes from, if any.
     #[omit]
-    #[schemars(skip)]
+    #[later]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     /// Null: the model's default.
     pub reasoning_effort: Option<ReasoningEffort>,
@@ -112,7 +122,7 @@ pub struct ThreadResumeParams {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude_turns: bool,
     /// Adds a page of turns to the response.
-    #[schemars(skip)]
+    #[later]
     pub initial_turns_page: Option<ThreadResumeInitialTurnsPageParams>,
 }
 
@@ -155,12 +165,12 @@ pub struct ThreadResumeResponse {
     pub sandbox: SandboxPolicy,
     /// The permission profile that `sandbox` comes from, if any.
     #[omit]
-    #[schemars(skip)]
+    #[later]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,
     /// Present if `initialTurnsPage` was requested.
     #[omit]
-    #[schemars(skip)]
+    #[later]
     pub initial_turns_page: Option<ThreadTurnsListResponse>,
 }
 
@@ -194,6 +204,9 @@ pub struct ThreadForkParams {
     pub developer_instructions: Option<String>,
     /// Keeps the copy in memory only.
     pub ephemeral: Option<bool>,
+    /// A label of the client for the copy.
+    #[later]
+    pub thread_source: Option<String>,
     #[experimental("thread/fork.persistFullHistory")]
     #[serde(default)]
     pub persist_extended_history: bool,
@@ -221,6 +234,7 @@ impl ThreadForkParams {
             base_instructions: None,
             developer_instructions: None,
             ephemeral: None,
+            thread_source: None,
             persist_extended_history: false,
             permissions: None,
             exclude_turns: false,
@@ -241,7 +255,7 @@ pub struct ThreadForkResponse {
     pub sandbox: SandboxPolicy,
     /// The permission profile that `sandbox` comes from, if any.
     #[omit]
-    #[schemars(skip)]
+    #[later]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,
 }

@@ -11,14 +11,15 @@ pub enum SortDirection {
     Desc,
 }
 
-/// The items that a page of turns contains.
+/// The items that a turn contains.
 #[wire]
-#[derive(Copy, Eq)]
+#[derive(Copy, Default, Eq)]
 pub enum TurnItemsView {
     /// No items.
     NotLoaded,
     /// The user input and the last agent message.
     Summary,
+    #[default]
     Full,
 }
 

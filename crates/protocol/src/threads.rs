@@ -6,7 +6,11 @@
 //! A thread is loaded or only stored; `status` says which. Most methods that take an id work for both. A [`Thread`]
 //! contains its turns only where that is documented.
 
-use crate::{ItemId, NotificationMethod, Patch, ThreadId, Turn, TurnId, wire};
+use serde_json::Value;
+
+use crate::{
+    ItemId, NotificationMethod, Patch, ReasoningEffort, SortDirection, ThreadId, Turn, TurnId, wire,
+};
 
 /// Lists stored threads. Filters are combined. Threads without a user message are not listed.
 #[wire(sparse)]
@@ -16,24 +20,60 @@ pub struct ThreadListParams {
     /// The page size. Defaults to 25, at most 100; 0 counts as 1.
     pub limit: Option<u32>,
     pub sort_key: Option<ThreadSortKey>,
+    /// Defaults to newest first.
+    #[later]
+    pub sort_direction: Option<SortDirection>,
     /// Only threads of these providers. Absent or empty: all providers.
     pub model_providers: Option<Vec<String>>,
-    /// Only threads of these sources. Absent or empty: `cli` and `vscode`, the interactive ones.
+    /// Only threads of these sources. Absent or empty: `cli` and `vscode`, the interactive ones; for a list below one
+    /// thread, all sources.
     pub source_kinds: Option<Vec<ThreadSourceKind>>,
     /// Lists only archived threads. Otherwise archived threads are not listed.
     pub archived: Option<bool>,
-    /// Only threads with exactly this working directory.
-    pub cwd: Option<String>,
+    /// Only threads with exactly this working directory, or one of these. An empty list matches none.
+    #[schemars(with = "Option<String>")]
+    pub cwd: Option<ThreadListCwdFilter>,
     /// A case-sensitive substring of the name or the first user message. The reference server does not search names.
     pub search_term: Option<String>,
+    /// Leaves these threads out.
+    #[later]
+    pub excluded_thread_ids: Option<Vec<ThreadId>>,
+    /// Only subagents that the agent of this thread started. Cannot be combined with `ancestorThreadId`.
+    #[experimental("thread/list.parentThreadId")]
+    #[later]
+    pub parent_thread_id: Option<ThreadId>,
+    /// Only subagents below this thread, at any depth.
+    #[experimental("thread/list.ancestorThreadId")]
+    #[later]
+    pub ancestor_thread_id: Option<ThreadId>,
+    /// Only threads in this section. There are no sections, so nothing matches.
+    #[later]
+    pub section_id: Option<String>,
+    /// Only threads of this project. Rejected: there are no projects.
+    #[experimental("thread/list.projectId")]
+    #[later]
+    pub project_id: Option<String>,
+    /// Rejected, as by the reference server.
+    #[later]
+    pub originators: Option<Vec<String>>,
 }
 
-/// One page of threads, newest first, without their turns.
+/// One working directory, or a list of them.
+#[wire(untagged)]
+pub enum ThreadListCwdFilter {
+    One(String),
+    Any(Vec<String>),
+}
+
+/// One page of threads, without their turns.
 #[wire]
 pub struct ThreadListResponse {
     pub data: Vec<Thread>,
     /// The cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
+    /// The cursor that starts at the first thread of this page in the opposite direction; null for an empty page.
+    #[later]
+    pub backwards_cursor: Option<String>,
 }
 
 /// Lists the loaded threads.
@@ -181,6 +221,53 @@ pub struct ThreadRollbackResponse {
     pub thread: Thread,
 }
 
+/// Removes a turn and all turns after it permanently. Files that they changed are not restored. A running turn is
+/// interrupted first.
+#[wire]
+pub struct ThreadRevertParams {
+    pub thread_id: ThreadId,
+    /// The first turn that is removed.
+    pub before_turn_id: TurnId,
+}
+
+/// The thread after the change, without its turns; `thread/reverted` follows.
+#[wire]
+pub struct ThreadRevertResponse {
+    pub thread: Thread,
+    /// The cursor of `thread/turns/list` that starts at the last remaining turn, newest first; null if none is left.
+    pub turns_backwards_cursor: Option<String>,
+    /// The same for `thread/items/list` and the last remaining item.
+    pub items_backwards_cursor: Option<String>,
+}
+
+/// Turns of a thread were removed.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadReverted;
+
+impl NotificationMethod for ThreadReverted {
+    const NAME: &'static str = "thread/reverted";
+    type Params = ThreadRevertedNotification;
+}
+
+/// Turns of a thread were removed by `thread/revert`. Sent to its subscribers.
+#[wire]
+pub struct ThreadRevertedNotification {
+    pub thread_id: ThreadId,
+}
+
+/// Adds items to the model's history of a loaded thread. They are stored, but are not items of the thread. A running turn
+/// sends one more request with them.
+#[wire]
+pub struct ThreadInjectItemsParams {
+    pub thread_id: ThreadId,
+    /// Items in the format of [`ResponseItem`](crate::ResponseItem); must not be empty. If one is invalid, none is added.
+    pub items: Vec<Value>,
+}
+
+/// The items are added.
+#[wire]
+pub struct ThreadInjectItemsResponse {}
+
 /// Reports that the client is asking the user something itself. Timeouts of the thread's commands are paused meanwhile.
 #[wire]
 pub struct ThreadIncrementElicitationParams {
@@ -213,19 +300,38 @@ pub struct ThreadDecrementElicitationResponse {
 #[wire]
 pub struct Thread {
     pub id: ThreadId,
-    /// The id of the root thread in a tree of subagents; the thread's own id if it has no parent. Newer clients need it;
-    /// servers of the 0.118 generation do not send it.
+    /// The thread's own id. Newer clients need it; servers of the 0.118 generation do not send it.
     #[omit]
     pub session_id: Option<ThreadId>,
+    /// The thread that this one is a copy of.
+    #[later]
+    pub forked_from_id: Option<ThreadId>,
+    /// The thread whose agent started this one; null if it is not a subagent.
+    #[later]
+    pub parent_thread_id: Option<ThreadId>,
+    /// Always null: there are no projects.
+    #[later]
+    pub project_id: Option<String>,
+    #[later]
+    pub history_mode: ThreadHistoryMode,
     /// The full text of the first user message; empty if there is none.
     pub preview: String,
     /// Whether the thread is kept in memory only and lost when it is unloaded.
     pub ephemeral: bool,
     pub model_provider: String,
+    /// The model of the next turn.
+    #[later]
+    pub model: Option<String>,
+    /// Null: the model's default.
+    #[later]
+    pub reasoning_effort: Option<ReasoningEffort>,
     /// Unix seconds.
     pub created_at: i64,
     /// Unix seconds.
     pub updated_at: i64,
+    /// Unix seconds. The same as `updatedAt`.
+    #[later]
+    pub recency_at: Option<i64>,
     pub status: ThreadStatus,
     /// The file in which the thread is stored; null for an ephemeral thread.
     pub path: Option<String>,
@@ -233,6 +339,12 @@ pub struct Thread {
     /// The version of the server that created the thread.
     pub cli_version: String,
     pub source: SessionSource,
+    /// The name of the client that started the thread.
+    #[later]
+    pub originator: Option<String>,
+    /// The label that the client gave the thread when it started it.
+    #[later]
+    pub thread_source: Option<String>,
     /// Set for subagents only, like `agentRole`.
     pub agent_nickname: Option<String>,
     pub agent_role: Option<String>,
@@ -243,6 +355,16 @@ pub struct Thread {
     /// The turns, in the responses to `thread/resume`, `thread/fork`, `thread/rollback` and `thread/read` with `includeTurns`;
     /// empty everywhere else.
     pub turns: Vec<Turn>,
+}
+
+/// How clients read the history of a thread. Every thread can be read as a whole and page by page; the mode is kept for
+/// clients.
+#[wire(open)]
+#[derive(Default, Eq)]
+pub enum ThreadHistoryMode {
+    Legacy,
+    #[default]
+    Paginated,
 }
 
 /// The state of a thread.
@@ -326,7 +448,7 @@ pub struct ThreadMetadataGitInfoUpdateParams {
     pub origin_url: Patch<String>,
 }
 
-/// The time by which threads are sorted, newest first. Defaults to the time of creation.
+/// The time by which threads are sorted. Defaults to the time of creation.
 #[wire(open, rename_all = "snake_case")]
 #[derive(Eq)]
 pub enum ThreadSortKey {
@@ -362,7 +484,7 @@ pub enum ThreadUnsubscribeStatus {
     Unsubscribed,
 }
 
-/// A thread was started, by a client or as a subagent. Sent to all connections.
+/// A thread was started. Sent to all connections; for a subagent, only to clients of later generations.
 #[wire]
 pub struct ThreadStartedNotification {
     pub thread: Thread,

@@ -3,11 +3,14 @@
 //! The response to `turn/start` says that the turn was accepted. Its work is reported by notifications; the last one is
 //! always `turn/completed`.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::{
     ApprovalsReviewer, AskForApproval, CollaborationMode, Patch, Personality, ReasoningEffort,
-    ReasoningSummary, SandboxPolicy, ServiceTier, ThreadId, ThreadItem, TurnId, UserInput, wire,
+    ReasoningSummary, SandboxPolicy, ServiceTier, ThreadId, ThreadItem, TurnId, TurnItemsView, UserInput,
+    wire,
 };
 
 /// Adds user input to a thread and starts a turn.
@@ -38,6 +41,14 @@ pub struct TurnStartParams {
     /// Takes precedence over `model` and `effort`.
     #[experimental("turn/start.collaborationMode")]
     pub collaboration_mode: Option<CollaborationMode>,
+    /// What the model should know besides the input, by name: a letter, then letters, digits and underscores in lower
+    /// case. It stays in the history and is sent again only if it has changed.
+    #[experimental("turn/start.additionalContext")]
+    #[later]
+    pub additional_context: Option<BTreeMap<String, AdditionalContextEntry>>,
+    /// Comes back as `clientId` of the user message.
+    #[later]
+    pub client_user_message_id: Option<String>,
 }
 
 impl TurnStartParams {
@@ -58,8 +69,29 @@ impl TurnStartParams {
             personality: None,
             output_schema: None,
             collaboration_mode: None,
+            additional_context: None,
+            client_user_message_id: None,
         }
     }
+}
+
+/// Context that a client adds to a turn.
+#[wire(sparse)]
+pub struct AdditionalContextEntry {
+    pub kind: AdditionalContextKind,
+    pub value: String,
+    /// The name that the model sees. Defaults to the key of the entry.
+    pub name: Option<String>,
+}
+
+/// How far the model may trust context.
+#[wire(open)]
+#[derive(Eq)]
+pub enum AdditionalContextKind {
+    /// Content from elsewhere, such as a web page. The model sees it as input.
+    Untrusted,
+    /// Facts from the client itself. The model sees them as instructions.
+    Application,
 }
 
 /// The turn that accepted the input: in progress, without items. If a turn was already running, it is that turn.
@@ -69,12 +101,26 @@ pub struct TurnStartResponse {
 }
 
 /// Adds user input to the running turn. The model receives it after its current response.
-#[wire]
+#[wire(sparse)]
 pub struct TurnSteerParams {
     pub thread_id: ThreadId,
     pub input: Vec<UserInput>,
     /// The turn that the client expects to be running. Rejected if it is not.
     pub expected_turn_id: TurnId,
+    /// The same as for `turn/start`.
+    #[experimental("turn/steer.additionalContext")]
+    #[later]
+    pub additional_context: Option<BTreeMap<String, AdditionalContextEntry>>,
+    /// Comes back as `clientId` of the user message.
+    #[later]
+    pub client_user_message_id: Option<String>,
+}
+
+impl TurnSteerParams {
+    /// Returns params with this input.
+    pub fn new(thread_id: ThreadId, input: Vec<UserInput>, expected_turn_id: TurnId) -> Self {
+        Self { thread_id, input, expected_turn_id, additional_context: None, client_user_message_id: None }
+    }
 }
 
 /// The turn that accepted the input.
@@ -105,6 +151,38 @@ pub struct Turn {
     pub status: TurnStatus,
     /// Set exactly when the status is `failed`.
     pub error: Option<TurnError>,
+    /// The turn's own id.
+    #[later]
+    pub root_turn_id: Option<TurnId>,
+    /// The items that `items` contains.
+    #[later]
+    pub items_view: TurnItemsView,
+    /// Unix seconds; null in the response to `turn/start`.
+    #[later]
+    pub started_at: Option<i64>,
+    /// Unix seconds; null until the turn has ended.
+    #[later]
+    pub completed_at: Option<i64>,
+    /// Null until the turn has ended.
+    #[later]
+    pub duration_ms: Option<i64>,
+}
+
+impl Turn {
+    /// Returns a turn that is running, without its items.
+    pub fn in_progress(id: TurnId) -> Self {
+        Self {
+            root_turn_id: Some(id.clone()),
+            id,
+            items: Vec::new(),
+            status: TurnStatus::InProgress,
+            error: None,
+            items_view: TurnItemsView::NotLoaded,
+            started_at: None,
+            completed_at: None,
+            duration_ms: None,
+        }
+    }
 }
 
 /// The state or outcome of a turn.

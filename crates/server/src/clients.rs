@@ -22,7 +22,7 @@ use crate::{
     commands::CommandTable,
     error::RpcError,
     files::ClientFiles,
-    generation::ClientGeneration,
+    generation::ProtocolGeneration,
     limits::{MAX_NOTIFICATION_BYTES, MAX_RESPONSE_BYTES},
     outbox::ClientOutbox,
     questions::{OpenQuestions, QuestionAudience},
@@ -53,15 +53,16 @@ pub struct ClientSession {
     pub name: String,
     pub version: String,
     pub experimental: bool,
-    pub generation: ClientGeneration,
+    pub generation: ProtocolGeneration,
     opted_out: HashSet<String>,
 }
 
 impl ClientSession {
     pub fn new(params: InitializeParams, announced_version: &str) -> Self {
+        let generation = ProtocolGeneration::of(&params, announced_version);
         let capabilities = params.capabilities.unwrap_or_default();
         Self {
-            generation: ClientGeneration::of(&params.client_info, &capabilities, announced_version),
+            generation,
             name: params.client_info.name,
             version: params.client_info.version,
             experimental: capabilities.experimental_api,
@@ -290,6 +291,14 @@ impl ThreadClients for ClientRegistry {
 
     fn notify_all(&self, frame: &Frame) {
         self.0.subscriptions.read().clients.values().for_each(|client| client.notify(frame));
+    }
+
+    fn notify_later_clients(&self, frame: &Frame) {
+        let is_later = |client: &&Arc<ConnectedClient>| {
+            client.session().is_some_and(|session| session.generation == ProtocolGeneration::Later)
+        };
+        let subscriptions = self.0.subscriptions.read();
+        subscriptions.clients.values().filter(is_later).for_each(|client| client.notify(frame));
     }
 
     fn subscribe_like(&self, thread: &ThreadId, like: &ThreadId) {

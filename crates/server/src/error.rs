@@ -8,8 +8,8 @@ use std::{fmt, io};
 use codicil_accounts::AccountError;
 use codicil_config::{ConfigError, FeatureError, WriteError};
 use codicil_engine::{
-    ConfineError, ForkError, GoalError, MetadataError, RollbackError, SettingsError, ThreadError,
-    TurnInputError,
+    ConfineError, ForkError, GoalError, InjectError, MetadataError, RevertError, RollbackError,
+    SettingsError, ThreadError, ThreadListError, TurnInputError,
 };
 use codicil_exec::SpawnError;
 use codicil_extensions::{PluginError, SkillsError};
@@ -25,7 +25,7 @@ use crate::{
     commands::CommandError,
     ephemeral::TooManyEphemeralThreads,
     feedback::FeedbackError,
-    files::{SearchSessionError, TooManyWatches},
+    files::{ClientWatchError, SearchSessionError},
     handlers::{hooks::TooManyDirectories, mcp_server::ServerTableError},
     paging::PageError,
     route::UnroutedMethod,
@@ -130,12 +130,16 @@ impl From<ThreadError> for RpcError {
             | ThreadError::EphemeralDelete(_)
             | ThreadError::NoRealtime(_)
             | ThreadError::NoElicitation
+            | ThreadError::NoProject(_)
             | ThreadError::DynamicTools(_)
             | ThreadError::ReviewTarget(_)
             | ThreadError::Store(StoreError::InvalidCursor(_)) => Self::invalid_request(error),
             ThreadError::TurnInput(error) => error.into(),
             ThreadError::Fork(error) => error.into(),
             ThreadError::Rollback(error) => error.into(),
+            ThreadError::Revert(error) => error.into(),
+            ThreadError::Inject(error) => error.into(),
+            ThreadError::List(error) => error.into(),
             ThreadError::Metadata(error) => error.into(),
             ThreadError::Goal(error) => error.into(),
             ThreadError::Settings(error) => error.into(),
@@ -153,6 +157,7 @@ impl From<TurnInputError> for RpcError {
         match error {
             TurnInputError::TurnRunning
             | TurnInputError::EmptyInput
+            | TurnInputError::ContextName(_)
             | TurnInputError::EmptyCommand
             | TurnInputError::NothingToSteer
             | TurnInputError::EmptyExpectedTurn
@@ -192,6 +197,37 @@ impl From<RollbackError> for RpcError {
             }
             RollbackError::Store(_) => {
                 Self::internal(&error).with_data(serde_json::to_value(error.turn_error()).ok())
+            }
+        }
+    }
+}
+
+impl From<RevertError> for RpcError {
+    fn from(error: RevertError) -> Self {
+        match error {
+            RevertError::NoTurn(_) | RevertError::Ephemeral => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<InjectError> for RpcError {
+    fn from(error: InjectError) -> Self {
+        match error {
+            InjectError::NoItems | InjectError::InvalidItem { .. } | InjectError::RemoteImage => {
+                Self::invalid_request(error)
+            }
+        }
+    }
+}
+
+impl From<ThreadListError> for RpcError {
+    fn from(error: ThreadListError) -> Self {
+        match error {
+            ThreadListError::ParentAndAncestor
+            | ThreadListError::Parent(_)
+            | ThreadListError::Ancestor(_) => Self::invalid_request(error),
+            ThreadListError::Excluded(_) | ThreadListError::NoProject(_) | ThreadListError::Originators => {
+                Self::invalid_params(&error)
             }
         }
     }
@@ -379,9 +415,11 @@ impl From<WatchError> for RpcError {
     }
 }
 
-impl From<TooManyWatches> for RpcError {
-    fn from(error: TooManyWatches) -> Self {
-        Self::invalid_request(error)
+impl From<ClientWatchError> for RpcError {
+    fn from(error: ClientWatchError) -> Self {
+        match error {
+            ClientWatchError::TooMany | ClientWatchError::IdInUse(_) => Self::invalid_request(error),
+        }
     }
 }
 

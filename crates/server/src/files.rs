@@ -1,6 +1,9 @@
 //! File watches, file searches and the order of file operations.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
 use codicil_fs::{FileSearches, FileWatch, FileWatcher, SearchSession};
 use parking_lot::Mutex;
@@ -26,10 +29,14 @@ pub struct ClientFiles {
     sessions: Mutex<HashMap<String, SearchSession>>,
 }
 
-/// A connection has as many watches as it may have.
+/// Why a path is not watched.
 #[derive(Debug, thiserror::Error)]
-#[error("too many watches: limit is {MAX_WATCHES}")]
-pub struct TooManyWatches;
+pub enum ClientWatchError {
+    #[error("too many watches: limit is {MAX_WATCHES}")]
+    TooMany,
+    #[error("watchId already exists: {0}")]
+    IdInUse(String),
+}
 
 /// Why a search session is not started or updated. The texts are those of the reference server.
 #[derive(Debug, thiserror::Error)]
@@ -73,13 +80,27 @@ impl ClientFiles {
         self.large_responses.clone().acquire_owned().await.ok()
     }
 
-    pub fn add_watch(&self, id: String, watch: FileWatch) -> Result<(), TooManyWatches> {
+    /// Checks that no watch has this id.
+    pub fn check_watch_id(&self, id: &str) -> Result<(), ClientWatchError> {
+        if self.watches.lock().contains_key(id) {
+            return Err(ClientWatchError::IdInUse(id.to_owned()));
+        }
+        Ok(())
+    }
+
+    pub fn add_watch(&self, id: String, watch: FileWatch) -> Result<(), ClientWatchError> {
         let mut watches = self.watches.lock();
         if watches.len() >= MAX_WATCHES {
-            return Err(TooManyWatches);
+            return Err(ClientWatchError::TooMany);
         }
-        watches.insert(id, watch);
-        Ok(())
+        // Another request with the same id may have been faster.
+        match watches.entry(id) {
+            Entry::Occupied(taken) => Err(ClientWatchError::IdInUse(taken.key().clone())),
+            Entry::Vacant(free) => {
+                free.insert(watch);
+                Ok(())
+            }
+        }
     }
 
     /// Lets a watch send its notifications.

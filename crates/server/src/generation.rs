@@ -1,40 +1,42 @@
-//! The generation of the protocol that a client belongs to.
+//! The generation of the protocol that a client speaks.
 //!
-//! Members that an older client does not know break no client, so they are sent to all. The generation decides about
-//! values that were removed later: a client that does not know the value rejects the whole message.
+//! Additional members and methods are for every client. The generation decides only about messages that an older client
+//! does not expect, and about values that were removed later: a client that does not know the value rejects the whole
+//! message.
 
-use codicil_protocol::{AskForApproval, ClientInfo, InitializeCapabilities};
+use codicil_protocol::{AskForApproval, InitializeCapabilities, InitializeParams};
 
-/// Clients that have the version of their server in `clientInfo`.
+/// Clients of OpenAI, whose version is that of their protocol.
 const VERSIONED_CLIENTS: [&str; 2] = ["codex-tui", "codex_python_sdk"];
-/// Capabilities that only later clients send.
-const LATER_CAPABILITIES: [&str; 4] =
-    ["requestAttestation", "mcpServerOpenaiFormElicitation", "explicitGatewayOauth", "extensions"];
 
+/// The last minor version of the published protocol.
+const PUBLISHED_MINOR: u32 = 118;
+
+/// A generation of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientGeneration {
-    /// Up to 0.118.
+pub enum ProtocolGeneration {
+    /// The published protocol, that of 0.118.
     Published,
-    /// After 0.118.
+    /// That of later versions.
     Later,
 }
 
-impl ClientGeneration {
-    /// Recognizes a client by its version, else by its capabilities, else by the version that the server announces.
-    pub fn of(client: &ClientInfo, capabilities: &InitializeCapabilities, announced_version: &str) -> Self {
+impl ProtocolGeneration {
+    /// Recognizes a client by its version, else by a capability that only later clients send, else by the version that
+    /// the server announces.
+    pub fn of(params: &InitializeParams, announced_version: &str) -> Self {
+        let client = &params.client_info;
         if VERSIONED_CLIENTS.contains(&client.name.as_str()) {
             return Self::of_version(&client.version);
         }
-        if LATER_CAPABILITIES.iter().any(|name| capabilities.later.contains_key(*name)) {
+        if params.capabilities.as_ref().is_some_and(has_later_capability) {
             return Self::Later;
         }
         Self::of_version(announced_version)
     }
 
     fn of_version(version: &str) -> Self {
-        let mut numbers = version.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or_default());
-        let major_minor = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-        if major_minor > (0, 118) { Self::Later } else { Self::Published }
+        if is_later_version(version) { Self::Later } else { Self::Published }
     }
 
     /// Returns the approval policy that the client is shown. Later clients do not have `on-failure`; `on-request` is
@@ -47,26 +49,50 @@ impl ClientGeneration {
     }
 }
 
+/// Returns whether a version such as `0.166.0` is later than the published protocol.
+fn is_later_version(version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
+    match (parts.next().flatten(), parts.next().flatten()) {
+        (Some(0), Some(minor)) => minor > PUBLISHED_MINOR,
+        (Some(_), _) => true,
+        _ => false,
+    }
+}
+
+fn has_later_capability(capabilities: &InitializeCapabilities) -> bool {
+    capabilities.request_attestation
+        || capabilities.mcp_server_openai_form_elicitation
+        || capabilities.explicit_gateway_oauth
+        || capabilities.extensions.is_some()
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{from_value, json};
 
     use super::*;
 
     #[test]
     fn clients_are_recognized_by_version_capabilities_and_announced_version() {
-        let check = |name: &str, version: &str, capabilities, announced: &str, expected| {
-            let client = ClientInfo { name: name.into(), title: None, version: version.into() };
-            let capabilities = serde_json::from_value(capabilities).unwrap();
-            let found = ClientGeneration::of(&client, &capabilities, announced);
-            assert_eq!(found, expected, "{name} {version} {announced}");
-        };
-        use ClientGeneration::{Later, Published};
-        check("codex-tui", "0.166.0", json!({}), "0.118.0", Later);
-        check("codex-tui", "0.118.0", json!({}), "0.166.0", Published);
+        use ProtocolGeneration::{Later, Published};
+        let check =
+            |name: &str, version: &str, capabilities: serde_json::Value, announced: &str, expected| {
+                let client = json!({ "name": name, "version": version });
+                let params =
+                    from_value(json!({ "clientInfo": client, "capabilities": capabilities })).unwrap();
+                let found = ProtocolGeneration::of(&params, announced);
+                assert_eq!(found, expected, "{name} {version} {capabilities} {announced}");
+            };
+        check("codex-tui", "0.166.0", json!(null), "0.118.0", Later);
+        check("codex-tui", "0.119.0-alpha.1", json!(null), "0.118.0", Later);
+        check("codex-tui", "1.0.0", json!(null), "0.118.0", Later);
+        check("codex-tui", "0.118.0", json!(null), "0.166.0", Published);
+        check("codex-tui", "", json!(null), "0.118.0", Published);
         check("codex_python_sdk", "0.163.0-beta.1", json!({}), "0.118.0", Later);
         check("editor", "7.0.0", json!({ "experimentalApi": true }), "0.118.0", Published);
-        check("editor", "7.0.0", json!({ "requestAttestation": false }), "0.118.0", Later);
+        check("editor", "7.0.0", json!({ "requestAttestation": true }), "0.118.0", Later);
+        check("editor", "7.0.0", json!({ "mcpServerOpenaiFormElicitation": false }), "0.118.0", Published);
+        check("editor", "7.0.0", json!({ "explicitGatewayOauth": true }), "0.118.0", Later);
         check("editor", "7.0.0", json!({ "extensions": {} }), "0.118.0", Later);
         check("editor", "7.0.0", json!({}), "0.166.0", Later);
     }

@@ -74,6 +74,11 @@ pub fn initial_turns_page(
     page.turns(turns, params.items_view.unwrap_or(TurnItemsView::Summary))
 }
 
+/// Returns the cursor from which a history of this length is read newest first; `None` for an empty one.
+pub fn newest_entry_cursor(total: usize) -> Option<String> {
+    (total > 0).then(|| total.to_string())
+}
+
 /// A range of a thread's history, in one of two directions.
 #[derive(Debug)]
 pub struct HistoryPage {
@@ -163,6 +168,7 @@ impl HistoryPage {
 /// the agent.
 fn with_items(turn: &StoredTurn, view: TurnItemsView) -> Turn {
     let mut turn = turn.decode();
+    turn.items_view = view;
     match view {
         TurnItemsView::NotLoaded => turn.items.clear(),
         TurnItemsView::Summary => {

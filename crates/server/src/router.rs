@@ -25,11 +25,11 @@ use codicil_protocol::{
     SkillsConfigWrite, SkillsList, ThreadArchive, ThreadBackgroundTerminalsClean,
     ThreadBackgroundTerminalsList, ThreadBackgroundTerminalsTerminate, ThreadCompactStart,
     ThreadDecrementElicitation, ThreadDelete, ThreadFork, ThreadGoalClear, ThreadGoalGet, ThreadGoalSet,
-    ThreadIncrementElicitation, ThreadItemsList, ThreadList, ThreadLoadedList, ThreadMetadataUpdate,
-    ThreadNameSet, ThreadRead, ThreadRealtimeAppendAudio, ThreadRealtimeAppendText, ThreadRealtimeStart,
-    ThreadRealtimeStop, ThreadResume, ThreadRollback, ThreadSettingsUpdate, ThreadShellCommand, ThreadStart,
-    ThreadTurnsList, ThreadUnarchive, ThreadUnsubscribe, TurnInterrupt, TurnStart, TurnSteer,
-    WindowsSandboxSetupStart,
+    ThreadIncrementElicitation, ThreadInjectItems, ThreadItemsList, ThreadList, ThreadLoadedList,
+    ThreadMetadataUpdate, ThreadNameSet, ThreadRead, ThreadRealtimeAppendAudio, ThreadRealtimeAppendText,
+    ThreadRealtimeStart, ThreadRealtimeStop, ThreadResume, ThreadRevert, ThreadRollback,
+    ThreadSettingsUpdate, ThreadShellCommand, ThreadStart, ThreadTurnsList, ThreadUnarchive,
+    ThreadUnsubscribe, TurnInterrupt, TurnStart, TurnSteer, WindowsSandboxSetupStart,
 };
 
 use crate::{
@@ -63,6 +63,8 @@ pub fn router() -> Router {
         .on::<ThreadSettingsUpdate>(thread::settings_update)
         .on::<ThreadCompactStart>(thread::compact_start)
         .on::<ThreadRollback>(thread::rollback)
+        .on::<ThreadRevert>(thread::revert)
+        .on::<ThreadInjectItems>(thread::inject_items)
         .on::<ThreadShellCommand>(thread::shell_command)
         .on::<ThreadBackgroundTerminalsList>(thread::background_terminals_list)
         .on::<ThreadBackgroundTerminalsTerminate>(thread::background_terminals_terminate)

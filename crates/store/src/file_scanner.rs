@@ -1,6 +1,6 @@
 //! Reading the index row of a thread from its file, without decoding the conversation.
 //!
-//! A row needs the first line, the first user message, the name and the last time. They are found by searching the bytes for
+//! A row needs the first line, the first user message, the name, the last settings and the last time. They are found by searching the bytes for
 //! markers, block by block, so a file of any size needs one block of memory and little more time than reading it. The whole
 //! file is searched because names can be anywhere.
 
@@ -19,9 +19,9 @@ use crate::{
     error::{Result, StoreError},
     file_end,
     layout::{self, FileName, HomeLayout},
-    record::ThreadMeta,
+    record::{StoredSettings, ThreadMeta},
     record_line::{self, LineHead, RecordKind},
-    summary::{self, FileStamp, ThreadSummary},
+    summary::{self, FileStamp, ModelChoice, ThreadSummary},
 };
 
 const BLOCK: usize = 128 * 1024;
@@ -54,6 +54,7 @@ impl<'a> FileScanner<'a> {
         row.updated_at = found.active_at.unwrap_or(0).max(name.created_at);
         row.preview = found.preview;
         row.name = found.name;
+        row.model = found.model.unwrap_or_default();
         row.git = found.git;
         row.stamp = stamp;
         Ok(row)
@@ -99,13 +100,14 @@ struct ScanFindings {
     preview: Option<String>,
     name: Option<String>,
     git: Option<GitInfo>,
+    model: Option<ModelChoice>,
     active_at: Option<i64>,
 }
 
 impl ScanFindings {
     fn new() -> Self {
         let reason = file_end::first_line_reason(b"");
-        Self { meta: None, reason, preview: None, name: None, git: None, active_at: None }
+        Self { meta: None, reason, preview: None, name: None, git: None, model: None, active_at: None }
     }
 
     /// Searches a block of whole lines.
@@ -137,6 +139,9 @@ impl ScanFindings {
                 self.git = git.git;
             }
         }
+        let mut settings = memmem::rfind_iter(block, b"\"type\":\"settings\"")
+            .filter_map(|at| read::<StoredSettings>(line_at(block, at), layout));
+        self.model = settings.next().map(|settings| ModelChoice::from(&settings)).or(self.model.take());
         self.active_at = last_activity(block).or(self.active_at);
     }
 }
@@ -160,6 +165,10 @@ fn last_activity(block: &[u8]) -> Option<i64> {
 
 trait OfKind {
     const KIND: RecordKind;
+}
+
+impl OfKind for StoredSettings {
+    const KIND: RecordKind = RecordKind::Settings;
 }
 
 impl OfKind for ThreadMeta {

@@ -38,7 +38,7 @@ pub use {
     fork::ForkPoint,
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
-    list::{ListQuery, ListSort, ThreadPage},
+    list::{ListBelow, ListQuery, ListSort, ThreadPage},
     record::{Record, StoredSettings, ThreadMeta, new_thread_id},
     store::Store,
     summary::preview,

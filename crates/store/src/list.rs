@@ -5,7 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use codicil_protocol::{Thread, ThreadId, ThreadListParams, ThreadSortKey, ThreadSourceKind};
+use codicil_protocol::{
+    SortDirection, Thread, ThreadId, ThreadListCwdFilter, ThreadListParams, ThreadSortKey, ThreadSourceKind,
+};
 use uuid::Uuid;
 
 use crate::{
@@ -26,17 +28,31 @@ pub struct ListQuery {
     pub cursor: Option<String>,
     pub limit: Option<u32>,
     pub sort: ListSort,
+    /// Whether the oldest threads come first.
+    pub oldest_first: bool,
     /// Empty: all providers.
     pub model_providers: Vec<String>,
-    /// Empty: the interactive ones, `cli` and `vscode`.
+    /// Empty: the interactive ones, `cli` and `vscode`; for a list below a thread, all kinds.
     pub source_kinds: Vec<ThreadSourceKind>,
     pub archived: bool,
-    pub cwd: Option<String>,
+    /// `None`: all directories.
+    pub cwds: Option<Vec<String>>,
+    pub excluded: Vec<ThreadId>,
+    pub below: Option<ListBelow>,
     /// A case-sensitive substring of the name or the first user message.
     pub search_term: Option<String>,
 }
 
-/// The time by which threads are sorted, newest first.
+/// The subagents of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListBelow {
+    /// Those that its agent started.
+    Children(ThreadId),
+    /// Those and theirs, at any depth.
+    Descendants(ThreadId),
+}
+
+/// The time by which threads are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListSort {
     #[default]
@@ -49,6 +65,8 @@ pub enum ListSort {
 pub struct ThreadPage {
     pub threads: Vec<Thread>,
     pub next_cursor: Option<String>,
+    /// The cursor that starts at the first thread of this page in the opposite direction.
+    pub backwards_cursor: Option<String>,
 }
 
 impl From<ThreadListParams> for ListQuery {
@@ -60,10 +78,19 @@ impl From<ThreadListParams> for ListQuery {
                 Some(ThreadSortKey::UpdatedAt) => ListSort::Updated,
                 _ => ListSort::Created,
             },
+            oldest_first: params.sort_direction == Some(SortDirection::Asc),
             model_providers: params.model_providers.unwrap_or_default(),
             source_kinds: params.source_kinds.unwrap_or_default(),
             archived: params.archived.unwrap_or_default(),
-            cwd: params.cwd.as_deref().map(without_trailing_slash),
+            cwds: params.cwd.map(|filter| match filter {
+                ThreadListCwdFilter::One(cwd) => vec![without_trailing_slash(&cwd)],
+                ThreadListCwdFilter::Any(cwds) => {
+                    cwds.iter().map(|cwd| without_trailing_slash(cwd)).collect()
+                }
+            }),
+            excluded: params.excluded_thread_ids.unwrap_or_default(),
+            below: (params.parent_thread_id.map(ListBelow::Children))
+                .or(params.ancestor_thread_id.map(ListBelow::Descendants)),
             search_term: params.search_term,
         }
     }
@@ -74,21 +101,21 @@ impl ListQuery {
         self.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT) as usize
     }
 
-    pub(crate) fn start(&self) -> Result<Option<ListCursor>> {
-        self.cursor.as_deref().map(ListCursor::parse).transpose()
+    pub(crate) fn start(&self) -> Result<Option<ListStart>> {
+        self.cursor.as_deref().map(ListStart::parse).transpose()
     }
 
     pub(crate) fn search_term(&self) -> Option<&str> {
         self.search_term.as_deref().filter(|term| !term.is_empty())
     }
 
-    /// Returns the matching kinds, with `SubAgent` expanded to all kinds of subagents.
+    /// Returns the matching kinds, with `SubAgent` expanded to all kinds of subagents. Empty: all kinds.
     pub(crate) fn kinds(&self) -> Vec<ThreadSourceKind> {
         use ThreadSourceKind::{
             Cli, SubAgent, SubAgentCompact, SubAgentOther, SubAgentReview, SubAgentThreadSpawn, Vscode,
         };
         if self.source_kinds.is_empty() {
-            return vec![Cli, Vscode];
+            return if self.below.is_some() { Vec::new() } else { vec![Cli, Vscode] };
         }
         let mut kinds = self.source_kinds.clone();
         if kinds.contains(&SubAgent) {
@@ -105,18 +132,33 @@ pub struct ListCursor {
     pub id: ThreadId,
 }
 
-impl ListCursor {
-    /// Parses `2026-11-15T20:00:00Z|<thread id>`.
+/// The start of a page: after a position, or at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListStart {
+    pub position: ListCursor,
+    /// Whether the page contains the thread at the position. So it does after a change of direction.
+    pub is_inclusive: bool,
+}
+
+/// The end of an inclusive cursor.
+const INCLUSIVE: &str = "|=";
+
+impl ListStart {
+    /// Parses `2026-11-15T20:00:00Z|<thread id>`, with `|=` behind it if it is inclusive.
     pub fn parse(text: &str) -> Result<Self> {
-        let parsed = text.split_once('|').and_then(|(at, id)| {
+        let position = text.strip_suffix(INCLUSIVE);
+        let parsed = position.unwrap_or(text).split_once('|').and_then(|(at, id)| {
             let at = clock::parse_seconds(&with_colons(at))?;
-            Uuid::parse_str(id).ok().map(|_| Self { at, id: ThreadId::from(id) })
+            Uuid::parse_str(id).ok().map(|_| ListCursor { at, id: ThreadId::from(id) })
         });
-        parsed.ok_or_else(|| StoreError::InvalidCursor(text.to_owned()))
+        let parsed = parsed.ok_or_else(|| StoreError::InvalidCursor(text.to_owned()))?;
+        Ok(Self { position: parsed, is_inclusive: position.is_some() })
     }
 
     pub fn text(&self) -> Option<String> {
-        Some(format!("{}|{}", clock::stamp_seconds(self.at)?, self.id))
+        let ListCursor { at, id } = &self.position;
+        let end = if self.is_inclusive { INCLUSIVE } else { "" };
+        Some(format!("{}|{id}{end}", clock::stamp_seconds(*at)?))
     }
 }
 
@@ -141,13 +183,18 @@ mod tests {
 
     #[test]
     fn cursors_round_trip() {
-        let cursor =
+        let position =
             ListCursor { at: 1_794_772_800, id: ThreadId::from("019a8914-3a00-7000-8000-000000000001") };
-        let text = cursor.text().unwrap();
+        let start = ListStart { position, is_inclusive: false };
+        let text = start.text().unwrap();
         assert_eq!(text, "2026-11-15T20:00:00Z|019a8914-3a00-7000-8000-000000000001");
-        assert_eq!(ListCursor::parse(&text).unwrap(), cursor);
+        assert_eq!(ListStart::parse(&text).unwrap(), start);
         let dashed = text.replace("20:00:00Z", "20-00-00");
-        assert_eq!(ListCursor::parse(&dashed).unwrap(), cursor);
+        assert_eq!(ListStart::parse(&dashed).unwrap(), start);
+        let inclusive = ListStart { is_inclusive: true, ..start };
+        let text = inclusive.text().unwrap();
+        assert_eq!(text, "2026-11-15T20:00:00Z|019a8914-3a00-7000-8000-000000000001|=");
+        assert_eq!(ListStart::parse(&text).unwrap(), inclusive);
     }
 
     #[test]
@@ -161,8 +208,10 @@ mod tests {
             "today|a",
             "2026-11-15T20:00:00Z|a b",
             "2026-11-15T20:00:00Z|thread",
+            "|=",
+            "2026-11-15T20:00:00Z|=",
         ] {
-            let error = ListCursor::parse(text).unwrap_err();
+            let error = ListStart::parse(text).unwrap_err();
             assert_eq!(error.to_string(), format!("invalid cursor: {text}"));
         }
     }

@@ -4,8 +4,8 @@
 //! skipped when a thread is loaded and stay in the file.
 
 use codicil_protocol::{
-    DynamicToolEntry, GitInfo, ItemId, ReasoningEffort, ResponseItem, SessionSource, ThreadGoal, ThreadId,
-    ThreadItem, ThreadTokenUsage, TurnError, TurnId, TurnStatus,
+    DynamicToolEntry, GitInfo, ItemId, ReasoningEffort, ResponseItem, SessionSource, ThreadGoal,
+    ThreadHistoryMode, ThreadId, ThreadItem, ThreadTokenUsage, TurnError, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -99,6 +99,14 @@ pub struct ThreadMeta {
     pub agent_nickname: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_role: Option<String>,
+    /// The name of the client that started the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub originator: Option<String>,
+    /// The client's label of the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_source: Option<String>,
+    #[serde(default)]
+    pub history_mode: ThreadHistoryMode,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dynamic_tools: Vec<DynamicToolEntry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,6 +128,9 @@ impl ThreadMeta {
             parent_thread_id: None,
             agent_nickname: None,
             agent_role: None,
+            originator: None,
+            thread_source: None,
+            history_mode: ThreadHistoryMode::default(),
             dynamic_tools: Vec::new(),
             base_instructions: None,
             developer_instructions: None,

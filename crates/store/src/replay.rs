@@ -51,8 +51,8 @@ pub struct Replay<'a> {
     places: TurnPlaces<'a>,
     /// The ids of each turn's items, `None` where an item has none.
     item_ids: Vec<Vec<Option<Cow<'a, str>>>>,
-    /// The last usage record, decoded at the end.
-    last_usage: Option<(u64, LineHead<'a>)>,
+    /// The usage records of turns that were not rolled back, each with its turn. The last one is decoded at the end.
+    usages: Vec<(Option<usize>, u64, LineHead<'a>)>,
     /// The settings records, decoded backwards until one can be read.
     all_settings: Vec<(u64, LineHead<'a>)>,
     /// The settings records of turns that were not rolled back, each with the number of preceding turns.
@@ -111,13 +111,16 @@ impl<'a> Replay<'a> {
             }
             RecordKind::Turn => {
                 let id = turn_of(head)?;
-                self.turn(id);
+                self.turn(id, head.timestamp);
             }
             RecordKind::Item => self.item(head)?,
             RecordKind::Context | RecordKind::Compaction if self.want == HistoryWanted::Turns => {}
-            RecordKind::Context => self.step(number, parts(head, "item")?, HistoryChange::Add),
-            RecordKind::Compaction => self.step(number, parts(head, "replacement")?, HistoryChange::Replace),
-            RecordKind::Usage => self.last_usage = Some((number, head)),
+            RecordKind::Context => self.step(number, head, "item", HistoryChange::Add)?,
+            RecordKind::Compaction => self.step(number, head, "replacement", HistoryChange::Replace)?,
+            RecordKind::Usage => {
+                let turn = turn_of(head).and_then(|id| self.places.find(&id));
+                self.usages.push((turn, number, head));
+            }
             RecordKind::TurnEnd => self.turn_end(head)?,
             RecordKind::Rollback => self.roll_back(decode::<RollbackRecord>(head)?.turns),
             RecordKind::Name => self.name = Some(decode::<NameRecord>(head)?.name),
@@ -128,14 +131,14 @@ impl<'a> Replay<'a> {
         Some(())
     }
 
-    /// Returns the index of a turn, which is started if the id is new; `None` if it was rolled back.
-    fn turn(&mut self, id: Cow<'a, str>) -> Option<usize> {
-        let at = self.places.of(id.clone())?;
-        if at == self.turns.len() {
-            self.turns.push(StoredTurn::begun(TurnId::from(&*id)));
+    /// Returns the index of a turn, which is started at `at` if the id is new; `None` if it was rolled back.
+    fn turn(&mut self, id: Cow<'a, str>, at: &str) -> Option<usize> {
+        let place = self.places.of(id.clone())?;
+        if place == self.turns.len() {
+            self.turns.push(StoredTurn::begun(TurnId::from(&*id), at));
             self.item_ids.push(Vec::new());
         }
-        Some(at)
+        Some(place)
     }
 
     fn item(&mut self, head: LineHead<'a>) -> Option<()> {
@@ -147,7 +150,7 @@ impl<'a> Replay<'a> {
         if self.preview.is_none() && json.contains("\"userMessage\"") {
             self.preview = serde_json::from_str(&json).ok().and_then(|item| summary::preview(&item));
         }
-        let Some(at) = turn.and_then(|turn| self.turn(turn)) else { return Some(()) };
+        let Some(at) = turn.and_then(|turn| self.turn(turn, head.timestamp)) else { return Some(()) };
         let items = &mut self.turns.get_mut(at)?.items;
         let ids = self.item_ids.get_mut(at)?;
         let is_input = json.starts_with("{\"type\":\"userMessage\"");
@@ -194,17 +197,20 @@ impl<'a> Replay<'a> {
     fn step(
         &mut self,
         line: u64,
-        (turn, json): (Option<Cow<'a, str>>, Cow<'a, str>),
+        head: LineHead<'a>,
+        member: &str,
         change: fn(Cow<'a, str>) -> HistoryChange<'a>,
-    ) {
+    ) -> Option<()> {
+        let (turn, json) = parts(head, member)?;
         let turn = match turn {
             None => None,
-            Some(id) => match self.turn(id) {
-                None => return,
+            Some(id) => match self.turn(id, head.timestamp) {
+                None => return Some(()),
                 at => at,
             },
         };
         self.steps.push(HistoryStep { turn, change: change(json), line });
+        Some(())
     }
 
     fn turn_end(&mut self, head: LineHead<'a>) -> Option<()> {
@@ -214,8 +220,8 @@ impl<'a> Replay<'a> {
         } else {
             decode(head)?
         };
-        if let Some(turn) = self.turn(id).and_then(|at| self.turns.get_mut(at)) {
-            turn.end(end.status, end.error);
+        if let Some(turn) = self.turn(id, head.timestamp).and_then(|at| self.turns.get_mut(at)) {
+            turn.end(end.status, end.error, head.timestamp);
         }
         Some(())
     }
@@ -226,6 +232,7 @@ impl<'a> Replay<'a> {
         self.places.roll_back(kept);
         self.item_ids.truncate(kept);
         self.settings_of_turns.retain(|(turns, _)| *turns <= kept);
+        self.usages.retain(|(turn, ..)| turn.is_none_or(|turn| turn < kept));
         self.steps.retain(|step| step.turn.is_none_or(|turn| turn < kept));
     }
 
@@ -252,7 +259,7 @@ impl<'a> Replay<'a> {
             self.settings = self.read_settings(number, head);
         }
         self.known_settings = self.settings_of_turns.pop().and_then(|(_, head)| decode(head));
-        if let Some((number, head)) = self.last_usage.take() {
+        if let Some((_, number, head)) = self.usages.pop() {
             self.usage = decode::<UsageRecord>(head).map(|it| (it.turn_id, it.usage));
             if self.usage.is_none() {
                 self.warnings.add(number, LoadProblem::Unreadable);

@@ -3,11 +3,14 @@
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 use codicil_protocol::{
-    GitInfo, SessionSource, SubAgentSource, Thread, ThreadId, ThreadItem, ThreadSourceKind, ThreadStatus,
-    UserInput,
+    GitInfo, ReasoningEffort, SessionSource, SubAgentSource, Thread, ThreadHistoryMode, ThreadId, ThreadItem,
+    ThreadSourceKind, ThreadStatus, UserInput,
 };
 
-use crate::{layout::HomeLayout, record::ThreadMeta};
+use crate::{
+    layout::HomeLayout,
+    record::{StoredSettings, ThreadMeta},
+};
 
 /// The index row of a thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,16 +24,35 @@ pub struct ThreadSummary {
     pub updated_at: i64,
     pub source: SessionSource,
     pub model_provider: String,
+    /// The model and effort of the last settings.
+    pub model: ModelChoice,
     pub cwd: String,
     pub cli_version: String,
     /// The first user message; `None` until there is one.
     pub preview: Option<String>,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
+    pub forked_from: Option<ThreadId>,
     pub parent_thread_id: Option<ThreadId>,
     pub agent_nickname: Option<String>,
     pub agent_role: Option<String>,
+    pub originator: Option<String>,
+    pub thread_source: Option<String>,
+    pub history_mode: ThreadHistoryMode,
     pub stamp: FileStamp,
+}
+
+/// The model and effort of a settings record.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelChoice {
+    pub model: Option<String>,
+    pub effort: Option<ReasoningEffort>,
+}
+
+impl From<&StoredSettings> for ModelChoice {
+    fn from(settings: &StoredSettings) -> Self {
+        Self { model: settings.model.clone(), effort: settings.effort.clone() }
+    }
 }
 
 /// The size and time of a file when it was read. A different stamp means different content.
@@ -72,14 +94,19 @@ impl ThreadSummary {
             updated_at: created_at,
             source: meta.source.clone(),
             model_provider: meta.model_provider.clone(),
+            model: ModelChoice::default(),
             cwd: meta.cwd.clone(),
             cli_version: meta.cli_version.clone(),
             preview: None,
             name: None,
             git: None,
+            forked_from: meta.forked_from.clone(),
             parent_thread_id: meta.parent_thread_id.clone(),
             agent_nickname: meta.agent_nickname.clone(),
             agent_role: meta.agent_role.clone(),
+            originator: meta.originator.clone(),
+            thread_source: meta.thread_source.clone(),
+            history_mode: meta.history_mode.clone(),
             stamp: FileStamp::default(),
         }
     }
@@ -88,18 +115,27 @@ impl ThreadSummary {
     pub fn into_thread(self, layout: &HomeLayout) -> Thread {
         let path = layout.absolute(&self.dir).join(&self.file);
         Thread {
+            session_id: Some(self.id.clone()),
             id: self.id,
-            session_id: None,
+            forked_from_id: self.forked_from,
+            parent_thread_id: self.parent_thread_id,
+            project_id: None,
+            history_mode: self.history_mode,
             preview: self.preview.unwrap_or_default(),
             ephemeral: false,
             model_provider: self.model_provider,
+            model: self.model.model,
+            reasoning_effort: self.model.effort,
             created_at: self.created_at,
             updated_at: self.updated_at,
+            recency_at: Some(self.updated_at),
             status: ThreadStatus::NotLoaded,
             path: Some(path.to_string_lossy().into_owned()),
             cwd: self.cwd,
             cli_version: self.cli_version,
             source: self.source,
+            originator: self.originator,
+            thread_source: self.thread_source,
             agent_nickname: self.agent_nickname,
             name: self.name,
             agent_role: self.agent_role,

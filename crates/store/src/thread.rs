@@ -4,11 +4,12 @@ use std::{num::NonZero, path::PathBuf, thread};
 
 use codicil_protocol::{
     GitInfo, ResponseItem, Thread, ThreadGoal, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, Turn,
-    TurnError, TurnId, TurnStatus, complete_tool_calls,
+    TurnError, TurnId, TurnItemsView, TurnStatus, complete_tool_calls,
 };
+use jiff::Timestamp;
 use serde::{
     Serialize, Serializer,
-    ser::{Error, SerializeMap},
+    ser::{Error, SerializeMap, SerializeStruct},
 };
 use serde_json::value::RawValue;
 
@@ -16,6 +17,7 @@ use crate::{
     item_decoder,
     record::{StoredSettings, ThreadMeta},
     replay::{HistoryChange, HistoryStep},
+    summary::ModelChoice,
 };
 
 /// The maximum number of warnings that are listed. Further ones are only counted.
@@ -57,36 +59,85 @@ pub struct LoadedThread {
     pub history: Vec<ResponseItem>,
 }
 
-/// A turn with its items as JSON. Serializes exactly like a [`Turn`].
-#[derive(Clone, Debug, Serialize)]
+/// A turn with its items as JSON. Serializes exactly like a [`Turn`] with all its items.
+#[derive(Clone, Debug)]
 pub struct StoredTurn {
     pub id: TurnId,
     pub items: Vec<Box<RawValue>>,
     pub status: TurnStatus,
     pub error: Option<TurnError>,
+    /// The time of the first record.
+    started: Option<Timestamp>,
+    /// The time of the recorded end.
+    completed: Option<Timestamp>,
     /// Whether the end of the turn was recorded. A turn without an end is shown as interrupted.
-    #[serde(skip)]
     pub ended: bool,
 }
 
 impl StoredTurn {
-    pub(crate) fn begun(id: TurnId) -> Self {
-        Self { id, items: Vec::new(), status: TurnStatus::Interrupted, error: None, ended: false }
+    pub(crate) fn begun(id: TurnId, at: &str) -> Self {
+        Self {
+            id,
+            items: Vec::new(),
+            status: TurnStatus::Interrupted,
+            error: None,
+            started: at.parse().ok(),
+            completed: None,
+            ended: false,
+        }
     }
 
-    pub(crate) fn end(&mut self, status: TurnStatus, error: Option<TurnError>) {
+    pub(crate) fn end(&mut self, status: TurnStatus, error: Option<TurnError>, at: &str) {
         self.status = match status {
             TurnStatus::InProgress => TurnStatus::Interrupted,
             ended => ended,
         };
         self.error = error;
+        self.completed = at.parse().ok();
         self.ended = true;
+    }
+
+    /// Returns the turn without its items.
+    fn head(&self) -> Turn {
+        let duration = self.started.zip(self.completed).map(|(started, completed)| {
+            completed.as_millisecond().saturating_sub(started.as_millisecond()).max(0)
+        });
+        Turn {
+            id: self.id.clone(),
+            items: Vec::new(),
+            status: self.status.clone(),
+            error: self.error.clone(),
+            root_turn_id: Some(self.id.clone()),
+            items_view: TurnItemsView::Full,
+            started_at: self.started.map(Timestamp::as_second),
+            completed_at: self.completed.map(Timestamp::as_second),
+            duration_ms: duration,
+        }
     }
 
     /// Decodes the items. Items that this version cannot decode are kept as JSON.
     pub fn decode(&self) -> Turn {
         let items = self.items.iter().map(|json| decode_item(json)).collect();
-        Turn { id: self.id.clone(), items, status: self.status.clone(), error: self.error.clone() }
+        Turn { items, ..self.head() }
+    }
+}
+
+impl Serialize for StoredTurn {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Turn {
+            id, status, error, root_turn_id, items_view, started_at, completed_at, duration_ms, ..
+        } = self.head();
+        let mut members = to.serialize_struct("Turn", 9)?;
+        members.serialize_field("id", &id)?;
+        members.serialize_field("items", &self.items)?;
+        members.serialize_field("status", &status)?;
+        members.serialize_field("error", &error)?;
+        members.serialize_field("rootTurnId", &root_turn_id)?;
+        members.serialize_field("itemsView", &items_view)?;
+        members.serialize_field("startedAt", &started_at)?;
+        members.serialize_field("completedAt", &completed_at)?;
+        members.serialize_field("durationMs", &duration_ms)?;
+        members.end()
     }
 }
 
@@ -103,19 +154,29 @@ impl StoredThread {
 
     /// Returns the thread as not loaded and without its turns.
     pub fn summary(&self) -> Thread {
+        let model = self.settings.as_ref().map(ModelChoice::from).unwrap_or_default();
         Thread {
             id: self.meta.id.clone(),
-            session_id: None,
+            session_id: Some(self.meta.id.clone()),
+            forked_from_id: self.meta.forked_from.clone(),
+            parent_thread_id: self.meta.parent_thread_id.clone(),
+            project_id: None,
+            history_mode: self.meta.history_mode.clone(),
             preview: self.preview.clone().unwrap_or_default(),
             ephemeral: false,
             model_provider: self.meta.model_provider.clone(),
+            model: model.model,
+            reasoning_effort: model.effort,
             created_at: self.created_at,
             updated_at: self.updated_at,
+            recency_at: Some(self.updated_at),
             status: ThreadStatus::NotLoaded,
             path: Some(self.path.to_string_lossy().into_owned()),
             cwd: self.meta.cwd.clone(),
             cli_version: self.meta.cli_version.clone(),
             source: self.meta.source.clone(),
+            originator: self.meta.originator.clone(),
+            thread_source: self.meta.thread_source.clone(),
             agent_nickname: self.meta.agent_nickname.clone(),
             name: self.name.clone(),
             agent_role: self.meta.agent_role.clone(),

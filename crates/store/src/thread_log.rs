@@ -25,7 +25,7 @@ use crate::{
     record::{Record, ThreadMeta},
     record_line,
     store::StoreInner,
-    summary::{self, FileStamp, ThreadSummary},
+    summary::{self, FileStamp, ModelChoice, ThreadSummary},
     work_pool::WorkLane,
 };
 
@@ -127,6 +127,9 @@ impl RecordBatch {
             Record::Extra { .. } => {}
             record => {
                 self.change.active_at = Some(at.as_millisecond().div_euclid(1000));
+                if let Record::Settings(settings) = record {
+                    self.change.model = Some(ModelChoice::from(settings));
+                }
                 if let Record::Item { item: item @ ThreadItem::UserMessage { .. }, .. } = record
                     && wants_preview
                     && self.change.preview.is_none()
@@ -149,7 +152,7 @@ impl LogFile {
             Ok(1 + batch.records.len() as u64)
         })?;
         log.lock().blobs = blobs;
-        inner.index.created(log.new_row(inner, meta)?);
+        inner.index.created(log.new_row(inner, meta, batch)?);
         Ok(log)
     }
 
@@ -204,11 +207,12 @@ impl LogFile {
         Ok(Self { id: id.clone(), state: Mutex::new(state) })
     }
 
-    fn new_row(&self, inner: &StoreInner, meta: &ThreadMeta) -> Result<ThreadSummary> {
+    fn new_row(&self, inner: &StoreInner, meta: &ThreadMeta, batch: &RecordBatch) -> Result<ThreadSummary> {
         let state = self.lock();
         let (dir, file) = inner.split(&state.place.path)?;
         let created = layout::FileName::parse(&file).map_or(0, |name| name.created_at);
         let mut row = ThreadSummary::new(meta, dir, file, created);
+        row.model = batch.change.model.clone().unwrap_or_default();
         row.stamp = FileStamp::read(&state.place.path).unwrap_or_default();
         Ok(row)
     }

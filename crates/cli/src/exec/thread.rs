@@ -10,8 +10,8 @@ use codicil_client::{Client, resume};
 use codicil_config::{ConfigQuery, ConfigStore, EffectiveConfig, TrustLevel};
 use codicil_protocol::{
     AbsolutePathBuf, AskForApproval, ReasoningEffort, SandboxMode, SandboxPolicy, Thread, ThreadId,
-    ThreadList, ThreadListParams, ThreadResume, ThreadSortKey, ThreadSourceKind, ThreadStart,
-    ThreadStartParams,
+    ThreadList, ThreadListCwdFilter, ThreadListParams, ThreadResume, ThreadSortKey, ThreadSourceKind,
+    ThreadStart, ThreadStartParams,
 };
 
 use super::args::{ExecOptions, ThreadChoice};
@@ -207,7 +207,7 @@ async fn find_by_id_or_name(client: &Client, name: &str) -> anyhow::Result<Threa
 }
 
 async fn most_recent(client: &Client, options: &ExecOptions, cwd: &Path) -> anyhow::Result<ThreadId> {
-    let directory = (!options.all).then(|| cwd.to_string_lossy().into_owned());
+    let directory = (!options.all).then(|| ThreadListCwdFilter::One(cwd.to_string_lossy().into_owned()));
     let params = ThreadListParams { cwd: directory, limit: Some(1), ..user_threads() };
     let listed = client.call::<ThreadList>(params).await?;
     let Some(thread) = listed.data.into_iter().next() else {

@@ -13,7 +13,9 @@ use tokio::{task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AnnouncedReply, CommandReply, TurnOrigin, input::FirstInput, open_questions::OpenQuestions,
+    AnnouncedReply, CommandReply, TurnOrigin,
+    input::{FirstInput, SteeredInput},
+    open_questions::OpenQuestions,
     review::ActiveReview,
 };
 use crate::{
@@ -56,11 +58,13 @@ pub(super) struct ActiveTurn {
     pub first: Option<FirstInput>,
     /// Messages that arrived while the turn was running, for the next request. They are stored, but clients have not
     /// seen them as items yet.
-    pub steered: Vec<ThreadItem>,
+    pub steered: Vec<SteeredInput>,
     /// Further additions to the history for the next request.
     notices: Vec<ResponseItem>,
     /// The texts of the user's messages.
     pub input_texts: Vec<String>,
+    /// Items that a client has added to the history for the next request. They are stored.
+    injected: Vec<ResponseItem>,
     /// The text of the last agent message.
     pub last_message: Option<String>,
     /// Items that have started and not completed, commands excepted.
@@ -77,7 +81,7 @@ pub(super) struct ActiveTurn {
     pub needs_request: bool,
     /// The error of a turn that cannot go on although its task did not fail.
     failure: Option<TurnError>,
-    /// What the thread had used when the turn was announced.
+    /// When the turn was announced, and what the thread had used by then.
     pub baseline: Option<UsageBaseline>,
     pub cancel: CancellationToken,
     /// Cancelled when the turn has ended and its end has been announced.
@@ -92,6 +96,8 @@ pub(super) struct ActiveTurn {
 /// When a turn began, and what the thread had used by then.
 pub(super) struct UsageBaseline {
     pub started: Instant,
+    /// Unix seconds.
+    pub started_at: i64,
     pub total: TokenUsageBreakdown,
 }
 
@@ -122,6 +128,7 @@ impl ActiveTurn {
             steered: Vec::new(),
             notices: Vec::new(),
             input_texts: Vec::new(),
+            injected: Vec::new(),
             last_message: None,
             open_items: BTreeMap::new(),
             questions: OpenQuestions::default(),
@@ -206,9 +213,18 @@ impl ActiveTurn {
         std::mem::take(&mut self.notices)
     }
 
+    pub fn add_injected(&mut self, items: Vec<ResponseItem>) {
+        self.injected.extend(items);
+    }
+
+    pub fn take_injected(&mut self) -> Vec<ResponseItem> {
+        std::mem::take(&mut self.injected)
+    }
+
     /// Returns whether a turn that is otherwise done has to send another request.
     pub fn has_unseen_input(&self) -> bool {
-        let has_notices = self.kind == TurnKind::Regular && !self.notices.is_empty();
+        let has_additions = !self.notices.is_empty() || !self.injected.is_empty();
+        let has_notices = self.kind == TurnKind::Regular && has_additions;
         !self.steered.is_empty() || self.needs_request || has_notices
     }
 

@@ -10,7 +10,7 @@
 //! | the model's context window and warnings about it | `model_facts.rs` |
 //! | the end of turns | `finish.rs` |
 //! | reviews | `review.rs` |
-//! | compaction, notices, rollback | `history.rs` |
+//! | compaction, notices, injected items, rollback, revert | `history.rs` |
 //! | configuration, MCP servers, skills | `refresh.rs` |
 
 use std::{collections::HashSet, sync::Arc};
@@ -211,13 +211,13 @@ impl ThreadActor {
             ThreadCommand::StartTurn(params, origin, reply) => {
                 self.on_start_turn(*params, origin, reply).await
             }
-            ThreadCommand::Steer { input, expected, reply } => {
-                answer(reply, self.on_steer(input, &expected).await)
-            }
+            ThreadCommand::Steer(params, reply) => answer(reply, self.on_steer(*params).await),
             ThreadCommand::Interrupt(turn, reply) => self.on_interrupt(turn, reply),
             ThreadCommand::Compact(origin, reply) => self.on_compact(origin, reply).await,
             ThreadCommand::Review(target, origin, reply) => self.on_review(target, origin, reply).await,
             ThreadCommand::Rollback(turns, reply) => self.on_rollback(turns, reply).await,
+            ThreadCommand::Revert(before, reply) => self.on_revert(before, reply).await,
+            ThreadCommand::Inject(items, reply) => answer(reply, self.on_inject(items).await),
             ThreadCommand::Shell(command, reply) => self.on_shell(command, reply).await,
             ThreadCommand::Snapshot(reply) => answer(reply, Ok(self.snapshot())),
             ThreadCommand::Setup(reply) => {
@@ -317,6 +317,11 @@ impl ThreadActor {
     /// locked the file, they are stored with the next ones.
     pub(super) async fn store_or_keep(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
         let Some(log) = &mut self.state.log else { return Ok(()) };
+        let begun = records.iter().rev().find_map(|record| match record {
+            Record::Turn { turn_id } => Some(turn_id.clone()),
+            _ => None,
+        });
+        self.state.last_turn = begun.or(self.state.last_turn.take());
         self.late_records.extend(records);
         log.append(&self.late_records).await?;
         self.late_records.clear();

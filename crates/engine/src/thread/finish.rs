@@ -18,7 +18,7 @@ use super::{
     notifier::Retry,
 };
 use crate::{
-    clock::unix_now,
+    clock::{millis, unix_now},
     goals,
     notify_program::TurnNotice,
     subagent::{self, SubagentOrigin},
@@ -119,7 +119,10 @@ impl ThreadActor {
         if active.kind != TurnKind::Review {
             self.emit_failure(&active.id, error.as_ref());
         }
+        let mut turn = Turn { status, error, ..Turn::in_progress(active.id.clone()) };
         if let Some(baseline) = active.baseline.take() {
+            turn.started_at = Some(baseline.started_at);
+            turn.duration_ms = Some(millis(baseline.started.elapsed()));
             self.charge_goal(&active.id, &baseline).await;
         }
         // A server that is asked beside the turn has answered by now.
@@ -127,7 +130,7 @@ impl ThreadActor {
         if status == TurnStatus::Completed {
             self.start_notify_program(&mut active);
         }
-        self.emit_turn_completed(active.id, status, error);
+        self.emit_turn_completed(turn);
         // Before the open questions are dropped: a question about a host then ends because the turn is over.
         active.over.cancel();
         for (request_id, kind) in active.questions.into_unresolved() {
@@ -205,6 +208,7 @@ impl ThreadActor {
                 self.state.remember(content);
             }
         }
+        self.state.remember(active.take_injected());
         let mut additions = Vec::new();
         if *status == TurnStatus::Interrupted && active.kind != TurnKind::Review {
             // Without this message the model would take the turn for a finished one.
@@ -229,13 +233,14 @@ impl ThreadActor {
         }
     }
 
-    fn emit_turn_completed(&mut self, id: TurnId, status: TurnStatus, error: Option<TurnError>) {
-        self.state.updated_at = unix_now();
-        if error.is_none() {
+    fn emit_turn_completed(&mut self, turn: Turn) {
+        let now = unix_now();
+        self.state.updated_at = now;
+        if turn.error.is_none() {
             self.set_status(ThreadStatus::Idle);
         }
-        self.engine.realtime.turn_completed(&self.state.id, &id);
-        self.notifier.turn_completed(Turn { id, items: Vec::new(), status, error });
+        self.engine.realtime.turn_completed(&self.state.id, &turn.id);
+        self.notifier.turn_completed(Turn { completed_at: Some(now), ..turn });
     }
 
     /// Adds the cost of the turn to the thread's goal.
@@ -257,7 +262,7 @@ impl ThreadActor {
 
     /// Flushes the thread's file. What is written survives a crash of this process; after this it also survives one
     /// of the machine.
-    fn sync_later(&self) {
+    pub(super) fn sync_later(&self) {
         let Some(log) = &self.state.log else { return };
         let thread = self.state.id.clone();
         let sync = log.sync();

@@ -1,21 +1,24 @@
-//! Changes to the thread's history other than by the items of a turn: compaction, notices, rollback. Also the copy
-//! that a subagent starts with.
+//! Changes to the thread's history other than by the items of a turn: compaction, notices, injected items, rollback,
+//! revert. Also the copy that a subagent starts with.
 
 use codicil_model::{ModelRequest, ToolList};
 use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{
-    ContextCompactedNotification, ItemId, Personality, ResponseItem, Thread, ThreadCompacted, ThreadItem,
-    TokenUsageBreakdown, TurnId, complete_tool_calls,
+    ContentItem, ContextCompactedNotification, FunctionCallOutputBody, FunctionCallOutputContentItem,
+    InspectFindings, ItemId, Personality, ResponseItem, Thread, ThreadCompacted, ThreadItem, ThreadReverted,
+    ThreadRevertedNotification, ThreadStatus, TokenUsageBreakdown, TurnId, complete_tool_calls,
 };
-use codicil_store::Record;
+use codicil_store::{LoadedThread, Record, StoredThread};
+use serde_json::Value;
 
 use super::{
-    AnnouncedReply, CommandReply,
+    AnnouncedReply, CommandReply, RevertedThread,
     actor::{ThreadActor, answer},
     input::context_record,
 };
 use crate::{
-    error::{RollbackError, ThreadError},
+    clock::unix_now,
+    error::{InjectError, RevertError, RollbackError, ThreadError},
     ids::new_turn_id,
     settings_forms::StoredContext,
 };
@@ -59,7 +62,9 @@ impl ThreadActor {
         let context = self.context_messages().await;
         let history = self.state.history.iter().map(|item| item.item());
         let user_messages = codicil_prompts::user_messages(history);
-        let replacement = codicil_prompts::compacted_history(user_messages, summary, context);
+        let mut replacement = codicil_prompts::compacted_history(user_messages, summary, context);
+        // Their records precede the compaction, which would drop them.
+        replacement.extend(self.active.as_mut().map(|active| active.take_injected()).unwrap_or_default());
         let item = ThreadItem::ContextCompaction { id: item };
         let mut records =
             vec![Record::Compaction { turn_id: turn.clone(), replacement: replacement.clone() }];
@@ -104,6 +109,31 @@ impl ThreadActor {
         self.state.remember(notices);
     }
 
+    /// Stores items of a client as part of the running or the last turn, with which they are dropped. A running turn gets
+    /// them with its next request.
+    pub(super) async fn on_inject(&mut self, items: Vec<ResponseItem>) -> Result<(), ThreadError> {
+        let active_turn = self.active.as_ref().map(|active| active.id.clone());
+        let turn_id = active_turn.or_else(|| self.state.last_turn.clone());
+        let record = |item: &ResponseItem| Record::Context { turn_id: turn_id.clone(), item: item.clone() };
+        self.store(items.iter().map(record).collect()).await?;
+        self.sync_later();
+        match &mut self.active {
+            Some(active) => active.add_injected(items),
+            None => self.state.remember(items),
+        }
+        Ok(())
+    }
+
+    /// Moves items that a client has added since the last request to the history.
+    pub(super) fn take_injected(&mut self, turn: &TurnId) {
+        if self.is_reviewing() {
+            return;
+        }
+        let Some(items) = self.active.as_mut().map(|active| active.take_injected()) else { return };
+        self.notifier.raw_items(turn, &items);
+        self.state.remember(items);
+    }
+
     pub(super) fn inherited_history(&self) -> InheritedHistory {
         let history = self.state.history.iter().map(|item| item.item().clone()).collect();
         InheritedHistory {
@@ -127,7 +157,6 @@ impl ThreadActor {
         }
     }
 
-    /// Stores the rollback and reloads the history from the store, which knows what belongs to which turn.
     async fn roll_back(&mut self, turns: u32) -> Result<Thread, ThreadError> {
         if turns == 0 {
             return Err(RollbackError::NoTurns.into());
@@ -138,19 +167,63 @@ impl ThreadActor {
         if self.state.log.is_none() {
             return Err(RollbackError::Ephemeral.into());
         }
-        self.store(vec![Record::Rollback { turns }]).await.map_err(rollback_failure)?;
-        let loaded = self.engine.store.load(&self.state.id).await.map_err(RollbackError::Store)?;
-        let kept = loaded.thread.turns();
-        self.state.history = loaded.history.into_iter().collect();
-        // Settings of dropped turns stay in force, but the model no longer has the messages about them.
-        self.state.context = loaded.thread.known_settings.as_ref().and_then(StoredContext::read_context);
-        if !self.state.history.iter().any(|item| codicil_prompts::is_context_message(item.item())) {
-            self.state.context = None;
-        }
+        let kept = self.drop_turns(turns).await.map_err(rollback_failure)?;
         self.state.usage.last = self.estimate_usage();
         let usage = self.state.usage.clone();
         self.store(vec![Record::Usage { turn_id: new_turn_id(), usage }]).await.map_err(rollback_failure)?;
-        Ok(Thread { turns: kept, ..self.state.view() })
+        Ok(Thread { turns: kept.turns(), ..self.state.view() })
+    }
+
+    pub(super) async fn on_revert(
+        &mut self,
+        before: TurnId,
+        reply: CommandReply<AnnouncedReply<RevertedThread>>,
+    ) {
+        match self.revert(before).await {
+            Ok(reverted) => {
+                // The reference server loads the thread again, and its clients see that.
+                self.set_status(ThreadStatus::NotLoaded);
+                self.set_status(ThreadStatus::Idle);
+                self.accept(reply, reverted).await;
+                let thread_id = self.state.id.clone();
+                self.notifier.notify::<ThreadReverted>(&ThreadRevertedNotification { thread_id });
+            }
+            Err(error) => answer(reply, Err(error)),
+        }
+    }
+
+    /// Drops a turn and all after it. A running turn is interrupted first. The usage goes back to that of the turns that
+    /// are left.
+    async fn revert(&mut self, before: TurnId) -> Result<RevertedThread, ThreadError> {
+        if self.state.log.is_none() {
+            return Err(RevertError::Ephemeral.into());
+        }
+        let turns = self.engine.store.read(&self.state.id).await?.turns;
+        let place = turns.iter().position(|turn| turn.id == before);
+        let kept = place.ok_or(RevertError::NoTurn(before))?;
+        self.end_active_turn().await;
+        let dropped = u32::try_from(turns.len().saturating_sub(kept)).unwrap_or(u32::MAX);
+        let kept = self.drop_turns(dropped).await?;
+        self.sync_later();
+        self.state.updated_at = unix_now();
+        let items = kept.turns.iter().map(|turn| turn.items.len()).sum();
+        let turns = kept.turns.len();
+        self.state.usage = kept.usage.map(|(_, usage)| usage).unwrap_or_default();
+        Ok(RevertedThread { thread: self.state.view(), turns, items })
+    }
+
+    /// Stores the rollback and reloads the history from the store, which knows what belongs to which turn.
+    async fn drop_turns(&mut self, turns: u32) -> Result<StoredThread, ThreadError> {
+        self.store(vec![Record::Rollback { turns }]).await?;
+        let LoadedThread { thread, history } = self.engine.store.load(&self.state.id).await?;
+        self.state.history = history.into_iter().collect();
+        // Settings of dropped turns stay in force, but the model no longer has the messages about them.
+        self.state.context = thread.known_settings.as_ref().and_then(StoredContext::read_context);
+        if !self.state.history.iter().any(|item| codicil_prompts::is_context_message(item.item())) {
+            self.state.context = None;
+        }
+        self.state.last_turn = thread.turns.last().map(|turn| turn.id.clone());
+        Ok(thread)
     }
 
     /// Estimates the size of a history that has become shorter than what the provider counted.
@@ -169,5 +242,40 @@ fn rollback_failure(error: ThreadError) -> ThreadError {
     match error {
         ThreadError::Store(error) => RollbackError::Store(error).into(),
         other => other,
+    }
+}
+
+/// Reads the items of `thread/inject_items`. Kinds of items that this version does not know are accepted, and not sent to
+/// models.
+pub fn parse_injected_items(items: Vec<Value>) -> Result<Vec<ResponseItem>, InjectError> {
+    if items.is_empty() {
+        return Err(InjectError::NoItems);
+    }
+    let parse = |(index, item)| {
+        let invalid = |reason: String| InjectError::InvalidItem { index, reason };
+        let item: ResponseItem = serde_json::from_value(item).map_err(|error| invalid(error.to_string()))?;
+        match InspectFindings::of(&item).unknown_value() {
+            Some(reason) => Err(invalid(reason.to_owned())),
+            None if has_remote_image(&item) => Err(InjectError::RemoteImage),
+            None => Ok(item),
+        }
+    };
+    items.into_iter().enumerate().map(parse).collect()
+}
+
+/// Returns whether an item has an image that the provider would have to fetch.
+fn has_remote_image(item: &ResponseItem) -> bool {
+    let is_remote = |url: &str| !url.starts_with("data:");
+    match item {
+        ResponseItem::Message { content, .. } => content
+            .iter()
+            .any(|part| matches!(part, ContentItem::InputImage { image_url } if is_remote(image_url))),
+        ResponseItem::FunctionCallOutput { output: FunctionCallOutputBody::Content(parts), .. }
+        | ResponseItem::CustomToolCallOutput { output: FunctionCallOutputBody::Content(parts), .. } => {
+            parts.iter().any(|part| {
+                matches!(part, FunctionCallOutputContentItem::InputImage { image_url, .. } if is_remote(image_url))
+            })
+        }
+        _ => false,
     }
 }

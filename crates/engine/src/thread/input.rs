@@ -1,12 +1,93 @@
 //! The user's input of a turn: its checks, its stored form, and the form in which the model sees it.
 
-use codicil_protocol::{ResponseItem, ThreadItem, TurnId, UserInput};
+use std::collections::BTreeMap;
+
+use codicil_model::{History, HistoryItem};
+use codicil_protocol::{
+    AdditionalContextEntry, ResponseItem, ThreadItem, TurnId, TurnStartParams, TurnSteerParams, UserInput,
+};
 use codicil_store::Record;
 
 use crate::{error::TurnInputError, ids::new_item_id};
 
-/// The longest input of a turn, over all its texts.
+/// The longest input of a request, over all its texts and its context.
 const MAX_INPUT_CHARS: usize = 1 << 20;
+
+/// The input of a request, for a new turn or for the running one.
+#[derive(Debug)]
+pub(super) struct RequestInput {
+    content: Vec<UserInput>,
+    /// The client's id of the message.
+    client_id: Option<String>,
+    context: BTreeMap<String, AdditionalContextEntry>,
+}
+
+impl RequestInput {
+    /// Takes the input out of a request.
+    pub fn take(params: &mut TurnStartParams) -> Self {
+        Self {
+            content: std::mem::take(&mut params.input),
+            client_id: params.client_user_message_id.take(),
+            context: params.additional_context.take().unwrap_or_default(),
+        }
+    }
+
+    pub fn check(&self) -> Result<(), TurnInputError> {
+        if self.content.is_empty() {
+            return Err(TurnInputError::EmptyInput);
+        }
+        let mut names = self.context.iter().map(|(key, entry)| shown_name(key, entry));
+        if let Some(name) = names.find(|name| !codicil_prompts::is_context_name(name)) {
+            return Err(TurnInputError::ContextName(name.to_owned()));
+        }
+        let texts = self.content.iter().filter_map(|input| match input {
+            UserInput::Text { text, .. } => Some(text),
+            _ => None,
+        });
+        let values = self.context.values().map(|entry| &entry.value);
+        let actual = texts.chain(values).map(|text| text.chars().count()).sum();
+        if actual > MAX_INPUT_CHARS {
+            return Err(TurnInputError::TooLong { max: MAX_INPUT_CHARS, actual });
+        }
+        Ok(())
+    }
+
+    /// Returns the messages of the context that the model does not have yet.
+    pub fn new_context(&self, history: &History) -> Vec<ResponseItem> {
+        let message = |(key, entry): (&String, &AdditionalContextEntry)| {
+            let history = history.iter().map(HistoryItem::item);
+            codicil_prompts::additional_context_message(shown_name(key, entry), entry, history)
+        };
+        self.context.iter().filter_map(message).collect()
+    }
+
+    /// Returns the input as an item of the thread.
+    pub fn into_item(self) -> ThreadItem {
+        ThreadItem::UserMessage { id: new_item_id(), content: self.content, client_id: self.client_id }
+    }
+}
+
+impl From<TurnSteerParams> for RequestInput {
+    fn from(params: TurnSteerParams) -> Self {
+        Self {
+            content: params.input,
+            client_id: params.client_user_message_id,
+            context: params.additional_context.unwrap_or_default(),
+        }
+    }
+}
+
+/// Returns the name of a context entry that the model sees.
+fn shown_name<'a>(key: &'a str, entry: &'a AdditionalContextEntry) -> &'a str {
+    entry.name.as_deref().unwrap_or(key)
+}
+
+/// Input that arrived while a turn was running.
+pub(super) struct SteeredInput {
+    pub item: ThreadItem,
+    /// The messages of its context.
+    pub context: Vec<ResponseItem>,
+}
 
 /// The input that a turn starts with.
 pub(super) struct FirstInput {
@@ -44,28 +125,13 @@ impl FirstInput {
     }
 }
 
-pub(super) fn check_input(input: &[UserInput]) -> Result<(), TurnInputError> {
-    if input.is_empty() {
-        return Err(TurnInputError::EmptyInput);
-    }
-    let lengths = input.iter().map(|input| match input {
-        UserInput::Text { text, .. } => text.chars().count(),
-        _ => 0,
-    });
-    let actual = lengths.sum();
-    if actual > MAX_INPUT_CHARS {
-        return Err(TurnInputError::TooLong { max: MAX_INPUT_CHARS, actual });
-    }
-    Ok(())
-}
-
 pub(super) fn user_message(content: Vec<UserInput>) -> ThreadItem {
-    ThreadItem::UserMessage { id: new_item_id(), content }
+    ThreadItem::UserMessage { id: new_item_id(), content, client_id: None }
 }
 
 /// Returns the stored form of a user message: all texts joined into one, which comes first.
 pub(super) fn stored_form(item: &ThreadItem) -> ThreadItem {
-    let ThreadItem::UserMessage { id, content } = item else { return item.clone() };
+    let ThreadItem::UserMessage { id, content, client_id } = item else { return item.clone() };
     let mut joined = String::new();
     let mut elements = Vec::new();
     let mut others = Vec::new();
@@ -88,7 +154,11 @@ pub(super) fn stored_form(item: &ThreadItem) -> ThreadItem {
         }
     }
     let text = (!joined.is_empty()).then_some(UserInput::Text { text: joined, text_elements: elements });
-    ThreadItem::UserMessage { id: id.clone(), content: text.into_iter().chain(others).collect() }
+    ThreadItem::UserMessage {
+        id: id.clone(),
+        content: text.into_iter().chain(others).collect(),
+        client_id: client_id.clone(),
+    }
 }
 
 pub(super) fn context_record(turn: &TurnId, item: &ResponseItem) -> Record {

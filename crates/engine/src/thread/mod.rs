@@ -23,7 +23,7 @@ use codicil_config::EffectiveConfig;
 use codicil_protocol::{
     CollabAgentState, CollabAgentStatus, GitInfo, ResponseItem, ReviewTarget, Thread,
     ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadStatus, Turn, TurnError,
-    TurnId, TurnStartParams, UserInput,
+    TurnId, TurnStartParams, TurnSteerParams,
 };
 use codicil_store::StoredTurn;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -35,7 +35,7 @@ use crate::{
     threads::IncludeTurns,
 };
 
-pub use {active_turn::TurnKind, review::check_review_target};
+pub use {active_turn::TurnKind, history::parse_injected_items, review::check_review_target};
 
 pub(crate) use {actor::ThreadActor, history::InheritedHistory, state::ThreadState};
 
@@ -113,6 +113,16 @@ pub(crate) struct JoinedThread {
     pub unapplied: Vec<String>,
 }
 
+/// A thread after turns were dropped.
+#[derive(Clone, Debug)]
+pub struct RevertedThread {
+    pub thread: Thread,
+    /// The number of turns that are left.
+    pub turns: usize,
+    /// The number of their items.
+    pub items: usize,
+}
+
 /// The configuration and settings of a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadSetup {
@@ -125,16 +135,16 @@ pub(crate) type CommandReply<T> = oneshot::Sender<Result<T, ThreadError>>;
 /// Everything that a handle can ask of its thread.
 pub(crate) enum ThreadCommand {
     StartTurn(Box<TurnStartParams>, TurnOrigin, CommandReply<AnnouncedReply<Turn>>),
-    Steer {
-        input: Vec<UserInput>,
-        expected: TurnId,
-        reply: CommandReply<TurnId>,
-    },
+    Steer(Box<TurnSteerParams>, CommandReply<TurnId>),
     /// Interrupts this turn if it is the running one; without an id, whichever turn is running.
     Interrupt(Option<TurnId>, CommandReply<AnnouncedReply<()>>),
     Compact(TurnOrigin, CommandReply<AnnouncedReply<()>>),
     Review(ReviewTarget, TurnOrigin, CommandReply<AnnouncedReply<Turn>>),
     Rollback(u32, CommandReply<AnnouncedReply<Thread>>),
+    /// Drops this turn and all after it.
+    Revert(TurnId, CommandReply<AnnouncedReply<RevertedThread>>),
+    /// Adds items of a client to the model's history.
+    Inject(Vec<ResponseItem>, CommandReply<()>),
     Shell(String, CommandReply<AnnouncedReply<()>>),
     Snapshot(CommandReply<ThreadSnapshot>),
     Setup(CommandReply<ThreadSetup>),
@@ -208,10 +218,9 @@ impl ThreadHandle {
 
     pub fn steer(
         &self,
-        input: Vec<UserInput>,
-        expected: TurnId,
+        params: TurnSteerParams,
     ) -> impl Future<Output = Result<TurnId, ThreadError>> + use<> {
-        self.ask(|reply| ThreadCommand::Steer { input, expected, reply })
+        self.ask(|reply| ThreadCommand::Steer(Box::new(params), reply))
     }
 
     /// Interrupts a turn. Refused if another turn is running. Some clients do not know the id yet and send an empty one;
@@ -252,6 +261,19 @@ impl ThreadHandle {
         turns: u32,
     ) -> impl Future<Output = Result<AnnouncedReply<Thread>, ThreadError>> + use<> {
         self.ask(move |reply| ThreadCommand::Rollback(turns, reply))
+    }
+
+    /// Drops a turn and all turns after it. A running turn is interrupted first.
+    pub fn revert(
+        &self,
+        before: TurnId,
+    ) -> impl Future<Output = Result<AnnouncedReply<RevertedThread>, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::Revert(before, reply))
+    }
+
+    /// Adds items to the model's history. They are stored when this returns.
+    pub fn inject(&self, items: Vec<ResponseItem>) -> impl Future<Output = Result<(), ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::Inject(items, reply))
     }
 
     /// Runs a user's shell command outside the sandbox.

@@ -2,7 +2,7 @@
 
 use codicil_extensions::MessageMentions;
 use codicil_model::{Instructions, ModelInfo, ModelRequest};
-use codicil_protocol::{ResponseItem, SandboxPolicy, TurnId, UserInput};
+use codicil_protocol::{ResponseItem, SandboxPolicy, ThreadItem, TurnId, UserInput};
 
 use super::{TurnKind, actor::ThreadActor, input::FirstInput};
 use crate::{
@@ -36,6 +36,7 @@ impl ThreadActor {
         }
         self.take_first_input(turn).await;
         self.take_notices(turn).await;
+        self.take_injected(turn);
         let steered = self.active.as_mut().map(|active| std::mem::take(&mut active.steered));
         self.take_steered(turn, steered.unwrap_or_default()).await;
         if !self.is_reviewing() {
@@ -144,8 +145,16 @@ impl ThreadActor {
         self.model_context(self.tool_settings(TurnKind::Review)).update(None).await.messages
     }
 
+    /// Returns the input of an item as the model sees it.
+    pub(super) async fn item_content(&self, item: &ThreadItem) -> Vec<ResponseItem> {
+        match item {
+            ThreadItem::UserMessage { content, .. } => self.user_content(content).await,
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns user input as the model sees it. Blocks on files only if the input refers to any.
-    pub(super) async fn user_content(&self, input: &[UserInput]) -> Vec<ResponseItem> {
+    async fn user_content(&self, input: &[UserInput]) -> Vec<ResponseItem> {
         let mentions = MessageMentions::of(input);
         if !codicil_prompts::reads_files(input) && mentions.is_empty() {
             return codicil_prompts::user_message(input, &self.state.settings.cwd).into_iter().collect();

@@ -13,7 +13,7 @@ use super::{
     active_turn::ActiveTurn,
     actor::{ThreadActor, answer},
     input::{context_record, user_message},
-    start::{NewTurn, in_progress},
+    start::NewTurn,
 };
 use crate::{
     error::ThreadError,
@@ -62,9 +62,12 @@ impl ThreadActor {
     ) {
         match self.begin_review(&target, origin).await {
             Ok(NewReview { turn_id, label, entered, prompt }) => {
-                let named =
-                    ThreadItem::UserMessage { id: (&turn_id[..]).into(), content: vec![text_input(label)] };
-                self.accept(reply, Turn { items: vec![named], ..in_progress(turn_id.clone()) }).await;
+                let named = ThreadItem::UserMessage {
+                    id: (&turn_id[..]).into(),
+                    content: vec![text_input(label)],
+                    client_id: None,
+                };
+                self.accept(reply, Turn { items: vec![named], ..Turn::in_progress(turn_id.clone()) }).await;
                 self.emit_item(&turn_id, &entered);
                 self.announce_turn(&turn_id);
                 self.emit_item(&turn_id, &prompt);

@@ -10,7 +10,7 @@ use codicil_config::Feature;
 use codicil_model::ModelProvider;
 use codicil_protocol::{
     ApprovalsReviewer, AskForApproval, ConfigWarning, ConfigWarningNotification, ReasoningEffort, ThreadItem,
-    ThreadStatus, Turn, TurnId, TurnStartParams, TurnStatus, UserInput,
+    ThreadStatus, Turn, TurnId, TurnStartParams, TurnSteerParams,
 };
 use codicil_store::Record;
 use serde_json::Value;
@@ -21,9 +21,10 @@ use super::{
     AnnouncedReply, CommandReply, TurnKind, TurnOrigin,
     active_turn::{ActiveTurn, UsageBaseline},
     actor::{ThreadActor, answer},
-    input::{FirstInput, check_input, context_record, stored_form, user_message},
+    input::{FirstInput, RequestInput, SteeredInput, context_record, stored_form},
 };
 use crate::{
+    clock::unix_now,
     error::{SettingsError, ThreadError, TurnInputError},
     ids::new_turn_id,
     profiles::BuiltinProfile,
@@ -71,19 +72,24 @@ impl ThreadActor {
         if self.active.is_none() {
             self.refresh_config().await;
         }
-        if let Err(error) = self.check_turn(&params) {
+        let input = RequestInput::take(&mut params);
+        if let Err(error) = self.check_turn(&input, &params) {
             return answer(reply, Err(error));
         }
         if self.active.is_none() {
-            return self.begin_turn(params, origin, reply).await;
+            return self.begin_turn(input, params, origin, reply).await;
         }
         // A thread runs one turn at a time, so the input joins the running one.
-        let steered = self.steer_with_settings(&mut params).await;
-        answer(reply, steered.map(|turn| AnnouncedReply::new(in_progress(turn)).0));
+        let steered = self.steer_with_settings(input, &mut params).await;
+        answer(reply, steered.map(|turn| AnnouncedReply::new(Turn::in_progress(turn)).0));
     }
 
-    async fn steer_with_settings(&mut self, params: &mut TurnStartParams) -> Result<TurnId, ThreadError> {
-        let turn = self.steer(std::mem::take(&mut params.input)).await?;
+    async fn steer_with_settings(
+        &mut self,
+        input: RequestInput,
+        params: &mut TurnStartParams,
+    ) -> Result<TurnId, ThreadError> {
+        let turn = self.steer(input).await?;
         self.set_later(params).await?;
         Ok(turn)
     }
@@ -123,8 +129,8 @@ impl ThreadActor {
         Ok(settings)
     }
 
-    fn check_turn(&self, params: &TurnStartParams) -> Result<(), ThreadError> {
-        check_input(&params.input)?;
+    fn check_turn(&self, input: &RequestInput, params: &TurnStartParams) -> Result<(), ThreadError> {
+        input.check()?;
         Ok(self.check_allowed(params)?)
     }
 
@@ -151,6 +157,7 @@ impl ThreadActor {
 
     async fn begin_turn(
         &mut self,
+        input: RequestInput,
         mut params: TurnStartParams,
         origin: TurnOrigin,
         reply: CommandReply<AnnouncedReply<Turn>>,
@@ -159,7 +166,7 @@ impl ThreadActor {
         let before = self.state.restore_point();
         self.state.settings.apply(&mut params);
         self.learn_about_model().await;
-        let PreparedTurn { id, provider, first } = match self.prepare_turn(&mut params).await {
+        let PreparedTurn { id, provider, first } = match self.prepare_turn(input).await {
             Ok(prepared) => prepared,
             Err(error) => {
                 self.state.restore(before);
@@ -174,20 +181,21 @@ impl ThreadActor {
         active.first = Some(first);
         self.active = Some(active);
         self.subagent_started();
-        self.accept(reply, in_progress(id.clone())).await;
+        self.accept(reply, Turn::in_progress(id.clone())).await;
         self.announce_turn(&id);
         self.warn_about_model();
         self.report_missing_reviewer();
     }
 
     /// Reads the turn's context and stores its input. Clients see none of it yet.
-    async fn prepare_turn(&mut self, params: &mut TurnStartParams) -> Result<PreparedTurn, ThreadError> {
+    async fn prepare_turn(&mut self, input: RequestInput) -> Result<PreparedTurn, ThreadError> {
         let provider = self.provider()?;
         let id = new_turn_id();
-        let input = std::mem::take(&mut params.input);
         let context = self.context_messages().await;
-        let content = self.user_content(&input).await;
-        let item = user_message(input);
+        // Part of the input, not of the context: a compaction before the first request must not drop it.
+        let mut content = input.new_context(&self.state.history);
+        let item = input.into_item();
+        content.extend(self.item_content(&item).await);
         let mut records = vec![Record::Turn { turn_id: id.clone() }];
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
@@ -218,12 +226,13 @@ impl ThreadActor {
     }
 
     pub(super) fn announce_turn(&mut self, id: &TurnId) {
+        let started_at = unix_now();
         if let Some(active) = &mut self.active {
             let total = self.state.usage.total.clone();
-            active.baseline = Some(UsageBaseline { started: Instant::now(), total });
+            active.baseline = Some(UsageBaseline { started: Instant::now(), started_at, total });
         }
         self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
-        self.notifier.turn_started(in_progress(id.clone()));
+        self.notifier.turn_started(Turn { started_at: Some(started_at), ..Turn::in_progress(id.clone()) });
     }
 
     /// Warns, once for a loaded thread, that approvals go to the user although the settings choose the guardian.
@@ -316,11 +325,8 @@ impl ThreadActor {
         }
     }
 
-    pub(super) async fn on_steer(
-        &mut self,
-        input: Vec<UserInput>,
-        expected: &TurnId,
-    ) -> Result<TurnId, ThreadError> {
+    pub(super) async fn on_steer(&mut self, params: TurnSteerParams) -> Result<TurnId, ThreadError> {
+        let expected = &params.expected_turn_id;
         if expected.is_empty() {
             return Err(TurnInputError::EmptyExpectedTurn.into());
         }
@@ -329,31 +335,33 @@ impl ThreadActor {
             let found = active.id.clone();
             return Err(TurnInputError::OtherTurn { expected: expected.clone(), found }.into());
         }
-        check_input(&input)?;
+        let input = RequestInput::from(params);
+        input.check()?;
         self.steer(input).await
     }
 
     /// Stores input for the running turn. Clients see it as an item when the next request contains it.
-    async fn steer(&mut self, input: Vec<UserInput>) -> Result<TurnId, ThreadError> {
+    async fn steer(&mut self, input: RequestInput) -> Result<TurnId, ThreadError> {
         let active = self.active.as_ref().ok_or(TurnInputError::NothingToSteer)?;
         active.check_steerable()?;
         if active.steered.len() >= MAX_STEERED {
             return Err(ThreadError::Busy);
         }
         let turn = active.id.clone();
-        let item = user_message(input);
+        let context = input.new_context(&self.state.history);
+        let item = input.into_item();
         self.store(vec![message_record(&turn, &item)]).await?;
         if let Some(active) = &mut self.active {
-            active.steered.push(item);
+            active.steered.push(SteeredInput { item, context });
         }
         Ok(turn)
     }
 
     /// Adds steered messages to the history, here: this is also their place in the stored turn.
-    pub(super) async fn take_steered(&mut self, turn: &TurnId, messages: Vec<ThreadItem>) {
-        for item in messages {
-            let ThreadItem::UserMessage { content: input, .. } = &item else { continue };
-            let content = self.user_content(input).await;
+    pub(super) async fn take_steered(&mut self, turn: &TurnId, inputs: Vec<SteeredInput>) {
+        for SteeredInput { item, context } in inputs {
+            let mut content = context;
+            content.extend(self.item_content(&item).await);
             let mut records: Vec<_> = content.iter().map(|item| context_record(turn, item)).collect();
             records.push(message_record(turn, &item));
             if self.store_or_fail_turn(records).await {
@@ -418,10 +426,6 @@ impl ThreadActor {
         self.accept(reply, ()).await;
         self.announce_turn(&id);
     }
-}
-
-pub(super) fn in_progress(id: TurnId) -> Turn {
-    Turn { id, items: Vec::new(), status: TurnStatus::InProgress, error: None }
 }
 
 fn message_record(turn: &TurnId, item: &ThreadItem) -> Record {

@@ -6,8 +6,8 @@ use codicil_config::EffectiveConfig;
 use codicil_model::History;
 use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{
-    DynamicToolEntry, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadGoal, ThreadId,
-    ThreadItem, ThreadStatus, ThreadTokenUsage,
+    DynamicToolEntry, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadGoal,
+    ThreadHistoryMode, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, TurnId,
 };
 use codicil_store::{LoadedThread, Record, Store, StoreError, StoredSettings, ThreadLog, ThreadMeta};
 use serde_json::{Map, Value};
@@ -31,6 +31,8 @@ pub(crate) struct ThreadState {
     pub context: Option<ContextSnapshot>,
     /// The personality that the thread began with.
     pub first_personality: Option<Personality>,
+    /// The last turn that was not dropped.
+    pub last_turn: Option<TurnId>,
     pub usage: ThreadTokenUsage,
     /// Whether a client has joined since the usage was last sent.
     pub is_usage_unsent: bool,
@@ -45,9 +47,13 @@ pub(crate) struct ThreadState {
     pub cli_version: String,
     pub agent_nickname: Option<String>,
     pub agent_role: Option<String>,
+    pub forked_from: Option<ThreadId>,
+    pub parent: Option<ThreadId>,
+    pub originator: Option<String>,
+    pub thread_source: Option<String>,
+    pub history_mode: ThreadHistoryMode,
     /// The slot of a subagent; free again when the thread ends.
     pub slot: Option<SubagentSlot>,
-    pub session: ThreadId,
     /// Unix seconds, like `updated_at`.
     pub created_at: i64,
     pub updated_at: i64,
@@ -88,6 +94,7 @@ impl ThreadState {
             stored: None,
             history: History::new(),
             context: None,
+            last_turn: None,
             usage: ThreadTokenUsage::default(),
             is_usage_unsent: true,
             status: ThreadStatus::Idle,
@@ -100,10 +107,12 @@ impl ThreadState {
             cli_version: meta.cli_version.clone(),
             agent_nickname: meta.agent_nickname.clone(),
             agent_role: meta.agent_role.clone(),
+            forked_from: meta.forked_from.clone(),
+            parent: meta.parent_thread_id.clone(),
+            originator: meta.originator.clone(),
+            thread_source: meta.thread_source.clone(),
+            history_mode: meta.history_mode.clone(),
             slot: None,
-            session: (meta.parent_thread_id.clone())
-                .or_else(|| meta.forked_from.clone())
-                .unwrap_or_else(|| meta.id.clone()),
             created_at: now,
             updated_at: now,
             service_name: None,
@@ -131,6 +140,7 @@ impl ThreadState {
         if let Some((_, usage)) = thread.usage {
             self.usage = usage;
         }
+        self.last_turn = thread.turns.last().map(|turn| turn.id.clone());
         self.name = thread.name;
         self.git = thread.git;
         self.goal = thread.goal;
@@ -184,17 +194,26 @@ impl ThreadState {
     pub fn view(&self) -> Thread {
         Thread {
             id: self.id.clone(),
-            session_id: Some(self.session.clone()),
+            session_id: Some(self.id.clone()),
+            forked_from_id: self.forked_from.clone(),
+            parent_thread_id: self.parent.clone(),
+            project_id: None,
+            history_mode: self.history_mode.clone(),
             preview: self.preview.clone().unwrap_or_default(),
             ephemeral: self.log.is_none(),
             model_provider: self.settings.provider.clone(),
+            model: Some(self.settings.model.clone()),
+            reasoning_effort: self.settings.effort.clone(),
             created_at: self.created_at,
             updated_at: self.updated_at,
+            recency_at: Some(self.updated_at),
             status: self.status.clone(),
             path: self.path(),
             cwd: self.cwd.clone(),
             cli_version: self.cli_version.clone(),
             source: self.source.clone(),
+            originator: self.originator.clone(),
+            thread_source: self.thread_source.clone(),
             agent_nickname: self.agent_nickname.clone(),
             agent_role: self.agent_role.clone(),
             git_info: self.git.clone(),

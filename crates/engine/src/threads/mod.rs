@@ -305,13 +305,6 @@ pub(crate) async fn stored_turns(
     Ok(turns)
 }
 
-/// Sets the session of a stored thread that has none: its parent for a subagent, else itself.
-fn own_session(mut thread: Thread) -> Thread {
-    let root = SubagentOrigin::of(&thread.source).map_or_else(|| thread.id.clone(), |origin| origin.parent);
-    thread.session_id.get_or_insert(root);
-    thread
-}
-
 fn not_stored(error: StoreError) -> ThreadError {
     match error {
         StoreError::NotFound(id) => ThreadError::NotStored(id),

@@ -30,13 +30,24 @@ pub enum ForkName {
 }
 
 impl Threads {
-    pub async fn start(&self, mut params: ThreadStartParams) -> Result<OpenedThread, ThreadError> {
+    /// Starts a thread for the client with this name.
+    pub async fn start(
+        &self,
+        mut params: ThreadStartParams,
+        originator: String,
+    ) -> Result<OpenedThread, ThreadError> {
+        if let Some(project) = params.project_id.take() {
+            return Err(ThreadError::NoProject(project));
+        }
         check_dynamic_tools(params.dynamic_tools.as_deref().unwrap_or_default())
             .map_err(ThreadError::DynamicTools)?;
         let given = SettingsOverrides::try_from(&mut params)?;
         let (config, settings) = self.configure(&given, None).await?;
         let meta = ThreadMeta {
             dynamic_tools: params.dynamic_tools.take().unwrap_or_default(),
+            originator: Some(originator).filter(|name| !name.is_empty()),
+            thread_source: params.thread_source.take(),
+            history_mode: params.history_mode.take().unwrap_or_default(),
             base_instructions: given.base_instructions.clone(),
             developer_instructions: given.developer_instructions.clone(),
             ..self.meta(new_thread_id(), &settings)
@@ -153,6 +164,9 @@ impl Threads {
         let meta = ThreadMeta {
             forked_from: Some(source.clone()),
             dynamic_tools: loaded.thread.meta.dynamic_tools.clone(),
+            originator: loaded.thread.meta.originator.clone(),
+            thread_source: params.thread_source.take(),
+            history_mode: loaded.thread.meta.history_mode.clone(),
             base_instructions: (given.base_instructions.clone())
                 .or_else(|| loaded.thread.meta.base_instructions.clone()),
             developer_instructions: (given.developer_instructions.clone())

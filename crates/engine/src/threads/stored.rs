@@ -5,12 +5,12 @@ use codicil_protocol::{
     GitInfo, Patch, Thread, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadListParams, ThreadListResponse,
     ThreadMetadataUpdateParams,
 };
-use codicil_store::{Record, StoreError};
+use codicil_store::{ListQuery, Record, StoreError, ThreadPage};
 
-use super::{IncludeTurns, ThreadRead, Threads, ids::canonical, not_stored, own_session, stored_turns};
+use super::{IncludeTurns, ThreadRead, Threads, ids::canonical, not_stored, stored_turns};
 use crate::{
     clock::unix_now,
-    error::{GoalError, MetadataError, ThreadError},
+    error::{GoalError, MetadataError, ThreadError, ThreadListError},
     goals,
     thread::ThreadHandle,
 };
@@ -51,14 +51,17 @@ impl Threads {
         if location.archived && turns == IncludeTurns::Included {
             return Err(ThreadError::CannotLocate(id.clone()));
         }
-        Ok(own_session(self.0.engine.store.read_summary(id).await?))
+        Ok(self.0.engine.store.read_summary(id).await?)
     }
 
     /// Lists stored threads. The status of a loaded one is read from its watch: a thread that is busy, or waits for a
     /// locked file, does not delay the list.
     pub async fn list(&self, params: ThreadListParams) -> Result<ThreadListResponse, ThreadError> {
-        let page = self.0.engine.store.list(params.into()).await?;
-        let mut data: Vec<_> = page.threads.into_iter().map(own_session).collect();
+        let Some(query) = list_query(params)? else {
+            return Ok(ThreadListResponse { data: Vec::new(), next_cursor: None, backwards_cursor: None });
+        };
+        let page = self.0.engine.store.list(query).await?;
+        let mut data = page.threads;
         let loaded = self.lock();
         for thread in &mut data {
             if let Some(status) = loaded.get(&thread.id).and_then(ThreadHandle::status) {
@@ -66,7 +69,8 @@ impl Threads {
             }
         }
         drop(loaded);
-        Ok(ThreadListResponse { data, next_cursor: page.next_cursor })
+        let ThreadPage { next_cursor, backwards_cursor, .. } = page;
+        Ok(ThreadListResponse { data, next_cursor, backwards_cursor })
     }
 
     /// Archives a thread. A loaded thread is unloaded first.
@@ -88,7 +92,7 @@ impl Threads {
             return Err(ThreadError::NotArchived(id.clone()));
         }
         self.0.engine.store.unarchive(id).await?;
-        Ok(own_session(self.0.engine.store.read_summary(id).await?))
+        Ok(self.0.engine.store.read_summary(id).await?)
     }
 
     pub async fn set_name(&self, id: &ThreadId, name: &str) -> Result<String, ThreadError> {
@@ -139,7 +143,7 @@ impl Threads {
             Some(handle) => handle.set_git(git.clone()).await?,
             None => self.0.engine.store.set_git(id, git.clone()).await.map_err(not_found)?,
         }
-        Ok(own_session(Thread { git_info: git, ..before }))
+        Ok(Thread { git_info: git, ..before })
     }
 
     /// Unloads and deletes a thread and its subagents. Returns what was deleted, subagents first.
@@ -230,6 +234,38 @@ impl Threads {
     async fn store_goal(&self, id: &ThreadId, goal: Option<&ThreadGoal>) -> Result<(), ThreadError> {
         let mut log = self.0.engine.store.open_log(id).await.map_err(not_found)?;
         Ok(log.append(&[Record::goal(goal)]).await?)
+    }
+}
+
+/// Checks the filters of a list. Returns `None` if nothing can match.
+fn list_query(mut params: ThreadListParams) -> Result<Option<ListQuery>, ThreadListError> {
+    if params.originators.is_some() {
+        return Err(ThreadListError::Originators);
+    }
+    if params.parent_thread_id.is_some() && params.ancestor_thread_id.is_some() {
+        return Err(ThreadListError::ParentAndAncestor);
+    }
+    if let Some(parent) = &mut params.parent_thread_id {
+        *parent = canonical(parent).map_err(|error| ThreadListError::Parent(reason(error)))?;
+    }
+    if let Some(ancestor) = &mut params.ancestor_thread_id {
+        *ancestor = canonical(ancestor).map_err(|error| ThreadListError::Ancestor(reason(error)))?;
+    }
+    for excluded in params.excluded_thread_ids.iter_mut().flatten() {
+        *excluded = canonical(excluded).map_err(|error| ThreadListError::Excluded(reason(error)))?;
+    }
+    if let Some(project) = params.project_id {
+        return Err(ThreadListError::NoProject(project));
+    }
+    // There are no sections, so no thread is in one.
+    Ok(params.section_id.is_none().then(|| params.into()))
+}
+
+/// Returns why an id is malformed.
+fn reason(error: ThreadError) -> String {
+    match error {
+        ThreadError::MalformedId(reason) => reason,
+        other => other.to_string(),
     }
 }
 

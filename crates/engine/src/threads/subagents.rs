@@ -3,7 +3,9 @@
 use std::sync::{Arc, Weak};
 
 use codicil_config::EffectiveConfig;
-use codicil_protocol::{SessionSource, ThreadId, ThreadStatus};
+use codicil_protocol::{
+    Frame, SessionSource, ThreadId, ThreadStarted, ThreadStartedNotification, ThreadStatus,
+};
 use codicil_store::{LoadedThread, Record, ThreadMeta, new_thread_id};
 
 use super::{Threads, ThreadsInner, loaded::LoadedThreads};
@@ -162,6 +164,7 @@ impl Threads {
     /// Runs the thread of a subagent, unless its parent has been unloaded meanwhile: it would never be unloaded.
     async fn run_subagent(&self, state: ThreadState, parent: &ThreadId) -> Result<ThreadHandle, ThreadError> {
         let id = state.id.clone();
+        let started = ThreadStartedNotification { thread: state.view() };
         let servers = self.join_servers(&state).await?;
         let handle = {
             let mut loaded = self.lock();
@@ -176,6 +179,7 @@ impl Threads {
             handle
         };
         self.0.engine.clients.subscribe_like(&id, parent);
+        self.0.engine.clients.notify_later_clients(&Frame::notification::<ThreadStarted>(&started));
         self.broadcast_status(&id, ThreadStatus::Idle);
         Ok(handle)
     }

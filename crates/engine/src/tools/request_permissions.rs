@@ -22,6 +22,7 @@ use super::{
     offer::ToolOffer,
     schema::{function, string},
 };
+use crate::clock::unix_now_ms;
 
 const NAME: &str = "request_permissions";
 
@@ -84,6 +85,8 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
         thread_id: turn.thread_id(),
         turn_id: turn.turn_id.clone(),
         item_id: call.item_id(),
+        cwd: turn.settings.cwd.to_string_lossy().into_owned(),
+        started_at_ms: unix_now_ms(),
         reason: arguments.reason,
         permissions: RequestPermissionProfile { network, file_system },
     };

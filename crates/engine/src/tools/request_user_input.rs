@@ -113,6 +113,7 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
         turn_id: turn.turn_id.clone(),
         item_id: call.item_id(),
         questions: questions.collect(),
+        is_blocking: true,
     };
     let response = match turn.ask::<ToolUserInput>(params, QuestionKind::UserInput).await? {
         QuestionReply::Answer(response) => response,

@@ -122,6 +122,7 @@ impl RawInterface {
             composer_icon: self.composer_icon.as_ref().and_then(file),
             logo: self.logo.as_ref().and_then(file),
             screenshots: self.screenshots.iter().filter_map(file).collect(),
+            screenshot_urls: Vec::new(),
         };
         (interface != PluginInterface::default()).then_some(interface)
     }

@@ -131,6 +131,8 @@ impl Plugins {
             skills: self.skills(&contents),
             apps: Vec::new(),
             mcp_servers: contents.mcp_servers.keys().cloned().collect(),
+            app_templates: Vec::new(),
+            hooks: Vec::new(),
             marketplace_name: market.name,
         };
         Ok(PluginRead { detail, app_ids: contents.apps })

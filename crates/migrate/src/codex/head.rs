@@ -80,6 +80,9 @@ fn meta(id: String, given: &Value) -> ThreadMeta {
         parent_thread_id: parent,
         agent_nickname: member(given, "agent_nickname").or(nickname),
         agent_role: member(given, "agent_role").or(role),
+        originator: member(given, "originator"),
+        thread_source: member(given, "thread_source"),
+        history_mode: member(given, "history_mode").unwrap_or_default(),
         dynamic_tools: member(given, "dynamic_tools").unwrap_or_default(),
         base_instructions: instructions.filter(|text| !ships_with_codex(text)).map(str::to_owned),
         ..ThreadMeta::new(ThreadId::from(id), owned(given, "cwd"), source, provider)

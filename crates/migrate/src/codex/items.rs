@@ -42,7 +42,7 @@ pub fn user_message(converter: &mut RolloutConverter<'_>, event: &Value) -> Thre
     let list = |name| member::<Vec<String>>(event, name).unwrap_or_default();
     content.extend(list("images").into_iter().map(|url| UserInput::Image { url }));
     content.extend(list("local_images").into_iter().map(|path| UserInput::LocalImage { path }));
-    ThreadItem::UserMessage { id: converter.next_id(), content }
+    ThreadItem::UserMessage { id: converter.next_id(), content, client_id: None }
 }
 
 /// Returns the item of an event, if it has one.
@@ -156,7 +156,7 @@ fn from_message(converter: &mut RolloutConverter<'_>, role: &str, item: &Respons
         "user" if is_input(item) => {
             let ResponseItem::Message { content, .. } = item else { return None };
             let content = content.iter().filter_map(input).collect();
-            Some(ThreadItem::UserMessage { id: converter.next_id(), content })
+            Some(ThreadItem::UserMessage { id: converter.next_id(), content, client_id: None })
         }
         _ => None,
     }

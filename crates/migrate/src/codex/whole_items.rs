@@ -20,7 +20,9 @@ pub fn from_item(converter: &mut RolloutConverter<'_>, item: &Value) -> Option<T
     let shown = match text(item, "type")? {
         "Plan" => ThreadItem::Plan { id, text: owned(item, "text") },
         _ if !converter.head.has_whole_items => return None,
-        "UserMessage" => ThreadItem::UserMessage { id, content: input(item) },
+        "UserMessage" => {
+            ThreadItem::UserMessage { id, content: input(item), client_id: member(item, "client_id") }
+        }
         "AgentMessage" => {
             let text = message_text(item);
             ThreadItem::AgentMessage { id, text, phase: member(item, "phase"), memory_citation: None }

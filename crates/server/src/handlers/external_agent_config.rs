@@ -5,6 +5,7 @@ use codicil_protocol::{
     ExternalAgentConfigDetectParams, ExternalAgentConfigDetectResponse, ExternalAgentConfigImportParams,
     ExternalAgentConfigImportResponse,
 };
+use uuid::Uuid;
 
 use crate::{background::blocking, cx::Cx, error::RpcError};
 
@@ -23,7 +24,7 @@ pub async fn import(
 ) -> Result<ExternalAgentConfigImportResponse, RpcError> {
     let agents = external_agents(&cx);
     blocking(move || agents.import(&params.migration_items)).await?;
-    Ok(ExternalAgentConfigImportResponse {})
+    Ok(ExternalAgentConfigImportResponse { import_id: Uuid::now_v7().to_string() })
 }
 
 fn external_agents(cx: &Cx) -> ExternalAgents {

@@ -127,7 +127,8 @@ pub async fn copy(cx: Cx, params: FsCopyParams) -> Result<FsCopyResponse, RpcErr
 /// Watches a path until `fs/unwatch` or the end of the connection. Changes are reported after the response.
 pub async fn watch(cx: Cx, params: FsWatchParams) -> Result<FsWatchResponse, RpcError> {
     let path = AbsolutePathBuf::new(normal_path(&params.path)).expect("normalizing keeps a path absolute");
-    let watch_id = Uuid::now_v7().to_string();
+    let watch_id = params.watch_id.unwrap_or_else(|| Uuid::now_v7().to_string());
+    cx.client.files.check_watch_id(&watch_id)?;
     let notify = {
         // The client owns the watch, so the watch must not own the client.
         let client = Arc::downgrade(&cx.client);

@@ -4,8 +4,8 @@
 //! in the order in which the client sent them.
 
 use codicil_engine::{
-    BuiltinProfile, ElicitationChange, ForkName, IncludeTurns, InputAccepted, OpenedThread, ThreadClients,
-    ThreadError, TurnSettings,
+    BuiltinProfile, ElicitationChange, ForkName, IncludeTurns, InputAccepted, OpenedThread, RevertedThread,
+    ThreadClients, ThreadError, TurnSettings, parse_injected_items,
 };
 use codicil_protocol::{
     ConfigWarning, ConfigWarningNotification, DeprecationNotice, SortDirection, Thread, ThreadArchiveParams,
@@ -18,19 +18,20 @@ use codicil_protocol::{
     ThreadGoalClearResponse, ThreadGoalCleared, ThreadGoalClearedNotification, ThreadGoalGetResponse,
     ThreadGoalParams, ThreadGoalSetParams, ThreadGoalSetResponse, ThreadGoalUpdated,
     ThreadGoalUpdatedNotification, ThreadId, ThreadIncrementElicitationParams,
-    ThreadIncrementElicitationResponse, ThreadItemsListParams, ThreadItemsListResponse, ThreadListParams,
-    ThreadListResponse, ThreadLoadedListParams, ThreadLoadedListResponse, ThreadMetadataUpdateParams,
+    ThreadIncrementElicitationResponse, ThreadInjectItemsParams, ThreadInjectItemsResponse,
+    ThreadItemsListParams, ThreadItemsListResponse, ThreadListParams, ThreadListResponse,
+    ThreadLoadedListParams, ThreadLoadedListResponse, ThreadMetadataUpdateParams,
     ThreadMetadataUpdateResponse, ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadReadParams,
     ThreadRealtimeAppendAudioParams, ThreadRealtimeAppendAudioResponse, ThreadRealtimeAppendTextParams,
     ThreadRealtimeAppendTextResponse, ThreadRealtimeStartParams, ThreadRealtimeStartResponse,
-    ThreadRealtimeStopParams, ThreadRealtimeStopResponse, ThreadResumeParams, ThreadRollbackParams,
-    ThreadRollbackResponse, ThreadSetNameParams, ThreadSetNameResponse, ThreadSettingsUpdateParams,
-    ThreadSettingsUpdateResponse, ThreadSettingsUpdated, ThreadSettingsUpdatedNotification,
-    ThreadShellCommandParams, ThreadShellCommandResponse, ThreadStartParams, ThreadStartResponse,
-    ThreadStarted, ThreadStartedNotification, ThreadTurnsListParams, ThreadTurnsListResponse,
-    ThreadUnarchiveParams, ThreadUnarchiveResponse, ThreadUnarchived, ThreadUnarchivedNotification,
-    ThreadUnsubscribeParams, ThreadUnsubscribeResponse, ThreadUnsubscribeStatus, TurnItemsView,
-    TurnStartParams,
+    ThreadRealtimeStopParams, ThreadRealtimeStopResponse, ThreadResumeParams, ThreadRevertParams,
+    ThreadRevertResponse, ThreadRollbackParams, ThreadRollbackResponse, ThreadSetNameParams,
+    ThreadSetNameResponse, ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse, ThreadSettingsUpdated,
+    ThreadSettingsUpdatedNotification, ThreadShellCommandParams, ThreadShellCommandResponse,
+    ThreadStartParams, ThreadStartResponse, ThreadStarted, ThreadStartedNotification, ThreadTurnsListParams,
+    ThreadTurnsListResponse, ThreadUnarchiveParams, ThreadUnarchiveResponse, ThreadUnarchived,
+    ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
+    ThreadUnsubscribeStatus, TurnItemsView, TurnStartParams,
 };
 use codicil_store::StoredTurn;
 
@@ -44,7 +45,7 @@ use crate::{
 };
 
 pub async fn start(cx: Cx, params: ThreadStartParams) -> Result<ThreadStartResponse, RpcError> {
-    let mut opened = open_new(&cx, params.ephemeral, cx.threads().start(params)).await?;
+    let mut opened = open_new(&cx, params.ephemeral, cx.threads().start(params, cx.origin().name)).await?;
     announce_started(&cx, &opened);
     warn_after_response(&cx, &mut opened);
     for notice in std::mem::take(&mut opened.deprecations) {
@@ -215,8 +216,6 @@ pub async fn settings_update(
 ) -> Result<ThreadSettingsUpdateResponse, RpcError> {
     let thread = cx.threads().get(&params.thread_id)?;
     let change = TurnStartParams {
-        thread_id: params.thread_id.clone(),
-        input: Vec::new(),
         cwd: params.cwd,
         approval_policy: params.approval_policy,
         approvals_reviewer: params.approvals_reviewer,
@@ -227,8 +226,8 @@ pub async fn settings_update(
         effort: params.effort,
         summary: params.summary,
         personality: params.personality,
-        output_schema: None,
         collaboration_mode: params.collaboration_mode,
+        ..TurnStartParams::new(params.thread_id.clone(), Vec::new())
     };
     let settings = thread.update_settings(change).await?;
     let updated = ThreadSettingsUpdatedNotification {
@@ -255,6 +254,27 @@ pub async fn compact_start(
 pub async fn rollback(cx: Cx, params: ThreadRollbackParams) -> Result<ThreadRollbackResponse, RpcError> {
     let announced = cx.threads().get(&params.thread_id)?.rollback(params.num_turns).await?;
     Ok(ThreadRollbackResponse { thread: cx.announce(announced) })
+}
+
+/// Drops a turn and all after it. `thread/reverted` follows the response.
+pub async fn revert(cx: Cx, params: ThreadRevertParams) -> Result<ThreadRevertResponse, RpcError> {
+    let announced = cx.threads().get(&params.thread_id)?.revert(params.before_turn_id).await?;
+    let RevertedThread { thread, turns, items } = cx.announce(announced);
+    Ok(ThreadRevertResponse {
+        thread,
+        turns_backwards_cursor: paging::newest_entry_cursor(turns),
+        items_backwards_cursor: paging::newest_entry_cursor(items),
+    })
+}
+
+pub async fn inject_items(
+    cx: Cx,
+    params: ThreadInjectItemsParams,
+) -> Result<ThreadInjectItemsResponse, RpcError> {
+    let thread = cx.threads().get(&params.thread_id)?;
+    let items = parse_injected_items(params.items).map_err(ThreadError::from)?;
+    thread.inject(items).await?;
+    Ok(ThreadInjectItemsResponse {})
 }
 
 pub async fn shell_command(

@@ -138,14 +138,14 @@ async fn reading_large_files_one_after_another_is_never_refused() {
 }
 
 async fn watch(client: &mut TestClient, watched: impl AsRef<Path>) -> String {
-    client.call::<FsWatch>(FsWatchParams { path: path(watched) }).await.watch_id
+    client.call::<FsWatch>(FsWatchParams { path: path(watched), watch_id: None }).await.watch_id
 }
 
 #[tokio::test]
 async fn changes_are_reported_with_the_watch_id_until_unwatch() {
     let mut app = App::builder().start().await;
     let file = app.workspace().join("file");
-    let params = FsWatchParams { path: path(app.workspace().join("x/../file/")) };
+    let params = FsWatchParams { path: path(app.workspace().join("x/../file/")), watch_id: None };
     let watched = app.call::<FsWatch>(params).await;
     assert_eq!(watched.path, path(&file), "in its normal form");
     let folder = app.workspace().join("folder");
@@ -164,6 +164,37 @@ async fn changes_are_reported_with_the_watch_id_until_unwatch() {
     // The next notification is about the other watch, so there was none about the file in between.
     let changed = app.until::<FsChanged>().await;
     assert_eq!((changed.watch_id, changed.changed_paths), (of_folder, vec![path(other)]));
+}
+
+#[tokio::test]
+async fn a_watch_has_the_id_that_the_client_chose() {
+    let mut app = App::builder().start().await;
+    let mut other = app.another_client().await;
+    let file = app.workspace().join("file");
+    let params = || FsWatchParams { path: path(&file), watch_id: Some("mine".to_owned()) };
+    assert_eq!(app.call::<FsWatch>(params()).await.watch_id, "mine");
+    let error = app.try_call::<FsWatch>(params()).await.unwrap_err();
+    assert_eq!((error.code, error.message.as_str()), (-32600, "watchId already exists: mine"));
+    assert_eq!(other.call::<FsWatch>(params()).await.watch_id, "mine", "ids belong to a connection");
+
+    fs::write(&file, "one").unwrap();
+    assert_eq!(app.until::<FsChanged>().await.watch_id, "mine");
+    app.call::<FsUnwatch>(FsUnwatchParams { watch_id: "mine".to_owned() }).await;
+    assert_eq!(app.call::<FsWatch>(params()).await.watch_id, "mine", "free again");
+    other.ignore_rest();
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn metadata_tells_links_from_their_targets() {
+    let mut app = App::builder().start().await;
+    fs::write(app.workspace().join("file"), "x").unwrap();
+    std::os::unix::fs::symlink("file", app.workspace().join("link")).unwrap();
+    for (name, expected) in [("file", false), ("link", true)] {
+        let params = FsGetMetadataParams { path: path(app.workspace().join(name)) };
+        let found = app.call::<FsGetMetadata>(params).await;
+        assert_eq!((found.is_file, found.is_symlink), (true, expected), "{name}");
+    }
 }
 
 #[tokio::test]
@@ -194,7 +225,8 @@ async fn the_number_of_watches_is_limited() {
     for _ in 0..1024 {
         first.get_or_insert(watch(&mut app, &file).await);
     }
-    let error = app.try_call::<FsWatch>(FsWatchParams { path: path(&file) }).await.unwrap_err();
+    let error =
+        app.try_call::<FsWatch>(FsWatchParams { path: path(&file), watch_id: None }).await.unwrap_err();
     assert_eq!(error.message, "too many watches: limit is 1024");
     app.call::<FsUnwatch>(FsUnwatchParams { watch_id: first.unwrap() }).await;
     watch(&mut app, &file).await;

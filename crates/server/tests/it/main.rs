@@ -15,6 +15,7 @@ mod fuzzy_file_search;
 mod gate;
 mod goals;
 mod handshake;
+mod history_edits;
 mod hooks;
 mod later_methods;
 mod locked_files;
@@ -35,8 +36,10 @@ mod reference_details;
 mod requirements;
 mod services;
 mod skills;
+mod thread_list;
 mod threads;
 mod tools;
+mod turn_input;
 mod turns;
 mod unix;
 

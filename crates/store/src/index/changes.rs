@@ -8,7 +8,7 @@ use std::{collections::HashMap, time::Duration};
 use codicil_protocol::{GitInfo, ThreadId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::summary::{FileStamp, ThreadSummary};
+use crate::summary::{FileStamp, ModelChoice, ThreadSummary};
 
 /// The delay for changes that only affect the time of a thread.
 const LINGER: Duration = Duration::from_millis(1500);
@@ -27,6 +27,8 @@ pub struct SummaryChange {
     pub preview: Option<String>,
     pub name: Option<String>,
     pub git: GitChange,
+    /// The model and effort, if they were stored again.
+    pub model: Option<ModelChoice>,
 }
 
 /// A change of the repository state.
@@ -48,6 +50,7 @@ impl SummaryChange {
         self.active_at = self.active_at.max(later.active_at);
         self.preview = self.preview.take().or(later.preview);
         self.name = later.name.or(self.name.take());
+        self.model = later.model.or(self.model.take());
         if later.git != GitChange::Unchanged {
             self.git = later.git;
         }
@@ -58,6 +61,7 @@ impl SummaryChange {
         row.updated_at = row.updated_at.max(self.active_at.unwrap_or(0));
         row.preview = row.preview.take().or(self.preview);
         row.name = self.name.or(row.name.take());
+        row.model = self.model.unwrap_or_else(|| std::mem::take(&mut row.model));
         if let GitChange::Set(git) = self.git {
             row.git = git;
         }

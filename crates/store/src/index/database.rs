@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The version of the schema. An index with another version is rebuilt.
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
 /// The time that SQLite waits for other writers. [`ThreadIndex`](super::ThreadIndex) retries up to its own deadline.
 const BUSY: Duration = Duration::from_millis(250);
 /// The number of cached statements: all fixed ones and recent lists.
@@ -49,15 +49,22 @@ const SCHEMA: &str = "
         source TEXT NOT NULL,
         cli_version TEXT NOT NULL,
         git TEXT,
+        model TEXT,
+        effort TEXT,
+        forked_from_id TEXT,
         parent_thread_id TEXT,
         agent_nickname TEXT,
         agent_role TEXT,
+        originator TEXT,
+        thread_source TEXT,
+        history_mode TEXT NOT NULL,
         preview TEXT,
         PRIMARY KEY (archived, created_at, id)
     ) STRICT, WITHOUT ROWID;
     CREATE UNIQUE INDEX threads_by_id ON threads (id);
     CREATE INDEX threads_by_update ON threads (archived, updated_at, id);
     CREATE INDEX threads_by_dir ON threads (dir);
+    CREATE INDEX threads_by_parent ON threads (parent_thread_id) WHERE parent_thread_id IS NOT NULL;
 ";
 
 /// An open index.

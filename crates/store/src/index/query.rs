@@ -1,18 +1,20 @@
 //! Translating a list query to SQL.
 
 use rusqlite::{Connection, params_from_iter, types::Value};
+use serde::Serialize;
 
 use crate::{
     error::Result,
     index::rows,
-    list::{ListCursor, ListQuery, ListSort, PAGE_BYTES},
+    list::{ListBelow, ListCursor, ListQuery, ListSort, ListStart, PAGE_BYTES},
     summary::{ThreadSummary, kind_name},
 };
 
-/// The rows of a page and the cursor of the next one.
+/// The rows of a page, the cursor of the next one and that of the opposite direction.
 pub struct RowPage {
     pub rows: Vec<ThreadSummary>,
-    pub next: Option<ListCursor>,
+    pub next: Option<ListStart>,
+    pub backwards: Option<ListStart>,
 }
 
 /// A validated list query as SQL.
@@ -21,23 +23,29 @@ pub struct ListSelect {
     values: Vec<Value>,
     limit: usize,
     sort: ListSort,
-    /// The position after which the page starts.
-    pub start: Option<ListCursor>,
+    oldest_first: bool,
+    pub start: Option<ListStart>,
     pub archived: bool,
-    /// Whether rows are sorted by creation and there is no search term.
+    /// Whether the names of unread files show which of them a page could contain: rows are sorted by creation, newest
+    /// first, and start after a position.
     pub by_creation: bool,
 }
 
 impl ListSelect {
     pub fn new(query: &ListQuery) -> Result<Self> {
+        let start = query.start()?;
+        let is_newest_first = query.sort == ListSort::Created && !query.oldest_first;
         let mut select = Self {
             sql: String::new(),
             values: Vec::new(),
             limit: query.limit(),
             sort: query.sort,
-            start: query.start()?,
+            oldest_first: query.oldest_first,
             archived: query.archived,
-            by_creation: query.sort == ListSort::Created && query.search_term().is_none(),
+            by_creation: is_newest_first
+                && query.search_term().is_none()
+                && !start.as_ref().is_some_and(|start| start.is_inclusive),
+            start,
         };
         select.write(query);
         Ok(select)
@@ -55,10 +63,22 @@ impl ListSelect {
         );
         self.value(query.archived);
         self.sql.push_str(" AND t.has_user = 1");
-        let kinds = query.kinds().into_iter().map(|kind| Value::from(kind_name(kind).to_owned()));
-        self.one_of("t.source_kind", kinds.collect());
-        self.one_of("t.model_provider", query.model_providers.iter().cloned().map(Value::from).collect());
-        self.one_of("t.cwd", query.cwd.iter().cloned().map(Value::from).collect());
+        let kinds: Vec<_> = query.kinds().into_iter().map(kind_name).collect();
+        if !kinds.is_empty() {
+            self.one_of(" AND t.source_kind IN ", &kinds);
+        }
+        if !query.model_providers.is_empty() {
+            self.one_of(" AND t.model_provider IN ", &query.model_providers);
+        }
+        if let Some(cwds) = &query.cwds {
+            self.one_of(" AND t.cwd IN ", cwds);
+        }
+        if !query.excluded.is_empty() {
+            self.one_of(" AND t.id NOT IN ", &query.excluded);
+        }
+        if let Some(below) = &query.below {
+            self.below(below);
+        }
         if let Some(term) = query.search_term() {
             self.sql.push_str(" AND (instr(t.preview, ");
             self.value(term.to_owned());
@@ -66,14 +86,16 @@ impl ListSelect {
             self.value(term.to_owned());
             self.sql.push_str("))");
         }
-        if let Some(start) = self.start.clone() {
-            self.sql.push_str(&format!(" AND ({column}, t.id) < ("));
-            self.value(start.at);
+        let (comparison, order) = if self.oldest_first { (">", "ASC") } else { ("<", "DESC") };
+        if let Some(ListStart { position, is_inclusive }) = self.start.clone() {
+            let equal = if is_inclusive { "=" } else { "" };
+            self.sql.push_str(&format!(" AND ({column}, t.id) {comparison}{equal} ("));
+            self.value(position.at);
             self.sql.push_str(", ");
-            self.value(start.id.to_string());
+            self.value(position.id.to_string());
             self.sql.push(')');
         }
-        self.sql.push_str(&format!(" ORDER BY {column} DESC, t.id DESC LIMIT "));
+        self.sql.push_str(&format!(" ORDER BY {column} {order}, t.id {order} LIMIT "));
         self.value(i64::try_from(self.limit + 1).unwrap_or(i64::MAX));
     }
 
@@ -82,41 +104,60 @@ impl ListSelect {
         self.values.push(value.into());
     }
 
-    fn one_of(&mut self, column: &str, values: Vec<Value>) {
-        if values.is_empty() {
-            return;
+    /// Adds a condition on a set of values. The set is one JSON value: SQLite limits the number of values, and cached
+    /// statements fit sets of any size.
+    fn one_of(&mut self, condition: &str, values: &[impl Serialize]) {
+        self.sql.push_str(condition);
+        self.sql.push_str("(SELECT value FROM json_each(");
+        self.value(serde_json::json!(values).to_string());
+        self.sql.push_str("))");
+    }
+
+    fn below(&mut self, below: &ListBelow) {
+        match below {
+            ListBelow::Children(parent) => {
+                self.sql.push_str(" AND t.parent_thread_id = ");
+                self.value(parent.to_string());
+            }
+            // `UNION` ends at ids that were found before: files could name each other as parents.
+            ListBelow::Descendants(ancestor) => {
+                self.sql.push_str(
+                    " AND t.id IN (WITH RECURSIVE below (id) AS (SELECT id FROM threads WHERE parent_thread_id = ",
+                );
+                self.value(ancestor.to_string());
+                self.sql.push_str(
+                    " UNION SELECT child.id FROM below JOIN threads child ON child.parent_thread_id = below.id)
+                    SELECT id FROM below)",
+                );
+            }
         }
-        self.sql.push_str(&format!(" AND {column} IN ("));
-        for (at, value) in values.into_iter().enumerate() {
-            self.sql.push_str(if at > 0 { ", " } else { "" });
-            self.value(value);
-        }
-        self.sql.push(')');
     }
 
     /// Runs the query. It selects one more row than the page holds, to determine whether there is a next page.
     pub fn run(&self, connection: &Connection) -> rusqlite::Result<RowPage> {
         let mut statement = connection.prepare_cached(&self.sql)?;
         let mut found = statement.query(params_from_iter(&self.values))?;
-        let mut page = RowPage { rows: Vec::new(), next: None };
+        let mut page = RowPage { rows: Vec::new(), next: None, backwards: None };
         let mut bytes = 0;
         while let Some(row) = found.next()? {
             if page.rows.len() == self.limit || bytes > PAGE_BYTES {
-                page.next = page.rows.last().map(|last| self.cursor(last));
+                page.next = page.rows.last().map(|last| self.start_after(last));
                 break;
             }
             let row = rows::summary(row)?;
             bytes += row.preview.as_ref().map_or(0, String::len);
             page.rows.push(row);
         }
+        page.backwards =
+            page.rows.first().map(|first| ListStart { is_inclusive: true, ..self.start_after(first) });
         Ok(page)
     }
 
-    fn cursor(&self, row: &ThreadSummary) -> ListCursor {
+    fn start_after(&self, row: &ThreadSummary) -> ListStart {
         let at = match self.sort {
             ListSort::Created => row.created_at,
             ListSort::Updated => row.updated_at,
         };
-        ListCursor { at, id: row.id.clone() }
+        ListStart { position: ListCursor { at, id: row.id.clone() }, is_inclusive: false }
     }
 }

@@ -5,19 +5,22 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
 use crate::{
     index::changes::{GitChange, SummaryChange},
-    summary::{FileStamp, ThreadSummary, kind_name, source_kind},
+    summary::{FileStamp, ModelChoice, ThreadSummary, kind_name, source_kind},
 };
 
 /// The columns in the order of [`summary`].
 pub const COLUMNS: &str = "t.id, d.path, t.file, t.archived, t.created_at, t.updated_at, t.source, \
     t.model_provider, t.cwd, t.cli_version, t.has_user, t.preview, t.name, t.git, t.parent_thread_id, \
-    t.agent_nickname, t.agent_role, t.size, t.mtime";
+    t.agent_nickname, t.agent_role, t.size, t.mtime, t.model, t.effort, t.forked_from_id, t.originator, \
+    t.thread_source, t.history_mode";
 
 /// Reads a row that was selected with [`COLUMNS`].
 pub fn summary(row: &Row<'_>) -> rusqlite::Result<ThreadSummary> {
     let source: String = row.get(6)?;
     let has_user: bool = row.get(10)?;
     let git: Option<String> = row.get(13)?;
+    let effort: Option<String> = row.get(20)?;
+    let history_mode: String = row.get(24)?;
     Ok(ThreadSummary {
         id: id(row, 0)?,
         dir: row.get(1)?,
@@ -36,6 +39,14 @@ pub fn summary(row: &Row<'_>) -> rusqlite::Result<ThreadSummary> {
         agent_nickname: row.get(15)?,
         agent_role: row.get(16)?,
         stamp: FileStamp { size: row.get(17)?, mtime: row.get(18)? },
+        model: ModelChoice {
+            model: row.get(19)?,
+            effort: effort.and_then(|effort| serde_json::from_str(&effort).ok()),
+        },
+        forked_from: row.get::<_, Option<String>>(21)?.map(ThreadId::from),
+        originator: row.get(22)?,
+        thread_source: row.get(23)?,
+        history_mode: serde_json::from_str(&history_mode).unwrap_or_default(),
     })
 }
 
@@ -60,11 +71,11 @@ pub fn insert(connection: &Connection, row: &ThreadSummary) -> rusqlite::Result<
     let dir = dir_id(connection, &row.dir)?;
     let mut insert = connection.prepare_cached(
         "INSERT INTO threads (archived, created_at, id, updated_at, has_user, source_kind, model_provider, cwd,
-            name, dir, file, size, mtime, source, cli_version, git, parent_thread_id, agent_nickname,
-            agent_role, preview)
+            name, dir, file, size, mtime, source, cli_version, git, model, effort, forked_from_id,
+            parent_thread_id, agent_nickname, agent_role, originator, thread_source, history_mode, preview)
         VALUES (:archived, :created_at, :id, :updated_at, :has_user, :source_kind, :model_provider, :cwd,
-            :name, :dir, :file, :size, :mtime, :source, :cli_version, :git, :parent, :nickname, :role,
-            :preview)",
+            :name, :dir, :file, :size, :mtime, :source, :cli_version, :git, :model, :effort, :forked_from,
+            :parent, :nickname, :role, :originator, :thread_source, :history_mode, :preview)",
     )?;
     insert.execute(named_params! {
         ":archived": row.archived,
@@ -83,9 +94,15 @@ pub fn insert(connection: &Connection, row: &ThreadSummary) -> rusqlite::Result<
         ":source": serde_json::to_string(&row.source).unwrap_or_default(),
         ":cli_version": row.cli_version,
         ":git": git_json(row.git.as_ref()),
+        ":model": row.model.model,
+        ":effort": effort_json(&row.model),
+        ":forked_from": row.forked_from.as_deref(),
         ":parent": row.parent_thread_id.as_deref(),
         ":nickname": row.agent_nickname,
         ":role": row.agent_role,
+        ":originator": row.originator,
+        ":thread_source": row.thread_source,
+        ":history_mode": serde_json::to_string(&row.history_mode).unwrap_or_default(),
         ":preview": row.preview,
     })?;
     Ok(())
@@ -101,7 +118,9 @@ pub fn update(connection: &Connection, id: &ThreadId, change: &SummaryChange) ->
             preview = CASE WHEN has_user THEN preview ELSE :preview END,
             has_user = has_user OR :preview IS NOT NULL,
             name = coalesce(:name, name),
-            git = CASE WHEN :sets_git THEN :git ELSE git END
+            git = CASE WHEN :sets_git THEN :git ELSE git END,
+            model = CASE WHEN :sets_model THEN :model ELSE model END,
+            effort = CASE WHEN :sets_model THEN :effort ELSE effort END
         WHERE id = :id",
     )?;
     let changed = update.execute(named_params! {
@@ -116,6 +135,9 @@ pub fn update(connection: &Connection, id: &ThreadId, change: &SummaryChange) ->
             GitChange::Set(git) => git_json(git.as_ref()),
             GitChange::Unchanged => None,
         },
+        ":sets_model": change.model.is_some(),
+        ":model": change.model.as_ref().and_then(|choice| choice.model.as_deref()),
+        ":effort": change.model.as_ref().and_then(effort_json),
     })?;
     Ok(changed > 0)
 }
@@ -128,6 +150,10 @@ pub fn count(connection: &Connection) -> rusqlite::Result<usize> {
 
 pub fn git_json(git: Option<&GitInfo>) -> Option<String> {
     git.and_then(|git| serde_json::to_string(git).ok())
+}
+
+fn effort_json(choice: &ModelChoice) -> Option<String> {
+    choice.effort.as_ref().and_then(|effort| serde_json::to_string(effort).ok())
 }
 
 pub fn children(connection: &Connection, id: &ThreadId) -> rusqlite::Result<Vec<ThreadId>> {

@@ -25,8 +25,11 @@ async fn large_output_and_images_are_stored_once_and_come_back() {
         phase: None,
         id: None,
     };
-    let shown =
-        ThreadItem::UserMessage { id: ItemId::from("image"), content: vec![UserInput::Image { url: image }] };
+    let shown = ThreadItem::UserMessage {
+        id: ItemId::from("image"),
+        content: vec![UserInput::Image { url: image }],
+        client_id: None,
+    };
     let item = ThreadItem::Plan { id: ItemId::from("plan"), text: big.clone() };
     let records = [
         Record::Item { turn_id: "t1".into(), item: shown.clone() },

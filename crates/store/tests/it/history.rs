@@ -1,7 +1,10 @@
 //! The model's history after rollbacks, compactions and crashes.
 
-use codicil_protocol::{ABORTED_OUTPUT, ResponseItem, TurnId, TurnStatus};
+use codicil_protocol::{
+    ABORTED_OUTPUT, ResponseItem, ThreadTokenUsage, TokenUsageBreakdown, Turn, TurnId, TurnStatus,
+};
 use codicil_store::{Record, ThreadLog};
+use jiff::Timestamp;
 
 use crate::support::{Home, agent, begun, call, ended, message, output, turn, user};
 
@@ -42,6 +45,56 @@ async fn a_rollback_drops_turns_and_their_history() {
     log.append(&[Record::Rollback { turns: 99 }]).await.unwrap();
     assert_eq!(history(&home, &log).await, [message("developer", "rules")]);
     assert!(turn_ids(&home, &log).await.is_empty());
+}
+
+#[tokio::test]
+async fn the_usage_goes_back_to_that_of_the_remaining_turns() {
+    let home = Home::new();
+    let mut log = home.begin().await;
+    let usage = |turn: &str, total_tokens| {
+        let total = TokenUsageBreakdown { total_tokens, ..TokenUsageBreakdown::default() };
+        let usage = ThreadTokenUsage { total, ..ThreadTokenUsage::default() };
+        Record::Usage { turn_id: TurnId::from(turn), usage }
+    };
+    let id = log.id().clone();
+    let total = async || {
+        let thread = home.another_store().read(&id).await.unwrap();
+        thread.usage.map(|(_, usage)| usage.total.total_tokens)
+    };
+    for number in 1..=3 {
+        let name = format!("t{number}");
+        log.append(&[&turn(&name, "q", "a")[..], &[usage(&name, number * 100)]].concat()).await.unwrap();
+    }
+    assert_eq!(total().await, Some(300));
+    log.append(&[Record::Rollback { turns: 2 }]).await.unwrap();
+    assert_eq!(total().await, Some(100));
+    // A rollback may record what the thread has used nevertheless.
+    log.append(&[usage("rollback", 250)]).await.unwrap();
+    assert_eq!(total().await, Some(250));
+    log.append(&[Record::Rollback { turns: 1 }]).await.unwrap();
+    assert_eq!(total().await, Some(250));
+}
+
+#[tokio::test]
+async fn turns_have_the_times_of_their_records() {
+    let home = Home::new();
+    let mut log = home.begin().await;
+    let at = |text: &str| text.parse::<Timestamp>().unwrap();
+    log.append_dated(&[
+        (at("2026-11-15T20:00:00.900Z"), Record::Turn { turn_id: "t1".into() }),
+        (at("2026-11-15T20:00:02.100Z"), ended("t1", TurnStatus::Completed)),
+        (at("2026-11-15T20:01:00Z"), Record::Turn { turn_id: "t2".into() }),
+    ])
+    .await
+    .unwrap();
+    let thread = home.another_store().read(log.id()).await.unwrap();
+    let turns = thread.turns();
+    let times = |turn: &Turn| (turn.started_at, turn.completed_at, turn.duration_ms);
+    assert_eq!(times(&turns[0]), (Some(1_794_772_800), Some(1_794_772_802), Some(1200)));
+    assert_eq!(times(&turns[1]), (Some(1_794_772_860), None, None));
+    for (stored, turn) in thread.turns.iter().zip(&turns) {
+        assert_eq!(serde_json::to_value(stored).unwrap(), serde_json::to_value(turn).unwrap());
+    }
 }
 
 #[tokio::test]

@@ -1,9 +1,12 @@
 //! Pages, filters, orders and searches.
 
 use codicil_protocol::{
-    GitInfo, SessionSource, SubAgentSource, ThreadId, ThreadSourceKind, ThreadStatus, UserInput,
+    GitInfo, ReasoningEffort, SessionSource, SubAgentSource, ThreadHistoryMode, ThreadId, ThreadSourceKind,
+    ThreadStatus, UserInput,
 };
-use codicil_store::{ListQuery, ListSort, Record, StoreError, ThreadMeta, new_thread_id};
+use codicil_store::{
+    ListBelow, ListQuery, ListSort, Record, StoreError, StoredSettings, ThreadMeta, new_thread_id,
+};
 
 use crate::support::{Copies, Home, meta, previews, turn, user};
 
@@ -86,7 +89,7 @@ async fn previews_join_all_texts() {
     let mut log = home.begin().await;
     let text = |text: &str| UserInput::Text { text: text.to_owned(), text_elements: Vec::new() };
     let content = vec![text("one "), UserInput::LocalImage { path: "/x.png".to_owned() }, text("two")];
-    let item = codicil_protocol::ThreadItem::UserMessage { id: "u".into(), content };
+    let item = codicil_protocol::ThreadItem::UserMessage { id: "u".into(), content, client_id: None };
     log.append(&[Record::Item { turn_id: "t".into(), item }]).await.unwrap();
     assert_eq!(home.previews().await, ["one two"]);
 }
@@ -192,14 +195,145 @@ async fn filters_combine() {
     assert_eq!(listed(&home, providers(&[])).await.len(), 4);
     assert_eq!(listed(&home, providers(&["other"])).await, ["four", "two"]);
     assert_eq!(listed(&home, providers(&["other", "mock"])).await.len(), 4);
-    let elsewhere = Some("/elsewhere".to_owned());
-    assert_eq!(
-        listed(&home, ListQuery { cwd: elsewhere.clone(), ..ListQuery::default() }).await,
-        ["four", "three"]
-    );
-    assert_eq!(listed(&home, ListQuery { cwd: elsewhere, ..providers(&["mock"]) }).await, ["three"]);
-    let part = ListQuery { cwd: Some("/elsewhere/".to_owned()), ..ListQuery::default() };
+    let cwds = |cwds: &[&str]| Some(cwds.iter().map(|cwd| (*cwd).to_owned()).collect());
+    let elsewhere = ListQuery { cwds: cwds(&["/elsewhere"]), ..ListQuery::default() };
+    assert_eq!(listed(&home, elsewhere).await, ["four", "three"]);
+    let of_mock = ListQuery { cwds: cwds(&["/elsewhere"]), ..providers(&["mock"]) };
+    assert_eq!(listed(&home, of_mock).await, ["three"]);
+    let part = ListQuery { cwds: cwds(&["/elsewhere/"]), ..ListQuery::default() };
     assert!(listed(&home, part).await.is_empty());
+    let both = ListQuery { cwds: cwds(&["/elsewhere", "/work/project", "/nowhere"]), ..ListQuery::default() };
+    assert_eq!(listed(&home, both).await.len(), 4);
+    let none = ListQuery { cwds: cwds(&[]), ..ListQuery::default() };
+    assert!(listed(&home, none).await.is_empty());
+}
+
+#[tokio::test]
+async fn threads_are_left_out_by_id() {
+    let home = Home::new();
+    let mut ids = Vec::new();
+    for name in ["one", "two", "three"] {
+        ids.push(create(&home, name, |_| {}).await);
+    }
+    let without = |excluded: Vec<ThreadId>| ListQuery { excluded, ..ListQuery::default() };
+    assert_eq!(listed(&home, without(vec![ids[1].clone()])).await, ["three", "one"]);
+    assert_eq!(listed(&home, without(ids.clone())).await, [""; 0]);
+    // More than SQLite allows as separate values.
+    let many = (0..40_000).map(|_| new_thread_id()).chain([ids[0].clone()]).collect();
+    assert_eq!(listed(&home, without(many)).await, ["three", "two"]);
+}
+
+#[tokio::test]
+async fn subagents_are_listed_below_their_threads() {
+    let home = Home::new();
+    let agent = |parent: &ThreadId| {
+        let parent = parent.clone();
+        move |meta: &mut ThreadMeta| {
+            meta.parent_thread_id = Some(parent.clone());
+            meta.source = SessionSource::SubAgent(SubAgentSource::ThreadSpawn {
+                parent_thread_id: parent.clone(),
+                depth: 1,
+                agent_path: None,
+                agent_nickname: None,
+                agent_role: None,
+            });
+        }
+    };
+    let main = create(&home, "main", |_| {}).await;
+    let child = create(&home, "child", agent(&main)).await;
+    create(&home, "grandchild", agent(&child)).await;
+    create(&home, "other", |_| {}).await;
+    let below = |below| ListQuery { below: Some(below), ..ListQuery::default() };
+    assert_eq!(listed(&home, ListQuery::default()).await, ["other", "main"]);
+    assert_eq!(listed(&home, below(ListBelow::Children(main.clone()))).await, ["child"]);
+    assert_eq!(listed(&home, below(ListBelow::Descendants(main.clone()))).await, ["grandchild", "child"]);
+    assert_eq!(listed(&home, below(ListBelow::Descendants(child))).await, ["grandchild"]);
+    let only_exec =
+        ListQuery { source_kinds: vec![ThreadSourceKind::Exec], ..below(ListBelow::Descendants(main)) };
+    assert_eq!(listed(&home, only_exec).await, [""; 0]);
+    assert_eq!(listed(&home, below(ListBelow::Children(new_thread_id()))).await, [""; 0]);
+}
+
+/// Threads that name each other as parents do not make the list endless.
+#[tokio::test]
+async fn a_circle_of_parents_is_listed_once() {
+    let home = Home::new();
+    let first = new_thread_id();
+    let second = create(&home, "second", |meta| meta.parent_thread_id = Some(first.clone())).await;
+    create(&home, "first", |meta| {
+        meta.id = first.clone();
+        meta.parent_thread_id = Some(second.clone());
+    })
+    .await;
+    let below = ListQuery { below: Some(ListBelow::Descendants(first)), ..ListQuery::default() };
+    assert_eq!(listed(&home, below).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_list_can_be_read_in_both_directions() {
+    let home = Home::new();
+    for name in ["a", "b", "c", "d", "e"] {
+        create(&home, name, |_| {}).await;
+    }
+    for sort in [ListSort::Created, ListSort::Updated] {
+        let query = |cursor, oldest_first| ListQuery {
+            cursor,
+            limit: Some(2),
+            sort,
+            oldest_first,
+            ..ListQuery::default()
+        };
+        let page = |query| async { home.store.list(query).await.unwrap() };
+        let first = page(query(None, false)).await;
+        assert_eq!(previews(&first), ["e", "d"]);
+        let second = page(query(first.next_cursor, false)).await;
+        assert_eq!(previews(&second), ["c", "b"]);
+        // The other direction begins with the first thread of the page.
+        let back = page(query(second.backwards_cursor, true)).await;
+        assert_eq!(previews(&back), ["c", "d"]);
+        let rest = page(query(back.next_cursor, true)).await;
+        assert_eq!((previews(&rest), rest.next_cursor), (vec!["e".to_owned()], None));
+        let again = page(query(rest.backwards_cursor, false)).await;
+        assert_eq!(previews(&again), ["e", "d"]);
+        let oldest = page(query(None, true)).await;
+        assert_eq!(previews(&oldest), ["a", "b"]);
+        assert_eq!(previews(&page(query(oldest.next_cursor, true)).await), ["c", "d"]);
+    }
+    let nothing = ListQuery { cwds: Some(Vec::new()), ..ListQuery::default() };
+    assert_eq!(home.store.list(nothing).await.unwrap().backwards_cursor, None);
+}
+
+/// The index has these members from an append, from a new thread and from a scan of the file.
+#[tokio::test]
+async fn lists_show_the_model_and_the_origin_of_threads() {
+    let home = Home::new();
+    let origin = new_thread_id();
+    let meta = ThreadMeta {
+        forked_from: Some(origin.clone()),
+        originator: Some("editor".to_owned()),
+        thread_source: Some("user".to_owned()),
+        history_mode: ThreadHistoryMode::Legacy,
+        ..meta(&new_thread_id())
+    };
+    let settings = |model: &str, effort| StoredSettings::without_snapshot(model.to_owned(), effort);
+    let first = settings("m-1", Some(ReasoningEffort::High));
+    let mut log = home.store.create_with(meta.clone(), Some(first)).await.unwrap();
+    log.append(&turn("t1", "hello", "answer")).await.unwrap();
+    let check = async |model: &str, effort: Option<ReasoningEffort>| {
+        let page = home.store.list(ListQuery::default()).await.unwrap();
+        let thread = &page.threads[0];
+        assert_eq!((thread.model.as_deref(), &thread.reasoning_effort), (Some(model), &effort));
+        assert_eq!(thread.forked_from_id.as_ref(), Some(&origin));
+        assert_eq!(thread.originator.as_deref(), Some("editor"));
+        assert_eq!(thread.thread_source.as_deref(), Some("user"));
+        assert_eq!(thread.history_mode, ThreadHistoryMode::Legacy);
+        assert_eq!(*thread, home.store.read(&meta.id).await.unwrap().summary());
+    };
+    check("m-1", Some(ReasoningEffort::High)).await;
+    log.append(&[Record::Settings(settings("m-2", None))]).await.unwrap();
+    check("m-2", None).await;
+    home.store.reindex(|_| {}).await.unwrap();
+    check("m-2", None).await;
 }
 
 #[tokio::test]

@@ -112,7 +112,7 @@ pub fn id_at(millisecond: u64) -> ThreadId {
 
 pub fn user(turn: &str, text: &str) -> ThreadItem {
     let content = vec![UserInput::Text { text: text.to_owned(), text_elements: Vec::new() }];
-    ThreadItem::UserMessage { id: ItemId::from(format!("{turn}-user")), content }
+    ThreadItem::UserMessage { id: ItemId::from(format!("{turn}-user")), content, client_id: None }
 }
 
 pub fn agent(turn: &str, text: &str) -> ThreadItem {

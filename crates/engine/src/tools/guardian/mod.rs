@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use codicil_config::Feature;
 use codicil_protocol::{
-    ApprovalsReviewer, AutoApprovalReviewCompleted, AutoApprovalReviewStarted, GuardianApprovalReview,
-    GuardianApprovalReviewStatus, GuardianRiskLevel, ItemGuardianApprovalReviewCompletedNotification,
-    ItemGuardianApprovalReviewStartedNotification, ItemId,
+    ApprovalsReviewer, AutoApprovalReviewCompleted, AutoApprovalReviewStarted, AutoReviewDecisionSource,
+    GuardianApprovalReview, GuardianApprovalReviewStatus, GuardianRiskLevel,
+    ItemGuardianApprovalReviewCompletedNotification, ItemGuardianApprovalReviewStartedNotification, ItemId,
 };
 use serde_json::Value;
 
 use super::{TurnTools, call::TurnCancelled};
+use crate::{clock::unix_now_ms, ids::new_item_id};
 use assessment::{RiskAssessment, RiskLevel, assess};
 
 /// The lowest risk score that is refused.
@@ -39,11 +40,12 @@ pub(super) async fn review(
     item: &ItemId,
     action: Value,
 ) -> Result<GuardianRuling, TurnCancelled> {
-    let target = item.to_string();
     let started = ItemGuardianApprovalReviewStartedNotification {
         thread_id: turn.thread_id(),
         turn_id: turn.turn_id.clone(),
-        target_item_id: target.clone(),
+        review_id: new_item_id().to_string(),
+        started_at_ms: unix_now_ms(),
+        target_item_id: item.to_string(),
         review: wire_review(GuardianApprovalReviewStatus::InProgress, None),
         action: Some(action.clone()),
     };
@@ -51,7 +53,7 @@ pub(super) async fn review(
     let assessed = tokio::time::timeout(REVIEW_TIMEOUT, assess(turn, &action));
     let Some(assessed) = turn.cancel.run_until_cancelled(assessed).await else {
         let aborted = wire_review(GuardianApprovalReviewStatus::Aborted, None);
-        emit_completed(turn, target, aborted, action).await;
+        emit_completed(turn, started, aborted).await;
         return Err(TurnCancelled);
     };
     let assessment = assessed.ok().flatten().unwrap_or_else(|| RiskAssessment {
@@ -67,22 +69,25 @@ pub(super) async fn review(
     } else {
         GuardianApprovalReviewStatus::Denied
     };
-    emit_completed(turn, target, wire_review(status, Some(assessment)), action).await;
+    emit_completed(turn, started, wire_review(status, Some(assessment))).await;
     Ok(ruling)
 }
 
 async fn emit_completed(
     turn: &TurnTools,
-    target_item_id: String,
+    started: ItemGuardianApprovalReviewStartedNotification,
     review: GuardianApprovalReview,
-    action: Value,
 ) {
     let completed = ItemGuardianApprovalReviewCompletedNotification {
-        thread_id: turn.thread_id(),
-        turn_id: turn.turn_id.clone(),
-        target_item_id,
+        thread_id: started.thread_id,
+        turn_id: started.turn_id,
+        review_id: started.review_id,
+        started_at_ms: started.started_at_ms,
+        completed_at_ms: unix_now_ms(),
+        decision_source: AutoReviewDecisionSource::Agent,
+        target_item_id: started.target_item_id,
         review,
-        action: Some(action),
+        action: started.action,
     };
     turn.notify::<AutoApprovalReviewCompleted>(&completed).await;
 }

@@ -2,12 +2,12 @@
 
 use codicil_protocol::{
     CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, CommandExecutionApproval,
-    CommandExecutionApprovalDecision, CommandExecutionRequestApprovalResponse, SessionSource, SubAgentSource,
-    Thread, ThreadId, ThreadItem, ThreadLoadedList, ThreadSourceKind, ThreadStatus, ThreadStatusChanged,
-    TurnStatus,
+    CommandExecutionApprovalDecision, CommandExecutionRequestApprovalResponse, Initialize, SessionSource,
+    SubAgentSource, Thread, ThreadId, ThreadItem, ThreadList, ThreadLoadedList, ThreadSourceKind,
+    ThreadStarted, ThreadStatus, ThreadStatusChanged, TurnStatus,
 };
 use codicil_testkit::{App, Reply, Script};
-use serde_json::json;
+use serde_json::{from_value, json};
 
 use super::{
     agent_done, is_agent, is_main, listed, main_done, next_call, notifications, output, requests, spawn,
@@ -32,6 +32,37 @@ async fn delegate(app: &mut App) -> (Thread, ThreadId) {
     app.model().release("main");
     app.rest().await;
     (main, agent)
+}
+
+/// Later clients learn of subagents by `thread/started`; older ones do not expect it.
+#[tokio::test]
+async fn later_clients_see_the_thread_of_an_agent_start() {
+    let mut app = App::builder().uninitialized().script(delegated()).start().await;
+    let later = json!({ "clientInfo": { "name": "codex-tui", "version": "0.166.0" },
+        "capabilities": { "experimentalApi": true } });
+    app.call::<Initialize>(from_value(later).unwrap()).await;
+    let mut older = app.another_client().await;
+    let info = json!({ "clientInfo": { "name": "older", "version": "1.0.0" } });
+    older.call::<Initialize>(from_value(info).unwrap()).await;
+    let main = app.start_thread().await;
+    app.start_turn(&main, "delegate").await;
+    let started = app.until::<ThreadStarted>().await.thread;
+    assert_eq!(started.parent_thread_id.as_ref(), Some(&main.id));
+    app.model().reached("main").await;
+    app.model().release("agent");
+    let (agent, _) = agent_done(&mut app, &main).await;
+    app.model().release("main");
+    app.rest().await;
+    assert_eq!(started.id, agent);
+    let seen = older.rest().await;
+    assert_eq!(seen.matches("thread/started").count(), 1, "only that of the main thread: {seen}");
+
+    for filter in ["parentThreadId", "ancestorThreadId"] {
+        let params = from_value(json!({ filter: main.id })).unwrap();
+        let below = app.call::<ThreadList>(params).await.data;
+        assert_eq!(below.iter().map(|thread| &thread.id).collect::<Vec<_>>(), [&agent], "{filter}");
+        assert_eq!(below[0].parent_thread_id.as_ref(), Some(&main.id));
+    }
 }
 
 #[tokio::test]

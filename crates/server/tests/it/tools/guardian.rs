@@ -1,9 +1,9 @@
 //! The guardian, a model that answers approvals instead of the user.
 
 use codicil_protocol::{
-    AutoApprovalReviewCompleted, CommandExecutionApproval, CommandExecutionApprovalDecision,
-    CommandExecutionRequestApprovalResponse, CommandExecutionStatus, ConfigWarning,
-    GuardianApprovalReviewStatus as Status,
+    AutoApprovalReviewCompleted, AutoApprovalReviewStarted, CommandExecutionApproval,
+    CommandExecutionApprovalDecision, CommandExecutionRequestApprovalResponse, CommandExecutionStatus,
+    ConfigWarning, GuardianApprovalReviewStatus as Status,
 };
 use codicil_testkit::{App, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
@@ -49,7 +49,11 @@ fn assessment(score: u8) -> Reply {
 #[tokio::test]
 async fn a_low_risk_command_runs_without_a_question() {
     let mut app = guarded(assessment(5)).await;
+    let begun = app.until::<AutoApprovalReviewStarted>().await;
     let judged = app.until::<AutoApprovalReviewCompleted>().await;
+    assert!(!judged.review_id.is_empty());
+    assert_eq!((&judged.review_id, judged.started_at_ms), (&begun.review_id, begun.started_at_ms));
+    assert!(judged.completed_at_ms >= judged.started_at_ms);
     assert_eq!((judged.review.status, judged.review.risk_score), (Status::Approved, Some(5)));
     assert_eq!(judged.action.unwrap()["tool"], "exec_command");
 

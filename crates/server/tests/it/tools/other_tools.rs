@@ -71,7 +71,7 @@ async fn in_plan_mode_the_model_may_ask_the_user() {
     app.call::<codicil_protocol::TurnStart>(serde_json::from_value(params).unwrap()).await;
 
     let asked = app.expect_request::<ToolUserInput>().await;
-    assert!(asked.params.questions[0].is_other);
+    assert!(asked.params.questions[0].is_other && asked.params.is_blocking);
     let answers = json!({ "answers": { "color": { "answers": ["Blue"] } } });
     app.reply(&asked, serde_json::from_value(answers.clone()).unwrap()).await;
     app.until::<codicil_protocol::TurnCompleted>().await;
@@ -135,6 +135,8 @@ async fn granted_permissions_widen_the_sandbox_for_the_turn() {
     app.start_turn(&thread, "write").await;
 
     let asked = app.expect_request::<PermissionsApproval>().await;
+    assert_eq!(asked.params.cwd, thread.cwd);
+    assert!(asked.params.started_at_ms > 0);
     let granted = json!({ "permissions": { "fileSystem": { "write": [folder, "/etc"] } }, "scope": "turn" });
     app.reply(&asked, serde_json::from_value(granted).unwrap()).await;
     app.rest().await;

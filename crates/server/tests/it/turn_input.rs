@@ -1,0 +1,123 @@
+//! What clients of later generations send with a turn besides its text: context, and an id of their own.
+
+use codicil_protocol::{
+    AgentMessageDelta, ItemCompleted, Thread, ThreadItem, TurnCompleted, TurnStart, TurnStartParams,
+    TurnSteer,
+};
+use codicil_testkit::{App, RecordedRequest, Script};
+use serde_json::{Value, from_value, json};
+
+fn turn(thread: &Thread, more: Value) -> TurnStartParams {
+    let mut params = json!({ "threadId": thread.id, "input": [{ "type": "text", "text": "Go on" }] });
+    params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    from_value(params).unwrap()
+}
+
+async fn run(app: &mut App, thread: &Thread, more: Value) {
+    app.call::<TurnStart>(turn(thread, more)).await;
+    app.until::<TurnCompleted>().await;
+}
+
+/// Returns the roles and texts of the messages with `part` in them.
+fn messages(request: &RecordedRequest, part: &str) -> Vec<(String, String)> {
+    let parts = request.input().iter().flat_map(|item| {
+        let role = item["role"].as_str().unwrap_or_default();
+        let texts = item["content"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str());
+        texts.map(move |text| (role.to_owned(), text.to_owned()))
+    });
+    parts.filter(|(_, text)| text.contains(part)).collect()
+}
+
+fn client_ids(items: &[ThreadItem]) -> Vec<Option<&str>> {
+    let id = |item| match item {
+        &ThreadItem::UserMessage { ref client_id, .. } => Some(client_id.as_deref()),
+        _ => None,
+    };
+    items.iter().filter_map(id).collect()
+}
+
+#[tokio::test]
+async fn additional_context_reaches_the_model_once_and_is_no_item() {
+    let script = Script::new().say("1").then().say("2").then().say("3").then().say("4");
+    let mut app = App::builder().experimental().script(script).start().await;
+    let thread = app.start_thread().await;
+    let context = json!({ "additionalContext": {
+        "editor": { "kind": "application", "value": "a.rs is open" },
+        "page": { "kind": "untrusted", "value": "read me", "name": "web_page" },
+    } });
+    run(&mut app, &thread, context.clone()).await;
+    run(&mut app, &thread, context.clone()).await;
+    let changed =
+        json!({ "additionalContext": { "editor": { "kind": "application", "value": "b.rs is open" } } });
+    run(&mut app, &thread, changed).await;
+
+    let requests = app.model().requests();
+    let first = [("developer".to_owned(), "<editor>a.rs is open</editor>".to_owned())];
+    assert_eq!(messages(&requests[0], "<editor>"), first);
+    let page = ("user".to_owned(), "<external_web_page>read me</external_web_page>".to_owned());
+    assert_eq!(messages(&requests[0], "<external_"), [page]);
+    let texts: Vec<_> = requests[0].input().iter().map(Value::to_string).collect();
+    let place = |part: &str| texts.iter().position(|text| text.contains(part)).unwrap();
+    assert!(place("<editor>") < place("Go on") && place("<external_web_page>") < place("Go on"));
+    assert_eq!(messages(&requests[1], "<editor>").len(), 1, "the model has it already");
+    assert_eq!(messages(&requests[2], "is open</editor>").len(), 2);
+    let stored = app.read(&thread).await;
+    assert!(stored.turns.iter().all(|turn| turn.items.len() == 2), "{:?}", stored.turns);
+
+    app.rest().await;
+    app.restart().await.resume(&thread).await;
+    let again =
+        json!({ "additionalContext": { "editor": { "kind": "application", "value": "b.rs is open" } } });
+    run(&mut app, &thread, again).await;
+    assert_eq!(messages(&app.model().requests()[3], "is open</editor>").len(), 2, "also after a restart");
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn steered_input_has_its_context_and_its_client_id() {
+    let script = Script::new().say("Let me").gate("go").then().say("Done");
+    let mut app = App::builder().experimental().script(script).start().await;
+    let thread = app.start_thread().await;
+    let started = app.call::<TurnStart>(turn(&thread, json!({ "clientUserMessageId": "mine-1" }))).await.turn;
+    app.until::<AgentMessageDelta>().await;
+    let steer = json!({ "threadId": thread.id, "expectedTurnId": started.id,
+        "input": [{ "type": "text", "text": "And the tests" }], "clientUserMessageId": "mine-2",
+        "additionalContext": { "editor": { "kind": "application", "value": "tests.rs" } } });
+    app.call::<TurnSteer>(from_value(steer).unwrap()).await;
+    app.model().release("go");
+    let is_steered = |item: &ThreadItem| client_ids(std::slice::from_ref(item)) == [Some("mine-2")];
+    app.until_where::<ItemCompleted>(|completed| is_steered(&completed.item)).await;
+    app.until::<TurnCompleted>().await;
+
+    assert_eq!(messages(&app.model().requests()[1], "<editor>tests.rs</editor>").len(), 1);
+    app.rest().await;
+    let stored = app.restart().await.read(&thread).await;
+    assert_eq!(client_ids(&stored.turns[0].items), [Some("mine-1"), Some("mine-2")]);
+}
+
+#[tokio::test]
+async fn context_without_a_proper_name_or_kind_is_refused() {
+    let mut app = App::builder().experimental().script(Script::new()).start().await;
+    let thread = app.start_thread().await;
+    let entry = json!({ "kind": "application", "value": "v" });
+    let bad_name = turn(&thread, json!({ "additionalContext": { "My Page": entry } }));
+    let error = app.try_call::<TurnStart>(bad_name).await.unwrap_err();
+    assert_eq!(error.code, -32600);
+    assert!(error.message.starts_with("invalid name of additional context: `My Page`"), "{error:?}");
+    let kind = json!({ "a": { "kind": "nonsense", "value": "v" } });
+    let message = json!({ "id": 77, "method": "turn/start",
+        "params": { "threadId": thread.id, "input": [], "additionalContext": kind } });
+    let answer = app.exchange(message).await;
+    let expected = "Invalid request: unknown variant `nonsense`, expected `untrusted` or `application`";
+    assert_eq!(answer["error"]["message"], expected);
+    assert_eq!(app.read(&thread).await.turns, []);
+}
+
+#[tokio::test]
+async fn additional_context_is_experimental() {
+    let mut app = App::start(Script::new()).await;
+    let thread = app.start_thread().await;
+    let entry = json!({ "additionalContext": { "a": { "kind": "untrusted", "value": "v" } } });
+    let error = app.try_call::<TurnStart>(turn(&thread, entry)).await.unwrap_err();
+    assert_eq!(error.message, "turn/start.additionalContext requires experimentalApi capability");
+}
