@@ -3,7 +3,7 @@
 //! | task | API |
 //! |---|---|
 //! | evaluate a prompt | [`Evaluator::evaluate`], then [`Evaluation::text`] or [`Evaluation::value`] |
-//! | configure server, model and login | [`ClientConfig`], [`ModelConfig`], [`LoginMethod`], [`McpServer`] |
+//! | configure server, model and login | [`ClientConfig`], [`ModelConfig`], [`LoginMethod`] |
 //! | answer approvals | [`OnApproval`] |
 //! | give the model functions | [`Tool`], with [`ToolContext`] for the session's state |
 //! | keep state, observe events | [`Session`], [`EvaluationEvent`] |
@@ -73,7 +73,7 @@ pub use codicil_client::protocol::{
 pub use self::{
     approvals::OnApproval,
     budget::{Budget, BudgetExceeded, TokenUsage},
-    config::{ClientConfig, ConfigError, McpServer, ModelConfig},
+    config::{ClientConfig, ConfigError, ModelConfig},
     error::{EvaluateError, EvaluationCause, EvaluationPhase, FailedEvaluation, STDERR_TAIL},
     evaluator::{Evaluation, EvaluationAnswer, Evaluator},
     events::{

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::{
-    config::{ConfigError, McpServer},
+    config::ConfigError,
     expansion::{OPEN_SECTIONS, open_sections},
     tool::Tool,
 };
-use crate::workspace::Workspace;
+use crate::{mcp_servers::McpServer, workspace::Workspace};
 
 /// A prompt: sections, which are rendered as markdown, and tools.
 ///

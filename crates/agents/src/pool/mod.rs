@@ -29,7 +29,7 @@ mod warm_threads;
 
 pub use self::{
     agent::Agent,
-    command::{BuiltinTool, HttpMcpServer, McpToken, ServerCommand},
+    command::{BuiltinTool, ServerCommand},
     counters::PoolCounts,
     error::PoolError,
     handle::Pool,

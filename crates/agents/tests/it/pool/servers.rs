@@ -2,9 +2,9 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use codicil_agents::pool::{
-    DefaultDirectory, HttpMcpServer, McpToken, Pool, PoolError, PoolSettings, ReplyStatus, ServerCommand,
-    ServerSharing,
+use codicil_agents::{
+    mcp_servers::{HttpMcpServer, McpToken},
+    pool::{DefaultDirectory, Pool, PoolError, PoolSettings, ReplyStatus, ServerCommand, ServerSharing},
 };
 use codicil_client::{Client, ClientTools};
 use serde_json::json;
@@ -197,16 +197,18 @@ async fn the_yaar_preset_has_the_command_line_and_environment_of_its_guide() {
     let program = folder.path().join("codex");
     let notes = folder.path().join("notes");
     let script = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$NOTES\"\n\
-        printf '%s|%s|%s|%s\\n' \"$CI\" \"$YAAR_MCP_TOKEN\" \"$PORT\" \"$PWD\" >> \"$NOTES\"\n\
+        printf '%s|%s|%s|%s|%s|%s\\n' \"$CI\" \"$YAAR_MCP_TOKEN\" \"$PORT\" \"$PWD\" \"$CODICIL_HOME\" \"$CODEX_HOME\" >> \"$NOTES\"\n\
         read line; echo '{\"id\":0,\"result\":{}}'; read line\n\
         read line; echo '{\"id\":1,\"result\":{\"thread\":{\"id\":\"t\"}}}'; cat > /dev/null\n";
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let token = McpToken::generate("YAAR_MCP_TOKEN").unwrap();
+    let system = HttpMcpServer::new("http://127.0.0.1:8000/mcp/system").token(&token);
     let command = ServerCommand {
-        mcp_servers: vec![HttpMcpServer::new("system", "http://127.0.0.1:8000/mcp/system").token(&token)],
+        mcp_servers: [("system".to_owned(), system.into())].into(),
         model: Some("gpt-5.3-codex".to_owned()),
         port: Some(8000),
+        home: Some(folder.path().into()),
         env: vec![("NOTES".into(), notes.clone().into())],
         ..ServerCommand::yaar(&program)
     };
@@ -221,7 +223,8 @@ async fn the_yaar_preset_has_the_command_line_and_environment_of_its_guide() {
     assert_eq!(lines, expected);
     assert!(lines.contains(&"mcp_servers.system.bearer_token_env_var=YAAR_MCP_TOKEN"), "{lines:?}");
     let fields: Vec<_> = last.split('|').collect();
-    assert_eq!(fields[..3], ["1", token.value(), "8000"]);
+    assert_eq!(fields[..3], ["1", token.value().unwrap(), "8000"]);
+    assert_eq!(fields[4..], [folder.path().to_str().unwrap(); 2]);
     let directory = PathBuf::from(fields[3]);
     assert!(directory.is_dir() && directory != std::env::current_dir().unwrap());
     soon(pool.close()).await;
