@@ -9,6 +9,7 @@
 //! | keep state, observe events | [`Session`], [`EvaluationEvent`] |
 //! | limit time and tokens | [`Evaluation::deadline`], [`Budget`] |
 //! | summarise long sections | [`Section::summary`], [`SectionExpansion`] |
+//! | go on after a deadline or budget | [`Evaluation::continue_thread`] |
 //! | handle a failure | [`EvaluateError`], [`EvaluationPhase`], [`EvaluationCause`] |
 //!
 //! Each evaluation starts its own server and has ended it when it returns. The agent does the work; this module
@@ -84,6 +85,6 @@ pub use self::{
     prompt::{Prompt, Section},
     schema::OutputError,
     session::{Session, Slice},
-    thread_state::ThreadState,
+    thread_state::{AwaitedSections, ThreadState},
     tool::{Tool, ToolContext, ToolError, ToolOutput},
 };
