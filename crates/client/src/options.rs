@@ -109,6 +109,14 @@ pub struct ThreadDefaults {
     pub sandbox: Option<SandboxMode>,
 }
 
+impl ThreadDefaults {
+    /// Returns the defaults of the TypeScript client's specification: the model `gpt-5.3-codex`, and otherwise those of
+    /// [`default`](Self::default).
+    pub fn openclaw() -> Self {
+        Self { model: Some("gpt-5.3-codex".to_owned()), ..Self::default() }
+    }
+}
+
 impl Default for ThreadDefaults {
     fn default() -> Self {
         Self {
