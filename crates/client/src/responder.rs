@@ -89,12 +89,14 @@ impl RequestResponder {
         let IncomingRequest { id, request, source } = incoming;
         let guard = OnPanic { responder: &self, id: id.clone() };
         let can_cancel = has_cancel_decision(&request);
+        let waiting = is_for_person(&request).then(|| self.shared.routes.pause_turns(&source.ids()));
         let answer = match request {
             ServerRequest::DynamicToolCall(call) if self.tools.has(&call.tool) => {
                 Ok(json!(self.tools.call(call).await))
             }
             request => self.handler.answer(request).await,
         };
+        drop(waiting);
         drop(guard);
         match answer {
             Err(NoAnswer::EndTurn) => self.end_turn(&id, &source, can_cancel).await,
@@ -137,6 +139,17 @@ impl RequestResponder {
             send_and_forget::<TurnInterrupt>(&self.shared, &outgoing, &params);
         }
     }
+}
+
+/// Returns whether a person may have to answer a request, which takes as long as it takes.
+fn is_for_person(request: &ServerRequest) -> bool {
+    has_cancel_decision(request)
+        || matches!(
+            request,
+            ServerRequest::PermissionsApproval(_)
+                | ServerRequest::ToolUserInput(_)
+                | ServerRequest::McpServerElicitation(_)
+        )
 }
 
 fn has_cancel_decision(request: &ServerRequest) -> bool {

@@ -1,16 +1,19 @@
 //! Server requests: safe defaults, and handlers that are slow, panic or are cancelled.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use codicil_client::{
-    ApprovalDecision, ApprovalRequest, ApproveAll, Client, HandlerAnswer, NoAnswer, RequestHandler, ask,
-    protocol::*,
+    ApprovalDecision, ApprovalRequest, ApproveAll, Client, ClientTimeouts, HandlerAnswer, NoAnswer,
+    RequestHandler, ask, protocol::*, turn,
 };
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 use crate::{fake::connected, soon};
 
@@ -95,6 +98,44 @@ async fn a_closure_decides_approvals() {
     let wanted = with_ids(json!({ "permissions": { "network": null, "fileSystem": null }, "reason": null }));
     let answer = fake.ask(4, "item/permissions/requestApproval", wanted).await;
     assert_eq!(answer["result"], json!({ "permissions": {}, "scope": "session" }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_person_does_not_count_against_the_turn_timeout() {
+    let (sender, mut requests) = mpsc::channel(8);
+    let answered = Arc::new(Notify::new());
+    let answer = answered.clone();
+    let handler = ask(move |approval| {
+        let sender = sender.clone();
+        let answer = answer.clone();
+        async move {
+            sender.send(approval).await.unwrap();
+            answer.notified().await;
+            ApprovalDecision::Accept
+        }
+    });
+    let timeouts = ClientTimeouts {
+        turn: Some(Duration::from_secs(60)),
+        turn_silence: Some(Duration::from_secs(50)),
+        ..ClientTimeouts::default()
+    };
+    let (mut fake, client) = connected(Client::builder().handler(handler).timeouts(timeouts)).await;
+    let running = tokio::spawn(async move { client.run_turn(turn(&"t".into(), "Hi")).await });
+    fake.take_turn("t", "u").await;
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    let params = with_ids(json!({ "command": "ls" }));
+    fake.send(json!({ "id": 7, "method": "item/commandExecution/requestApproval", "params": params })).await;
+    requests.recv().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(!running.is_finished(), "a person takes an hour");
+    answered.notify_one();
+    assert_eq!(fake.next().await.unwrap()["result"]["decision"], "accept");
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert!(!running.is_finished(), "55 s of 60 s are used");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let error = running.await.unwrap().unwrap_err();
+    assert_eq!(error.unfinished().unwrap().message, "no end within 60s");
+    assert_eq!(fake.next().await.unwrap()["method"], "turn/interrupt");
 }
 
 /// Never answers commands, and panics on edits.
