@@ -33,7 +33,7 @@ pub use self::{
     counters::PoolCounts,
     error::PoolError,
     handle::Pool,
-    message::{ApprovalSubject, ItemStage, QuestionId, ReplyStatus, StreamMessage},
+    message::{EditState, ItemStage, QuestionId, ReplyStatus, StreamMessage},
     reply::ReplyStream,
     settings::{DefaultDirectory, PoolSettings, ServerSharing, TurnScheduling},
 };

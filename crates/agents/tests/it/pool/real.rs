@@ -1,10 +1,8 @@
 //! Conversations with the real server.
 
-use codicil_agents::pool::{
-    ApprovalSubject, DefaultDirectory, Pool, PoolSettings, ReplyStatus, StreamMessage,
-};
+use codicil_agents::pool::{DefaultDirectory, Pool, PoolSettings, ReplyStatus, StreamMessage};
 use codicil_client::{
-    ApprovalDecision, ClientTools,
+    ApprovalDecision, ApprovalRequest, ClientTools,
     protocol::{AskForApproval, ThreadStartParams},
 };
 use codicil_testkit::{RecordedRequest, Reply, Script};
@@ -120,7 +118,7 @@ async fn an_approval_is_asked_for_and_declined() {
     let mut reply = pool.agent().await.unwrap().ask("Make a file");
     let mut messages = Vec::new();
     while let Some(message) = soon(reply.next()).await {
-        if let StreamMessage::ApprovalRequest { id, approval: ApprovalSubject::Command(asked) } = &message {
+        if let StreamMessage::ApprovalRequest { id, approval: ApprovalRequest::Command(asked) } = &message {
             assert!(asked.command.as_deref().unwrap().contains("touch file"));
             pool.decide(*id, ApprovalDecision::Decline).unwrap();
         }
