@@ -4,11 +4,7 @@ use std::sync::Arc;
 
 use codicil_client::{
     Client, ClientError, IntoInput,
-    protocol::{
-        ThreadArchive, ThreadArchiveParams, ThreadId, ThreadResume, ThreadUnsubscribe,
-        ThreadUnsubscribeParams,
-    },
-    resume,
+    protocol::{ThreadArchive, ThreadArchiveParams, ThreadId, ThreadUnsubscribe, ThreadUnsubscribeParams},
 };
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -129,11 +125,11 @@ impl Agent {
         }
         let mut thread = inner.thread.lock().clone();
         if let Some(source) = thread.id.take() {
-            let (client, generation) = inner.server.connection(&inner.shared).await?;
-            match inner.server.fork_thread(&client, &inner.shared.settings, &source).await {
+            let connection = inner.server.connection(&inner.shared).await?;
+            match inner.server.fork_thread(&connection.client, &inner.shared.settings, &source).await {
                 Ok(id) => {
                     inner.shared.counters.threads_forked.increment();
-                    thread.set_loaded(id, generation);
+                    thread.set_loaded(id, connection.generation);
                 }
                 // Some servers do not store a thread without messages.
                 Err(ClientError::ResponseError { error, .. }) => {
@@ -184,8 +180,8 @@ impl Agent {
     pub async fn archive(&self) -> Result<(), PoolError> {
         self.0.retire().await;
         if let Some(thread_id) = self.session_id() {
-            let (client, _) = self.0.server.connection(&self.0.shared).await?;
-            client.call::<ThreadArchive>(ThreadArchiveParams { thread_id }).await?;
+            let connection = self.0.server.connection(&self.0.shared).await?;
+            connection.client.call::<ThreadArchive>(ThreadArchiveParams { thread_id }).await?;
         }
         Ok(())
     }
@@ -217,18 +213,20 @@ impl AgentInner {
         let step = self.thread.lock().next_step(generation);
         match step {
             NextStep::Use(thread) => return Ok(thread),
-            NextStep::Load(thread) => match client.call::<ThreadResume>(resume(&thread)).await {
-                Ok(resumed) => {
-                    self.shared.counters.threads_resumed.increment();
-                    self.thread.lock().set_loaded(resumed.thread.id.clone(), generation);
-                    return Ok(resumed.thread.id);
+            NextStep::Load(thread) => {
+                match self.server.resume_thread(client, &self.shared.settings, &thread).await {
+                    Ok(resumed) => {
+                        self.shared.counters.threads_resumed.increment();
+                        self.thread.lock().set_loaded(resumed.clone(), generation);
+                        return Ok(resumed);
+                    }
+                    Err(ClientError::ResponseError { error, .. }) => {
+                        tracing::warn!(%thread, "cannot resume the thread, starting a new one: {}", error.message);
+                        self.shared.counters.threads_invalidated.increment();
+                    }
+                    Err(error) => return Err(error),
                 }
-                Err(ClientError::ResponseError { error, .. }) => {
-                    tracing::warn!(%thread, "cannot resume the thread, starting a new one: {}", error.message);
-                    self.shared.counters.threads_invalidated.increment();
-                }
-                Err(error) => return Err(error),
-            },
+            }
             NextStep::Replace(old) => unsubscribe(client, old),
             NextStep::Start => {}
         }

@@ -17,6 +17,7 @@ use super::{
     message::{ReplyStatus, StreamMessage},
     questions::FollowedTurn,
     reply::MessageOutbox,
+    server::ServerConnection,
     turn_queue::TurnPermit,
 };
 
@@ -80,11 +81,12 @@ impl TurnRun {
     }
 
     async fn attempt(&self) -> TurnAttempt {
-        let (client, thread) = match self.unless_stopped(async { Some(self.prepare().await) }).await {
+        let (connection, thread) = match self.unless_stopped(async { Some(self.prepare().await) }).await {
             Some(Ok(prepared)) => prepared,
             Some(Err(failed)) => return failed,
             None => return TurnAttempt::Done(self.never_started()),
         };
+        let client = connection.client.clone();
         let questions = self.agent.server.broker.follow(&thread);
         let running = match self.start(&client, &thread).await {
             Some(Ok(running)) => running,
@@ -97,13 +99,14 @@ impl TurnRun {
     }
 
     /// Returns a connection, and the thread loaded on it.
-    async fn prepare(&self) -> Result<(Client, ThreadId), TurnAttempt> {
+    async fn prepare(&self) -> Result<(ServerConnection, ThreadId), TurnAttempt> {
         // A server that was given up stays down for a while, so an immediate retry would fail too.
         let is_down = |error: ClientError| TurnAttempt::Done(StreamMessage::failure(&error));
         let agent = &self.agent;
-        let (client, generation) = agent.server.connection(&agent.shared).await.map_err(is_down)?;
-        let thread = agent.prepare_thread(&client, generation).await.map_err(TurnAttempt::of_start)?;
-        Ok((client, thread))
+        let connection = agent.server.connection(&agent.shared).await.map_err(is_down)?;
+        let prepared = agent.prepare_thread(&connection.client, connection.generation).await;
+        let thread = prepared.map_err(TurnAttempt::of_start)?;
+        Ok((connection, thread))
     }
 
     /// Starts the turn. A request that was sent may take effect, so its response is awaited for a short time even if
