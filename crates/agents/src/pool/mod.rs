@@ -28,7 +28,7 @@ mod turn_queue;
 mod warm_threads;
 
 pub use self::{
-    agent::Agent,
+    agent::{Agent, message},
     command::{BuiltinTool, ServerCommand},
     counters::PoolCounts,
     error::PoolError,

@@ -4,15 +4,14 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use codicil_client::{
     Client, ClientError, ClientEvent, CompletedTurn, RunningTurn,
-    protocol::{ThreadId, TurnInterrupt, TurnInterruptParams, UserInput},
-    turn,
+    protocol::{ThreadId, TurnInterrupt, TurnInterruptParams, TurnStartParams},
 };
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
-    agent::AgentInner,
+    agent::{AgentInner, RunningRef},
     mapper::MessageMapper,
     message::{ReplyStatus, StreamMessage},
     questions::FollowedTurn,
@@ -27,7 +26,8 @@ pub(super) type RunPermit = Pin<Box<dyn Future<Output = Option<(TurnPermit, Turn
 /// A message to run as a turn.
 pub(super) struct TurnRun {
     pub agent: Arc<AgentInner>,
-    pub input: Vec<UserInput>,
+    /// The message. Its thread is that of the agent.
+    pub params: TurnStartParams,
     pub outbox: Arc<MessageOutbox>,
     /// Cancelled when the turn is no longer wanted.
     pub stop: CancellationToken,
@@ -95,7 +95,11 @@ impl TurnRun {
         };
         self.agent.shared.counters.turns_started.increment();
         tracing::debug!(target: "codicil_agents", session = running.session_id(), "turn started");
-        self.follow(&client, running, questions).await
+        let turn = running.id().clone();
+        self.agent.set_running(Some(RunningRef { client: client.clone(), thread, turn }));
+        let attempt = self.follow(&client, running, questions).await;
+        self.agent.set_running(None);
+        attempt
     }
 
     /// Returns a connection, and the thread loaded on it.
@@ -112,7 +116,8 @@ impl TurnRun {
     /// Starts the turn. A request that was sent may take effect, so its response is awaited for a short time even if
     /// the turn is no longer wanted.
     async fn start(&self, client: &Client, thread: &ThreadId) -> Option<Result<RunningTurn, ClientError>> {
-        let starting = client.turn(turn(thread, self.input.clone()));
+        let params = TurnStartParams { thread_id: thread.clone(), ..self.params.clone() };
+        let starting = client.turn(params);
         tokio::pin!(starting);
         tokio::select! {
             started = &mut starting => Some(started),

@@ -1,9 +1,11 @@
 //! Conversations with the real server.
 
-use codicil_agents::pool::{DefaultDirectory, EditState, Pool, PoolSettings, ReplyStatus, StreamMessage};
+use codicil_agents::pool::{
+    DefaultDirectory, EditState, Pool, PoolError, PoolSettings, ReplyStatus, StreamMessage, message,
+};
 use codicil_client::{
     ApprovalDecision, ApprovalRequest, ClientTools,
-    protocol::{AskForApproval, SandboxMode, ThreadStartParams},
+    protocol::{AskForApproval, SandboxMode, ThreadStartParams, TurnStartParams},
 };
 use codicil_testkit::{RecordedRequest, Reply, Script};
 use serde_json::json;
@@ -242,6 +244,44 @@ async fn edits_are_approved_seeing_them() {
         pool.close().await;
         host.stop().await;
     }
+}
+
+#[tokio::test]
+async fn input_is_added_to_a_running_turn() {
+    let host = Host::start(Script::new().say("One").gate("steered").then().say("Two")).await;
+    let pool = pool(&host).await;
+    let agent = pool.agent().await.unwrap();
+    assert!(matches!(agent.steer("Too early").await, Err(PoolError::NoTurn)));
+    let mut reply = agent.ask("Go");
+    while !matches!(soon(reply.next()).await.unwrap(), StreamMessage::Text { .. }) {}
+    soon(agent.steer("And hurry")).await.unwrap();
+    host.model.release("steered");
+    let messages = all(reply).await;
+    assert!(
+        messages.contains(&text("Two")) && status(&messages) == Some(ReplyStatus::Completed),
+        "{messages:?}"
+    );
+    host.model.next_request().await;
+    assert!(asks(&host.model.next_request().await).contains("And hurry"));
+    assert!(matches!(agent.steer("Too late").await, Err(PoolError::NoTurn)));
+    pool.close().await;
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_may_have_settings_of_its_own() {
+    let host = Host::start(Script::new().say("One").then().say(r#"{"n":1}"#)).await;
+    let pool = pool(&host).await;
+    let agent = pool.agent().await.unwrap();
+    let params = TurnStartParams { model: Some("other-model".to_owned()), ..message("Hi") };
+    soon(agent.ask_with(params).text()).await.unwrap();
+    assert_eq!(host.model.next_request().await.model(), Some("other-model"));
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"], "additionalProperties": false });
+    let params = TurnStartParams { output_schema: Some(schema.clone()), ..message("Count") };
+    assert_eq!(soon(agent.ask_with(params).text()).await.unwrap(), r#"{"n":1}"#);
+    assert_eq!(host.model.next_request().await.body()["text"]["format"]["schema"], schema);
+    pool.close().await;
+    host.stop().await;
 }
 
 #[tokio::test]
