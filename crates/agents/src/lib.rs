@@ -5,6 +5,7 @@
 //! | [`evaluate`] | runs a prompt and returns the answer as text or as a Rust value |
 //! | [`workspace`] | temporary directories with copies of host files, for agents to work in |
 //! | [`pool`] | many agents on few servers |
+//! | [`mcp_servers`] | MCP servers for agents of both kinds |
 //!
 //! The crate uses only the public API of [`codicil_client`], so it works with any server of the protocol.
 
@@ -13,6 +14,7 @@
 pub use codicil_client as client;
 
 pub mod evaluate;
+pub mod mcp_servers;
 pub mod pool;
 pub mod workspace;
 

@@ -19,11 +19,12 @@ async fn decide(approval: ApprovalRequest) -> ApprovalDecision {
             let decision = if is_listing { ApprovalDecision::Accept } else { ApprovalDecision::Decline };
             (format!("run {command}"), decision)
         }
-        // The edits arrived earlier, as an item of the turn.
-        ApprovalRequest::FileChange(params) => {
-            (format!("make the edits of {}", params.item_id), ApprovalDecision::Accept)
+        ApprovalRequest::FileChange(edits) => {
+            let paths: Vec<_> = edits.changes.iter().map(|change| change.path.as_str()).collect();
+            (format!("edit {}", paths.join(", ")), ApprovalDecision::Accept)
         }
         ApprovalRequest::Permissions(_) => ("have more permissions".to_owned(), ApprovalDecision::Decline),
+        ApprovalRequest::Elicitation(_) => ("answer an MCP server".to_owned(), ApprovalDecision::Decline),
     };
     println!("The agent wants to {action}: {decision:?}");
     decision

@@ -70,6 +70,12 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
+    /// Returns the defaults of the TypeScript client's specification: the name `openclaw` 0.1.0, and
+    /// [`ThreadDefaults::openclaw`]. Its other defaults are those of every client.
+    pub fn openclaw() -> Self {
+        Self::default().name("openclaw", "0.1.0").thread_defaults(ThreadDefaults::openclaw())
+    }
+
     /// Sets the name and version in `clientInfo`. The server passes them on to model providers.
     pub fn name(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.info.name = name.into();

@@ -9,17 +9,17 @@ use std::{future::ready, pin::Pin};
 use codicil_protocol::{
     ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse, CommandExecutionApprovalDecision,
     CommandExecutionRequestApprovalParams, CommandExecutionRequestApprovalResponse, DynamicToolCallParams,
-    DynamicToolCallResponse, FileChangeApprovalDecision, FileChangeRequestApprovalParams,
-    FileChangeRequestApprovalResponse, GrantedPermissionProfile, McpServerElicitationAction,
-    McpServerElicitationRequestParams, McpServerElicitationRequestResponse, PermissionGrantScope,
-    PermissionsRequestApprovalParams, PermissionsRequestApprovalResponse, ServerRequest,
-    ToolRequestUserInputParams, ToolRequestUserInputResponse,
+    DynamicToolCallResponse, FileChangeApprovalDecision, FileChangeRequestApprovalResponse, FileUpdateChange,
+    GrantedPermissionProfile, McpServerElicitationAction, McpServerElicitationRequestParams,
+    McpServerElicitationRequestResponse, PermissionGrantScope, PermissionsRequestApprovalParams,
+    PermissionsRequestApprovalResponse, ServerRequest, ToolRequestUserInputParams,
+    ToolRequestUserInputResponse,
     rpc::{self, ErrorObject, codes},
 };
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{legacy, policies, tools};
+use crate::{approvals::FileChangeApproval, legacy, policies, tools};
 
 /// The answer to a server request, or the reason why there is none.
 pub type HandlerAnswer<T> = Result<T, NoAnswer>;
@@ -83,9 +83,9 @@ pub trait RequestHandler: Send + Sync + 'static {
     /// Decides whether edits may be applied. Declines by default.
     fn approve_file_change(
         &self,
-        params: FileChangeRequestApprovalParams,
+        approval: FileChangeApproval,
     ) -> impl Future<Output = HandlerAnswer<FileChangeApprovalDecision>> + Send {
-        let _ = params;
+        let _ = approval;
         ready(Ok(FileChangeApprovalDecision::Decline))
     }
 
@@ -150,9 +150,11 @@ const METHOD_NOT_FOUND: i64 = -32601;
 
 /// The object-safe form of [`RequestHandler`].
 pub(crate) trait AnyHandler: Send + Sync {
+    /// Answers a request. `changes` are the edits of the item that the request refers to.
     fn answer(
         &self,
         request: ServerRequest,
+        changes: Vec<FileUpdateChange>,
     ) -> Pin<Box<dyn Future<Output = HandlerAnswer<Value>> + Send + '_>>;
 }
 
@@ -160,6 +162,7 @@ impl<H: RequestHandler> AnyHandler for H {
     fn answer(
         &self,
         request: ServerRequest,
+        changes: Vec<FileUpdateChange>,
     ) -> Pin<Box<dyn Future<Output = HandlerAnswer<Value>> + Send + '_>> {
         use ServerRequest as R;
         Box::pin(async move {
@@ -169,7 +172,7 @@ impl<H: RequestHandler> AnyHandler for H {
                     encode(&CommandExecutionRequestApprovalResponse { decision })
                 }
                 R::FileChangeApproval(params) => {
-                    let decision = self.approve_file_change(params).await?;
+                    let decision = self.approve_file_change(FileChangeApproval { params, changes }).await?;
                     encode(&FileChangeRequestApprovalResponse { decision })
                 }
                 R::PermissionsApproval(params) => encode(&self.approve_permissions(params).await?),

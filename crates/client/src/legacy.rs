@@ -3,8 +3,11 @@
 use codicil_protocol::{
     ApplyPatchApprovalParams, ApplyPatchApprovalResponse, CommandExecutionApprovalDecision,
     CommandExecutionRequestApprovalParams, ExecCommandApprovalParams, ExecCommandApprovalResponse,
-    FileChangeApprovalDecision, FileChangeRequestApprovalParams, ReviewDecision,
+    FileChange, FileChangeApprovalDecision, FileChangeRequestApprovalParams, FileUpdateChange,
+    PatchChangeKind, ReviewDecision,
 };
+
+use crate::approvals::FileChangeApproval;
 
 /// The older protocol does not name the turn.
 const NO_TURN: &str = "";
@@ -50,15 +53,29 @@ pub fn command_answer(decision: CommandExecutionApprovalDecision) -> ExecCommand
     ExecCommandApprovalResponse { decision }
 }
 
-/// Drops the edits: in the current protocol they are part of the item, not of the request.
-pub fn file_change(params: ApplyPatchApprovalParams) -> FileChangeRequestApprovalParams {
-    FileChangeRequestApprovalParams {
-        thread_id: params.conversation_id,
-        turn_id: NO_TURN.into(),
-        item_id: params.call_id.into(),
-        started_at_ms: None,
-        reason: params.reason,
-        grant_root: params.grant_root,
+/// The older request carries the edits itself.
+pub fn file_change(params: ApplyPatchApprovalParams) -> FileChangeApproval {
+    let changes = params.file_changes.into_iter().map(|(path, change)| {
+        let (kind, diff) = match change {
+            FileChange::Add { content } => (PatchChangeKind::Add, content),
+            FileChange::Delete { content } => (PatchChangeKind::Delete, content),
+            FileChange::Update { unified_diff, move_path } => {
+                (PatchChangeKind::Update { move_path }, unified_diff)
+            }
+            FileChange::Unrecognized(change) => (PatchChangeKind::Unrecognized(change), String::new()),
+        };
+        FileUpdateChange { path, kind, diff }
+    });
+    FileChangeApproval {
+        changes: changes.collect(),
+        params: FileChangeRequestApprovalParams {
+            thread_id: params.conversation_id,
+            turn_id: NO_TURN.into(),
+            item_id: params.call_id.into(),
+            started_at_ms: None,
+            reason: params.reason,
+            grant_root: params.grant_root,
+        },
     }
 }
 

@@ -35,8 +35,10 @@ mod events;
 mod routes;
 mod turn;
 
+mod approvals;
 mod handler;
 mod legacy;
+mod open_edits;
 mod policies;
 mod responder;
 mod tools;
@@ -52,6 +54,7 @@ mod transport;
 mod supervisor;
 
 pub use {
+    approvals::{ApprovalDecision, ApprovalRequest, DecisionError, FileChangeApproval},
     builder::ClientBuilder,
     client::Client,
     codicil_exec::ProcessExit,
@@ -63,7 +66,7 @@ pub use {
     methods::IncludeTurns,
     options::{ClientLimits, ClientTimeouts, RetryOptions, ThreadDefaults},
     params::{IntoInput, command, fork, resume, review, turn},
-    policies::{ApprovalDecision, ApprovalRequest, ApproveAll, DeclineAll, FailTurn, NON_INTERACTIVE, ask},
+    policies::{ApproveAll, DeclineAll, FailTurn, NON_INTERACTIVE, ask},
     supervisor::{RestartLimits, Supervisor},
     tools::ClientTools,
     turn::{CompletedReview, RunningTurn},

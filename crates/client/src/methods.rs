@@ -5,16 +5,13 @@ use std::{env, time::Duration};
 use codicil_protocol::{
     CommandExec, CommandExecParams, CommandExecResponse, ModelList, ModelListParams, ModelListResponse,
     ReviewStart, ReviewStartParams, ReviewStartResponse, Thread, ThreadArchive, ThreadArchiveParams,
-    ThreadCompactStart, ThreadCompactStartParams, ThreadFork, ThreadId, ThreadList, ThreadListParams,
-    ThreadListResponse, ThreadRead, ThreadReadParams, ThreadResume, ThreadStart, ThreadStartParams, Turn,
-    TurnId, TurnInterrupt, TurnInterruptParams, TurnStart, TurnStartParams, TurnSteer, TurnSteerParams,
+    ThreadCompactStart, ThreadCompactStartParams, ThreadFork, ThreadForkParams, ThreadId, ThreadList,
+    ThreadListParams, ThreadListResponse, ThreadRead, ThreadReadParams, ThreadResume, ThreadResumeParams,
+    ThreadStart, ThreadStartParams, Turn, TurnId, TurnInterrupt, TurnInterruptParams, TurnStart,
+    TurnStartParams, TurnSteer, TurnSteerParams,
 };
 
-use crate::{
-    client::Client,
-    error::ClientError,
-    params::{self, IntoInput},
-};
+use crate::{client::Client, error::ClientError, params::IntoInput};
 
 /// The server's timeout for a `command/exec` without one of its own.
 const DEFAULT_EXEC_TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,15 +50,25 @@ impl Client {
         }
     }
 
-    /// Loads a stored thread with its turns. To change settings, pass [`resume`](crate::resume) to
-    /// [`call`](Self::call).
-    pub async fn resume_thread(&self, thread: &ThreadId) -> Result<Thread, ClientError> {
-        Ok(self.call::<ThreadResume>(params::resume(thread)).await?.thread)
+    /// Loads a stored thread with its turns. [`resume`](crate::resume) returns params that keep its settings.
+    ///
+    /// ```no_run
+    /// use codicil_client::{Client, ClientError, protocol::*, resume};
+    ///
+    /// # async fn example(client: Client, id: ThreadId) -> Result<(), ClientError> {
+    /// let thread = client.resume_thread(resume(&id)).await?;
+    /// let params = ThreadResumeParams { personality: Some(Personality::Friendly), ..resume(&id) };
+    /// let friendlier = client.resume_thread(params).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn resume_thread(&self, params: ThreadResumeParams) -> Result<Thread, ClientError> {
+        Ok(self.call::<ThreadResume>(params).await?.thread)
     }
 
-    /// Copies a thread into a new one.
-    pub async fn fork_thread(&self, thread: &ThreadId) -> Result<Thread, ClientError> {
-        Ok(self.call::<ThreadFork>(params::fork(thread)).await?.thread)
+    /// Copies a thread into a new one. [`fork`](crate::fork) returns params for a copy of the whole thread.
+    pub async fn fork_thread(&self, params: ThreadForkParams) -> Result<Thread, ClientError> {
+        Ok(self.call::<ThreadFork>(params).await?.thread)
     }
 
     /// Reads a stored thread without loading it.

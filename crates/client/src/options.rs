@@ -11,9 +11,10 @@ pub struct ClientTimeouts {
     pub connect: Duration,
     /// Time from a request to its response, retries included: 30 s.
     pub request: Duration,
-    /// Time from the start of a turn or review to its end: 5 min. A turn that takes longer is interrupted.
+    /// Time from the start of a turn or review to its end: 5 min. A turn that takes longer is interrupted. The time in
+    /// which an approval or a question is open does not count.
     pub turn: Option<Duration>,
-    /// Longest time between two messages of a turn; no limit by default.
+    /// Longest time between two messages of a turn, except while it waits for an answer; no limit by default.
     pub turn_silence: Option<Duration>,
     /// Time for a server to exit after its client closes: 3 s. After that a spawned server is killed.
     pub close: Duration,
@@ -107,6 +108,14 @@ pub struct ThreadDefaults {
     pub approval_policy: Option<AskForApproval>,
     /// `workspace-write`.
     pub sandbox: Option<SandboxMode>,
+}
+
+impl ThreadDefaults {
+    /// Returns the defaults of the TypeScript client's specification: the model `gpt-5.3-codex`, and otherwise those of
+    /// [`default`](Self::default).
+    pub fn openclaw() -> Self {
+        Self { model: Some("gpt-5.3-codex".to_owned()), ..Self::default() }
+    }
 }
 
 impl Default for ThreadDefaults {

@@ -2,15 +2,15 @@
 
 use codicil_protocol::{
     CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams, FileChangeApprovalDecision,
-    FileChangeRequestApprovalParams, GrantedPermissionProfile, McpServerElicitationAction,
     McpServerElicitationRequest, McpServerElicitationRequestParams, McpServerElicitationRequestResponse,
-    PermissionGrantScope, PermissionsRequestApprovalParams, PermissionsRequestApprovalResponse,
-    ToolRequestUserInputAnswer, ToolRequestUserInputOption, ToolRequestUserInputParams,
-    ToolRequestUserInputResponse,
+    PermissionsRequestApprovalParams, PermissionsRequestApprovalResponse, ToolRequestUserInputAnswer,
+    ToolRequestUserInputOption, ToolRequestUserInputParams, ToolRequestUserInputResponse,
 };
-use serde_json::json;
 
-use crate::handler::{HandlerAnswer, NoAnswer, RequestHandler};
+use crate::{
+    approvals::{ApprovalDecision, ApprovalRequest, FileChangeApproval},
+    handler::{HandlerAnswer, NoAnswer, RequestHandler},
+};
 
 /// The answer to a question that only a user could answer.
 pub const NON_INTERACTIVE: &str = "This is a non-interactive session. Operator input is unavailable.";
@@ -24,24 +24,20 @@ impl RequestHandler for DeclineAll {}
 /// Approves every command, edit and permission, and answers the agent's questions without a user.
 ///
 /// Nothing is inspected before it is approved. Use this only for servers that are confined in another way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ApproveAll {
-    scope: PermissionGrantScope,
+    decision: ApprovalDecision,
 }
 
 impl ApproveAll {
     /// Approves each request once.
     pub fn once() -> Self {
-        Self { scope: PermissionGrantScope::Turn }
+        Self { decision: ApprovalDecision::Accept }
     }
 
     /// Approves for the rest of the session: `acceptForSession`, in the older format `approved_for_session`.
     pub fn for_session() -> Self {
-        Self { scope: PermissionGrantScope::Session }
-    }
-
-    fn is_for_session(self) -> bool {
-        self.scope == PermissionGrantScope::Session
+        Self { decision: ApprovalDecision::AcceptForSession }
     }
 }
 
@@ -50,23 +46,18 @@ impl RequestHandler for ApproveAll {
         &self,
         _: CommandExecutionRequestApprovalParams,
     ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
-        use CommandExecutionApprovalDecision::{Accept, AcceptForSession};
-        Ok(if self.is_for_session() { AcceptForSession } else { Accept })
+        Ok(self.decision.clone().about_command()?)
     }
 
-    async fn approve_file_change(
-        &self,
-        _: FileChangeRequestApprovalParams,
-    ) -> HandlerAnswer<FileChangeApprovalDecision> {
-        use FileChangeApprovalDecision::{Accept, AcceptForSession};
-        Ok(if self.is_for_session() { AcceptForSession } else { Accept })
+    async fn approve_file_change(&self, _: FileChangeApproval) -> HandlerAnswer<FileChangeApprovalDecision> {
+        Ok(self.decision.clone().about_file_change()?)
     }
 
     async fn approve_permissions(
         &self,
         params: PermissionsRequestApprovalParams,
     ) -> HandlerAnswer<PermissionsRequestApprovalResponse> {
-        Ok(grant_all(params, self.scope))
+        self.decision.clone().about_permissions(&params)?.ok_or(NoAnswer::EndTurn)
     }
 
     async fn user_input(
@@ -80,18 +71,12 @@ impl RequestHandler for ApproveAll {
         &self,
         params: McpServerElicitationRequestParams,
     ) -> HandlerAnswer<McpServerElicitationRequestResponse> {
-        // A form without required fields asks for confirmation only. Other forms, and URLs, need a user.
-        let is_confirmation = matches!(
-            &params.request,
-            McpServerElicitationRequest::Form { requested_schema, .. }
-                if requested_schema.required.as_ref().is_none_or(Vec::is_empty)
-        );
-        if !is_confirmation {
-            return DeclineAll.elicitation(params).await;
+        let is_form = matches!(params.request, McpServerElicitationRequest::Form { .. });
+        match self.decision.clone().about_elicitation(&params) {
+            Ok(Some(answer)) if is_form => Ok(answer),
+            // Web pages, and forms with required fields, need a user.
+            _ => DeclineAll.elicitation(params).await,
         }
-        let action = McpServerElicitationAction::Accept;
-        let meta = self.is_for_session().then(|| json!({ "persist": "session" }));
-        Ok(McpServerElicitationRequestResponse { action, content: Some(json!({})), meta })
     }
 }
 
@@ -108,10 +93,7 @@ impl RequestHandler for FailTurn {
         Err(NoAnswer::EndTurn)
     }
 
-    async fn approve_file_change(
-        &self,
-        _: FileChangeRequestApprovalParams,
-    ) -> HandlerAnswer<FileChangeApprovalDecision> {
+    async fn approve_file_change(&self, _: FileChangeApproval) -> HandlerAnswer<FileChangeApprovalDecision> {
         Err(NoAnswer::EndTurn)
     }
 
@@ -134,31 +116,10 @@ impl RequestHandler for FailTurn {
     }
 }
 
-/// A request for approval, as [`ask`] passes it on.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ApprovalRequest {
-    /// A command to run, or a host to reach.
-    Command(CommandExecutionRequestApprovalParams),
-    /// Edits. The preceding `fileChange` item holds the changes.
-    FileChange(FileChangeRequestApprovalParams),
-    /// Additional permissions for later commands.
-    Permissions(PermissionsRequestApprovalParams),
-}
-
-/// The decision of [`ask`]'s closure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ApprovalDecision {
-    /// Approve this request.
-    Accept,
-    /// Approve this and similar requests for the rest of the session.
-    AcceptForSession,
-    /// Decline. The agent continues without it.
-    Decline,
-    /// Decline and end the turn.
-    Cancel,
-}
-
-/// Creates a handler that passes approvals to a closure and declines every other request.
+/// Creates a handler that passes approvals and elicitations to a closure and declines every other request.
+///
+/// A decision that does not answer its request ([`ApprovalRequest::check`]) becomes an error response, which declines
+/// the request.
 ///
 /// ```
 /// use codicil_client::{ApprovalRequest, Client, ApprovalDecision, ask};
@@ -166,6 +127,9 @@ pub enum ApprovalDecision {
 /// let builder = Client::builder().handler(ask(|approval| async move {
 ///     match approval {
 ///         ApprovalRequest::Command(params) if params.command.as_deref() == Some("make test") => ApprovalDecision::Accept,
+///         ApprovalRequest::FileChange(edits) if edits.changes.iter().all(|change| change.path.ends_with(".md")) => {
+///             ApprovalDecision::Accept
+///         }
 ///         _ => ApprovalDecision::Decline,
 ///     }
 /// }));
@@ -189,47 +153,31 @@ where
         &self,
         params: CommandExecutionRequestApprovalParams,
     ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
-        Ok(match (self.0)(ApprovalRequest::Command(params)).await {
-            ApprovalDecision::Accept => CommandExecutionApprovalDecision::Accept,
-            ApprovalDecision::AcceptForSession => CommandExecutionApprovalDecision::AcceptForSession,
-            ApprovalDecision::Decline => CommandExecutionApprovalDecision::Decline,
-            ApprovalDecision::Cancel => CommandExecutionApprovalDecision::Cancel,
-        })
+        Ok((self.0)(ApprovalRequest::Command(params)).await.about_command()?)
     }
 
     async fn approve_file_change(
         &self,
-        params: FileChangeRequestApprovalParams,
+        approval: FileChangeApproval,
     ) -> HandlerAnswer<FileChangeApprovalDecision> {
-        Ok(match (self.0)(ApprovalRequest::FileChange(params)).await {
-            ApprovalDecision::Accept => FileChangeApprovalDecision::Accept,
-            ApprovalDecision::AcceptForSession => FileChangeApprovalDecision::AcceptForSession,
-            ApprovalDecision::Decline => FileChangeApprovalDecision::Decline,
-            ApprovalDecision::Cancel => FileChangeApprovalDecision::Cancel,
-        })
+        Ok((self.0)(ApprovalRequest::FileChange(approval)).await.about_file_change()?)
     }
 
     async fn approve_permissions(
         &self,
         params: PermissionsRequestApprovalParams,
     ) -> HandlerAnswer<PermissionsRequestApprovalResponse> {
-        match (self.0)(ApprovalRequest::Permissions(params.clone())).await {
-            ApprovalDecision::Accept => Ok(grant_all(params, PermissionGrantScope::Turn)),
-            ApprovalDecision::AcceptForSession => Ok(grant_all(params, PermissionGrantScope::Session)),
-            ApprovalDecision::Decline => DeclineAll.approve_permissions(params).await,
-            ApprovalDecision::Cancel => Err(NoAnswer::EndTurn),
-        }
+        let decision = (self.0)(ApprovalRequest::Permissions(params.clone())).await;
+        decision.about_permissions(&params)?.ok_or(NoAnswer::EndTurn)
     }
-}
 
-fn grant_all(
-    params: PermissionsRequestApprovalParams,
-    scope: PermissionGrantScope,
-) -> PermissionsRequestApprovalResponse {
-    let requested = params.permissions;
-    let permissions =
-        GrantedPermissionProfile { network: requested.network, file_system: requested.file_system };
-    PermissionsRequestApprovalResponse { permissions, scope }
+    async fn elicitation(
+        &self,
+        params: McpServerElicitationRequestParams,
+    ) -> HandlerAnswer<McpServerElicitationRequestResponse> {
+        let decision = (self.0)(ApprovalRequest::Elicitation(params.clone())).await;
+        decision.about_elicitation(&params)?.ok_or(NoAnswer::EndTurn)
+    }
 }
 
 /// Picks the approving option of each question, or answers [`NON_INTERACTIVE`].
@@ -258,6 +206,8 @@ fn answer_each(params: &ToolRequestUserInputParams, words: &[&str]) -> ToolReque
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn input_request(options: Option<&[&str]>) -> ToolRequestUserInputParams {

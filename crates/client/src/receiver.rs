@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use codicil_protocol::{
-    Frame, Method, NOTIFICATIONS, NotificationMethod, ServerNotification, ServerRequest,
-    ServerRequestResolved,
+    Frame, ItemCompleted, ItemStarted, Method, NOTIFICATIONS, NotificationMethod, ServerNotification,
+    ServerRequest, ServerRequestResolved, TurnCompleted,
     rpc::{ErrorObject, Message, RequestId, codes},
 };
 use serde_json::{Value, value::RawValue};
@@ -18,6 +18,7 @@ use tokio::{
 use crate::{
     ids::MessageIds,
     missing_fields,
+    open_edits::OpenEdits,
     pending::CallFailure,
     responder::{IncomingRequest, RequestResponder},
     shared::ClientShared,
@@ -32,11 +33,18 @@ pub struct MessageReceiver {
     responder: RequestResponder,
     requests: HashMap<RequestId, AbortHandle>,
     answering: JoinSet<()>,
+    edits: OpenEdits,
 }
 
 impl MessageReceiver {
     pub fn new(shared: Arc<ClientShared>, responder: RequestResponder) -> Self {
-        Self { shared, responder, requests: HashMap::new(), answering: JoinSet::new() }
+        Self {
+            shared,
+            responder,
+            requests: HashMap::new(),
+            answering: JoinSet::new(),
+            edits: OpenEdits::default(),
+        }
     }
 
     pub fn shared(&self) -> &Arc<ClientShared> {
@@ -76,10 +84,17 @@ impl MessageReceiver {
         }
         let has_reader = self.shared.readers.has_reader(thread);
         let has_route = self.shared.routes.has_route(&ids);
-        if !has_reader && !has_route {
+        let has_edits = has_edits(method, params);
+        if method == TurnCompleted::NAME {
+            self.edits.end_turn(thread.unwrap_or_default());
+        }
+        if !has_reader && !has_route && !has_edits {
             return;
         }
         let event = Arc::new(self.decode(method, params));
+        if has_edits {
+            self.edits.record(&event, size, self.shared.limits.event_bytes);
+        }
         if has_route {
             self.shared.routes.deliver(&ids, &event, size);
         }
@@ -115,7 +130,7 @@ impl MessageReceiver {
             }
             request => request,
         };
-        let incoming = IncomingRequest::new(id.clone(), method, params, request);
+        let incoming = IncomingRequest::new(id.clone(), method, params, request, &self.edits);
         let task = self.answering.spawn(self.responder.clone().answer(incoming));
         self.requests.insert(id, task);
     }
@@ -146,6 +161,13 @@ impl MessageReceiver {
         tracing::warn!(bytes = text.len(), "skipped a line that is not a message: {reason}");
         tracing::debug!("the line begins with: {}", text.chars().take(LOGGED_CHARS).collect::<String>());
     }
+}
+
+/// Returns whether a notification is the start or the end of an item with edits.
+fn has_edits(method: &str, params: Option<&RawValue>) -> bool {
+    // The text is searched first, so that other items are not decoded if no reader wants them.
+    matches!(method, ItemStarted::NAME | ItemCompleted::NAME)
+        && params.is_some_and(|params| params.get().contains("\"fileChange\""))
 }
 
 /// Sends a request and ignores its response. The request is dropped if the outgoing queue is full.

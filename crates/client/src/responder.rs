@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use codicil_protocol::{
-    Frame, ServerRequest, TurnInterrupt, TurnInterruptParams,
+    FileUpdateChange, Frame, ServerRequest, TurnInterrupt, TurnInterruptParams,
     rpc::{ErrorObject, RequestId, codes},
 };
 use serde_json::{Value, json, value::RawValue};
@@ -14,6 +14,7 @@ use crate::{
     collect::TurnOutcome,
     handler::{AnyHandler, HandlerAnswer, NoAnswer},
     ids::MessageIds,
+    open_edits::OpenEdits,
     receiver::send_and_forget,
     shared::ClientShared,
     tools::ClientTools,
@@ -23,6 +24,8 @@ use crate::{
 pub struct IncomingRequest {
     id: RequestId,
     request: ServerRequest,
+    /// The edits of the item that the request refers to.
+    changes: Vec<FileUpdateChange>,
     source: RequestSource,
 }
 
@@ -43,7 +46,13 @@ enum RequestKind {
 }
 
 impl IncomingRequest {
-    pub fn new(id: RequestId, method: &str, params: Option<&RawValue>, request: ServerRequest) -> Self {
+    pub fn new(
+        id: RequestId,
+        method: &str,
+        params: Option<&RawValue>,
+        request: ServerRequest,
+        edits: &OpenEdits,
+    ) -> Self {
         let kind = match request {
             ServerRequest::ToolUserInput(_) | ServerRequest::McpServerElicitation(_) => RequestKind::Input,
             _ => RequestKind::Approval,
@@ -53,7 +62,11 @@ impl IncomingRequest {
         let turn = ids.turn.map(Into::into);
         let params = params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
         let payload = json!({ "id": id, "method": method, "params": params });
-        Self { id, request, source: RequestSource { kind, thread, turn, payload } }
+        let changes = match &request {
+            ServerRequest::FileChangeApproval(params) => edits.changes(&params.thread_id, &params.item_id),
+            _ => Vec::new(),
+        };
+        Self { id, request, changes, source: RequestSource { kind, thread, turn, payload } }
     }
 }
 
@@ -86,15 +99,17 @@ impl RequestResponder {
     }
 
     pub async fn answer(self, incoming: IncomingRequest) {
-        let IncomingRequest { id, request, source } = incoming;
+        let IncomingRequest { id, request, changes, source } = incoming;
         let guard = OnPanic { responder: &self, id: id.clone() };
         let can_cancel = has_cancel_decision(&request);
+        let waiting = is_for_person(&request).then(|| self.shared.routes.pause_turns(&source.ids()));
         let answer = match request {
             ServerRequest::DynamicToolCall(call) if self.tools.has(&call.tool) => {
                 Ok(json!(self.tools.call(call).await))
             }
-            request => self.handler.answer(request).await,
+            request => self.handler.answer(request, changes).await,
         };
+        drop(waiting);
         drop(guard);
         match answer {
             Err(NoAnswer::EndTurn) => self.end_turn(&id, &source, can_cancel).await,
@@ -105,7 +120,10 @@ impl RequestResponder {
     async fn send(&self, id: &RequestId, answer: HandlerAnswer<Value>) {
         let message = match answer {
             Ok(result) => Frame::response(id, &result).bytes().clone(),
-            Err(NoAnswer::Error(error)) => error_frame(id, &error),
+            Err(NoAnswer::Error(error)) => {
+                tracing::debug!(%id, "answered a server request with an error: {}", error.message);
+                error_frame(id, &error)
+            }
             Err(NoAnswer::EndTurn) => error_frame(id, &turn_ends()),
         };
         if let Some(outgoing) = self.outgoing.upgrade() {
@@ -137,6 +155,17 @@ impl RequestResponder {
             send_and_forget::<TurnInterrupt>(&self.shared, &outgoing, &params);
         }
     }
+}
+
+/// Returns whether a person may have to answer a request, which takes as long as it takes.
+fn is_for_person(request: &ServerRequest) -> bool {
+    has_cancel_decision(request)
+        || matches!(
+            request,
+            ServerRequest::PermissionsApproval(_)
+                | ServerRequest::ToolUserInput(_)
+                | ServerRequest::McpServerElicitation(_)
+        )
 }
 
 fn has_cancel_decision(request: &ServerRequest) -> bool {

@@ -3,12 +3,17 @@
 //! A notification that names a thread and a turn goes to that turn. One that names neither goes to the only running
 //! turn; if several run, to none of them. Notifications that arrive before the server has named the turn are held
 //! until it has.
+//!
+//! A turn that waits for a person has no deadline: its clock is paused until the answer.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use codicil_protocol::{ServerNotification, ThreadId, Turn, TurnId};
 use parking_lot::Mutex;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::Instant,
+};
 
 use crate::{
     collect::{CollectedTurn, CompletedTurn, TurnOutcome, ends_turn},
@@ -21,6 +26,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct TurnRoute {
     state: Mutex<RouteState>,
+    /// Notified when the clock is paused or continues, for the one caller that waits for a deadline.
+    pub clock_changed: Notify,
 }
 
 #[derive(Debug)]
@@ -35,6 +42,17 @@ struct RouteState {
     /// Dropped at the end of the turn, which wakes the caller that waits for it.
     end: Option<oneshot::Sender<()>>,
     last_message_at: Instant,
+    clock: TurnClock,
+}
+
+/// The time that a turn has spent waiting for a person.
+#[derive(Debug, Default)]
+struct TurnClock {
+    /// Requests that a person has to answer, and since when there is one.
+    open_requests: usize,
+    paused_at: Option<Instant>,
+    /// The time of earlier requests.
+    paused: Duration,
 }
 
 /// Which turn a route collects.
@@ -70,8 +88,9 @@ impl TurnRoute {
             early_outcome: None,
             end: Some(end),
             last_message_at: Instant::now(),
+            clock: TurnClock::default(),
         };
-        (Arc::new(Self { state: Mutex::new(state) }), when_ended)
+        (Arc::new(Self { state: Mutex::new(state), clock_changed: Notify::new() }), when_ended)
     }
 
     /// Binds the route to a turn, or to any turn of the thread, and processes the messages held so far.
@@ -111,9 +130,34 @@ impl TurnRoute {
         has_held || state.collected.has_begun()
     }
 
-    /// Returns the time of the turn's latest message.
+    /// Returns the time of the turn's latest message or answer.
     pub fn last_message_at(&self) -> Instant {
         self.state.lock().last_message_at
+    }
+
+    /// Returns how long the turn has waited for a person; `None` while it waits.
+    pub fn paused_time(&self) -> Option<Duration> {
+        let state = self.state.lock();
+        state.clock.paused_at.is_none().then_some(state.clock.paused)
+    }
+
+    fn pause(&self) {
+        let clock = &mut self.state.lock().clock;
+        clock.open_requests += 1;
+        clock.paused_at.get_or_insert_with(Instant::now);
+        self.clock_changed.notify_one();
+    }
+
+    fn unpause(&self) {
+        let mut state = self.state.lock();
+        state.clock.open_requests = state.clock.open_requests.saturating_sub(1);
+        if state.clock.open_requests == 0
+            && let Some(since) = state.clock.paused_at.take()
+        {
+            state.clock.paused += since.elapsed();
+            state.last_message_at = Instant::now();
+            self.clock_changed.notify_one();
+        }
     }
 
     /// Returns the result once the turn is over. The collected events are moved out, so this can be called only once.
@@ -176,6 +220,16 @@ impl RouteState {
                 queue.finish();
             }
         }
+    }
+}
+
+/// Turns whose clocks are paused. Dropping it lets them continue.
+#[derive(Debug)]
+pub(crate) struct PausedTurns(Vec<Arc<TurnRoute>>);
+
+impl Drop for PausedTurns {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|route| route.unpause());
     }
 }
 
@@ -252,13 +306,16 @@ impl TurnRoutes {
     /// Ends the turns that a request belongs to.
     pub fn end_turn(&self, ids: &MessageIds<'_>, outcome: impl Fn() -> TurnOutcome) {
         let mut table = self.0.lock();
-        for route in table.candidates(ids) {
-            let is_other = matches!((route.turn(), &ids.turn), (Some(own), Some(named)) if *own != **named);
-            if !is_other {
-                route.end(outcome());
-            }
-        }
+        table.requesters(ids).for_each(|route| route.end(outcome()));
         table.remove_over(ids);
+    }
+
+    /// Pauses the clocks of the turns that a request belongs to.
+    pub fn pause_turns(&self, ids: &MessageIds<'_>) -> PausedTurns {
+        let table = self.0.lock();
+        let routes: Vec<_> = table.requesters(ids).cloned().collect();
+        routes.iter().for_each(|route| route.pause());
+        PausedTurns(routes)
     }
 
     pub fn end_all(&self, reason: &Arc<Disconnected>) {
@@ -289,6 +346,13 @@ impl RouteTable {
             Some(thread) => self.by_thread.get(&**thread).unwrap_or(&self.without_thread),
             None => self.only_route().map(std::slice::from_ref).unwrap_or_default(),
         }
+    }
+
+    /// Returns the turns that a request with these ids belongs to.
+    fn requesters<'t>(&'t self, ids: &'t MessageIds<'_>) -> impl Iterator<Item = &'t Arc<TurnRoute>> {
+        self.candidates(ids)
+            .iter()
+            .filter(|route| !matches!((route.turn(), &ids.turn), (Some(own), Some(named)) if *own != **named))
     }
 
     fn remove_over(&mut self, ids: &MessageIds<'_>) {

@@ -5,10 +5,13 @@
 //! more only for a call that comes later. Threads used through the supervisor are resumed before their next turn, or
 //! started anew if the server no longer knows them. An interrupted turn is repeated once if the agent had not started
 //! any work; otherwise its caller gets the error.
+//!
+//! A server that is not needed for a while can be suspended: it ends, and the next call starts it again.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use codicil_protocol::{Thread, ThreadId, ThreadResume, ThreadStartParams, TurnStartParams};
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
@@ -66,8 +69,10 @@ impl Default for RestartLimits {
 #[derive(Debug)]
 pub struct Supervisor {
     link: watch::Receiver<SupervisedLink>,
-    /// Notified when a call needs a server that was given up.
+    /// Notified when a call needs a server that was suspended or given up.
     wanted: Arc<Notify>,
+    /// The generation that [`suspend`](Self::suspend) has ended.
+    suspended: Arc<SuspendedGeneration>,
     threads: Mutex<HashMap<ThreadId, KnownThread>>,
     watching: JoinHandle<()>,
 }
@@ -80,6 +85,8 @@ enum SupervisedLink {
         generation: u64,
     },
     Restarting,
+    /// The server was ended by [`Supervisor::suspend`], until a call needs it.
+    Suspended,
     /// The server crashed too often. It is not started again before this time, or never if there is none.
     GivenUp(ClientError, Option<Instant>),
     /// The connection was closed deliberately and is not opened again.
@@ -108,8 +115,17 @@ impl Supervisor {
         let client = builder.clone().connect(address.clone()).await?;
         let (sender, link) = watch::channel(SupervisedLink::Up { client, generation: 0 });
         let wanted = Arc::<Notify>::default();
-        let watch = ConnectionWatch { builder, address, limits, link: sender, wanted: wanted.clone() };
-        Ok(Self { link, wanted, threads: Mutex::default(), watching: tokio::spawn(watch.run()) })
+        let suspended = Arc::<SuspendedGeneration>::default();
+        let watch = ConnectionWatch {
+            builder,
+            address,
+            limits,
+            link: sender,
+            wanted: wanted.clone(),
+            suspended: suspended.clone(),
+        };
+        let watching = tokio::spawn(watch.run());
+        Ok(Self { link, wanted, suspended, threads: Mutex::default(), watching })
     }
 
     /// Returns the current client. Waits while the server is being restarted.
@@ -165,10 +181,27 @@ impl Supervisor {
         }
     }
 
+    /// Ends the server until a call needs it again, and waits until it has ended. Pending calls fail. Does nothing if
+    /// there is no connection.
+    pub async fn suspend(&self) {
+        let Some((client, generation)) = self.connected() else { return };
+        self.suspended.set(generation);
+        client.close().await;
+        // The watch task has processed the end when the state changes.
+        let mut link = self.link.clone();
+        let has_ended = |link: &SupervisedLink| match link {
+            SupervisedLink::Up { generation: current, .. } => *current != generation,
+            _ => true,
+        };
+        // Fails if the supervisor is closed meanwhile.
+        let _ = link.wait_for(has_ended).await;
+    }
+
     /// Ends the server permanently and waits until it has ended.
     pub async fn close(&self) {
         self.watching.abort();
-        if let Ok(client) = self.client().await {
+        let link = self.link.borrow().clone();
+        if let SupervisedLink::Up { client, .. } = link {
             client.close().await;
         }
     }
@@ -229,6 +262,7 @@ impl Supervisor {
                     return Ok((client, generation));
                 }
                 SupervisedLink::Up { .. } | SupervisedLink::Restarting => {}
+                SupervisedLink::Suspended => self.wanted.notify_one(),
                 // Each call requests one attempt, however short `retry_after` is.
                 SupervisedLink::GivenUp(_, Some(until)) if until <= Instant::now() && !has_requested => {
                     has_requested = true;
@@ -274,6 +308,21 @@ struct ConnectionWatch {
     limits: RestartLimits,
     link: watch::Sender<SupervisedLink>,
     wanted: Arc<Notify>,
+    suspended: Arc<SuspendedGeneration>,
+}
+
+/// The newest generation that was suspended, if any.
+#[derive(Debug, Default)]
+struct SuspendedGeneration(Mutex<Option<u64>>);
+
+impl SuspendedGeneration {
+    fn set(&self, generation: u64) {
+        *self.0.lock() = Some(generation);
+    }
+
+    fn is(&self, generation: u64) -> bool {
+        *self.0.lock() == Some(generation)
+    }
 }
 
 impl ConnectionWatch {
@@ -289,11 +338,24 @@ impl ConnectionWatch {
                 restarts = 0;
             }
             let reason = ClientError::Disconnected(disconnected.clone());
-            if disconnected.cause == DisconnectCause::ClosedByClient {
+            let is_suspended = self.suspended.is(generation);
+            if disconnected.cause == DisconnectCause::ClosedByClient && !is_suspended {
                 return drop(self.link.send(SupervisedLink::Closed(reason)));
             }
-            tracing::warn!("{disconnected}; restarting");
-            let client = self.restart(&mut restarts, reason).await;
+            let client = if is_suspended {
+                // A call from before the last attempt may have left a notification.
+                let _ = self.wanted.notified().now_or_never();
+                self.link.send_replace(SupervisedLink::Suspended);
+                self.wanted.notified().await;
+                self.link.send_replace(SupervisedLink::Restarting);
+                match self.connect().await {
+                    Ok(client) => client,
+                    Err(error) => self.restart(&mut restarts, error).await,
+                }
+            } else {
+                tracing::warn!("{disconnected}; restarting");
+                self.restart(&mut restarts, reason).await
+            };
             generation += 1;
             self.link.send_replace(SupervisedLink::Up { client, generation });
         }
@@ -310,11 +372,15 @@ impl ConnectionWatch {
                 self.wait_for_request(reason).await;
                 self.link.send_replace(SupervisedLink::Restarting);
             }
-            match self.builder.clone().connect(self.address.clone()).await {
+            match self.connect().await {
                 Ok(client) => return client,
                 Err(error) => reason = error,
             }
         }
+    }
+
+    async fn connect(&self) -> Result<Client, ClientError> {
+        self.builder.clone().connect(self.address.clone()).await
     }
 
     /// Gives up on the server until a call requests it after `retry_after`.

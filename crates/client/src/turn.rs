@@ -194,6 +194,7 @@ impl RunningTurn {
             tokio::select! {
                 biased;
                 event = events.next() => return event,
+                () = self.slot.route.clock_changed.notified() => {}
                 () = reached(deadline) => self.end_if_timed_out(),
             }
         }
@@ -211,6 +212,7 @@ impl RunningTurn {
             tokio::select! {
                 biased;
                 _ = &mut self.end => return,
+                () = self.slot.route.clock_changed.notified() => {}
                 () = reached(deadline) => self.end_if_timed_out(),
             }
         }
@@ -242,22 +244,24 @@ impl RunningTurn {
         self.slot.route.has_begun()
     }
 
-    /// Returns the earlier of the turn's two deadlines, with the timeout that it comes from.
-    fn next_deadline(&self) -> Option<(Instant, Duration)> {
+    /// Returns the earlier of the turn's two deadlines; `None` if it has none, or waits for a person.
+    fn next_deadline(&self) -> Option<TurnDeadline> {
         let timeouts = &self.slot.client.options().timeouts;
-        let whole = timeouts.turn.and_then(|time| Some((self.began.checked_add(time)?, time)));
-        let last_message = self.slot.route.last_message_at();
-        let silence = timeouts.turn_silence.and_then(|time| Some((last_message.checked_add(time)?, time)));
-        whole.into_iter().chain(silence).min()
+        let paused = self.slot.route.paused_time()?;
+        let deadline = |since: Instant, within: Option<Duration>, missing: &'static str| {
+            Some(TurnDeadline { at: since.checked_add(within?)?, within: within?, missing })
+        };
+        let whole = self.began.checked_add(paused).and_then(|began| deadline(began, timeouts.turn, "end"));
+        let silence = deadline(self.slot.route.last_message_at(), timeouts.turn_silence, "message");
+        whole.into_iter().chain(silence).min_by_key(|deadline| deadline.at)
     }
 
     /// Ends the turn if its deadline has passed. The deadline is computed again, since messages may have arrived
     /// meanwhile.
     fn end_if_timed_out(&self) {
-        let deadline = self.next_deadline().filter(|(deadline, _)| *deadline <= Instant::now());
-        if let Some((deadline, time)) = deadline {
-            let kind = if deadline == self.began + time { "no end" } else { "no message" };
-            self.slot.route.end(TurnOutcome::TimedOut(format!("{kind} within {time:?}")));
+        let deadline = self.next_deadline().filter(|deadline| deadline.at <= Instant::now());
+        if let Some(TurnDeadline { within, missing, .. }) = deadline {
+            self.slot.route.end(TurnOutcome::TimedOut(format!("no {missing} within {within:?}")));
             self.send_interrupt();
         }
     }
@@ -276,9 +280,18 @@ impl Drop for RunningTurn {
     }
 }
 
-async fn reached(deadline: Option<(Instant, Duration)>) {
+/// A deadline of a turn.
+struct TurnDeadline {
+    at: Instant,
+    /// The timeout that it comes from.
+    within: Duration,
+    /// What has not arrived by then.
+    missing: &'static str,
+}
+
+async fn reached(deadline: Option<TurnDeadline>) {
     match deadline {
-        Some((instant, _)) => sleep_until(instant).await,
+        Some(deadline) => sleep_until(deadline.at).await,
         None => std::future::pending().await,
     }
 }

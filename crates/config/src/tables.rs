@@ -144,6 +144,8 @@ impl Default for PluginSettings {
 pub struct SkillSettings {
     pub config: Vec<SkillEntry>,
     pub bundled: Option<BundledSkills>,
+    /// Whether the prompt lists the skills; `true` if absent. Skills that a message mentions work in any case.
+    pub include_instructions: Option<bool>,
 }
 
 /// `[[skills.config]]`: enables or disables a skill, given by path or name.

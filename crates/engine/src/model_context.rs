@@ -119,6 +119,9 @@ impl ModelContext {
     }
 
     fn skills_text(&self) -> Option<String> {
+        if self.config.settings.skills.include_instructions == Some(false) {
+            return None;
+        }
         let found = self.skills();
         let offered = found.iter().filter(|skill| skill.metadata.enabled && skill.implicit);
         skills_text(offered.map(|skill| &skill.metadata))

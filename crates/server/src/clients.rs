@@ -69,14 +69,6 @@ impl ClientSession {
             opted_out: capabilities.opt_out_notification_methods.into_iter().flatten().collect(),
         }
     }
-
-    /// Returns whether the client was written for a protocol after 0.118. The version of OpenAI's own clients is that of
-    /// their protocol.
-    pub fn is_later_generation(&self) -> bool {
-        let mut numbers = self.version.split('.').map(str::parse);
-        let later = matches!((numbers.next(), numbers.next()), (Some(Ok(0)), Some(Ok(119u32..))));
-        later && ["codex-tui", "codex_python_sdk"].contains(&self.name.as_str())
-    }
 }
 
 impl ConnectedClient {

@@ -1,13 +1,12 @@
 //! Answers to approvals and other server requests. An evaluation runs without a user, so they are configured.
 
 use codicil_client::{
-    ApproveAll, DeclineAll, HandlerAnswer, NoAnswer, RequestHandler,
+    ApproveAll, DeclineAll, FileChangeApproval, HandlerAnswer, NoAnswer, RequestHandler,
     protocol::{
         ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse, CommandExecutionApprovalDecision,
-        CommandExecutionRequestApprovalParams, FileChangeApprovalDecision, FileChangeRequestApprovalParams,
-        McpServerElicitationRequestParams, McpServerElicitationRequestResponse,
-        PermissionsRequestApprovalParams, PermissionsRequestApprovalResponse, ToolRequestUserInputParams,
-        ToolRequestUserInputResponse,
+        CommandExecutionRequestApprovalParams, FileChangeApprovalDecision, McpServerElicitationRequestParams,
+        McpServerElicitationRequestResponse, PermissionsRequestApprovalParams,
+        PermissionsRequestApprovalResponse, ToolRequestUserInputParams, ToolRequestUserInputResponse,
     },
 };
 
@@ -44,11 +43,11 @@ impl RequestHandler for PolicyResponder {
 
     async fn approve_file_change(
         &self,
-        params: FileChangeRequestApprovalParams,
+        approval: FileChangeApproval,
     ) -> HandlerAnswer<FileChangeApprovalDecision> {
         match self.on_approval {
-            OnApproval::Accept => ApproveAll::once().approve_file_change(params).await,
-            OnApproval::Decline => DeclineAll.approve_file_change(params).await,
+            OnApproval::Accept => ApproveAll::once().approve_file_change(approval).await,
+            OnApproval::Decline => DeclineAll.approve_file_change(approval).await,
         }
     }
 

@@ -188,9 +188,8 @@ impl<'b> ToolAttempt<'b> {
             ToolFailure::Expand(expansion) => {
                 let sections = expansion.sections.join(", ");
                 self.bridge.note_expansion(expansion);
-                let text = format!(
-                    "The prompt will be shown again with these sections in full: {sections}. End your turn now."
-                );
+                let text =
+                    format!("The next message shows these sections in full: {sections}. End your turn now.");
                 (CallStatus::Succeeded, text)
             }
         };

@@ -20,6 +20,14 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
+    /// Adds two counts that may be unknown.
+    pub(super) fn sum(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one.combine(other, u64::saturating_add)),
+            (one, other) => one.or(other),
+        }
+    }
+
     fn combine(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             prompt_tokens: with(self.prompt_tokens, other.prompt_tokens),

@@ -7,14 +7,12 @@ use std::{
     time::Duration,
 };
 
-use codicil_client::{
-    protocol::{AskForApproval, Personality, ReasoningEffort, ReasoningSummary, SandboxMode},
-    redact_url,
-};
-use serde_json::{Map, Value, json};
+use codicil_client::protocol::{AskForApproval, Personality, ReasoningEffort, ReasoningSummary, SandboxMode};
+use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::{approvals::OnApproval, events::ADAPTER_NAME, login::LoginMethod};
+use crate::mcp_servers::McpServer;
 
 /// How an evaluator starts its server and what it asks of it.
 ///
@@ -55,7 +53,8 @@ pub struct ClientConfig {
     pub login: Option<LoginMethod>,
     /// Whether an evaluation continues the session's thread if directory, workspace and tools are the same: `false`.
     pub reuse_thread: bool,
-    /// MCP servers for the agent, in addition to those of the server's configuration; none by default.
+    /// MCP servers for the agent by name, in addition to those of the server's configuration; none by default. Their
+    /// tools belong to the agent, not to the prompt.
     pub mcp_servers: BTreeMap<String, McpServer>,
     /// Whether threads are kept in memory only: `false`. Ephemeral threads are not reused.
     pub ephemeral: bool,
@@ -146,7 +145,7 @@ impl ClientConfig {
             return None;
         }
         let servers: Map<String, Value> =
-            self.mcp_servers.iter().map(|(name, server)| (name.clone(), server.to_value())).collect();
+            self.mcp_servers.iter().map(|(name, server)| (name.clone(), server.table().into())).collect();
         Some(Map::from_iter([("mcp_servers".to_owned(), Value::Object(servers))]))
     }
 }
@@ -174,72 +173,6 @@ impl fmt::Debug for ClientConfig {
             .field("adapter_name", &self.adapter_name)
             .field("stop_timeout", &self.stop_timeout)
             .finish()
-    }
-}
-
-/// An MCP server that the agent may use. Its tools belong to the agent, not to the prompt.
-#[derive(Clone, PartialEq, Eq)]
-pub enum McpServer {
-    /// A program that the server starts and talks to over pipes.
-    Stdio {
-        /// The program.
-        command: String,
-        /// Its arguments.
-        args: Vec<String>,
-        /// Its environment variables.
-        env: BTreeMap<String, String>,
-    },
-    /// A server that speaks streamable HTTP.
-    Http {
-        /// `http://` or `https://`.
-        url: String,
-        /// The environment variable of the server process that holds a bearer token.
-        bearer_token_env_var: Option<String>,
-    },
-}
-
-impl McpServer {
-    /// Returns a server that is started as a program.
-    pub fn stdio<A: Into<String>>(command: impl Into<String>, args: impl IntoIterator<Item = A>) -> Self {
-        let args = args.into_iter().map(Into::into).collect();
-        Self::Stdio { command: command.into(), args, env: BTreeMap::new() }
-    }
-
-    /// Returns a server that is reached by HTTP.
-    pub fn http(url: impl Into<String>) -> Self {
-        Self::Http { url: url.into(), bearer_token_env_var: None }
-    }
-
-    fn to_value(&self) -> Value {
-        match self {
-            Self::Stdio { command, args, env } if env.is_empty() => {
-                json!({ "command": command, "args": args })
-            }
-            Self::Stdio { command, args, env } => json!({ "command": command, "args": args, "env": env }),
-            Self::Http { url, bearer_token_env_var: None } => json!({ "url": url }),
-            Self::Http { url, bearer_token_env_var } => {
-                json!({ "url": url, "bearer_token_env_var": bearer_token_env_var })
-            }
-        }
-    }
-}
-
-/// Prints no values: arguments, variables and URLs may be secret.
-impl fmt::Debug for McpServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stdio { command, args, env } => f
-                .debug_struct("Stdio")
-                .field("command", command)
-                .field("args", &args.len())
-                .field("env", &env.keys().collect::<Vec<_>>())
-                .finish(),
-            Self::Http { url, bearer_token_env_var } => {
-                let mut debug = f.debug_struct("Http");
-                debug.field("url", &redact_url(url));
-                debug.field("bearer_token_env_var", bearer_token_env_var).finish()
-            }
-        }
     }
 }
 
@@ -296,6 +229,8 @@ pub enum ConfigError {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -353,17 +288,13 @@ mod tests {
     #[test]
     fn debug_shows_no_secret() {
         let env = BTreeMap::from([("KEY".to_owned(), "s3cret".to_owned())]);
-        let stdio = McpServer::Stdio { command: "x".into(), args: vec!["s3cret".into()], env: env.clone() };
-        let http = McpServer::http("https://me:s3cret@host/mcp?token=s3cret");
         let config = ClientConfig {
             args: vec!["s3cret".into()],
             env,
             login: Some(LoginMethod::api_key("s3cret")),
-            mcp_servers: BTreeMap::from([("a".into(), stdio), ("b".into(), http)]),
             ..Default::default()
         };
         let printed = format!("{config:?}");
-        assert!(!printed.contains("s3cret"), "{printed}");
-        assert!(printed.contains("https://host/mcp") && printed.contains("KEY"), "{printed}");
+        assert!(!printed.contains("s3cret") && printed.contains("KEY"), "{printed}");
     }
 }

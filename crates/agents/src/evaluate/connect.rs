@@ -10,6 +10,7 @@ use super::{
     error::{EvaluationCause, FailedEvaluation, STDERR_TAIL},
     run::EvaluationRun,
 };
+use crate::mcp_servers::McpServer;
 
 /// Timeout of a request, unless the deadline is earlier.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -59,6 +60,11 @@ impl EvaluationRun<'_> {
         let config = &self.setup.client;
         let launch = config.args.iter().fold(ServerLaunch::new(&config.program), ServerLaunch::arg);
         let launch = config.env.iter().fold(launch, |launch, (name, value)| launch.env(name, value));
+        let tokens = config.mcp_servers.values().filter_map(McpServer::token);
+        let launch = tokens.fold(launch, |launch, token| match token.value() {
+            Some(value) => launch.env(token.variable(), value),
+            None => launch,
+        });
         let launch = if config.suppress_stderr { launch } else { launch.forward_stderr() };
         Ok(launch.cwd(&self.cwd).into())
     }

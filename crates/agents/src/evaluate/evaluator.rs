@@ -93,6 +93,7 @@ impl Evaluator {
             workspace: None,
             deadline: None,
             budget: None,
+            continued: None,
             max_expansions: DEFAULT_EXPANSIONS,
         }
     }
@@ -111,6 +112,7 @@ pub struct Evaluation<'e> {
     workspace: Option<&'e Workspace>,
     deadline: Option<Instant>,
     budget: Option<Budget>,
+    continued: Option<ThreadId>,
     max_expansions: u32,
 }
 
@@ -144,6 +146,32 @@ impl<'e> Evaluation<'e> {
     /// Sets the budget. The evaluation ends when a limit is exceeded. The budget's deadline applies as well.
     pub fn budget(mut self, budget: &Budget) -> Self {
         self.budget = Some(budget.clone());
+        self
+    }
+
+    /// Continues the thread of an earlier evaluation of this prompt, such as one that exceeded its deadline or budget,
+    /// instead of starting over: what was done is not done twice. The thread has the prompt already, and gets a short
+    /// message to go on. Fails if the server no longer has the thread.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// use codicil_agents::evaluate::{EvaluateError, Evaluator, Prompt};
+    ///
+    /// # async fn example(evaluator: Evaluator, prompt: Prompt) -> Result<(), EvaluateError> {
+    /// let first = evaluator.evaluate(&prompt).timeout(Duration::from_secs(60)).text().await;
+    /// let begun = first.as_ref().err().and_then(|error| error.failed()?.thread_id.clone());
+    /// let answer = match begun {
+    ///     Some(thread) => {
+    ///         evaluator.evaluate(&prompt).continue_thread(&thread).timeout(Duration::from_secs(600)).text().await?
+    ///     }
+    ///     None => first?,
+    /// };
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn continue_thread(mut self, thread: &ThreadId) -> Self {
+        self.continued = Some(thread.clone());
         self
     }
 
@@ -191,20 +219,10 @@ impl<'e> Evaluation<'e> {
         EvaluationAnswer { text, value, usage, thread_id, turn_id }
     }
 
-    /// Runs the prompt, and repeats it when a tool asks for more sections.
     async fn run(&self, output: Option<&OutputSchema>) -> Result<FinishedTurn, EvaluateError> {
-        let mut remaining = self.max_expansions;
-        loop {
-            let run = self.prepare_run(output)?;
-            // Boxed because the future of a whole run is large and would live on the caller's stack.
-            match Box::pin(run.run()).await {
-                Err(EvaluateError::ExpansionRequired(expansion)) if remaining > 0 => {
-                    remaining -= 1;
-                    expansion.open(&self.session);
-                }
-                outcome => return outcome,
-            }
-        }
+        let run = self.prepare_run(output)?;
+        // Boxed because the future of a whole run is large and would live on the caller's stack.
+        Box::pin(run.run()).await
     }
 
     fn prepare_run<'r>(
@@ -220,6 +238,8 @@ impl<'e> Evaluation<'e> {
             workspace: self.workspace.map(Workspace::fingerprint),
             deadline: self.deadline.into_iter().chain(budget_deadline).min(),
             budget: self.budget.as_ref(),
+            continued: self.continued.as_ref(),
+            max_expansions: self.max_expansions,
             output,
         })
     }
@@ -246,10 +266,10 @@ pub struct EvaluationAnswer<T = ()> {
     pub text: String,
     /// The answer as a value; `()` if only text was requested.
     pub value: T,
-    /// The tokens used by the turn, if the server reported them.
+    /// The tokens used by the evaluation, if the server reported them.
     pub usage: Option<TokenUsage>,
     /// The thread of the turn.
     pub thread_id: ThreadId,
-    /// The turn.
+    /// The last turn.
     pub turn_id: TurnId,
 }

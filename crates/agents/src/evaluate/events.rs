@@ -39,7 +39,7 @@ pub struct PromptRendered {
     pub adapter: String,
     /// The prompt's name.
     pub prompt: String,
-    /// The text of the prompt.
+    /// The text that is sent: the prompt, the sections that the model asked for, or the message to go on.
     pub text: String,
     /// The names of the offered tools.
     pub tools: Vec<String>,

@@ -16,9 +16,10 @@ pub const OPEN_SECTIONS: &str = "open_sections";
 
 /// A request to show sections of a prompt in full.
 ///
-/// A tool makes it with [`ToolError::expand`]. The evaluation then lets the turn end and runs the prompt again with
-/// these sections open, up to [`max_expansions`](super::Evaluation::max_expansions) times. After that it fails with
-/// [`EvaluateError::ExpansionRequired`](super::EvaluateError), and the caller decides:
+/// A tool makes it with [`ToolError::expand`]. The evaluation then lets the turn end and sends these sections as a
+/// further message of the thread, up to [`max_expansions`](super::Evaluation::max_expansions) times. After that it fails
+/// with [`EvaluateError::ExpansionRequired`](super::EvaluateError), and the caller decides. The next evaluation of the
+/// prompt with the same session continues the thread, so that nothing is done twice:
 ///
 /// ```no_run
 /// use codicil_agents::evaluate::{EvaluateError, Evaluator, Prompt, Session};
@@ -68,7 +69,11 @@ pub(super) struct OpenSections(BTreeMap<String, BTreeSet<String>>);
 impl OpenSections {
     pub fn of(session: &Session, prompt: &Prompt) -> BTreeSet<String> {
         let open = session.get::<Self>().unwrap_or_default();
-        open.0.get(prompt.name()).cloned().unwrap_or_default()
+        open.of_prompt(prompt.name())
+    }
+
+    fn of_prompt(&self, name: &str) -> BTreeSet<String> {
+        self.0.get(name).cloned().unwrap_or_default()
     }
 }
 
@@ -80,26 +85,29 @@ struct OpenParams {
     reason: String,
 }
 
-/// Returns the tool that opens these sections.
-pub(super) fn open_sections(closed: Vec<String>) -> Tool {
+/// Returns the tool that opens these sections of a prompt.
+pub(super) fn open_sections(prompt: &str, keys: Vec<String>) -> Tool {
     let description = format!(
-        "Shows sections of the prompt in full that are given in short. Closed are: {}.",
-        closed.join(", ")
+        "Shows sections of the prompt in full that are given in short. The sections are: {}.",
+        keys.join(", ")
     );
-    Tool::new(OPEN_SECTIONS, description, move |params: OpenParams, _: ToolContext| {
-        let unknown = params.section_keys.iter().find(|key| !closed.contains(*key)).cloned();
-        let closed = closed.join(", ");
-        async move {
-            match unknown {
-                Some(key) => Err(ToolError::new(format!("no closed section {key:?}; there are: {closed}"))),
-                None if params.section_keys.is_empty() => {
-                    Err(ToolError::new(format!("which sections? there are: {closed}")))
-                }
-                None => Err::<String, _>(ToolError::expand(SectionExpansion::new(
-                    params.section_keys,
-                    params.reason,
-                ))),
-            }
-        }
+    let prompt = prompt.to_owned();
+    Tool::new(OPEN_SECTIONS, description, move |params: OpenParams, cx: ToolContext| {
+        let open = cx.get::<OpenSections>().unwrap_or_default().of_prompt(&prompt);
+        let closed: Vec<_> = keys.iter().filter(|key| !open.contains(*key)).cloned().collect();
+        async move { Err::<String, _>(request_sections(params, &closed)) }
     })
+}
+
+/// Returns the request for sections, or the reason why they cannot be opened.
+fn request_sections(params: OpenParams, closed: &[String]) -> ToolError {
+    let unknown = params.section_keys.iter().find(|key| !closed.contains(*key));
+    let closed = closed.join(", ");
+    match unknown {
+        Some(key) => ToolError::new(format!("no closed section {key:?}; there are: {closed}")),
+        None if params.section_keys.is_empty() => {
+            ToolError::new(format!("which sections? there are: {closed}"))
+        }
+        None => ToolError::expand(SectionExpansion::new(params.section_keys, params.reason)),
+    }
 }

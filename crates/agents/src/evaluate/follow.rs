@@ -23,6 +23,8 @@ pub(super) struct TurnFollower<'f, 'r> {
     bridge: &'f ToolBridge,
     progress: &'f mut RunProgress,
     usage: TurnUsage,
+    /// The tokens of earlier turns of the evaluation.
+    earlier: Option<TokenUsage>,
     /// Items whose events were emitted.
     reported: HashSet<ItemId>,
 }
@@ -30,7 +32,8 @@ pub(super) struct TurnFollower<'f, 'r> {
 impl<'f, 'r> TurnFollower<'f, 'r> {
     pub fn new(run: &'f EvaluationRun<'r>, bridge: &'f ToolBridge, progress: &'f mut RunProgress) -> Self {
         let usage = TurnUsage::after(progress.thread_usage);
-        Self { run, bridge, progress, usage, reported: HashSet::new() }
+        let earlier = progress.usage;
+        Self { run, bridge, progress, usage, earlier, reported: HashSet::new() }
     }
 
     pub async fn follow(mut self, mut running: RunningTurn) -> Result<CompletedTurn, EvaluationCause> {
@@ -134,7 +137,7 @@ impl<'f, 'r> TurnFollower<'f, 'r> {
 
     fn count(&mut self, usage: &ThreadTokenUsage) -> Result<(), BudgetExceeded> {
         let new = self.usage.add(usage);
-        self.progress.usage = self.usage.used();
+        self.progress.usage = TokenUsage::sum(self.earlier, self.usage.used());
         self.progress.thread_usage = TokenUsage::from(&usage.total);
         self.run.budget.map_or(Ok(()), |budget| budget.charge(new))
     }

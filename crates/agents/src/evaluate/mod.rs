@@ -3,12 +3,13 @@
 //! | task | API |
 //! |---|---|
 //! | evaluate a prompt | [`Evaluator::evaluate`], then [`Evaluation::text`] or [`Evaluation::value`] |
-//! | configure server, model and login | [`ClientConfig`], [`ModelConfig`], [`LoginMethod`], [`McpServer`] |
+//! | configure server, model and login | [`ClientConfig`], [`ModelConfig`], [`LoginMethod`] |
 //! | answer approvals | [`OnApproval`] |
 //! | give the model functions | [`Tool`], with [`ToolContext`] for the session's state |
 //! | keep state, observe events | [`Session`], [`EvaluationEvent`] |
 //! | limit time and tokens | [`Evaluation::deadline`], [`Budget`] |
 //! | summarise long sections | [`Section::summary`], [`SectionExpansion`] |
+//! | go on after a deadline or budget | [`Evaluation::continue_thread`] |
 //! | handle a failure | [`EvaluateError`], [`EvaluationPhase`], [`EvaluationCause`] |
 //!
 //! Each evaluation starts its own server and has ended it when it returns. The agent does the work; this module
@@ -73,7 +74,7 @@ pub use codicil_client::protocol::{
 pub use self::{
     approvals::OnApproval,
     budget::{Budget, BudgetExceeded, TokenUsage},
-    config::{ClientConfig, ConfigError, McpServer, ModelConfig},
+    config::{ClientConfig, ConfigError, ModelConfig},
     error::{EvaluateError, EvaluationCause, EvaluationPhase, FailedEvaluation, STDERR_TAIL},
     evaluator::{Evaluation, EvaluationAnswer, Evaluator},
     events::{
@@ -84,6 +85,6 @@ pub use self::{
     prompt::{Prompt, Section},
     schema::OutputError,
     session::{Session, Slice},
-    thread_state::ThreadState,
+    thread_state::{AwaitedSections, ThreadState},
     tool::{Tool, ToolContext, ToolError, ToolOutput},
 };

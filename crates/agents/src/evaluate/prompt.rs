@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::{
-    config::{ConfigError, McpServer},
+    config::ConfigError,
     expansion::{OPEN_SECTIONS, open_sections},
     tool::Tool,
 };
-use crate::workspace::Workspace;
+use crate::{mcp_servers::McpServer, workspace::Workspace};
 
 /// A prompt: sections, which are rendered as markdown, and tools.
 ///
@@ -60,17 +60,33 @@ impl Prompt {
     }
 
     /// Renders the prompt with these sections open.
-    pub(super) fn render(&self, open: &BTreeSet<String>) -> RenderedPrompt {
+    pub(super) fn render(&self, open: &BTreeSet<String>) -> String {
         let rendered = self.sections.iter().map(|section| section.render(open.contains(&section.key)));
-        let text = rendered.collect::<Vec<_>>().join("\n\n");
-        let mut tools = self.tools.clone();
-        let closed =
-            self.sections.iter().filter(|section| section.summary.is_some() && !open.contains(&section.key));
-        let closed: Vec<_> = closed.map(|section| section.key.clone()).collect();
-        if !closed.is_empty() {
-            tools.push(open_sections(closed));
+        rendered.collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// Renders sections that the model has asked for, as a further message of its thread.
+    pub(super) fn render_sections(&self, wanted: &BTreeSet<String>) -> String {
+        let sections = self.sections.iter().filter(|section| wanted.contains(&section.key));
+        let sections: Vec<_> = sections.map(|section| section.render(true)).collect();
+        if sections.is_empty() {
+            let wanted: Vec<_> = wanted.iter().map(String::as_str).collect();
+            return format!("The prompt has no section {}. Continue without it.", wanted.join(", "));
         }
-        RenderedPrompt { text, tools }
+        format!(
+            "The sections of the prompt that you asked for, in full:\n\n{}\n\n\
+             Continue with the task. Do not repeat what you have already done.",
+            sections.join("\n\n")
+        )
+    }
+
+    /// Returns the tools, with the one that opens sections if any is summarised. They are the same whichever sections
+    /// are open, so that a thread can be continued.
+    pub(super) fn tools(&self) -> Vec<Tool> {
+        let summarised = self.sections.iter().filter(|section| section.summary.is_some());
+        let keys: Vec<_> = summarised.map(|section| section.key.clone()).collect();
+        let opener = (!keys.is_empty()).then(|| open_sections(&self.name, keys));
+        self.tools.iter().cloned().chain(opener).collect()
     }
 
     /// Checks names that the server or the model could not distinguish.
@@ -101,13 +117,6 @@ impl Prompt {
         }
         Ok(())
     }
-}
-
-/// A rendered prompt.
-#[derive(Debug)]
-pub(super) struct RenderedPrompt {
-    pub text: String,
-    pub tools: Vec<Tool>,
 }
 
 /// A section of a prompt: a title and a body.
@@ -164,12 +173,15 @@ mod tests {
             .section(Section::new("House rules", "Long.").summary("Short."));
         let closed = prompt.render(&BTreeSet::new());
         let hint = "(In short. The tool `open_sections` shows section `house_rules` in full.)";
-        assert_eq!(closed.text, format!("## Task\n\nDo it.\n\n## House rules\n\nShort.\n\n{hint}"));
-        assert_eq!(closed.tools.len(), 1);
-        let open = prompt.render(&BTreeSet::from(["house_rules".to_owned()]));
-        assert_eq!(open.text, "## Task\n\nDo it.\n\n## House rules\n\nLong.");
-        assert!(open.tools.is_empty());
-        assert_eq!(Prompt::text("Hello").render(&BTreeSet::new()).text, "Hello");
+        assert_eq!(closed, format!("## Task\n\nDo it.\n\n## House rules\n\nShort.\n\n{hint}"));
+        let rules = BTreeSet::from(["house_rules".to_owned()]);
+        assert_eq!(prompt.render(&rules), "## Task\n\nDo it.\n\n## House rules\n\nLong.");
+        assert_eq!(prompt.tools().len(), 1);
+        assert_eq!(Prompt::text("Hello").render(&BTreeSet::new()), "Hello");
+        let more = prompt.render_sections(&rules);
+        assert!(more.contains("## House rules\n\nLong.") && !more.contains("Do it."), "{more}");
+        let none = prompt.render_sections(&BTreeSet::from(["other".to_owned()]));
+        assert_eq!(none, "The prompt has no section other. Continue without it.");
     }
 
     #[test]

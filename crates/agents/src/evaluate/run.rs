@@ -18,12 +18,12 @@ use super::{
     error::{EvaluateError, EvaluationCause, FailedEvaluation},
     evaluator::EvaluatorSetup,
     events::{EvaluationEvent, PromptExecuted, PromptRendered},
-    expansion::OpenSections,
+    expansion::{OpenSections, SectionExpansion},
     follow::TurnFollower,
-    prompt::{Prompt, RenderedPrompt},
+    prompt::Prompt,
     schema::OutputSchema,
     session::Session,
-    thread_state::ThreadState,
+    thread_state::{AwaitedSections, ThreadState},
 };
 use crate::workspace::Fingerprint;
 
@@ -36,6 +36,9 @@ pub(super) struct EvaluationRun<'r> {
     pub workspace: Option<&'r Fingerprint>,
     pub deadline: Option<Instant>,
     pub budget: Option<&'r Budget>,
+    /// The thread that the caller continues.
+    pub continued: Option<&'r ThreadId>,
+    pub max_expansions: u32,
     pub output: Option<&'r OutputSchema>,
 }
 
@@ -83,25 +86,54 @@ pub(super) struct RunProgress {
     pub thread_usage: TokenUsage,
 }
 
+/// What a run sends first, and to which thread.
+struct FirstMessage {
+    text: String,
+    target: ThreadTarget,
+}
+
+/// The thread of a run.
+enum ThreadTarget {
+    /// The session's thread if it may be reused, otherwise a new one.
+    Any,
+    /// The session's thread, which waits for sections. A new one if it is gone.
+    Waiting(ThreadState),
+    /// The thread that the caller continues.
+    Continued(ThreadId),
+}
+
+/// The thread of a run, and what to send to it.
+struct OpenedThread {
+    thread: ThreadId,
+    text: String,
+}
+
+/// The end of a run that did not fail.
+enum RunOutcome {
+    Finished(FinishedTurn),
+    ExpansionRequired(SectionExpansion),
+}
+
+/// The message to a thread whose evaluation is continued.
+const CONTINUE: &str = "The work on this task was interrupted. Continue from where it stopped, without repeating what is \
+     already done. If the result is complete, answer with it.";
+
 impl EvaluationRun<'_> {
     pub async fn run(&self) -> Result<FinishedTurn, EvaluateError> {
         self.check().map_err(FailedEvaluation::new)?;
-        let rendered = self.prompt.render(&OpenSections::of(self.session, self.prompt));
-        self.emit_rendered(&rendered);
-        let RenderedPrompt { text, tools } = rendered;
-        let bridge = ToolBridge::new(self, tools);
+        let bridge = ToolBridge::new(self, self.prompt.tools());
+        let first = self.first_message(&bridge);
+        self.emit_rendered(&first.text, &bridge);
         let client = self.connect(&bridge).await?;
         let mut progress = RunProgress::default();
-        let outcome = self.run_turn(&client, text, &bridge, &mut progress).await;
+        let outcome = self.run_turns(&client, first, &bridge, &mut progress).await;
         // The server has ended when this function returns, whatever the outcome.
         let stderr_tail = client.close().await.stderr_tail.clone();
         self.store_usage(&progress);
         let RunProgress { thread_id, turn_id, usage, .. } = progress;
         match outcome {
-            Ok(_) if let Some(expansion) = bridge.take_expansion() => {
-                Err(EvaluateError::ExpansionRequired(expansion))
-            }
-            Ok(finished) => Ok(FinishedTurn { stderr_tail, ..finished }),
+            Ok(RunOutcome::Finished(finished)) => Ok(FinishedTurn { stderr_tail, ..finished }),
+            Ok(RunOutcome::ExpansionRequired(expansion)) => Err(EvaluateError::ExpansionRequired(expansion)),
             Err(cause) => Err(FailedEvaluation {
                 stderr_tail,
                 thread_id,
@@ -115,59 +147,140 @@ impl EvaluationRun<'_> {
 
     fn check(&self) -> Result<(), EvaluationCause> {
         self.prompt.check(self.setup.client.mcp_servers.iter())?;
+        self.check_limits()
+    }
+
+    fn check_limits(&self) -> Result<(), EvaluationCause> {
         if self.is_late() {
             return Err(EvaluationCause::DeadlineExceeded);
         }
         Ok(self.budget.map_or(Ok(()), Budget::check_left)?)
     }
 
-    fn emit_rendered(&self, rendered: &RenderedPrompt) {
+    /// Decides whether the prompt is sent, or only what a thread that has it already still needs.
+    fn first_message(&self, bridge: &ToolBridge) -> FirstMessage {
+        if let Some(thread) = self.continued {
+            return FirstMessage {
+                text: CONTINUE.to_owned(),
+                target: ThreadTarget::Continued(thread.clone()),
+            };
+        }
+        let open = OpenSections::of(self.session, self.prompt);
+        let wanted = ThreadState::new("".into(), self.cwd.clone(), self.workspace, &bridge.specs());
+        let state = self.session.get::<ThreadState>().filter(|state| state.is_compatible_with(&wanted));
+        let opened = state.as_ref().map(|state| state.newly_opened(self.prompt.name(), &open));
+        let opened = opened.unwrap_or_default();
+        match state {
+            Some(state) if !opened.is_empty() => FirstMessage {
+                text: self.prompt.render_sections(&opened),
+                target: ThreadTarget::Waiting(state),
+            },
+            _ => FirstMessage { text: self.prompt.render(&open), target: ThreadTarget::Any },
+        }
+    }
+
+    fn emit_rendered(&self, text: &str, bridge: &ToolBridge) {
         self.session.emit(&EvaluationEvent::PromptRendered(PromptRendered {
             adapter: self.setup.client.adapter_name.clone(),
             prompt: self.prompt.name().to_owned(),
-            text: rendered.text.clone(),
-            tools: rendered.tools.iter().map(|tool| tool.name().to_owned()).collect(),
+            text: text.to_owned(),
+            tools: bridge.specs().into_iter().map(|tool| tool.name).collect(),
             output_schema: self.output.map(|output| output.schema.clone()),
         }));
     }
 
-    /// Signs in, opens a thread and runs the turn.
-    async fn run_turn(
+    /// Signs in, opens a thread and runs the turn. A turn that ends with a request for sections is followed by another
+    /// one on the same thread, which shows them.
+    async fn run_turns(
         &self,
         client: &Client,
-        text: String,
+        first: FirstMessage,
         bridge: &ToolBridge,
         progress: &mut RunProgress,
-    ) -> Result<FinishedTurn, EvaluationCause> {
+    ) -> Result<RunOutcome, EvaluationCause> {
         if let Some(login) = &self.setup.client.login {
             let params = serde_json::to_value(login.params()).unwrap_or_default();
             self.before_deadline(client.call_raw(AccountLoginStart::NAME, params)).await?;
         }
-        let thread_id = self.open_thread(client, bridge, progress).await?;
-        progress.thread_id = Some(thread_id.clone());
-        let running = self.start_turn(client, &thread_id, text).await?;
+        let OpenedThread { thread, mut text } = self.open_thread(client, first, bridge, progress).await?;
+        progress.thread_id = Some(thread.clone());
+        let mut remaining = self.max_expansions;
+        loop {
+            let finished = self.run_turn(client, &thread, text, bridge, progress).await?;
+            let Some(expansion) = bridge.take_expansion() else {
+                self.set_awaited(&thread, None);
+                return Ok(RunOutcome::Finished(finished));
+            };
+            if remaining == 0 {
+                let shown = OpenSections::of(self.session, self.prompt);
+                let awaited = AwaitedSections { prompt: self.prompt.name().to_owned(), shown };
+                self.set_awaited(&thread, Some(awaited));
+                return Ok(RunOutcome::ExpansionRequired(expansion));
+            }
+            remaining -= 1;
+            self.check_limits()?;
+            expansion.open(self.session);
+            text = self.prompt.render_sections(&expansion.sections.into_iter().collect());
+            self.emit_rendered(&text, bridge);
+        }
+    }
+
+    async fn run_turn(
+        &self,
+        client: &Client,
+        thread: &ThreadId,
+        text: String,
+        bridge: &ToolBridge,
+        progress: &mut RunProgress,
+    ) -> Result<FinishedTurn, EvaluationCause> {
+        let running = self.start_turn(client, thread, text).await?;
         let turn_id = running.id().clone();
         progress.turn_id = Some(turn_id.clone());
         let done = TurnFollower::new(self, bridge, progress).follow(running).await?;
-        let usage = progress.usage;
-        Ok(FinishedTurn { text: done.agent_message, usage, thread_id, turn_id, stderr_tail: String::new() })
+        Ok(FinishedTurn {
+            text: done.agent_message,
+            usage: progress.usage,
+            thread_id: thread.clone(),
+            turn_id,
+            stderr_tail: String::new(),
+        })
     }
 
     async fn open_thread(
         &self,
         client: &Client,
+        first: FirstMessage,
         bridge: &ToolBridge,
         progress: &mut RunProgress,
-    ) -> Result<ThreadId, EvaluationCause> {
+    ) -> Result<OpenedThread, EvaluationCause> {
         let config = &self.setup.client;
         let tools = bridge.specs();
         let wanted = ThreadState::new("".into(), self.cwd.clone(), self.workspace, &tools);
-        let known = self.session.get::<ThreadState>().filter(|known| known.is_compatible_with(&wanted));
-        if let Some(known) = known.filter(|_| config.reuse_thread && !config.ephemeral)
+        let FirstMessage { mut text, target } = first;
+        let known = match &target {
+            ThreadTarget::Continued(thread) => {
+                let resumed =
+                    self.before_deadline(client.call::<ThreadResume>(self.resume_params(thread))).await?;
+                let state = self.session.get::<ThreadState>().filter(|state| state.thread_id == *thread);
+                progress.thread_usage = state.map(|state| state.used).unwrap_or_default();
+                return Ok(OpenedThread { thread: resumed.thread.id, text });
+            }
+            ThreadTarget::Waiting(state) => Some(state.clone()),
+            ThreadTarget::Any => {
+                let known =
+                    self.session.get::<ThreadState>().filter(|known| known.is_compatible_with(&wanted));
+                known.filter(|_| config.reuse_thread && !config.ephemeral)
+            }
+        };
+        if let Some(known) = known
             && let Some(thread) = self.resume(client, &known.thread_id).await?
         {
             progress.thread_usage = known.used;
-            return Ok(thread);
+            return Ok(OpenedThread { thread, text });
+        }
+        if matches!(target, ThreadTarget::Waiting(_)) {
+            text = self.prompt.render(&OpenSections::of(self.session, self.prompt));
+            self.emit_rendered(&text, bridge);
         }
         let params = ThreadStartParams {
             model: self.setup.model.model.clone(),
@@ -179,11 +292,19 @@ impl EvaluationRun<'_> {
             dynamic_tools: (!tools.is_empty()).then(|| tools.into_iter().map(Into::into).collect()),
             ..ThreadStartParams::default()
         };
-        let thread_id = self.before_deadline(client.call::<ThreadStart>(params)).await?.thread.id;
+        let thread = self.before_deadline(client.call::<ThreadStart>(params)).await?.thread.id;
         if !config.ephemeral {
-            self.session.set(ThreadState { thread_id: thread_id.clone(), ..wanted });
+            self.session.set(ThreadState { thread_id: thread.clone(), ..wanted });
         }
-        Ok(thread_id)
+        Ok(OpenedThread { thread, text })
+    }
+
+    /// Stores in the session whether its thread waits for sections. An ephemeral thread is not stored.
+    fn set_awaited(&self, thread: &ThreadId, awaited: Option<AwaitedSections>) {
+        let state = self.session.get::<ThreadState>();
+        if let Some(state) = state.filter(|state| state.thread_id == *thread) {
+            self.session.set(ThreadState { awaited, ..state });
+        }
     }
 
     /// Stores the thread's token usage in the session, for the next turn on it.
@@ -194,18 +315,9 @@ impl EvaluationRun<'_> {
         }
     }
 
-    /// Resumes a thread with the current settings; `None` if the server no longer has it.
+    /// Resumes a thread; `None` if the server no longer has it.
     async fn resume(&self, client: &Client, thread: &ThreadId) -> Result<Option<ThreadId>, EvaluationCause> {
-        let config = &self.setup.client;
-        let params = ThreadResumeParams {
-            model: self.setup.model.model.clone(),
-            cwd: Some(self.cwd.to_string_lossy().into_owned()),
-            approval_policy: Some(config.approval_policy.clone()),
-            sandbox: config.sandbox_mode.clone().map(Into::into),
-            config: config.overrides(),
-            ..resume(thread)
-        };
-        match self.before_deadline(client.call::<ThreadResume>(params)).await {
+        match self.before_deadline(client.call::<ThreadResume>(self.resume_params(thread))).await {
             Ok(resumed) => Ok(Some(resumed.thread.id)),
             Err(EvaluationCause::Client(
                 error @ (ClientError::ResponseError { .. } | ClientError::ResponseInvalid { .. }),
@@ -214,6 +326,19 @@ impl EvaluationRun<'_> {
                 Ok(None)
             }
             Err(cause) => Err(cause),
+        }
+    }
+
+    /// Returns the params that resume a thread with the current settings.
+    fn resume_params(&self, thread: &ThreadId) -> ThreadResumeParams {
+        let config = &self.setup.client;
+        ThreadResumeParams {
+            model: self.setup.model.model.clone(),
+            cwd: Some(self.cwd.to_string_lossy().into_owned()),
+            approval_policy: Some(config.approval_policy.clone()),
+            sandbox: config.sandbox_mode.clone().map(Into::into),
+            config: config.overrides(),
+            ..resume(thread)
         }
     }
 

@@ -1,6 +1,6 @@
 //! The thread that a session continues, and the conditions for it.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use codicil_client::protocol::{DynamicToolSpec, ThreadId};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,19 @@ pub struct ThreadState {
     /// The tokens used so far.
     #[serde(default)]
     pub used: TokenUsage,
+    /// The sections that the thread waits for, after
+    /// [`EvaluateError::ExpansionRequired`](super::EvaluateError::ExpansionRequired).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaited: Option<AwaitedSections>,
+}
+
+/// A prompt whose turn ended because the model needs more of its sections.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwaitedSections {
+    /// The prompt's name.
+    pub prompt: String,
+    /// The sections that the model has been shown in full.
+    pub shown: BTreeSet<String>,
 }
 
 impl ThreadState {
@@ -44,7 +57,15 @@ impl ThreadState {
             workspace_fingerprint: workspace.cloned(),
             tools_fingerprint,
             used: TokenUsage::default(),
+            awaited: None,
         }
+    }
+
+    /// Returns the sections to send to this thread: those that were opened since the prompt ended with a request for
+    /// them. None if the thread waits for nothing, or for another prompt.
+    pub(super) fn newly_opened(&self, prompt: &str, open: &BTreeSet<String>) -> BTreeSet<String> {
+        let awaited = self.awaited.as_ref().filter(|awaited| awaited.prompt == prompt);
+        awaited.map(|awaited| open - &awaited.shown).unwrap_or_default()
     }
 
     /// Returns whether a thread with this state can be continued for `other`.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use codicil_client::{
     Client, ClientError, IntoInput,
     protocol::{
-        ThreadArchive, ThreadArchiveParams, ThreadId, ThreadResume, ThreadUnsubscribe,
-        ThreadUnsubscribeParams,
+        ThreadArchive, ThreadArchiveParams, ThreadId, ThreadUnsubscribe, ThreadUnsubscribeParams, TurnId,
+        TurnStartParams,
     },
-    resume,
+    turn,
 };
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +40,27 @@ pub(super) struct AgentInner {
     thread: Mutex<AgentThread>,
     /// Stops all current replies.
     stop: Mutex<CancellationToken>,
+    /// The running turn, for input that is added to it.
+    running: Mutex<Option<RunningRef>>,
+}
+
+/// The turn that an agent is running.
+#[derive(Clone, Debug)]
+pub(super) struct RunningRef {
+    pub client: Client,
+    pub thread: ThreadId,
+    pub turn: TurnId,
+}
+
+/// Returns a message for [`Agent::ask_with`] without settings of its own. The agent fills in the thread.
+///
+/// ```
+/// use codicil_agents::{client::protocol::{ReasoningEffort, TurnStartParams}, pool::message};
+///
+/// let params = TurnStartParams { effort: Some(ReasoningEffort::High), ..message("Think hard") };
+/// ```
+pub fn message(input: impl IntoInput) -> TurnStartParams {
+    turn(&"".into(), input)
 }
 
 /// The thread of a conversation, as far as it is known.
@@ -99,6 +120,7 @@ impl Agent {
             server,
             queue: TurnQueue::new(1),
             stop: Mutex::new(disposed.child_token()),
+            running: Mutex::default(),
             disposed,
             thread: Mutex::new(thread),
         }))
@@ -106,18 +128,28 @@ impl Agent {
 
     /// Sends a message, behind those sent before, and returns its reply at once. Dropping the reply stops the turn.
     pub fn ask(&self, input: impl IntoInput) -> ReplyStream {
+        self.ask_with(message(input))
+    }
+
+    /// Sends a message with settings of its own: model, effort, sandbox, output schema, …; see [`message`]. As in the
+    /// protocol, all of them but the output schema also apply to later messages of this agent. The thread id is
+    /// ignored.
+    pub fn ask_with(&self, params: TurnStartParams) -> ReplyStream {
         let inner = &self.0;
         let outbox = Arc::new(MessageOutbox::new(inner.shared.settings.reply_bytes));
         let stop = inner.stop.lock().child_token();
-        let run = TurnRun {
-            agent: inner.clone(),
-            input: input.into_input(),
-            outbox: outbox.clone(),
-            stop: stop.clone(),
-        };
+        let run = TurnRun { agent: inner.clone(), params, outbox: outbox.clone(), stop: stop.clone() };
         // Ends with its turn, soon after `stop`, and with the pool, whose tracker waits for it.
         inner.shared.tasks.spawn(run.run_to_end(inner.join_queues()));
         ReplyStream::new(outbox, stop)
+    }
+
+    /// Adds input to the running turn, which takes it into account as soon as the model can. Returns
+    /// [`PoolError::NoTurn`] if no turn is running.
+    pub async fn steer(&self, input: impl IntoInput) -> Result<(), PoolError> {
+        let running = self.0.running.lock().clone().ok_or(PoolError::NoTurn)?;
+        running.client.steer_turn(&running.thread, &running.turn, input).await?;
+        Ok(())
     }
 
     /// Forks the conversation, on the same server. If there was no message yet, the new one starts with the same
@@ -129,11 +161,11 @@ impl Agent {
         }
         let mut thread = inner.thread.lock().clone();
         if let Some(source) = thread.id.take() {
-            let (client, generation) = inner.server.connection(&inner.shared).await?;
-            match inner.server.fork_thread(&client, &inner.shared.settings, &source).await {
+            let connection = inner.server.connection(&inner.shared).await?;
+            match inner.server.fork_thread(&connection.client, &inner.shared.settings, &source).await {
                 Ok(id) => {
                     inner.shared.counters.threads_forked.increment();
-                    thread.set_loaded(id, generation);
+                    thread.set_loaded(id, connection.generation);
                 }
                 // Some servers do not store a thread without messages.
                 Err(ClientError::ResponseError { error, .. }) => {
@@ -184,8 +216,8 @@ impl Agent {
     pub async fn archive(&self) -> Result<(), PoolError> {
         self.0.retire().await;
         if let Some(thread_id) = self.session_id() {
-            let (client, _) = self.0.server.connection(&self.0.shared).await?;
-            client.call::<ThreadArchive>(ThreadArchiveParams { thread_id }).await?;
+            let connection = self.0.server.connection(&self.0.shared).await?;
+            connection.client.call::<ThreadArchive>(ThreadArchiveParams { thread_id }).await?;
         }
         Ok(())
     }
@@ -217,18 +249,20 @@ impl AgentInner {
         let step = self.thread.lock().next_step(generation);
         match step {
             NextStep::Use(thread) => return Ok(thread),
-            NextStep::Load(thread) => match client.call::<ThreadResume>(resume(&thread)).await {
-                Ok(resumed) => {
-                    self.shared.counters.threads_resumed.increment();
-                    self.thread.lock().set_loaded(resumed.thread.id.clone(), generation);
-                    return Ok(resumed.thread.id);
+            NextStep::Load(thread) => {
+                match self.server.resume_thread(client, &self.shared.settings, &thread).await {
+                    Ok(resumed) => {
+                        self.shared.counters.threads_resumed.increment();
+                        self.thread.lock().set_loaded(resumed.clone(), generation);
+                        return Ok(resumed);
+                    }
+                    Err(ClientError::ResponseError { error, .. }) => {
+                        tracing::warn!(%thread, "cannot resume the thread, starting a new one: {}", error.message);
+                        self.shared.counters.threads_invalidated.increment();
+                    }
+                    Err(error) => return Err(error),
                 }
-                Err(ClientError::ResponseError { error, .. }) => {
-                    tracing::warn!(%thread, "cannot resume the thread, starting a new one: {}", error.message);
-                    self.shared.counters.threads_invalidated.increment();
-                }
-                Err(error) => return Err(error),
-            },
+            }
             NextStep::Replace(old) => unsubscribe(client, old),
             NextStep::Start => {}
         }
@@ -239,6 +273,10 @@ impl AgentInner {
         thread.started_with = instructions;
         thread.set_loaded(id.clone(), generation);
         Ok(id)
+    }
+
+    pub fn set_running(&self, running: Option<RunningRef>) {
+        *self.running.lock() = running;
     }
 
     /// Discards the thread that the server no longer knows. The next turn starts a new one.

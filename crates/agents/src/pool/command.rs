@@ -1,18 +1,25 @@
 //! The command line of a server, with all settings given explicitly.
 
-use std::{ffi::OsString, fmt};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
-use codicil_client::{ServerLaunch, protocol::Secret};
+use codicil_client::ServerLaunch;
+use serde_json::{Map, Value, json};
 
-use crate::workspace::hex;
+use crate::mcp_servers::McpServer;
 
 /// The command line of a server, `PROGRAM app-server -c KEY=VALUE …`, and its environment.
 ///
 /// ```
-/// use codicil_agents::pool::{BuiltinTool, HttpMcpServer, McpToken, ServerCommand};
+/// use codicil_agents::{
+///     mcp_servers::{HttpMcpServer, McpToken},
+///     pool::{BuiltinTool, ServerCommand},
+/// };
 ///
 /// let token = McpToken::generate("DESK_MCP_TOKEN")?;
-/// let server = |name: &str| HttpMcpServer::new(name, format!("http://127.0.0.1:8000/mcp/{name}")).token(&token);
+/// let server = |name: &str| {
+///     let server = HttpMcpServer::new(format!("http://127.0.0.1:8000/mcp/{name}")).token(&token);
+///     (name.to_owned(), server.into())
+/// };
 /// let command = ServerCommand {
 ///     disabled: vec![BuiltinTool::Shell, BuiltinTool::WebSearch],
 ///     mcp_servers: ["system", "window", "storage", "apps"].map(server).into(),
@@ -27,21 +34,22 @@ pub struct ServerCommand {
     pub program: OsString,
     /// Built-in tools that the model does not get; none by default.
     pub disabled: Vec<BuiltinTool>,
-    /// The product's own MCP servers.
-    pub mcp_servers: Vec<HttpMcpServer>,
+    /// The product's own MCP servers, by name: letters, digits, `_` and `-`.
+    pub mcp_servers: BTreeMap<String, McpServer>,
     /// The model; by default the server chooses.
     pub model: Option<String>,
     /// The reasoning effort, such as `medium`; by default that of the server's configuration.
     pub reasoning_effort: Option<String>,
     /// The personality, such as `none` for a product whose instructions set the tone.
     pub personality: Option<String>,
-    /// The sandbox of commands, such as `workspace-write`.
-    pub sandbox_mode: Option<String>,
     /// The approval policy. With `on-request` or `untrusted`, approvals arrive as
     /// [`ApprovalRequest`](super::StreamMessage::ApprovalRequest).
     pub approval_policy: Option<String>,
-    /// Other settings, by their dotted keys. Values are written in TOML.
+    /// Other settings, by their dotted keys. Values are written in TOML. The sandbox is a setting of threads, which takes
+    /// precedence: [`PoolSettings::thread`](super::PoolSettings::thread).
     pub settings: Vec<(String, String)>,
+    /// The home of the server, with its configuration, credentials and threads; by default that of the user.
+    pub home: Option<PathBuf>,
     /// The port of the product's own server, passed as `PORT`.
     pub port: Option<u16>,
     /// Environment variables. `CI=1` is always set, since no user can answer a prompt of the server.
@@ -54,26 +62,26 @@ impl ServerCommand {
         Self {
             program: program.into(),
             disabled: Vec::new(),
-            mcp_servers: Vec::new(),
+            mcp_servers: BTreeMap::new(),
             model: None,
             reasoning_effort: None,
             personality: None,
-            sandbox_mode: None,
             approval_policy: None,
             settings: Vec::new(),
+            home: None,
             port: None,
             env: Vec::new(),
         }
     }
 
-    /// Creates the command line of YAAR's integration guide: no shell, effort `medium`, personality `none`, sandbox
-    /// `danger-full-access`, approvals `never`. Without a shell there are no commands for a sandbox to confine.
+    /// Creates the command line of YAAR's integration guide: no shell, no edits, no web search, no viewing of images,
+    /// effort `medium`, personality `none`, approvals `never`.
     pub fn yaar(program: impl Into<OsString>) -> Self {
+        use BuiltinTool::{ApplyPatch, Shell, ViewImage, WebSearch};
         Self {
-            disabled: vec![BuiltinTool::Shell],
+            disabled: vec![Shell, ApplyPatch, WebSearch, ViewImage],
             reasoning_effort: Some("medium".to_owned()),
             personality: Some("none".to_owned()),
-            sandbox_mode: Some("danger-full-access".to_owned()),
             approval_policy: Some("never".to_owned()),
             ..Self::new(program)
         }
@@ -85,8 +93,16 @@ impl ServerCommand {
         for (key, value) in self.flags() {
             launch = launch.config(&key, value);
         }
-        for token in self.mcp_servers.iter().filter_map(|server| server.token.as_ref()) {
-            launch = launch.env(&token.variable, token.value());
+        for token in self.mcp_servers.values().filter_map(McpServer::token) {
+            if let Some(value) = token.value() {
+                launch = launch.env(token.variable(), value);
+            }
+        }
+        // Codicil reads the first variable, other servers the second.
+        for variable in ["CODICIL_HOME", "CODEX_HOME"] {
+            if let Some(home) = &self.home {
+                launch = launch.env(variable, home);
+            }
         }
         if let Some(port) = self.port {
             launch = launch.env("PORT", port.to_string());
@@ -94,15 +110,16 @@ impl ServerCommand {
         self.env.iter().fold(launch, |launch, (name, value)| launch.env(name, value))
     }
 
-    /// Returns the `-c` settings, in order. They contain no secrets.
+    /// Returns the `-c` settings, in order. They do not contain tokens of MCP servers.
     pub fn flags(&self) -> Vec<(String, String)> {
         let mut flags: Vec<_> = self.disabled.iter().map(BuiltinTool::flag).collect();
-        flags.extend(self.mcp_servers.iter().flat_map(HttpMcpServer::flags));
+        for (name, server) in &self.mcp_servers {
+            push_flags(&format!("mcp_servers.{name}"), &server.table(), &mut flags);
+        }
         let optional = [
             ("model", &self.model),
             ("model_reasoning_effort", &self.reasoning_effort),
             ("model_personality", &self.personality),
-            ("sandbox_mode", &self.sandbox_mode),
             ("approval_policy", &self.approval_policy),
         ];
         for (key, value) in optional {
@@ -141,91 +158,23 @@ impl BuiltinTool {
     }
 }
 
-/// An MCP server of the product, reached by HTTP.
-#[derive(Clone, Debug)]
-pub struct HttpMcpServer {
-    /// The name: letters, digits, `_` and `-`.
-    pub name: String,
-    /// The URL of its streamable HTTP endpoint.
-    pub url: String,
-    /// The bearer token that the agent's server presents.
-    pub token: Option<McpToken>,
-    /// The only tools to offer, unless empty.
-    pub enabled_tools: Vec<String>,
-    /// Tools to leave out.
-    pub disabled_tools: Vec<String>,
-}
-
-impl HttpMcpServer {
-    /// Creates a server with all of its tools and without a token.
-    pub fn new(name: impl Into<String>, url: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            url: url.into(),
-            token: None,
-            enabled_tools: Vec::new(),
-            disabled_tools: Vec::new(),
+/// Appends `-c` settings for a table, one per value.
+fn push_flags(prefix: &str, table: &Map<String, Value>, flags: &mut Vec<(String, String)>) {
+    for (name, value) in table {
+        let key = format!("{prefix}.{}", toml_key(name));
+        match value {
+            Value::Object(table) => push_flags(&key, table, flags),
+            Value::String(text) => flags.push((key, toml_value(text))),
+            // Numbers and lists of strings have the same form in JSON and TOML.
+            value => flags.push((key, value.to_string())),
         }
     }
-
-    /// Requires this bearer token.
-    pub fn token(self, token: &McpToken) -> Self {
-        Self { token: Some(token.clone()), ..self }
-    }
-
-    fn flags(&self) -> Vec<(String, String)> {
-        let key = |name: &str| format!("mcp_servers.{}.{name}", self.name);
-        let mut flags = vec![(key("url"), toml_value(&self.url))];
-        flags.extend(self.token.as_ref().map(|token| (key("bearer_token_env_var"), token.variable.clone())));
-        for (name, tools) in
-            [("enabled_tools", &self.enabled_tools), ("disabled_tools", &self.disabled_tools)]
-        {
-            if !tools.is_empty() {
-                // A list of strings has the same form in JSON and TOML.
-                flags.push((key(name), serde_json::json!(tools).to_string()));
-            }
-        }
-        flags
-    }
 }
 
-/// A secret shared by the product's MCP servers and the agent's server. It is passed in an environment variable, so
-/// that process lists do not show it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct McpToken {
-    variable: String,
-    value: Secret,
-}
-
-impl McpToken {
-    /// Generates 256 random bits. Fails if the operating system provides none.
-    pub fn generate(variable: impl Into<String>) -> std::io::Result<Self> {
-        let mut bytes = [0_u8; 32];
-        getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
-        Ok(Self { variable: variable.into(), value: hex(&bytes).into() })
-    }
-
-    /// Creates a token from a known value.
-    pub fn new(variable: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { variable: variable.into(), value: value.into().into() }
-    }
-
-    /// Returns the name of the environment variable.
-    pub fn variable(&self) -> &str {
-        &self.variable
-    }
-
-    /// Returns the value, for the product's MCP servers to compare with.
-    pub fn value(&self) -> &str {
-        self.value.reveal()
-    }
-}
-
-/// Prints the variable's name only.
-impl fmt::Debug for McpToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpToken").field("variable", &self.variable).finish_non_exhaustive()
-    }
+/// Formats a key of a table: bare where that is allowed, quoted otherwise.
+fn toml_key(name: &str) -> String {
+    let is_bare = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+    if !name.is_empty() && name.chars().all(is_bare) { name.to_owned() } else { json!(name).to_string() }
 }
 
 /// Formats a string as a TOML value: bare where it is unambiguous, quoted otherwise.
@@ -235,12 +184,13 @@ fn toml_value(text: &str) -> String {
     if is_plain && !matches!(text, "true" | "false" | "inf" | "nan") {
         return text.to_owned();
     }
-    serde_json::json!(text).to_string()
+    json!(text).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mcp_servers::{HttpMcpServer, McpToken, StdioMcpServer};
 
     fn lines(command: &ServerCommand) -> Vec<String> {
         command.flags().into_iter().map(|(key, value)| format!("{key}={value}")).collect()
@@ -249,14 +199,19 @@ mod tests {
     #[test]
     fn the_yaar_preset_has_the_flags_of_its_guide() {
         let token = McpToken::new("YAAR_MCP_TOKEN", "s3cret");
-        let server =
-            |name: &str| HttpMcpServer::new(name, format!("http://127.0.0.1:8000/mcp/{name}")).token(&token);
+        let server = |name: &str| {
+            let server = HttpMcpServer::new(format!("http://127.0.0.1:8000/mcp/{name}")).token(&token);
+            (name.to_owned(), server.into())
+        };
         let command = ServerCommand {
             mcp_servers: ["system", "window", "storage", "apps"].map(server).into(),
             model: Some("gpt-5.3-codex".to_owned()),
             ..ServerCommand::yaar("codex")
         };
-        let expected = "features.shell_tool=false
+        let mut expected: Vec<_> = "features.shell_tool=false
+            include_apply_patch_tool=false
+            web_search=disabled
+            tools_view_image=false
             mcp_servers.system.url=http://127.0.0.1:8000/mcp/system
             mcp_servers.system.bearer_token_env_var=YAAR_MCP_TOKEN
             mcp_servers.window.url=http://127.0.0.1:8000/mcp/window
@@ -268,9 +223,14 @@ mod tests {
             model=gpt-5.3-codex
             model_reasoning_effort=medium
             model_personality=none
-            sandbox_mode=danger-full-access
-            approval_policy=never";
-        assert_eq!(lines(&command), expected.lines().map(str::trim).collect::<Vec<_>>());
+            approval_policy=never"
+            .lines()
+            .map(str::trim)
+            .collect();
+        let mut found = lines(&command);
+        expected.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(found, expected);
         assert!(!format!("{command:?} {:?}", command.launch()).contains("s3cret"));
     }
 
@@ -288,22 +248,32 @@ mod tests {
     }
 
     #[test]
-    fn tools_of_mcp_servers_are_filtered_by_name() {
-        let server = HttpMcpServer {
-            enabled_tools: vec!["tool1".into(), "tool2".into()],
-            disabled_tools: vec!["tool3".into()],
-            ..HttpMcpServer::new("my_server", "http://localhost:1/mcp")
-        };
+    fn options_of_mcp_servers_are_flags() {
+        let http = McpServer::from(HttpMcpServer::new("http://localhost:1/mcp").header("X-Desk", "one two"))
+            .only_tools(["tool1", "tool2"])
+            .without_tools(["tool3"])
+            .tool_timeout(std::time::Duration::from_secs(5));
+        let stdio = StdioMcpServer::new("files", ["-r"]).env("a.b", "c").cwd("/srv");
         let command = ServerCommand {
-            disabled: Vec::new(),
-            mcp_servers: vec![server],
+            mcp_servers: BTreeMap::from([("my_server".to_owned(), http), ("files".to_owned(), stdio.into())]),
             settings: vec![("features.x".into(), "true".into())],
             ..ServerCommand::new("codicil")
         };
-        let flags = lines(&command);
-        assert!(flags.contains(&r#"mcp_servers.my_server.enabled_tools=["tool1","tool2"]"#.to_owned()));
-        assert!(flags.contains(&r#"mcp_servers.my_server.disabled_tools=["tool3"]"#.to_owned()));
-        assert_eq!(flags.last().unwrap(), "features.x=true");
+        let expected = r#"mcp_servers.files.args=["-r"]
+            mcp_servers.files.command=files
+            mcp_servers.files.cwd="/srv"
+            mcp_servers.files.env."a.b"=c
+            mcp_servers.my_server.disabled_tools=["tool3"]
+            mcp_servers.my_server.enabled_tools=["tool1","tool2"]
+            mcp_servers.my_server.http_headers.X-Desk="one two"
+            mcp_servers.my_server.tool_timeout_sec=5.0
+            mcp_servers.my_server.url=http://localhost:1/mcp
+            features.x=true"#;
+        let mut found = lines(&command);
+        assert_eq!(found.pop().as_deref(), Some("features.x=true"));
+        found.sort_unstable();
+        found.push("features.x=true".to_owned());
+        assert_eq!(found, expected.lines().map(str::trim).collect::<Vec<_>>());
     }
 
     #[test]
@@ -316,13 +286,5 @@ mod tests {
         check("a model", "\"a model\"");
         check("", "\"\"");
         check("a\"b", r#""a\"b""#);
-    }
-
-    #[test]
-    fn tokens_are_random_and_not_printed() {
-        let one = McpToken::generate("T").unwrap();
-        let other = McpToken::generate("T").unwrap();
-        assert!(one.value().len() == 64 && one != other);
-        assert_eq!(format!("{one:?}"), "McpToken { variable: \"T\", .. }");
     }
 }

@@ -29,6 +29,8 @@ counters! {
     servers_started;
     /// Restarted connections that were used.
     restarts;
+    /// Servers ended because they were idle.
+    idle_stops;
     /// Threads started, including warm ones.
     threads_started;
     /// Threads forked for windows.

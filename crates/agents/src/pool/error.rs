@@ -1,6 +1,6 @@
 //! Errors of a pool, beyond those that a turn reports.
 
-use codicil_client::ClientError;
+use codicil_client::{ClientError, DecisionError};
 use thiserror::Error;
 
 use super::message::QuestionId;
@@ -23,6 +23,12 @@ pub enum PoolError {
     /// The question is not open, or takes another kind of answer.
     #[error("question {0} is not open for such an answer")]
     NotAsked(QuestionId),
+    /// The decision does not answer the question, which stays open.
+    #[error(transparent)]
+    Decision(#[from] DecisionError),
+    /// There is no turn to add input to.
+    #[error("no turn of the agent is running; send a message with `ask`")]
+    NoTurn,
     /// The turn whose text was requested failed.
     #[error("{message}")]
     Turn {

@@ -155,7 +155,8 @@ impl Pool {
         Ok(Agent::new(shared.clone(), shared.assign_server().await?, thread))
     }
 
-    /// Answers an [`ApprovalRequest`](super::StreamMessage::ApprovalRequest).
+    /// Answers an [`ApprovalRequest`](super::StreamMessage::ApprovalRequest). A decision that does not answer it is an
+    /// error, and the question stays open.
     pub fn decide(&self, id: QuestionId, decision: ApprovalDecision) -> Result<(), PoolError> {
         self.0.0.questions.decide(id, decision)
     }

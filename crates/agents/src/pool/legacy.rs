@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     mapper::{ItemKind, MessageMapper},
-    message::StreamMessage,
+    message::{EditState, StreamMessage},
     tool_items::{self, RunningTool, ToolOutcome},
 };
 
@@ -38,7 +38,7 @@ impl MessageMapper {
                     self.close(&id, &kind, out);
                 }
             }
-            method if method.starts_with("item/patch/") => patch(id, body, out),
+            method if method.starts_with("item/patch/") => patch(id, method, body, out),
             method if method.starts_with("codex/event/") => self.telemetry += 1,
             _ => {}
         }
@@ -115,12 +115,18 @@ fn command_outcome(body: &Value) -> ToolOutcome {
     ToolOutcome { output: format!("{output}{stderr}"), is_error: exit_code != 0 || is_failed }
 }
 
-fn patch(item_id: Option<ItemId>, body: &Value, out: &mut Vec<StreamMessage>) {
+fn patch(item_id: Option<ItemId>, method: &str, body: &Value, out: &mut Vec<StreamMessage>) {
+    let state = match text(body, &["status"]) {
+        Some("declined") => EditState::Declined,
+        Some("failed") => EditState::Failed,
+        _ if method.ends_with("/completed") => EditState::Applied,
+        _ => EditState::Proposed,
+    };
     let one = |body: &Value| text(body, &["diff", "unifiedDiff", "patch", "delta"]).map(str::to_owned);
     let changes = body.get("changes").and_then(Value::as_array);
     let all = changes.map(|changes| changes.iter().filter_map(one).collect::<Vec<_>>().join("\n"));
     if let Some(diff) = one(body).or(all).filter(|diff| !diff.is_empty()) {
-        out.push(StreamMessage::Diff { item_id, diff });
+        out.push(StreamMessage::Diff { item_id, diff, state });
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use codicil_client::protocol::{ItemId, ServerNotification, ThreadItem};
 
 use super::{
-    message::{ItemStage, StreamMessage},
+    message::{EditState, ItemStage, StreamMessage},
     tool_items::{self, RunningTool, ToolOutcome},
 };
 
@@ -22,6 +22,8 @@ pub(super) struct MessageMapper {
     items: HashMap<ItemId, MappedItem>,
     /// The agent message whose deltas have arrived.
     streamed: Option<ItemId>,
+    /// What is shown of reasoning items.
+    reasoning: HashMap<ItemId, ReasoningSource>,
     /// The number of ids made up for items without one.
     unnamed: u64,
     /// Whether items are reported as [`StreamMessage::Item`].
@@ -35,6 +37,15 @@ struct MappedItem {
     kind: String,
     is_tool: bool,
     is_open: bool,
+    /// The diff of edits that are proposed.
+    proposed: Option<String>,
+}
+
+/// The part of a reasoning item that is shown: its text, or its summary if the server sends no text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReasoningSource {
+    Text,
+    Summary,
 }
 
 /// Whether an item is a tool call, which needs a result.
@@ -57,11 +68,20 @@ impl MessageMapper {
                 self.streamed = Some(delta.item_id.clone());
                 out.push(StreamMessage::Text { text: delta.delta.clone() });
             }
-            N::ReasoningTextDelta(delta) => out.push(StreamMessage::Thinking { text: delta.delta.clone() }),
+            N::ReasoningTextDelta(delta) => {
+                self.think(&delta.item_id, ReasoningSource::Text, &delta.delta, out);
+            }
+            N::ReasoningSummaryTextDelta(delta) => {
+                self.think(&delta.item_id, ReasoningSource::Summary, &delta.delta, out);
+            }
+            N::ReasoningSummaryPartAdded(part) if part.summary_index > 0 => {
+                self.think(&part.item_id, ReasoningSource::Summary, "\n\n", out);
+            }
             N::ItemStarted(started) => self.started(&started.item, out),
             N::ItemCompleted(completed) => self.completed(&completed.item, out),
             N::TurnDiffUpdated(update) => {
-                out.push(StreamMessage::Diff { item_id: None, diff: update.diff.clone() });
+                let state = EditState::Applied;
+                out.push(StreamMessage::Diff { item_id: None, diff: update.diff.clone(), state });
             }
             N::ErrorReported(report) => out.push(StreamMessage::Error {
                 message: report.error.message.clone(),
@@ -74,7 +94,7 @@ impl MessageMapper {
         }
     }
 
-    /// Ends the tool calls that were still open when the turn ended.
+    /// Ends the tool calls and edits that were still open when the turn ended.
     pub fn finish(&mut self, out: &mut Vec<StreamMessage>) {
         let open = |(id, item): (&ItemId, &MappedItem)| (item.is_open && item.is_tool).then(|| id.clone());
         let mut unfinished: Vec<_> = self.items.iter().filter_map(open).collect();
@@ -83,6 +103,24 @@ impl MessageMapper {
             let output = "the turn ended before it did".to_owned();
             self.close_tool(&id, ToolOutcome { output, is_error: true }, out);
         }
+        let proposed =
+            self.items.iter_mut().filter_map(|(id, item)| Some((id.clone(), item.proposed.take()?)));
+        let mut proposed: Vec<_> = proposed.collect();
+        proposed.sort();
+        for (id, diff) in proposed {
+            out.push(StreamMessage::Diff { item_id: Some(id), diff, state: EditState::Failed });
+        }
+    }
+
+    /// Reports a piece of reasoning. What arrives first of an item, its text or its summary, is shown; the other repeats
+    /// it.
+    fn think(&mut self, id: &ItemId, source: ReasoningSource, text: &str, out: &mut Vec<StreamMessage>) {
+        if self.reasoning.len() >= MAX_ITEMS {
+            self.reasoning.clear();
+        }
+        if *self.reasoning.entry(id.clone()).or_insert(source) == source {
+            out.push(StreamMessage::Thinking { text: text.to_owned() });
+        }
     }
 
     fn started(&mut self, item: &ThreadItem, out: &mut Vec<StreamMessage>) {
@@ -90,6 +128,13 @@ impl MessageMapper {
         match tool_items::tool_of(item) {
             Some(tool) => self.open_tool(id, tool, out),
             None => self.open(id, type_name(item).to_owned(), ItemKind::Other, out),
+        }
+        if let ThreadItem::FileChange { changes, .. } = item {
+            let diff = tool_items::diff(changes);
+            if let Some(item) = self.items.get_mut(id).filter(|_| !diff.is_empty()) {
+                item.proposed = Some(diff.clone());
+                out.push(StreamMessage::Diff { item_id: Some(id.clone()), diff, state: EditState::Proposed });
+            }
         }
     }
 
@@ -100,11 +145,14 @@ impl MessageMapper {
                 self.whole_message(Some(id), text, out);
                 self.close(id, type_name(item), out);
             }
-            ThreadItem::FileChange { changes, .. } => {
+            ThreadItem::FileChange { changes, status, .. } => {
                 self.close(id, type_name(item), out);
+                if let Some(item) = self.items.get_mut(id) {
+                    item.proposed = None;
+                }
                 let diff = tool_items::diff(changes);
                 if !diff.is_empty() {
-                    out.push(StreamMessage::Diff { item_id: Some(id.clone()), diff });
+                    out.push(StreamMessage::Diff { item_id: Some(id.clone()), diff, state: status.into() });
                 }
             }
             _ => match (tool_items::tool_of(item), tool_items::outcome(item)) {
@@ -172,7 +220,10 @@ impl MessageMapper {
                 false
             }
             None => {
-                self.items.insert(id.clone(), MappedItem { kind: kind.clone(), is_tool, is_open: true });
+                self.items.insert(
+                    id.clone(),
+                    MappedItem { kind: kind.clone(), is_tool, is_open: true, proposed: None },
+                );
                 true
             }
         };

@@ -3,12 +3,8 @@
 use std::fmt;
 
 use codicil_client::{
-    ClientError, CompletedTurn,
-    protocol::{
-        CommandExecutionRequestApprovalParams, FileChangeRequestApprovalParams, ItemId,
-        McpServerElicitationRequestParams, PermissionsRequestApprovalParams, ThreadId,
-        ToolRequestUserInputQuestion, TurnId,
-    },
+    ApprovalRequest, ClientError, CompletedTurn,
+    protocol::{ItemId, PatchApplyStatus, ThreadId, ToolRequestUserInputQuestion, TurnId},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -55,8 +51,9 @@ pub enum StreamMessage {
     ApprovalRequest {
         /// The id for the answer.
         id: QuestionId,
-        /// The subject of the approval.
-        approval: ApprovalSubject,
+        /// The subject of the approval. Edits come with their changes, after the [`Diff`](StreamMessage::Diff) that
+        /// proposes them.
+        approval: ApprovalRequest,
     },
     /// The agent has questions for the user; answered with [`Pool::answer`](super::Pool::answer).
     InputRequest {
@@ -77,6 +74,8 @@ pub enum StreamMessage {
         item_id: Option<ItemId>,
         /// The diff, file by file.
         diff: String,
+        /// Whether the changes are made. The state of an item changes once, from proposed to one of the others.
+        state: EditState,
     },
     /// An item started or completed. Only with [`PoolSettings::lifecycle`](super::PoolSettings::lifecycle).
     Item {
@@ -122,6 +121,31 @@ pub enum ReplyStatus {
     Interrupted,
 }
 
+/// The state of changes to files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EditState {
+    /// The agent wants to make the changes; no file is changed yet.
+    Proposed,
+    /// The files are changed.
+    Applied,
+    /// The changes could not be made, or the turn ended before.
+    Failed,
+    /// A person or a policy declined the changes; no file is changed.
+    Declined,
+}
+
+impl From<&PatchApplyStatus> for EditState {
+    fn from(status: &PatchApplyStatus) -> Self {
+        match status {
+            PatchApplyStatus::InProgress => Self::Proposed,
+            PatchApplyStatus::Completed => Self::Applied,
+            PatchApplyStatus::Failed | PatchApplyStatus::Unrecognized(_) => Self::Failed,
+            PatchApplyStatus::Declined => Self::Declined,
+        }
+    }
+}
+
 /// The stage of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -141,20 +165,6 @@ impl fmt::Display for QuestionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
-}
-
-/// The subject of an approval, as the server sent it. In JSON, `kind` identifies it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum ApprovalSubject {
-    /// A command to run.
-    Command(CommandExecutionRequestApprovalParams),
-    /// Edits to apply. A [`StreamMessage::Diff`] with the changes precedes the request.
-    FileChange(FileChangeRequestApprovalParams),
-    /// Permissions to grant.
-    Permissions(PermissionsRequestApprovalParams),
-    /// A request of an MCP server, usually the approval of a tool call.
-    Elicitation(McpServerElicitationRequestParams),
 }
 
 impl StreamMessage {
@@ -197,6 +207,9 @@ impl StreamMessage {
                 Self::Diff { diff, .. } => diff.len(),
                 Self::ToolUse { input, .. } => value_size(input),
                 Self::Error { message, .. } => message.len(),
+                Self::ApprovalRequest { approval: ApprovalRequest::FileChange(edits), .. } => {
+                    edits.changes.iter().map(|change| change.path.len() + change.diff.len()).sum()
+                }
                 _ => 0,
             }
     }

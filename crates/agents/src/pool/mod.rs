@@ -28,12 +28,12 @@ mod turn_queue;
 mod warm_threads;
 
 pub use self::{
-    agent::Agent,
-    command::{BuiltinTool, HttpMcpServer, McpToken, ServerCommand},
+    agent::{Agent, message},
+    command::{BuiltinTool, ServerCommand},
     counters::PoolCounts,
     error::PoolError,
     handle::Pool,
-    message::{ApprovalSubject, ItemStage, QuestionId, ReplyStatus, StreamMessage},
+    message::{EditState, ItemStage, QuestionId, ReplyStatus, StreamMessage},
     reply::ReplyStream,
     settings::{DefaultDirectory, PoolSettings, ServerSharing, TurnScheduling},
 };

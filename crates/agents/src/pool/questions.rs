@@ -14,13 +14,12 @@ use std::{
 };
 
 use codicil_client::{
-    ApprovalDecision, ApprovalRequest, ApproveAll, DeclineAll, HandlerAnswer, NoAnswer, RequestHandler, ask,
+    ApprovalDecision, ApprovalRequest, DeclineAll, FileChangeApproval, HandlerAnswer, RequestHandler, ask,
     protocol::{
         CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams, FileChangeApprovalDecision,
-        FileChangeRequestApprovalParams, McpServerElicitationRequestParams,
-        McpServerElicitationRequestResponse, PermissionsRequestApprovalParams,
-        PermissionsRequestApprovalResponse, ThreadId, ToolRequestUserInputAnswer, ToolRequestUserInputParams,
-        ToolRequestUserInputResponse,
+        McpServerElicitationRequestParams, McpServerElicitationRequestResponse,
+        PermissionsRequestApprovalParams, PermissionsRequestApprovalResponse, ThreadId,
+        ToolRequestUserInputAnswer, ToolRequestUserInputParams, ToolRequestUserInputResponse,
     },
 };
 use parking_lot::Mutex;
@@ -32,7 +31,7 @@ use tokio::{
 use super::{
     counters::PoolCounters,
     error::PoolError,
-    message::{ApprovalSubject, QuestionId, StreamMessage},
+    message::{QuestionId, StreamMessage},
 };
 
 /// Questions of one turn that may be queued for its reply.
@@ -50,8 +49,8 @@ pub(super) struct OpenQuestions {
 }
 
 #[derive(Debug)]
-pub(super) enum QuestionState {
-    Approval(oneshot::Sender<ApprovalDecision>),
+enum QuestionState {
+    Approval(ApprovalRequest, oneshot::Sender<ApprovalDecision>),
     Input(oneshot::Sender<QuestionAnswers>),
 }
 
@@ -60,27 +59,32 @@ impl OpenQuestions {
         Self { next: AtomicU64::new(1), open: Mutex::default(), counters }
     }
 
+    /// Answers an approval. A decision that does not answer it is an error and leaves the question open.
     pub fn decide(&self, id: QuestionId, decision: ApprovalDecision) -> Result<(), PoolError> {
-        self.resolve(id, |question| match question {
-            QuestionState::Approval(sender) => sender.send(decision).map_err(drop),
-            QuestionState::Input(_) => Err(()),
-        })
+        let mut open = self.open.lock();
+        let Some(QuestionState::Approval(request, _)) = open.get(&id) else {
+            return Err(PoolError::NotAsked(id));
+        };
+        request.check(&decision)?;
+        let Some(QuestionState::Approval(_, sender)) = open.remove(&id) else {
+            return Err(PoolError::NotAsked(id));
+        };
+        drop(open);
+        sender.send(decision).map_err(|_| PoolError::NotAsked(id))?;
+        self.counters.questions_answered.increment();
+        Ok(())
     }
 
     pub fn answer(&self, id: QuestionId, answers: QuestionAnswers) -> Result<(), PoolError> {
-        self.resolve(id, |question| match question {
-            QuestionState::Input(sender) => sender.send(answers).map_err(drop),
-            QuestionState::Approval(_) => Err(()),
-        })
-    }
-
-    fn resolve(
-        &self,
-        id: QuestionId,
-        send: impl FnOnce(QuestionState) -> Result<(), ()>,
-    ) -> Result<(), PoolError> {
-        let question = self.open.lock().remove(&id).ok_or(PoolError::NotAsked(id))?;
-        send(question).map_err(|()| PoolError::NotAsked(id))?;
+        let mut open = self.open.lock();
+        if !matches!(open.get(&id), Some(QuestionState::Input(_))) {
+            return Err(PoolError::NotAsked(id));
+        }
+        let Some(QuestionState::Input(sender)) = open.remove(&id) else {
+            return Err(PoolError::NotAsked(id));
+        };
+        drop(open);
+        sender.send(answers).map_err(|_| PoolError::NotAsked(id))?;
         self.counters.questions_answered.increment();
         Ok(())
     }
@@ -106,22 +110,12 @@ impl QuestionBroker {
         FollowedTurn { broker: self.clone(), thread: thread.clone(), questions }
     }
 
-    async fn approve(&self, approval: ApprovalRequest) -> ApprovalDecision {
-        let (thread, subject) = match approval {
-            ApprovalRequest::Command(params) => (params.thread_id.clone(), ApprovalSubject::Command(params)),
-            ApprovalRequest::FileChange(params) => {
-                (params.thread_id.clone(), ApprovalSubject::FileChange(params))
-            }
-            ApprovalRequest::Permissions(params) => {
-                (params.thread_id.clone(), ApprovalSubject::Permissions(params))
-            }
-        };
-        self.decide(&thread, subject).await
-    }
-
-    async fn decide(&self, thread: &ThreadId, approval: ApprovalSubject) -> ApprovalDecision {
+    async fn decide(&self, approval: ApprovalRequest) -> ApprovalDecision {
+        let thread = approval.thread_id().clone();
+        let request = approval.clone();
         let show = |id| StreamMessage::ApprovalRequest { id, approval };
-        self.ask(thread, show, QuestionState::Approval).await.unwrap_or(ApprovalDecision::Decline)
+        let open = |sender| QuestionState::Approval(request, sender);
+        self.ask(&thread, show, open).await.unwrap_or(ApprovalDecision::Decline)
     }
 
     /// Asks a question and waits for the answer; `None` if there is none.
@@ -129,7 +123,7 @@ impl QuestionBroker {
         &self,
         thread: &ThreadId,
         show: impl FnOnce(QuestionId) -> StreamMessage,
-        open: fn(oneshot::Sender<T>) -> QuestionState,
+        open: impl FnOnce(oneshot::Sender<T>) -> QuestionState,
     ) -> Option<T> {
         let follower = self.follower(thread)?;
         let (sender, answer) = oneshot::channel();
@@ -201,7 +195,7 @@ pub(super) fn handler(broker: &Arc<QuestionBroker>) -> impl RequestHandler {
     let approval_broker = broker.clone();
     let approvals = ask(move |approval| {
         let broker = approval_broker.clone();
-        async move { broker.approve(approval).await }
+        async move { broker.decide(approval).await }
     });
     BrokerHandler { approvals, broker: broker.clone() }
 }
@@ -221,9 +215,9 @@ impl<A: RequestHandler> RequestHandler for BrokerHandler<A> {
 
     async fn approve_file_change(
         &self,
-        params: FileChangeRequestApprovalParams,
+        approval: FileChangeApproval,
     ) -> HandlerAnswer<FileChangeApprovalDecision> {
-        self.approvals.approve_file_change(params).await
+        self.approvals.approve_file_change(approval).await
     }
 
     async fn approve_permissions(
@@ -253,11 +247,6 @@ impl<A: RequestHandler> RequestHandler for BrokerHandler<A> {
         &self,
         params: McpServerElicitationRequestParams,
     ) -> HandlerAnswer<McpServerElicitationRequestResponse> {
-        match self.broker.decide(&params.thread_id, ApprovalSubject::Elicitation(params.clone())).await {
-            ApprovalDecision::Accept => ApproveAll::once().elicitation(params).await,
-            ApprovalDecision::AcceptForSession => ApproveAll::for_session().elicitation(params).await,
-            ApprovalDecision::Decline => DeclineAll.elicitation(params).await,
-            ApprovalDecision::Cancel => Err(NoAnswer::EndTurn),
-        }
+        self.approvals.elicitation(params).await
     }
 }

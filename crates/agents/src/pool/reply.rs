@@ -165,6 +165,7 @@ impl OutboxState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::message::EditState;
 
     fn text(text: &str) -> StreamMessage {
         StreamMessage::Text { text: text.to_owned() }
@@ -196,7 +197,11 @@ mod tests {
     fn the_oldest_messages_are_dropped_and_the_final_one_stays() {
         let outbox = MessageOutbox::new(3000);
         for number in 0..100 {
-            outbox.push(StreamMessage::Diff { item_id: None, diff: number.to_string() });
+            outbox.push(StreamMessage::Diff {
+                item_id: None,
+                diff: number.to_string(),
+                state: EditState::Applied,
+            });
         }
         outbox.finish(StreamMessage::stopped(None));
         outbox.push(text("too late"));

@@ -4,19 +4,19 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use codicil_client::{
     Client, ClientError, ClientEvent, CompletedTurn, RunningTurn,
-    protocol::{ThreadId, TurnInterrupt, TurnInterruptParams, UserInput},
-    turn,
+    protocol::{ThreadId, TurnInterrupt, TurnInterruptParams, TurnStartParams},
 };
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
-    agent::AgentInner,
+    agent::{AgentInner, RunningRef},
     mapper::MessageMapper,
     message::{ReplyStatus, StreamMessage},
     questions::FollowedTurn,
     reply::MessageOutbox,
+    server::ServerConnection,
     turn_queue::TurnPermit,
 };
 
@@ -26,7 +26,8 @@ pub(super) type RunPermit = Pin<Box<dyn Future<Output = Option<(TurnPermit, Turn
 /// A message to run as a turn.
 pub(super) struct TurnRun {
     pub agent: Arc<AgentInner>,
-    pub input: Vec<UserInput>,
+    /// The message. Its thread is that of the agent.
+    pub params: TurnStartParams,
     pub outbox: Arc<MessageOutbox>,
     /// Cancelled when the turn is no longer wanted.
     pub stop: CancellationToken,
@@ -80,11 +81,12 @@ impl TurnRun {
     }
 
     async fn attempt(&self) -> TurnAttempt {
-        let (client, thread) = match self.unless_stopped(async { Some(self.prepare().await) }).await {
+        let (connection, thread) = match self.unless_stopped(async { Some(self.prepare().await) }).await {
             Some(Ok(prepared)) => prepared,
             Some(Err(failed)) => return failed,
             None => return TurnAttempt::Done(self.never_started()),
         };
+        let client = connection.client.clone();
         let questions = self.agent.server.broker.follow(&thread);
         let running = match self.start(&client, &thread).await {
             Some(Ok(running)) => running,
@@ -93,23 +95,29 @@ impl TurnRun {
         };
         self.agent.shared.counters.turns_started.increment();
         tracing::debug!(target: "codicil_agents", session = running.session_id(), "turn started");
-        self.follow(&client, running, questions).await
+        let turn = running.id().clone();
+        self.agent.set_running(Some(RunningRef { client: client.clone(), thread, turn }));
+        let attempt = self.follow(&client, running, questions).await;
+        self.agent.set_running(None);
+        attempt
     }
 
     /// Returns a connection, and the thread loaded on it.
-    async fn prepare(&self) -> Result<(Client, ThreadId), TurnAttempt> {
+    async fn prepare(&self) -> Result<(ServerConnection, ThreadId), TurnAttempt> {
         // A server that was given up stays down for a while, so an immediate retry would fail too.
         let is_down = |error: ClientError| TurnAttempt::Done(StreamMessage::failure(&error));
         let agent = &self.agent;
-        let (client, generation) = agent.server.connection(&agent.shared).await.map_err(is_down)?;
-        let thread = agent.prepare_thread(&client, generation).await.map_err(TurnAttempt::of_start)?;
-        Ok((client, thread))
+        let connection = agent.server.connection(&agent.shared).await.map_err(is_down)?;
+        let prepared = agent.prepare_thread(&connection.client, connection.generation).await;
+        let thread = prepared.map_err(TurnAttempt::of_start)?;
+        Ok((connection, thread))
     }
 
     /// Starts the turn. A request that was sent may take effect, so its response is awaited for a short time even if
     /// the turn is no longer wanted.
     async fn start(&self, client: &Client, thread: &ThreadId) -> Option<Result<RunningTurn, ClientError>> {
-        let starting = client.turn(turn(thread, self.input.clone()));
+        let params = TurnStartParams { thread_id: thread.clone(), ..self.params.clone() };
+        let starting = client.turn(params);
         tokio::pin!(starting);
         tokio::select! {
             started = &mut starting => Some(started),

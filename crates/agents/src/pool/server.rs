@@ -1,19 +1,28 @@
 //! A server of the pool: supervised, with its own directory and turn queue.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock, Weak,
     atomic::{AtomicU64, Ordering},
 };
 
 use codicil_client::{
     Client, ClientError, ServerAddress, Supervisor,
-    protocol::{ThreadFork, ThreadForkParams, ThreadId, ThreadStart, ThreadStartParams},
+    protocol::{
+        SandboxMode, ThreadFork, ThreadForkParams, ThreadId, ThreadResume, ThreadResumeParams, ThreadStart,
+        ThreadStartParams,
+    },
 };
 use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
 use tempfile::TempDir;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::{
+    sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit, RwLock},
+    time::{Duration, Instant, sleep, sleep_until},
+};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
+    counters::PoolCounters,
     error::PoolError,
     handle::PoolShared,
     questions::{self, QuestionBroker},
@@ -29,10 +38,36 @@ pub(super) struct PoolServer {
     pub broker: Arc<QuestionBroker>,
     /// The newest generation that was used.
     newest_generation: AtomicU64,
+    usage: Arc<ServerUsage>,
+    /// The task that suspends the server when it is idle.
+    idle_watch: OnceLock<AbortOnDropHandle<()>>,
     cwd: Option<String>,
     directory: Mutex<Option<TempDir>>,
     /// Counts towards the maximum number of servers.
     _permit: OwnedSemaphorePermit,
+}
+
+/// Who uses a server now, and when its last use ended.
+#[derive(Debug)]
+struct ServerUsage {
+    /// Uses hold it for reading. It is held for writing while the server is suspended.
+    uses: Arc<RwLock<()>>,
+    last_use: Mutex<Instant>,
+}
+
+/// A connection to a server. The server is not suspended before it is dropped.
+#[derive(Debug)]
+pub(super) struct ServerConnection {
+    pub client: Client,
+    pub generation: u64,
+    usage: Arc<ServerUsage>,
+    _use: OwnedRwLockReadGuard<()>,
+}
+
+impl Drop for ServerConnection {
+    fn drop(&mut self) {
+        *self.usage.last_use.lock() = Instant::now();
+    }
 }
 
 impl PoolServer {
@@ -59,20 +94,28 @@ impl PoolServer {
             settings.client.clone().handler(questions::handler(&broker)).tools(settings.tools.clone());
         let supervisor = Supervisor::start(client, address, settings.restart_limits.clone()).await?;
         shared.counters.servers_started.increment();
-        Ok(Arc::new(Self {
+        let usage = ServerUsage { uses: Arc::default(), last_use: Mutex::new(Instant::now()) };
+        let server = Arc::new(Self {
             supervisor,
             queue: TurnQueue::new(initial_limit(settings)),
             broker,
             newest_generation: AtomicU64::new(0),
+            usage: Arc::new(usage),
+            idle_watch: OnceLock::new(),
             cwd: cwd.map(|cwd| cwd.to_string_lossy().into_owned()),
             directory: Mutex::new(directory),
             _permit: permit,
-        }))
+        });
+        if let Some(timeout) = settings.idle_timeout {
+            let watch = suspend_when_idle(Arc::downgrade(&server), timeout, shared.counters.clone());
+            server.idle_watch.get_or_init(|| AbortOnDropHandle::new(tokio::spawn(watch)));
+        }
+        Ok(server)
     }
 
-    /// Returns the connection and its generation. Counts restarts since the last use, and has lost warm threads
-    /// replaced.
-    pub async fn connection(&self, shared: &PoolShared) -> Result<(Client, u64), ClientError> {
+    /// Returns a connection. Counts restarts since the last use, and has lost warm threads replaced.
+    pub async fn connection(&self, shared: &PoolShared) -> Result<ServerConnection, ClientError> {
+        let in_use = self.usage.uses.clone().read_owned().await;
         let (client, generation) = self.supervisor.connection().await?;
         let restarts =
             generation.saturating_sub(self.newest_generation.fetch_max(generation, Ordering::Relaxed));
@@ -80,7 +123,7 @@ impl PoolServer {
             shared.counters.restarts.add(restarts);
             shared.warm.refresh();
         }
-        Ok((client, generation))
+        Ok(ServerConnection { client, generation, usage: self.usage.clone(), _use: in_use })
     }
 
     /// Adapts the turn limit to what is known about the server's notifications.
@@ -100,8 +143,7 @@ impl PoolServer {
         settings: &PoolSettings,
         instructions: &str,
     ) -> Result<ThreadId, ClientError> {
-        let mut params = ThreadStartParams { cwd: self.cwd.clone(), ..settings.thread.clone() };
-        params.cwd = settings.thread.cwd.clone().or(params.cwd);
+        let mut params = self.thread_settings(settings);
         if !instructions.is_empty() {
             params.base_instructions = Some(instructions.to_owned());
         }
@@ -117,19 +159,56 @@ impl PoolServer {
         settings: &PoolSettings,
         source: &ThreadId,
     ) -> Result<ThreadId, ClientError> {
-        let given = settings.thread.clone();
+        let given = self.thread_settings(settings);
         let params = ThreadForkParams {
             model: given.model,
             model_provider: given.model_provider,
-            cwd: given.cwd.or_else(|| self.cwd.clone()),
+            cwd: given.cwd,
             approval_policy: given.approval_policy,
             approvals_reviewer: given.approvals_reviewer,
             sandbox: given.sandbox,
+            permissions: given.permissions,
             config: given.config,
             ephemeral: given.ephemeral,
             ..ThreadForkParams::new(source.clone())
         };
         Ok(client.call::<ThreadFork>(params).await?.thread.id)
+    }
+
+    /// Resumes a stored thread in this server's directory: the one it was stored with may be gone.
+    pub async fn resume_thread(
+        &self,
+        client: &Client,
+        settings: &PoolSettings,
+        thread: &ThreadId,
+    ) -> Result<ThreadId, ClientError> {
+        let given = self.thread_settings(settings);
+        let params = ThreadResumeParams {
+            model: given.model,
+            model_provider: given.model_provider,
+            cwd: given.cwd,
+            approval_policy: given.approval_policy,
+            approvals_reviewer: given.approvals_reviewer,
+            sandbox: given.sandbox,
+            permissions: given.permissions,
+            config: given.config,
+            ..ThreadResumeParams::new(thread.clone())
+        };
+        Ok(client.call::<ThreadResume>(params).await?.thread.id)
+    }
+
+    /// Returns the settings of all threads of this server.
+    fn thread_settings(&self, settings: &PoolSettings) -> ThreadStartParams {
+        let given = settings.thread.clone();
+        let config = given.config.unwrap_or_default();
+        let has_profile = given.permissions.is_some() || config.contains_key("sandbox_mode");
+        let default_sandbox = (!has_profile).then_some(SandboxMode::WorkspaceWrite);
+        ThreadStartParams {
+            cwd: given.cwd.or_else(|| self.cwd.clone()),
+            sandbox: given.sandbox.or(default_sandbox),
+            config: Some(thread_config(config, &settings.directory)),
+            ..given
+        }
     }
 
     /// Fails waiting turns, ends the server and removes its directory.
@@ -143,6 +222,55 @@ impl PoolServer {
                 tracing::warn!("failed to remove a working directory: {error}");
             }
         }
+    }
+}
+
+/// Suspends a server that was not used for this time, again and again.
+async fn suspend_when_idle(server: Weak<PoolServer>, timeout: Duration, counters: Arc<PoolCounters>) {
+    let last_use = || server.upgrade().map(|server| *server.usage.last_use.lock());
+    while let Some(since) = last_use() {
+        match since.checked_add(timeout) {
+            Some(due) if due > Instant::now() => sleep_until(due).await,
+            // It is in use, or suspended already.
+            _ => sleep(timeout).await,
+        }
+        let Some(server) = server.upgrade() else { return };
+        let is_due = since.elapsed() >= timeout && *server.usage.last_use.lock() == since;
+        if is_due
+            && let Ok(_not_in_use) = server.usage.uses.try_write()
+            && server.supervisor.connected().is_some()
+        {
+            server.supervisor.suspend().await;
+            counters.idle_stops.increment();
+            tracing::debug!(target: "codicil_agents", "ended an idle server");
+        }
+    }
+}
+
+/// Adds the settings that the pool needs, except for those that are given.
+fn thread_config(mut config: Map<String, Value>, directory: &DefaultDirectory) -> Map<String, Value> {
+    // `thinking` messages come from the raw reasoning, which servers do not send otherwise.
+    set_default(&mut config, "show_raw_agent_reasoning", json!(true));
+    if *directory == DefaultDirectory::Isolated {
+        set_default(&mut config, "project_doc_max_bytes", json!(0));
+        set_default(&mut config, "skills.include_instructions", json!(false));
+        set_default(&mut config, "skills.bundled.enabled", json!(false));
+        set_default(&mut config, "features.plugins", json!(false));
+    }
+    config
+}
+
+/// Sets a dotted key, unless it is given as such or within a table.
+fn set_default(config: &mut Map<String, Value>, key: &str, value: Value) {
+    let is_within = |(start, rest): (&str, &str)| {
+        config
+            .get(start)
+            .is_some_and(|table| table.pointer(&format!("/{}", rest.replace('.', "/"))).is_some())
+    };
+    let mut prefixes =
+        key.match_indices('.').filter_map(|(at, _)| Some((key.get(..at)?, key.get(at + 1..)?)));
+    if !config.contains_key(key) && !prefixes.any(is_within) {
+        config.insert(key.to_owned(), value);
     }
 }
 
@@ -162,4 +290,24 @@ async fn isolated_directory() -> std::io::Result<TempDir> {
         builder.prefix("codicil-").tempdir()
     };
     tokio::task::spawn_blocking(make).await.map_err(std::io::Error::other)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_settings_take_precedence_over_the_pools() {
+        let check = |given: Value, key: &str, expected: Option<Value>| {
+            let config = thread_config(given.as_object().unwrap().clone(), &DefaultDirectory::Isolated);
+            assert_eq!(config.get(key).cloned(), expected, "{given}");
+        };
+        check(json!({}), "project_doc_max_bytes", Some(json!(0)));
+        check(json!({ "project_doc_max_bytes": 100 }), "project_doc_max_bytes", Some(json!(100)));
+        check(json!({ "skills": { "bundled": {} } }), "skills.bundled.enabled", Some(json!(false)));
+        check(json!({ "skills": { "bundled": { "enabled": true } } }), "skills.bundled.enabled", None);
+        check(json!({ "skills.bundled": { "enabled": true } }), "skills.bundled.enabled", None);
+        let kept = thread_config(Map::new(), &DefaultDirectory::ServerDefault);
+        assert_eq!(Value::from(kept), json!({ "show_raw_agent_reasoning": true }));
+    }
 }

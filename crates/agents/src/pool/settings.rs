@@ -24,15 +24,20 @@ pub struct PoolSettings {
     pub warm_threads: usize,
     /// The instructions of warm threads, and of agents that bring none.
     pub instructions: String,
-    /// Other settings of new threads. Fields that are left out come from the server's configuration.
+    /// Other settings of threads. The sandbox is `workspace-write` unless it or a permission profile is set here; other
+    /// fields that are left out come from the server's configuration.
     pub thread: ThreadStartParams,
     /// Tools that run in this process.
     pub tools: ClientTools,
-    /// The working directory of threads: a new one per server, removed with it.
+    /// The working directory of threads, and what of their surroundings they see: a new directory per server, and
+    /// nothing else.
     pub directory: DefaultDirectory,
     /// Restarts after crashes: 3, 1 s apart. After that messages fail at once; the first message 30 s later starts the
     /// server again.
     pub restart_limits: RestartLimits,
+    /// Time without a turn after which a server is ended; by default it keeps running. The next message starts it again
+    /// and resumes the thread.
+    pub idle_timeout: Option<Duration>,
     /// Time for an interrupted turn to end: 5 s. After that the reply ends without it. Notifications of the abandoned
     /// turn may be attributed to the next one if the server sends no ids.
     pub interrupt_grace: Duration,
@@ -49,6 +54,7 @@ impl PoolSettings {
     pub fn yaar(server: impl Into<ServerAddress>) -> Self {
         Self { client: Client::builder().name("yaar", "1.0.0"), ..Self::new(server) }
     }
+
     /// Creates settings with the defaults.
     pub fn new(server: impl Into<ServerAddress>) -> Self {
         Self {
@@ -63,6 +69,7 @@ impl PoolSettings {
             tools: ClientTools::new(),
             directory: DefaultDirectory::Isolated,
             restart_limits: RestartLimits::default(),
+            idle_timeout: None,
             interrupt_grace: Duration::from_secs(5),
             answer_within: Duration::from_secs(5 * 60),
             reply_bytes: 16 << 20,
@@ -98,8 +105,10 @@ pub enum TurnScheduling {
 /// The working directory of threads without a `cwd`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DefaultDirectory {
-    /// An empty temporary directory, so that no project's `AGENTS.md` or skills enter the conversation and no file of
-    /// the product is touched. It is removed when its server ends.
+    /// An empty temporary directory, removed when its server ends, so that no file of the product is touched. Neither
+    /// `AGENTS.md` files nor skills nor plugins enter the conversation, of a project or of the user's home: threads get
+    /// the settings `project_doc_max_bytes = 0`, `skills.include_instructions = false`, `skills.bundled.enabled = false`
+    /// and `features.plugins = false`. Values of these in [`PoolSettings::thread`]'s `config` take precedence.
     Isolated,
     /// This directory.
     At(PathBuf),

@@ -73,9 +73,11 @@ pub(super) async fn fill(shared: &PoolShared) -> Result<(), PoolError> {
             Err(PoolError::TooManyServers(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let (client, generation) = server.connection(shared).await?;
+        let connection = server.connection(shared).await?;
+        let generation = connection.generation;
         let settings = &shared.settings;
-        let thread = server.start_thread(&client, settings, &settings.instructions).await?;
+        let thread = server.start_thread(&connection.client, settings, &settings.instructions).await?;
+        drop(connection);
         shared.counters.threads_started.increment();
         shared.warm.ready.lock().push_back(ReadyThread { server, thread, generation });
     }

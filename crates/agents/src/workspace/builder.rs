@@ -131,7 +131,8 @@ impl WorkspaceBuilder {
         }
         let files = previews.iter().flat_map(|mount| &mount.files).zip(&digests);
         let fingerprint = fingerprint(&self.mounts, [self.max_bytes, self.max_files], files);
-        Ok(Workspace { directory, fingerprint, mounts: previews })
+        let Self { max_bytes, max_files, .. } = *self;
+        Ok(Workspace { directory, fingerprint, mounts: previews, max_bytes, max_files })
     }
 
     /// Creates a directory that only its owner can access. Returns its path with links resolved.
@@ -155,6 +156,7 @@ fn preview(mount: CheckedMount<'_>, walked: WalkSummary, files: Vec<MountedFile>
         mount_path: mount.target,
         is_directory: walked.is_directory,
         bytes: files.iter().map(|file| file.bytes).sum(),
+        max_bytes: mount.mount.max_bytes,
         files,
         skipped_links: walked.skipped.links,
         skipped_special: walked.skipped.special,

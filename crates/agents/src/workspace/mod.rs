@@ -56,6 +56,8 @@ pub struct Workspace {
     directory: OwnedDirectory,
     fingerprint: Fingerprint,
     mounts: Vec<MountPreview>,
+    max_bytes: u64,
+    max_files: u64,
 }
 
 /// The files of a mount.
@@ -73,6 +75,8 @@ pub struct MountPreview {
     pub files: Vec<MountedFile>,
     /// The total size of the files.
     pub bytes: u64,
+    /// The budget of the mount, if it has its own.
+    pub max_bytes: Option<u64>,
     /// The number of links that were left out.
     pub skipped_links: u64,
     /// The number of pipes, sockets and devices, which are always left out.
@@ -100,7 +104,7 @@ impl Workspace {
         &self.mounts
     }
 
-    /// Describes the workspace to an agent, as a markdown list.
+    /// Describes the mounts and budgets to an agent, as a markdown list.
     pub fn summary(&self) -> String {
         let mut text = "The working directory holds copies of these files; changes stay in it.\n".to_owned();
         for mount in &self.mounts {
@@ -110,10 +114,20 @@ impl Workspace {
             let unit = if count == 1 { "file" } else { "files" };
             let _ = write!(text, "\n- `{}` from `{}`: ", place.display(), mount.host_path.display());
             let _ = write!(text, "{count} {unit}, {} bytes", mount.bytes);
+            if let Some(max) = mount.max_bytes {
+                let _ = write!(text, " (budget: {max} bytes)");
+            }
         }
         if self.mounts.is_empty() {
-            text = "The working directory is empty.".to_owned();
+            return "The working directory is empty.".to_owned();
         }
+        let bytes: u64 = self.mounts.iter().map(|mount| mount.bytes).sum();
+        let files: usize = self.mounts.iter().map(|mount| mount.files.len()).sum();
+        let _ = write!(
+            text,
+            "\n\nBudget: {bytes} of {} bytes, {files} of {} files.",
+            self.max_bytes, self.max_files
+        );
         text
     }
 

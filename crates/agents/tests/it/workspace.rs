@@ -81,13 +81,15 @@ async fn mounts_are_copied_within_their_globs() {
     let host =
         Host::new(&[("src/a.rs", "a"), ("src/deep/b.rs", "b"), ("target/c.rs", "c"), ("notes.md", "n")]);
     let sources = HostMount::new(&host.root).at("code").include("*.rs").exclude("target");
-    let notes = HostMount::new(host.root.join("notes.md")).at("docs/README.md");
-    let workspace = host.builder().mount(sources).mount(notes).create().await.unwrap();
+    let notes = HostMount::new(host.root.join("notes.md")).at("docs/README.md").max_bytes(100);
+    let workspace =
+        host.builder().max_bytes(5000).max_files(100).mount(sources).mount(notes).create().await.unwrap();
     let expected = [("code/src/a.rs", "a"), ("code/src/deep/b.rs", "b"), ("docs/README.md", "n")];
     assert_eq!(tree(workspace.path()), files(&expected));
     let summary = workspace.summary();
     assert!(summary.contains("- `code` from") && summary.contains("2 files, 2 bytes"), "{summary}");
-    assert!(summary.contains("1 file, 1 bytes"), "{summary}");
+    assert!(summary.contains("1 file, 1 bytes (budget: 100 bytes)"), "{summary}");
+    assert!(summary.ends_with("Budget: 3 of 5000 bytes, 3 of 100 files."), "{summary}");
     // Changes to the copies do not reach the host.
     fs::write(workspace.path().join("code/src/a.rs"), "changed").unwrap();
     assert_eq!(fs::read_to_string(host.root.join("src/a.rs")).unwrap(), "a");

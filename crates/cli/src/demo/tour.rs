@@ -12,7 +12,7 @@ use codicil_client::{
         CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams, ServerNotification, Thread,
         ThreadStart, ThreadStartParams,
     },
-    turn,
+    resume, turn,
 };
 use codicil_sandbox::MachineProbe;
 use tokio::sync::{mpsc, oneshot};
@@ -100,7 +100,7 @@ impl<'a> DemoTour<'a> {
         self.heading("4. Another server")?;
         client.close().await;
         let client = builder.connect(self.home.server()?).await?;
-        let stored = client.resume_thread(&thread.id).await?;
+        let stored = client.resume_thread(resume(&thread.id)).await?;
         checks.push(checks::check_history(&stored, &done.items));
         self.print("The first server has ended. A second one has loaded the thread.")?;
         let question = "What did you do?";

@@ -1,11 +1,11 @@
 //! Declines all server requests, and reports each one.
 
-use codicil_client::{HandlerAnswer, RequestHandler};
+use codicil_client::{FileChangeApproval, HandlerAnswer, RequestHandler};
 use codicil_protocol::{
     CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams, FileChangeApprovalDecision,
-    FileChangeRequestApprovalParams, GrantedPermissionProfile, McpServerElicitationAction,
-    McpServerElicitationRequest, McpServerElicitationRequestParams, McpServerElicitationRequestResponse,
-    PermissionGrantScope, PermissionsRequestApprovalParams, PermissionsRequestApprovalResponse,
+    GrantedPermissionProfile, McpServerElicitationAction, McpServerElicitationRequest,
+    McpServerElicitationRequestParams, McpServerElicitationRequestResponse, PermissionGrantScope,
+    PermissionsRequestApprovalParams, PermissionsRequestApprovalResponse,
 };
 use tokio::sync::mpsc;
 
@@ -41,10 +41,7 @@ impl RequestHandler for DeclineHandler {
         Ok(CommandExecutionApprovalDecision::Decline)
     }
 
-    async fn approve_file_change(
-        &self,
-        _: FileChangeRequestApprovalParams,
-    ) -> HandlerAnswer<FileChangeApprovalDecision> {
+    async fn approve_file_change(&self, _: FileChangeApproval) -> HandlerAnswer<FileChangeApprovalDecision> {
         self.report("declined changes to files: exec cannot ask for approval".to_owned());
         Ok(FileChangeApprovalDecision::Decline)
     }

@@ -1,6 +1,6 @@
 //! Calls: their order, the named methods, and methods outside the protocol's table.
 
-use codicil_client::{Client, IncludeTurns, command, protocol::*};
+use codicil_client::{Client, IncludeTurns, command, fork, protocol::*};
 use serde_json::{Value, json};
 
 use crate::{
@@ -43,7 +43,7 @@ async fn the_common_methods_have_named_calls() {
     let thread = json!({ "threadId": "t" });
 
     let (forked, ()) =
-        tokio::join!(client.fork_thread(&id), answer("thread/fork", thread.clone(), opened.clone()));
+        tokio::join!(client.fork_thread(fork(&id)), answer("thread/fork", thread.clone(), opened.clone()));
     assert_eq!(&*forked.unwrap().id, "t");
     let with_turns = json!({ "threadId": "t", "includeTurns": true });
     let (read, ()) =

@@ -22,7 +22,10 @@ fn orchestrator() {
 
 #[test]
 fn approvals() {
-    check("approvals", &["make the edits of", "Accept", "There is a file codicil-note.md"]);
+    check(
+        "approvals",
+        &["The agent wants to edit ", "codicil-note.md: Accept", "There is a file codicil-note.md"],
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The nine unit tests that the specification of the TypeScript client lists, by number.
 
-use codicil_client::{Client, ClientError, DisconnectCause, protocol::*, turn};
+use codicil_client::{Client, ClientBuilder, ClientError, DisconnectCause, fork, protocol::*, resume, turn};
 use serde_json::json;
 
 use crate::{
@@ -56,11 +56,53 @@ async fn start_thread_sends_thread_start_with_the_defaults_and_returns_the_threa
 #[tokio::test]
 async fn resume_thread_sends_thread_resume_with_the_id() {
     let (mut fake, client) = connected(Client::builder()).await;
-    let resuming = tokio::spawn(async move { client.resume_thread(&"thr_1".into()).await });
+    let resuming = tokio::spawn(async move { client.resume_thread(resume(&"thr_1".into())).await });
     let request = fake.expect("thread/resume").await;
     assert_eq!(request["params"], json!({ "threadId": "thr_1", "persistExtendedHistory": false }));
     fake.reply(&request, json!({ "thread": { "id": "thr_1" } })).await;
     assert_eq!(&*soon(resuming).await.unwrap().unwrap().id, "thr_1");
+}
+
+#[tokio::test]
+async fn resuming_and_forking_may_change_settings() {
+    let (mut fake, client) = connected(Client::builder()).await;
+    let opening = tokio::spawn(async move {
+        let personality = Some(Personality::Friendly);
+        client.resume_thread(ThreadResumeParams { personality, ..resume(&"thr_1".into()) }).await?;
+        let model = Some("m".to_owned());
+        client.fork_thread(ThreadForkParams { model, ..fork(&"thr_1".into()) }).await
+    });
+    let request = fake.expect("thread/resume").await;
+    assert_eq!(
+        (&request["params"]["threadId"], &request["params"]["personality"]),
+        (&json!("thr_1"), &json!("friendly"))
+    );
+    fake.reply(&request, json!({ "thread": { "id": "thr_1" } })).await;
+    let request = fake.expect("thread/fork").await;
+    assert_eq!((&request["params"]["threadId"], &request["params"]["model"]), (&json!("thr_1"), &json!("m")));
+    fake.reply(&request, json!({ "thread": { "id": "thr_2" } })).await;
+    assert_eq!(&*soon(opening).await.unwrap().unwrap().id, "thr_2");
+}
+
+/// The table of options.
+#[tokio::test]
+async fn the_openclaw_preset_has_the_defaults_of_the_specification() {
+    let (mut fake, endpoint) = server();
+    let connecting = tokio::spawn(ClientBuilder::openclaw().connect(endpoint));
+    let hello = fake.expect("initialize").await;
+    assert_eq!(hello["params"]["clientInfo"], json!({ "name": "openclaw", "version": "0.1.0" }));
+    assert_eq!(hello["params"]["capabilities"]["experimentalApi"], true);
+    fake.reply(&hello, json!({ "userAgent": "fake/1.0" })).await;
+    fake.expect("initialized").await;
+    let client = soon(connecting).await.unwrap().unwrap();
+    let starting = tokio::spawn(async move { client.start_thread(Default::default()).await });
+    let request = fake.expect("thread/start").await;
+    let params = &request["params"];
+    assert_eq!(params["model"], "gpt-5.3-codex");
+    assert_eq!(params["cwd"], std::env::current_dir().unwrap().to_str().unwrap());
+    assert_eq!((&params["approvalPolicy"], &params["sandbox"]), (&json!("never"), &json!("workspace-write")));
+    fake.reply(&request, json!({ "thread": { "id": "thr_1" } })).await;
+    soon(starting).await.unwrap().unwrap();
 }
 
 /// 4

@@ -251,3 +251,27 @@ async fn a_turn_with_work_outside_the_protocols_table_is_not_repeated() {
     });
     assert_eq!(interrupted.unwrap_err().name(), "port_exit");
 }
+
+#[tokio::test]
+async fn a_suspended_server_is_started_again_by_the_next_call() {
+    let listener = TestListener::new();
+    let (supervisor, mut first) = listener.supervised(quick()).await;
+    let (thread, ()) = tokio::join!(supervisor.start_thread(Default::default()), first.start_thread("t"));
+    let thread = thread.unwrap();
+    let ((), end) = tokio::join!(soon(supervisor.suspend()), soon(first.lines.next_line()));
+    assert!(end.unwrap().is_none() && supervisor.connected().is_none());
+    // Nothing is started before it is needed.
+    soon(supervisor.suspend()).await;
+    let (done, second) = tokio::join!(soon(supervisor.run_turn(turn(&thread.id, "Hi"))), async {
+        let mut second = listener.accept().await;
+        let resume = second.expect("thread/resume").await;
+        second.reply(&resume, json!({ "thread": { "id": "t" } })).await;
+        second.take_turn("t", "u").await;
+        second.complete("t", "u", "Awake").await;
+        second
+    });
+    assert_eq!(done.unwrap().agent_message, "Awake");
+    // It does not count as a crash.
+    assert_eq!(supervisor.connected().map(|(_, generation)| generation), Some(1));
+    drop((supervisor, second));
+}

@@ -36,11 +36,11 @@ use codicil_protocol::{
 use codicil_store::StoredTurn;
 
 use crate::{
-    clients::ClientSession,
     cx::Cx,
     encoded::{OpenedJson, ReadJson},
     ephemeral,
     error::RpcError,
+    generation::ProtocolGeneration,
     paging::{self, HistoryPage},
 };
 
@@ -89,7 +89,8 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
 pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OpenedJson, RpcError> {
     let exclude_turns = params.exclude_turns;
     // The reference keeps names since a release between 0.118 and 0.166.
-    let keeps_name = cx.client.session().is_some_and(ClientSession::is_later_generation);
+    let keeps_name =
+        cx.client.session().is_some_and(|session| session.generation == ProtocolGeneration::Later);
     let fork_name = if keeps_name { ForkName::Kept } else { ForkName::Dropped };
     let mut opened = open_new(&cx, params.ephemeral, cx.threads().fork(params, fork_name)).await?;
     if exclude_turns {

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use codicil_protocol::{
     SkillMetadata, SkillScope, SkillsChanged, SkillsConfigWrite, SkillsList, SkillsListParams, Thread,
-    TurnCompleted, TurnStart, TurnSteer,
+    ThreadStart, TurnCompleted, TurnStart, TurnSteer,
 };
 use codicil_testkit::{App, Script};
 use serde_json::{Value, from_value, json};
@@ -72,6 +72,18 @@ async fn the_list_of_skills_is_sent_to_the_model_once() {
     assert!(first[0].contains("- mine: Does a thing (file: "), "{}", first[0]);
     assert!(first[0].contains("- write-skill: "), "the bundled ones too: {}", first[0]);
     assert!(!first[0].contains("- off:") && !first[0].contains("- silent:"), "{}", first[0]);
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn the_list_of_skills_can_be_left_out() {
+    let mut app = App::start(Script::new().say("one")).await;
+    write(&app, "mine", "Does a thing");
+    let params = json!({ "config": { "skills.include_instructions": false } });
+    let thread = app.call::<ThreadStart>(from_value(params).unwrap()).await.thread;
+    run(&mut app, &thread, json!([{ "type": "text", "text": "$mine" }])).await;
+    assert!(texts_of(&app, 0, "developer").iter().all(|text| !text.contains("Does a thing")));
+    assert!(texts_of(&app, 0, "user").iter().any(|text| text.contains("BODY OF mine")), "a mention works");
     app.rest().await;
 }
 

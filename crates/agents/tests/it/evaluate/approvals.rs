@@ -23,6 +23,11 @@ async fn answers(approval_policy: AskForApproval, on_approval: OnApproval) -> (S
         let permissions = json!({ "network": { "enabled": true }, "fileSystem": null });
         let question = json!({ "id": "q", "header": "", "question": "?",
             "options": [{ "label": "Approve Once", "description": "" }, { "label": "Deny", "description": "" }] });
+        let elicitation = |schema: Value| json!({ "serverName": "s", "mode": "form", "message": "?", "requestedSchema": schema });
+        let confirmation = elicitation(json!({ "type": "object", "properties": {} }));
+        let name = json!({ "name": { "type": "string" } });
+        let form = elicitation(json!({ "type": "object", "properties": name, "required": ["name"] }));
+        let page = json!({ "serverName": "s", "mode": "url", "message": "?", "url": "https://a", "elicitationId": "e" });
         let requests = [
             ("item/commandExecution/requestApproval", with(json!({ "command": "rm -rf /" })), "/decision"),
             ("item/fileChange/requestApproval", with(json!({})), "/decision"),
@@ -31,6 +36,9 @@ async fn answers(approval_policy: AskForApproval, on_approval: OnApproval) -> (S
                 with(json!({ "permissions": permissions })),
                 "/permissions/network",
             ),
+            ("mcpServer/elicitation/request", with(confirmation), "/action"),
+            ("mcpServer/elicitation/request", with(form), "/action"),
+            ("mcpServer/elicitation/request", with(page), "/action"),
             ("item/tool/requestUserInput", with(json!({ "questions": [question] })), "/answers/q/answers/0"),
         ];
         let mut answered = Vec::new();
@@ -49,8 +57,16 @@ async fn answers(approval_policy: AskForApproval, on_approval: OnApproval) -> (S
 /// Unit test: approval auto-response per policy. The pairs are those of WINK's four policies.
 #[tokio::test]
 async fn approvals_are_answered_as_configured() {
-    let accepted = [json!("accept"), json!("accept"), json!({ "enabled": true }), json!("Approve Once")];
-    let declined = [json!("decline"), json!("decline"), Value::Null, json!("Deny")];
+    // A form with required fields, and a web page, need a person whatever the policy is.
+    let elicited = |confirmation: &str| [json!(confirmation), json!("decline"), json!("decline")];
+    let answers_of = |decision: &str, network: Value, input: &str| {
+        let mut answers = vec![json!(decision), json!(decision), network];
+        answers.extend(elicited(decision));
+        answers.push(json!(input));
+        answers
+    };
+    let accepted = answers_of("accept", json!({ "enabled": true }), "Approve Once");
+    let declined = answers_of("decline", Value::Null, "Deny");
     for (policy, on_approval, sent, expected) in [
         (AskForApproval::Never, OnApproval::Accept, "never", &accepted),
         (AskForApproval::Untrusted, OnApproval::Accept, "untrusted", &accepted),

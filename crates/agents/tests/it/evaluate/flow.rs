@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use codicil_agents::evaluate::{
-    ADAPTER_NAME, AskForApproval, ClientConfig, EvaluationCause, EvaluationEvent, EvaluationPhase, McpServer,
-    ModelConfig, OutputError, Personality, Prompt, ReasoningEffort, ReasoningSummary, SandboxMode, Section,
-    TokenUsage, ToolKind,
+use codicil_agents::{
+    evaluate::{
+        ADAPTER_NAME, AskForApproval, ClientConfig, EvaluationCause, EvaluationEvent, EvaluationPhase,
+        ModelConfig, OutputError, Personality, Prompt, ReasoningEffort, ReasoningSummary, SandboxMode,
+        Section, TokenUsage, ToolKind,
+    },
+    mcp_servers::McpServer,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

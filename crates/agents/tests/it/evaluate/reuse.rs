@@ -150,3 +150,34 @@ async fn a_thread_is_reused_only_for_the_same_workspace() {
     session.set(ThreadState { cwd: changed.path().to_owned(), ..state });
     assert_eq!(round(&changed).await, "start");
 }
+
+#[tokio::test]
+async fn a_thread_is_continued_without_sending_the_prompt_again() {
+    let (evaluator, mut servers) =
+        evaluator(ClientConfig { cwd: Some("/work".into()), ..ClientConfig::default() });
+    let prompt = Prompt::text("Send the letters.");
+    let evaluating = evaluator.evaluate(&prompt).continue_thread(&"t".into()).text();
+    let serving = async {
+        let mut fake = servers.accept().await;
+        let request = fake.expect("thread/resume").await;
+        assert_eq!(request["params"]["threadId"], "t");
+        fake.reply(&request, json!({ "thread": { "id": "t" } })).await;
+        let text = fake.start_turn().await["input"][0]["text"].as_str().unwrap().to_owned();
+        assert!(text.contains("Continue from where it stopped") && !text.contains("letters"), "{text}");
+        fake.say("All sent.").await;
+        fake.complete().await;
+    };
+    let (answer, ()) = soon(async { tokio::join!(evaluating, serving) }).await;
+    assert_eq!(answer.unwrap().text, "All sent.");
+
+    // It is not started over if the thread is gone.
+    let evaluating = evaluator.evaluate(&prompt).continue_thread(&"t".into()).text();
+    let serving = async {
+        let mut fake = servers.accept().await;
+        let request = fake.expect("thread/resume").await;
+        fake.refuse(&request, "no rollout found for thread id t").await;
+        assert!(fake.next().await.is_none(), "nothing else is sent");
+    };
+    let (answer, ()) = soon(async { tokio::join!(evaluating, serving) }).await;
+    assert!(answer.unwrap_err().to_string().contains("no rollout found"));
+}

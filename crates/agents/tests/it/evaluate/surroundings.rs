@@ -2,12 +2,19 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
 
-use codicil_agents::evaluate::{
-    AccountTokens, AskForApproval, ClientConfig, EvaluationPhase, ExternalTokens, LoginMethod, McpServer,
-    OnApproval, Prompt, SandboxMode, ToolKind,
+use codicil_agents::{
+    evaluate::{
+        AccountTokens, AskForApproval, ClientConfig, EvaluationPhase, ExternalTokens, LoginMethod,
+        OnApproval, Prompt, SandboxMode, ToolKind,
+    },
+    mcp_servers::{HttpMcpServer, McpServer, StdioMcpServer},
 };
 use codicil_testkit::{Reply, Script, skipped, token};
 use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::TcpListener,
+};
 
 use super::{
     Recording, soon,
@@ -101,8 +108,8 @@ while read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
   case "$line" in
     *'"initialize"'*) answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
-    *'"tools/list"'*) answer '{"tools":[{"name":"shout","description":"Shouts.","inputSchema":{"type":"object","properties":{}}}]}' ;;
-    *'"tools/call"'*) answer '{"content":[{"type":"text","text":"HELLO"}]}' ;;
+    *'"tools/list"'*) answer '{"tools":[{"name":"shout","description":"Shouts.","inputSchema":{"type":"object","properties":{}}},{"name":"whisper","description":"","inputSchema":{"type":"object","properties":{}}}]}' ;;
+    *'"tools/call"'*) answer "{\"content\":[{\"type\":\"text\",\"text\":\"$WORD\"}]}" ;;
   esac
 done
 "#;
@@ -112,7 +119,9 @@ async fn tools_of_external_mcp_servers_are_called_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("shouter");
     fs::write(&program, SHOUTER).unwrap();
-    let server = McpServer::stdio("sh", [program.to_str().unwrap()]);
+    // The program is found in its working directory.
+    let server = StdioMcpServer::new("sh", ["shouter"]).cwd(folder.path()).env("WORD", "HELLO");
+    let server = McpServer::from(server).only_tools(["shout", "whisper"]).without_tools(["whisper"]);
     let config = ClientConfig {
         mcp_servers: BTreeMap::from([("shouter".to_owned(), server)]),
         sandbox_mode: Some(SandboxMode::DangerFullAccess),
@@ -139,6 +148,45 @@ async fn tools_of_external_mcp_servers_are_called_and_reported() {
             stage.name
         );
         assert_eq!((reported[0].success, &*reported[0].output), (true, "HELLO"), "{}", stage.name);
+        let requests = stage.model.requests();
+        let tools = requests[0].tools();
+        assert!(
+            tools.contains(&"mcp__shouter__shout") && !tools.contains(&"mcp__shouter__whisper"),
+            "{tools:?}"
+        );
         stage.stop().await;
     }
+}
+
+/// A server that answers every request with 404, and the head of the first request.
+async fn refusing_server() -> (String, tokio::task::JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        let mut head = Vec::new();
+        while let Some(line) = lines.next_line().await.unwrap().filter(|line| !line.is_empty()) {
+            head.push(line.to_lowercase());
+        }
+        let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        lines.into_inner().write_all(answer).await.unwrap();
+        head
+    });
+    (url, serving)
+}
+
+#[tokio::test]
+async fn headers_reach_an_http_mcp_server() {
+    let (url, serving) = refusing_server().await;
+    let server = HttpMcpServer::new(url).header("X-Desk", "one");
+    let config = ClientConfig {
+        mcp_servers: BTreeMap::from([("web".to_owned(), server.into())]),
+        ..ClientConfig::default()
+    };
+    let stage = Stage::in_process(Script::new().say("Hello"), &config, "").await;
+    soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap();
+    let head = soon(serving).await.unwrap();
+    assert!(head.contains(&"x-desk: one".to_owned()), "{head:?}");
+    stage.stop().await;
 }

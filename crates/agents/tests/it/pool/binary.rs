@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use codicil_agents::pool::{
-    BuiltinTool, HttpMcpServer, McpToken, Pool, PoolSettings, ServerCommand, ServerSharing, StreamMessage,
+use codicil_agents::{
+    mcp_servers::{HttpMcpServer, McpToken},
+    pool::{BuiltinTool, Pool, PoolSettings, ServerCommand, ServerSharing, StreamMessage},
 };
 use codicil_client::ApprovalDecision;
 use codicil_testkit::{ModelServer, Reply, Script, built, skipped};
@@ -41,8 +42,8 @@ async fn the_token_reaches_the_products_mcp_servers() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp/system", listener.local_addr().unwrap());
     let token = McpToken::generate("YAAR_MCP_TOKEN").unwrap();
-    let mcp_servers = vec![HttpMcpServer::new("system", url).token(&token)];
-    let command = ServerCommand { mcp_servers, ..command };
+    let system = HttpMcpServer::new(url).token(&token).header("X-Desk", "one");
+    let command = ServerCommand { mcp_servers: [("system".to_owned(), system.into())].into(), ..command };
     let knocking = async {
         let (stream, _) = listener.accept().await.unwrap();
         let mut lines = BufReader::new(stream).lines();
@@ -56,7 +57,8 @@ async fn the_token_reaches_the_products_mcp_servers() {
     };
     let (pool, head) = tokio::join!(soon(Pool::start(PoolSettings::new(command.launch()))), soon(knocking));
     assert!(head[0].starts_with("post /mcp/system "), "{head:?}");
-    assert!(head.contains(&format!("authorization: bearer {}", token.value())), "{head:?}");
+    assert!(head.contains(&format!("authorization: bearer {}", token.value().unwrap())), "{head:?}");
+    assert!(head.contains(&"x-desk: one".to_owned()), "{head:?}");
     soon(pool.unwrap().close()).await;
 }
 

@@ -1,6 +1,6 @@
 //! The guide's table of handled events, row by row, in both formats, and the additions of its roadmap.
 
-use codicil_agents::pool::{ItemStage, PoolSettings, StreamMessage};
+use codicil_agents::pool::{EditState, ItemStage, PoolSettings, StreamMessage};
 use serde_json::{Value, json};
 
 use super::{all, cold, failure, fake::Fake, quick, started, status, text};
@@ -275,11 +275,57 @@ async fn patches_and_diffs_are_shown_as_diffs() {
     ])
     .await;
     let diff = "--- /dev/null\n+++ /w/a.md\n@@ -0,0 +1,2 @@\n+one\n+two\n".to_owned();
-    let whole = StreamMessage::Diff { item_id: None, diff: "--- a\n+++ b\n".into() };
-    assert_eq!(body(&messages), [StreamMessage::Diff { item_id: Some("i1".into()), diff }, whole]);
+    let applied = EditState::Applied;
+    let whole = StreamMessage::Diff { item_id: None, diff: "--- a\n+++ b\n".into(), state: applied };
+    assert_eq!(body(&messages), [edit(&diff, applied), whole]);
 
-    let messages = shown_bare(&[("item/patch/delta", json!({ "itemId": "i1", "diff": "@@ x" }))]).await;
-    assert_eq!(body(&messages), [StreamMessage::Diff { item_id: Some("i1".into()), diff: "@@ x".into() }]);
+    let patch =
+        |method, status: Option<&str>| (method, json!({ "itemId": "i1", "diff": "@@ x", "status": status }));
+    let messages = shown_bare(&[
+        patch("item/patch/delta", None),
+        patch("item/patch/completed", None),
+        patch("item/patch/completed", Some("declined")),
+    ])
+    .await;
+    let states = [EditState::Proposed, EditState::Applied, EditState::Declined];
+    assert_eq!(body(&messages), states.map(|state| edit("@@ x", state)));
+}
+
+fn edit(diff: &str, state: EditState) -> StreamMessage {
+    StreamMessage::Diff { item_id: Some("i1".into()), diff: diff.to_owned(), state }
+}
+
+#[tokio::test]
+async fn edits_are_shown_before_they_are_made_and_with_their_outcome() {
+    let change = json!({ "path": "/w/a.md", "kind": { "type": "add" }, "diff": "one\n" });
+    let item = |status: &str| json!({ "item": { "type": "fileChange", "id": "i1", "changes": [change], "status": status } });
+    let diff = "--- /dev/null\n+++ /w/a.md\n@@ -0,0 +1,1 @@\n+one\n";
+    for (status, state) in
+        [("completed", EditState::Applied), ("declined", EditState::Declined), ("failed", EditState::Failed)]
+    {
+        let messages = shown(&[("item/started", item("inProgress")), ("item/completed", item(status))]).await;
+        assert_eq!(body(&messages), [edit(diff, EditState::Proposed), edit(diff, state)]);
+        assert_eq!(serde_json::to_value(&messages[1]).unwrap()["state"], json!(state));
+    }
+    // A turn that ends before the edit.
+    let messages = shown(&[("item/started", item("inProgress"))]).await;
+    assert_eq!(body(&messages), [edit(diff, EditState::Proposed), edit(diff, EditState::Failed)]);
+}
+
+#[tokio::test]
+async fn reasoning_without_text_is_shown_as_its_summary() {
+    let delta = |index: u32, delta: &str| {
+        ("item/reasoning/summaryTextDelta", json!({ "itemId": "i", "delta": delta, "summaryIndex": index }))
+    };
+    let part =
+        |index: u32| ("item/reasoning/summaryPartAdded", json!({ "itemId": "i", "summaryIndex": index }));
+    let late = ("item/reasoning/textDelta", json!({ "itemId": "i", "delta": "raw", "contentIndex": 0 }));
+    let messages = shown(&[part(0), delta(0, "First"), part(1), delta(1, "then"), late]).await;
+    let thinking = |message: &StreamMessage| match message {
+        StreamMessage::Thinking { text } => text.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(body(&messages).iter().map(thinking).collect::<String>(), "First\n\nthen");
 }
 
 #[tokio::test]

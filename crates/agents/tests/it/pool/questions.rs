@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use codicil_agents::pool::{
-    ApprovalSubject, Pool, PoolError, PoolSettings, QuestionId, ReplyStream, StreamMessage,
+    EditState, Pool, PoolError, PoolSettings, QuestionId, ReplyStream, StreamMessage,
 };
-use codicil_client::ApprovalDecision;
+use codicil_client::{ApprovalDecision, ApprovalRequest, DecisionError};
 use serde_json::{Value, json};
 
 use super::{
@@ -28,7 +28,7 @@ async fn ask(connection: &Connection, id: u64, method: &str, thread: &str, turn:
     connection.send(json!({ "id": id, "method": method, "params": params })).await;
 }
 
-async fn next_approval(reply: &mut ReplyStream) -> (QuestionId, ApprovalSubject) {
+async fn next_approval(reply: &mut ReplyStream) -> (QuestionId, ApprovalRequest) {
     match soon(reply.next()).await {
         Some(StreamMessage::ApprovalRequest { id, approval }) => (id, approval),
         other => panic!("{other:?}"),
@@ -40,13 +40,17 @@ async fn an_approval_is_shown_after_its_tool_and_answered() {
     let mut fake = Fake::new();
     let (pool, mut connection) = cold(&mut fake).await;
     let decisions = [
-        (ApprovalDecision::Accept, "accept"),
-        (ApprovalDecision::AcceptForSession, "acceptForSession"),
-        (ApprovalDecision::Decline, "decline"),
-        (ApprovalDecision::Cancel, "cancel"),
+        json!("accept"),
+        json!("acceptForSession"),
+        json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": ["pnpm", "test"] } }),
+        json!({ "applyNetworkPolicyAmendment": { "network_policy_amendment": { "host": "a.com", "action": "allow" } } }),
+        json!("decline"),
+        json!("cancel"),
     ];
     let (mut reply, thread, turn) = asked_turn(&pool, &mut connection).await;
-    for (number, (decision, expected)) in decisions.into_iter().enumerate() {
+    for (number, expected) in decisions.into_iter().enumerate() {
+        // The form in which a browser sends it.
+        let decision: ApprovalDecision = serde_json::from_value(expected.clone()).unwrap();
         let item = json!({
             "type": "commandExecution", "id": number.to_string(), "command": "pnpm test", "cwd": "/",
             "status": "inProgress", "commandActions": [],
@@ -57,16 +61,16 @@ async fn an_approval_is_shown_after_its_tool_and_answered() {
         ask(&connection, 42, "item/commandExecution/requestApproval", &thread, &turn, params).await;
         assert!(matches!(soon(reply.next()).await, Some(StreamMessage::ToolUse { .. })));
         let (id, approval) = next_approval(&mut reply).await;
-        let ApprovalSubject::Command(command) = &approval else { panic!("{approval:?}") };
+        let ApprovalRequest::Command(command) = &approval else { panic!("{approval:?}") };
         assert_eq!(command.command.as_deref(), Some("pnpm test"));
         assert_eq!(serde_json::to_value(&approval).unwrap()["kind"], "command", "for a dialog in a browser");
-        pool.decide(id, decision).unwrap();
+        pool.decide(id, decision.clone()).unwrap();
         assert_eq!(connection.next().await, json!({ "id": 42, "result": { "decision": expected } }));
         assert_eq!(soon(reply.next()).await, Some(StreamMessage::Resolved { id }));
         assert!(matches!(pool.decide(id, decision), Err(PoolError::NotAsked(again)) if again == id));
     }
     let counts = pool.counts();
-    assert_eq!((counts.questions_asked, counts.questions_answered), (4, 4));
+    assert_eq!((counts.questions_asked, counts.questions_answered), (6, 6));
     pool.close().await;
 }
 
@@ -75,7 +79,7 @@ async fn edits_permissions_and_elicitations_need_approval() {
     let mut fake = Fake::new();
     let (pool, mut connection) = cold(&mut fake).await;
     let (mut reply, thread, turn) = asked_turn(&pool, &mut connection).await;
-    let mut accepted = async |method: &str, params: Value, is_kind: fn(&ApprovalSubject) -> bool| {
+    let mut accepted = async |method: &str, params: Value, is_kind: fn(&ApprovalRequest) -> bool| {
         ask(&connection, 7, method, &thread, &turn, params).await;
         let (id, approval) = next_approval(&mut reply).await;
         assert!(is_kind(&approval), "{approval:?}");
@@ -85,19 +89,104 @@ async fn edits_permissions_and_elicitations_need_approval() {
         answer
     };
     let edits = json!({ "reason": null, "grantRoot": null });
-    let is_edits = |asked: &ApprovalSubject| matches!(asked, ApprovalSubject::FileChange(_));
+    let is_edits = |asked: &ApprovalRequest| matches!(asked, ApprovalRequest::FileChange(_));
     assert_eq!(
         accepted("item/fileChange/requestApproval", edits, is_edits).await,
         json!({ "decision": "accept" })
     );
     let wanted = json!({ "permissions": { "network": { "enabled": true } }, "reason": null });
-    let is_permissions = |asked: &ApprovalSubject| matches!(asked, ApprovalSubject::Permissions(_));
+    let is_permissions = |asked: &ApprovalRequest| matches!(asked, ApprovalRequest::Permissions(_));
     let granted = accepted("item/permissions/requestApproval", wanted, is_permissions).await;
     assert_eq!(granted["permissions"], json!({ "network": { "enabled": true } }));
     let schema = json!({ "type": "object", "properties": {} });
     let form = json!({ "serverName": "s", "mode": "form", "message": "Run it?", "requestedSchema": schema });
-    let is_form = |asked: &ApprovalSubject| matches!(asked, ApprovalSubject::Elicitation(_));
+    let is_form = |asked: &ApprovalRequest| matches!(asked, ApprovalRequest::Elicitation(_));
     assert_eq!(accepted("mcpServer/elicitation/request", form, is_form).await["action"], "accept");
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn edits_are_approved_seeing_them() {
+    let mut fake = Fake::new();
+    let (pool, mut connection) = cold(&mut fake).await;
+    let (mut reply, thread, turn) = asked_turn(&pool, &mut connection).await;
+    let change = json!({ "path": "a.md", "kind": { "type": "add" }, "diff": "one\n" });
+    let item = |status: &str| {
+        let item = json!({ "type": "fileChange", "id": "i", "changes": [change], "status": status });
+        json!({ "threadId": thread, "turnId": turn, "item": item })
+    };
+    connection.notify("item/started", item("inProgress")).await;
+    let edits = json!({ "reason": null, "grantRoot": null });
+    ask(&connection, 7, "item/fileChange/requestApproval", &thread, &turn, edits).await;
+    let Some(StreamMessage::Diff { state: EditState::Proposed, .. }) = soon(reply.next()).await else {
+        panic!("the edits come first");
+    };
+    let (id, approval) = next_approval(&mut reply).await;
+    let shown = serde_json::to_value(&approval).unwrap();
+    assert_eq!(
+        (&shown["kind"], &shown["itemId"], &shown["changes"]),
+        (&json!("file_change"), &json!("i"), &json!([change]))
+    );
+    let amendment = vec!["rm".to_owned()];
+    let other = ApprovalDecision::AcceptWithExecpolicyAmendment { execpolicy_amendment: amendment };
+    let refused = pool.decide(id, other).unwrap_err().to_string();
+    assert_eq!(refused, "the decision `acceptWithExecpolicyAmendment` does not answer a request about edits");
+    pool.decide(id, ApprovalDecision::Decline).unwrap();
+    assert_eq!(connection.next().await, json!({ "id": 7, "result": { "decision": "decline" } }));
+    connection.notify("item/completed", item("declined")).await;
+    assert_eq!(soon(reply.next()).await, Some(StreamMessage::Resolved { id }));
+    let Some(StreamMessage::Diff { state: EditState::Declined, .. }) = soon(reply.next()).await else {
+        panic!("a declined edit is not shown as made");
+    };
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_part_of_the_permissions_is_granted() {
+    let mut fake = Fake::new();
+    let (pool, mut connection) = cold(&mut fake).await;
+    let (mut reply, thread, turn) = asked_turn(&pool, &mut connection).await;
+    let wanted = json!({
+        "permissions": { "network": { "enabled": true }, "fileSystem": { "read": null, "write": ["/a", "/b"] } },
+        "reason": null,
+    });
+    ask(&connection, 1, "item/permissions/requestApproval", &thread, &turn, wanted).await;
+    let (id, _) = next_approval(&mut reply).await;
+    let granted =
+        json!({ "permissions": { "fileSystem": { "read": null, "write": ["/a"] } }, "scope": "session" });
+    pool.decide(id, serde_json::from_value(json!({ "grant": granted })).unwrap()).unwrap();
+    assert_eq!(connection.next().await, json!({ "id": 1, "result": granted }));
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_form_with_required_fields_cannot_be_accepted_empty() {
+    let mut fake = Fake::new();
+    let (pool, mut connection) = cold(&mut fake).await;
+    let (mut reply, thread, turn) = asked_turn(&pool, &mut connection).await;
+    let fields = json!({ "name": { "type": "string" }, "mail": { "type": "string", "format": "email" } });
+    let schema = json!({ "type": "object", "properties": fields, "required": ["name", "mail"] });
+    let form = json!({ "serverName": "s", "mode": "form", "message": "Who?", "requestedSchema": schema });
+    ask(&connection, 1, "mcpServer/elicitation/request", &thread, &turn, form).await;
+    let (id, _) = next_approval(&mut reply).await;
+    let missing = |result: Result<(), PoolError>| match result {
+        Err(PoolError::Decision(DecisionError::MissingFields(fields))) => fields,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(missing(pool.decide(id, ApprovalDecision::Accept)), ["name", "mail"]);
+    assert_eq!(missing(pool.decide(id, ApprovalDecision::Submit(json!({ "name": "Ada" })))), ["mail"]);
+    // The question is still open.
+    let values = json!({ "name": "Ada", "mail": "ada@example.com" });
+    pool.decide(id, ApprovalDecision::Submit(values.clone())).unwrap();
+    let answer = json!({ "action": "accept", "content": values });
+    assert_eq!(connection.next().await, json!({ "id": 1, "result": answer }));
+    // A person who accepts a page has opened it.
+    assert_eq!(soon(reply.next()).await, Some(StreamMessage::Resolved { id }));
+    let page = json!({ "serverName": "s", "mode": "url", "message": "Sign in", "url": "https://a", "elicitationId": "e" });
+    ask(&connection, 2, "mcpServer/elicitation/request", &thread, &turn, page).await;
+    let (id, _) = next_approval(&mut reply).await;
+    pool.decide(id, ApprovalDecision::Accept).unwrap();
+    assert_eq!(connection.next().await, json!({ "id": 2, "result": { "action": "accept" } }));
     pool.close().await;
 }
 

@@ -1,12 +1,15 @@
 //! Shared and separate servers: how they start, where they work, and how they end.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, time::Duration};
 
-use codicil_agents::pool::{
-    DefaultDirectory, HttpMcpServer, McpToken, Pool, PoolError, PoolSettings, ReplyStatus, ServerCommand,
-    ServerSharing,
+use codicil_agents::{
+    mcp_servers::{HttpMcpServer, McpToken},
+    pool::{DefaultDirectory, Pool, PoolError, PoolSettings, ReplyStatus, ServerCommand, ServerSharing},
 };
-use codicil_client::{Client, ClientTools};
+use codicil_client::{
+    Client, ClientTools,
+    protocol::{SandboxMode, ThreadStartParams},
+};
 use serde_json::json;
 
 use super::{all, cold, fake::Fake, quick, soon, started, status, text};
@@ -186,7 +189,7 @@ async fn the_handshake_carries_the_clients_name_and_capabilities() {
     assert_eq!(hello["capabilities"], capabilities);
     let start = &connection.seen("thread/start")[0];
     assert_eq!(start["dynamicTools"][0]["name"], "note");
-    assert_eq!((start.get("approvalPolicy"), start.get("sandbox")), (None, None), "the flags set them");
+    assert_eq!((start.get("approvalPolicy"), &start["sandbox"]), (None, &json!("workspace-write")));
     pool.close().await;
 }
 
@@ -197,16 +200,18 @@ async fn the_yaar_preset_has_the_command_line_and_environment_of_its_guide() {
     let program = folder.path().join("codex");
     let notes = folder.path().join("notes");
     let script = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$NOTES\"\n\
-        printf '%s|%s|%s|%s\\n' \"$CI\" \"$YAAR_MCP_TOKEN\" \"$PORT\" \"$PWD\" >> \"$NOTES\"\n\
+        printf '%s|%s|%s|%s|%s|%s\\n' \"$CI\" \"$YAAR_MCP_TOKEN\" \"$PORT\" \"$PWD\" \"$CODICIL_HOME\" \"$CODEX_HOME\" >> \"$NOTES\"\n\
         read line; echo '{\"id\":0,\"result\":{}}'; read line\n\
         read line; echo '{\"id\":1,\"result\":{\"thread\":{\"id\":\"t\"}}}'; cat > /dev/null\n";
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let token = McpToken::generate("YAAR_MCP_TOKEN").unwrap();
+    let system = HttpMcpServer::new("http://127.0.0.1:8000/mcp/system").token(&token);
     let command = ServerCommand {
-        mcp_servers: vec![HttpMcpServer::new("system", "http://127.0.0.1:8000/mcp/system").token(&token)],
+        mcp_servers: [("system".to_owned(), system.into())].into(),
         model: Some("gpt-5.3-codex".to_owned()),
         port: Some(8000),
+        home: Some(folder.path().into()),
         env: vec![("NOTES".into(), notes.clone().into())],
         ..ServerCommand::yaar(&program)
     };
@@ -221,9 +226,61 @@ async fn the_yaar_preset_has_the_command_line_and_environment_of_its_guide() {
     assert_eq!(lines, expected);
     assert!(lines.contains(&"mcp_servers.system.bearer_token_env_var=YAAR_MCP_TOKEN"), "{lines:?}");
     let fields: Vec<_> = last.split('|').collect();
-    assert_eq!(fields[..3], ["1", token.value(), "8000"]);
+    assert_eq!(fields[..3], ["1", token.value().unwrap(), "8000"]);
+    assert_eq!(fields[4..], [folder.path().to_str().unwrap(); 2]);
     let directory = PathBuf::from(fields[3]);
     assert!(directory.is_dir() && directory != std::env::current_dir().unwrap());
     soon(pool.close()).await;
     assert!(!directory.exists());
+}
+
+#[tokio::test]
+async fn an_idle_server_is_ended_and_the_next_message_starts_it() {
+    let mut fake = Fake::new();
+    let settings =
+        PoolSettings { warm_threads: 0, idle_timeout: Some(Duration::from_secs(2)), ..quick(&fake) };
+    let (pool, mut first) = started(settings, &mut fake).await;
+    let agent = pool.agent().await.unwrap();
+    let reply = agent.ask("Go");
+    let (thread, turn) = first.turn().await;
+    // A running turn keeps the server, however long it is silent.
+    assert!(tokio::time::timeout(Duration::from_secs(3), first.is_over()).await.is_err());
+    first.complete(&thread, &turn, "One").await;
+    assert_eq!(all(reply).await[0], text("One"));
+    assert!(soon(first.is_over()).await);
+    soon(async {
+        while pool.counts().idle_stops == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+
+    let reply = agent.ask("Go on");
+    let mut second = fake.accept().await;
+    let (thread, turn) = second.turn().await;
+    second.complete(&thread, &turn, "Two").await;
+    assert_eq!(all(reply).await[0], text("Two"));
+    let resumed = &second.seen("thread/resume")[0];
+    assert_eq!(
+        (resumed["threadId"].as_str(), &resumed["sandbox"]),
+        (Some(&*thread), &json!("workspace-write"))
+    );
+    assert_eq!(pool.counts().threads_resumed, 1);
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn the_sandbox_of_threads_can_be_chosen() {
+    let check = async |thread: ThreadStartParams, expected: serde_json::Value| {
+        let mut fake = Fake::new();
+        let (pool, connection) = started(PoolSettings { thread, ..quick(&fake) }, &mut fake).await;
+        assert_eq!(connection.seen("thread/start")[0]["sandbox"], expected);
+        pool.close().await;
+    };
+    let model = Some("m".to_owned());
+    check(ThreadStartParams { model, ..Default::default() }, json!("workspace-write")).await;
+    let sandbox = Some(SandboxMode::ReadOnly);
+    check(ThreadStartParams { sandbox, ..Default::default() }, json!("read-only")).await;
+    let permissions = Some(":read-only".to_owned());
+    check(ThreadStartParams { permissions, ..Default::default() }, json!(null)).await;
 }

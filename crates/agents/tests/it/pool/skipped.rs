@@ -1,5 +1,6 @@
 //! The guide's table of skipped events, row by row.
 
+use codicil_agents::pool::StreamMessage;
 use serde_json::{Value, json};
 
 use super::{
@@ -46,9 +47,15 @@ async fn reasoning_completed() {
 }
 
 #[tokio::test]
-async fn reasoning_summary_text_delta() {
-    let typed = json!({ "itemId": "i", "delta": "Hm", "summaryIndex": 0 });
-    nothing("item/reasoning/summaryTextDelta", typed, json!({ "delta": "Hm" })).await;
+async fn reasoning_summary_text_delta_after_the_text() {
+    let text = ("item/reasoning/textDelta", json!({ "itemId": "i", "delta": "Hm", "contentIndex": 0 }));
+    let summary =
+        ("item/reasoning/summaryTextDelta", json!({ "itemId": "i", "delta": "H", "summaryIndex": 0 }));
+    let thought = StreamMessage::Thinking { text: "Hm".into() };
+    assert_eq!(body(&shown(&[text, summary]).await), std::slice::from_ref(&thought));
+    let bare = |method| (method, json!({ "delta": "Hm" }));
+    let bare = [bare("item/reasoning/textDelta"), bare("item/reasoning/summaryTextDelta")];
+    assert_eq!(body(&shown_bare(&bare).await), [thought]);
     nothing("item/reasoning/summaryPartAdded", json!({ "itemId": "i", "summaryIndex": 0 }), json!({})).await;
 }
 
