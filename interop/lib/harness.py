@@ -67,7 +67,7 @@ class Place:
         self._git()
         try:
             self.model = self._start_model()
-            self._configure()
+            self.use_model(self.model)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -125,6 +125,15 @@ class Place:
             raise Failed(f"exit code {done.returncode}:\n{tail}")
         return done.stdout
 
+    def use_model(self, base_url, wire_api="responses", model="mock-model", more=""):
+        """Writes the server's configuration: this model of this server. `more` are further lines of TOML."""
+        work = json.dumps(str(self.work))
+        (self.home / "config.toml").write_text(
+            f'model = "{model}"\nmodel_provider = "mock"\n\n'
+            f'[model_providers.mock]\nname = "mock"\nbase_url = "{base_url}"\nwire_api = "{wire_api}"\n'
+            'request_max_retries = 0\nstream_max_retries = 0\nsupports_websockets = false\n\n'
+            f'[projects.{work}]\ntrust_level = "trusted"\n\n{more}')
+
     # -- what was seen
 
     def model_requests(self):
@@ -152,14 +161,6 @@ class Place:
         address = process.stdout.readline().strip()
         expect(address.startswith("http://"), "the model server did not start")
         return address
-
-    def _configure(self):
-        work = json.dumps(str(self.work))
-        (self.home / "config.toml").write_text(
-            'model = "mock-model"\nmodel_provider = "mock"\n\n'
-            f'[model_providers.mock]\nname = "mock"\nbase_url = "{self.model}"\nwire_api = "responses"\n'
-            'request_max_retries = 0\nstream_max_retries = 0\nsupports_websockets = false\n\n'
-            f'[projects.{work}]\ntrust_level = "trusted"\n')
 
 
 def listens(port):
