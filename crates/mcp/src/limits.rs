@@ -45,7 +45,7 @@ pub(crate) const TOOL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for reading a list or a resource.
 pub(crate) const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Time that a turn waits for a server whose previous start failed.
+/// Time that all turns together wait for one start of a server whose previous start failed.
 pub(crate) const RETRY_WAIT: Duration = Duration::from_secs(2);
 
 /// Time for a server process to exit after its input is closed.

@@ -6,14 +6,13 @@ use codicil_protocol::{McpServerStartupState, McpServerStatusUpdatedNotification
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use thiserror::Error;
-use tokio::{sync::watch, time::timeout};
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     call::{CallError, McpCall, ToolOutcome},
     config::{ServerConfig, ServerTable},
     connection::ServerConnection,
-    limits::RETRY_WAIT,
     pool::ServerPool,
     server_slot::{ServerSlot, SlotState},
     tools::ToolSet,
@@ -83,7 +82,11 @@ impl ThreadServers {
             .map(|(name, config)| {
                 let kept = before.remove(name).filter(|held| held.config.transport == config.transport);
                 let held = match kept {
-                    Some(held) => HeldServer { config: config.clone(), ..held },
+                    Some(held) => {
+                        // A reload may have removed the cause of a failure.
+                        held.slot.reset_failure();
+                        HeldServer { config: config.clone(), ..held }
+                    }
                     None => self.hold(name, config),
                 };
                 (name.to_owned(), held)
@@ -110,9 +113,9 @@ impl ThreadServers {
         updated
     }
 
-    /// Restarts servers that failed or ended. Does not wait.
+    /// Restarts servers that failed or ended, with growing delays if they fail again and again. Does not wait.
     pub fn retry(&self) {
-        self.slots().iter().for_each(|(_, slot)| slot.start());
+        self.slots().iter().for_each(|(_, slot)| slot.retry());
     }
 
     /// Waits for the required servers.
@@ -131,11 +134,11 @@ impl ThreadServers {
         self.share.lock().servers.is_empty()
     }
 
-    /// Returns the tools to offer. Waits until each server has started or failed; for a server whose previous
-    /// start failed, only a short time.
+    /// Returns the tools to offer, as they are now. Waits until each server has started or failed; for a server whose
+    /// previous start failed, only a short time.
     pub async fn tools(&self) -> Arc<ToolSet> {
         let sources = self.held().into_iter().map(|(name, held)| async move {
-            let tools = wait_for_start(&held.slot).await?.tools().await;
+            let tools = held.slot.for_turn().await?.tools().await;
             Some(ToolSource { name, config: held.config, tools })
         });
         let sources: Vec<ToolSource> = join_all(sources).await.into_iter().flatten().collect();
@@ -194,16 +197,6 @@ fn is_same(old: &[ToolSource], new: &[ToolSource]) -> bool {
     old.len() == new.len() && old.iter().zip(new).all(is_equal)
 }
 
-/// Returns the connection of a server, after its pending start if there is one.
-async fn wait_for_start(slot: &ServerSlot) -> Option<Arc<ServerConnection>> {
-    if let Some(connection) = slot.connection() {
-        return Some(connection);
-    }
-    let is_retry = matches!(&*slot.watch().borrow(), SlotState::Starting { is_retry: true });
-    let settled = slot.settled();
-    if is_retry { timeout(RETRY_WAIT, settled).await.ok()?.ok() } else { settled.await.ok() }
-}
-
 /// Returns the connection of a server, starting it if necessary.
 pub(crate) async fn started(server: &str, slot: &ServerSlot) -> Result<Arc<ServerConnection>, CallError> {
     slot.ready().await.map_err(|error| CallError::NotStarted(error.describe(server)))
@@ -216,7 +209,7 @@ async fn report(name: String, mut state: watch::Receiver<SlotState>, observer: S
         match &*state.borrow_and_update() {
             SlotState::Starting { .. } => reporter.report_starting(),
             SlotState::Ready(_) => reporter.report_end(McpServerStartupState::Ready, None),
-            SlotState::Failed(error) => {
+            SlotState::Failed { error, .. } => {
                 let text = error.describe(&reporter.name);
                 reporter.report_end(McpServerStartupState::Failed, Some(text));
             }
