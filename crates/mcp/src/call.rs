@@ -91,7 +91,7 @@ pub enum CallError {
     NotStarted(String),
     /// An error that the server returned.
     #[error("MCP error {code}: {message}")]
-    Server { code: i32, message: String },
+    Server { code: i32, message: String, data: Option<Value> },
     #[error("timed out after {}", seconds(*.0))]
     TimedOut(Duration),
     #[error("cancelled")]
