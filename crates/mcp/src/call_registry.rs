@@ -27,6 +27,9 @@ pub(crate) struct CallRegistry {
     calls: Mutex<HashMap<ProgressToken, Weak<CallWatch>>>,
     /// Limits the open elicitation requests.
     pub(crate) questions: Semaphore,
+    /// Pages that users were asked to open, by elicitation id. Cancelled when the server reports the end of a page's
+    /// interaction.
+    pages: Mutex<HashMap<String, CancellationToken>>,
     tools_changed: AtomicBool,
     /// Cancelled when the connection can deliver no more messages.
     pub(crate) closed: CancellationToken,
@@ -58,6 +61,26 @@ pub(crate) enum AskedBy {
     NoCall,
     /// Calls with different elicitors are active, and the request does not name one.
     Ambiguous,
+}
+
+/// A page that the user was asked to open. Dropping it ends the wait.
+pub(crate) struct PageWatch<'a> {
+    registry: &'a CallRegistry,
+    elicitation_id: String,
+    completed: CancellationToken,
+}
+
+impl PageWatch<'_> {
+    /// Waits until the server reports the end of the interaction.
+    pub(crate) async fn completed(&self) {
+        self.completed.cancelled().await;
+    }
+}
+
+impl Drop for PageWatch<'_> {
+    fn drop(&mut self) {
+        self.registry.pages.lock().remove(&self.elicitation_id);
+    }
 }
 
 impl CallWatch {
@@ -94,6 +117,7 @@ impl CallRegistry {
             server: server.to_owned(),
             calls: Mutex::default(),
             questions: Semaphore::new(OPEN_QUESTIONS),
+            pages: Mutex::default(),
             tools_changed: AtomicBool::new(false),
             closed: CancellationToken::new(),
             transport_closed: CancellationToken::new(),
@@ -139,6 +163,20 @@ impl CallRegistry {
             AskedBy::Call(latest)
         } else {
             AskedBy::Ambiguous
+        }
+    }
+
+    /// Begins to wait for the end of a page's interaction.
+    pub(crate) fn watch_page(&self, elicitation_id: &str) -> PageWatch<'_> {
+        let completed = CancellationToken::new();
+        self.pages.lock().insert(elicitation_id.to_owned(), completed.clone());
+        PageWatch { registry: self, elicitation_id: elicitation_id.to_owned(), completed }
+    }
+
+    /// Handles `notifications/elicitation/complete`. Unknown ids are ignored.
+    pub(crate) fn complete_page(&self, elicitation_id: &str) {
+        if let Some(completed) = self.pages.lock().get(elicitation_id) {
+            completed.cancel();
         }
     }
 

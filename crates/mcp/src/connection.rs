@@ -8,7 +8,7 @@ use std::{
 };
 
 use codicil_exec::ProcessEnvironment;
-use codicil_protocol::Tool;
+use codicil_protocol::{McpServerElicitationAction, McpServerElicitationRequest, Tool};
 use parking_lot::Mutex;
 use rmcp::{
     Peer, RoleClient,
@@ -24,14 +24,15 @@ use crate::{
     call::{CallError, McpCall, ToolOutcome},
     call_registry::{CallRegistry, CallWatch, WatchedRequest},
     config::{HttpConfig, ServerConfig, ServerTransport},
+    elicitation::{Elicitor, ask_for_page, required_pages},
     http,
-    limits::{LIST_TIMEOUT, TOOLS_PER_SERVER},
+    limits::{LIST_TIMEOUT, PAGE_ROUNDS, PAGE_WAIT, TOOLS_PER_SERVER},
     lists::list,
     message_tap::MessageTap,
-    oauth::{BearerSource, CredentialsFile, OauthTokens},
+    oauth::{BearerSource, ChallengeRecord, CredentialsFile, OauthTokens},
     pending::PendingCall,
     service::{ClientIdentity, ClientService},
-    start_error::{StartError, root_cause},
+    start_error::StartError,
     stdio::StdioTransport,
     wire,
 };
@@ -46,6 +47,7 @@ pub(crate) struct ConnectionContext {
     pub(crate) identity: ClientIdentity,
     pub(crate) environment: ProcessEnvironment,
     pub(crate) credentials: CredentialsFile,
+    pub(crate) challenges: Arc<ChallengeRecord>,
 }
 
 /// An initialized server. Dropping it ends the server's process or session.
@@ -67,7 +69,7 @@ impl ServerConnection {
         let start = async {
             let connection = Self::connect(name, config, context, registry.clone()).await?;
             let listed = connection.list_tools().await;
-            listed.map_err(|error| StartError::Failed(format!("its tools could not be listed: {error}")))?;
+            listed.map_err(StartError::unlisted)?;
             Ok(connection)
         };
         let started = match timeout(after, start).await {
@@ -161,13 +163,49 @@ impl ServerConnection {
         Ok(())
     }
 
+    /// Calls a tool. If the server requires that the user opens pages first, asks for that and calls again.
     pub(crate) async fn call(&self, call: McpCall, within: Duration) -> Result<ToolOutcome, CallError> {
+        for _ in 0..PAGE_ROUNDS {
+            let result = self.call_once(&call, within).await;
+            let pages = result.as_ref().err().map(required_pages).unwrap_or_default();
+            let Some(elicitor) = call.elicitor.as_deref().filter(|_| !pages.is_empty()) else {
+                return result;
+            };
+            for page in pages {
+                let is_accepted = tokio::select! {
+                    is_accepted = self.visit(page, elicitor) => is_accepted,
+                    () = call.cancel.cancelled() => return Err(CallError::Cancelled),
+                    () = self.registry.closed.cancelled() => false,
+                };
+                if !is_accepted {
+                    return result;
+                }
+            }
+        }
+        self.call_once(&call, within).await
+    }
+
+    /// Asks the user to open a page and waits for the end of the interaction. Servers need not report the end, so the
+    /// wait is short: a server that is not content refuses the next call, and the user is asked again. Returns whether
+    /// the user agreed.
+    async fn visit(&self, question: McpServerElicitationRequest, elicitor: &dyn Elicitor) -> bool {
+        let McpServerElicitationRequest::Url { elicitation_id, .. } = &question else { return false };
+        let page = self.registry.watch_page(elicitation_id);
+        let response = ask_for_page(elicitor, &self.registry.server, question, &page).await;
+        if response.action != McpServerElicitationAction::Accept {
+            return false;
+        }
+        let _ = timeout(PAGE_WAIT, page.completed()).await;
+        true
+    }
+
+    async fn call_once(&self, call: &McpCall, within: Duration) -> Result<ToolOutcome, CallError> {
         let started = Instant::now();
-        let params = call_params(&call)?;
-        let watch = CallWatch::new(call.progress, call.elicitor);
+        let params = call_params(call)?;
+        let watch = CallWatch::new(call.progress.clone(), call.elicitor.clone());
         let mut request = CustomRequest::new("tools/call", Some(params));
         request.extensions.insert(WatchedRequest(Arc::downgrade(&watch)));
-        if let Some(meta) = request_meta(call.meta) {
+        if let Some(meta) = request_meta(call.meta.clone()) {
             request.extensions.insert(meta);
         }
         let pending = self.send(request).await?;
@@ -220,6 +258,7 @@ fn bearer_source(
         server: name.to_owned(),
         url: config.url.clone(),
         resource: config.oauth_resource.clone(),
+        challenges: context.challenges.clone(),
     })))
 }
 
@@ -240,9 +279,9 @@ fn request_meta(meta: Option<Value>) -> Option<RequestMetaObject> {
 pub(crate) fn service_error(error: ServiceError, registry: &CallRegistry) -> CallError {
     match error {
         ServiceError::McpError(error) => {
-            CallError::Server { code: error.code.0, message: error.message.into_owned() }
+            CallError::Server { code: error.code.0, message: error.message.into_owned(), data: error.data }
         }
-        ServiceError::TransportSend(error) => CallError::Closed(root_cause(error.error.as_ref())),
+        ServiceError::TransportSend(error) => CallError::transport(error.error.as_ref()),
         ServiceError::TransportClosed => CallError::Closed(registry.close_reason()),
         ServiceError::Cancelled { .. } => CallError::Cancelled,
         ServiceError::Timeout { timeout } => CallError::TimedOut(timeout),

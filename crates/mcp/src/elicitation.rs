@@ -10,6 +10,11 @@ use codicil_protocol::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::{call::CallError, call_registry::PageWatch, limits::OPEN_QUESTIONS};
+
+/// Error code of a request that has to wait until the user has opened pages.
+const URL_ELICITATION_REQUIRED: i32 = -32042;
+
 /// Answers the elicitation requests of a call.
 pub trait Elicitor: Send + Sync {
     /// Asks the user. The future is dropped when the call ends or the server cancels the request.
@@ -30,11 +35,62 @@ pub(crate) fn cancelled() -> Value {
     json!({ "action": "cancel" })
 }
 
-/// Builds the response for the server. An accepted request always has content.
-pub(crate) fn response_for_server(response: McpServerElicitationRequestResponse) -> Value {
+/// Asks the user to open a page. If the server reports the end of the interaction first, the page counts as accepted.
+pub(crate) async fn ask_for_page(
+    elicitor: &dyn Elicitor,
+    server: &str,
+    question: McpServerElicitationRequest,
+    page: &PageWatch<'_>,
+) -> McpServerElicitationRequestResponse {
+    let accepted = McpServerElicitationRequestResponse {
+        action: McpServerElicitationAction::Accept,
+        content: None,
+        meta: None,
+    };
+    tokio::select! {
+        response = elicitor.elicit(server, question) => response,
+        () = page.completed() => accepted,
+    }
+}
+
+/// Returns the pages that an error names: the server refuses a request until the user has been there.
+pub(crate) fn required_pages(error: &CallError) -> Vec<McpServerElicitationRequest> {
+    let CallError::Server { code: URL_ELICITATION_REQUIRED, data: Some(data), .. } = error else {
+        return Vec::new();
+    };
+    let pages = data.get("elicitations").and_then(Value::as_array).into_iter().flatten();
+    let pages = pages.filter_map(|page| parse(page.clone()).ok());
+    pages
+        .filter(|page| matches!(page, McpServerElicitationRequest::Url { .. }))
+        .take(OPEN_QUESTIONS)
+        .collect()
+}
+
+/// Returns the default values of a form's fields.
+pub(crate) fn defaults(params: &Value) -> Map<String, Value> {
+    let fields = params.pointer("/requestedSchema/properties").and_then(Value::as_object);
+    let defaults = fields.into_iter().flatten().filter_map(|(name, field)| {
+        let default = field.get("default").filter(|default| !default.is_null())?;
+        Some((name.clone(), default.clone()))
+    });
+    defaults.collect()
+}
+
+/// Builds the response for the server. An accepted request always has content; fields that the user left out have
+/// their defaults.
+pub(crate) fn response_for_server(
+    response: McpServerElicitationRequestResponse,
+    defaults: Map<String, Value>,
+) -> Value {
     let mut result = match response.action {
         McpServerElicitationAction::Accept => {
-            json!({ "action": "accept", "content": response.content.unwrap_or_else(|| json!({})) })
+            let mut content = response.content.unwrap_or_else(|| json!({}));
+            if let Some(fields) = content.as_object_mut() {
+                for (name, default) in defaults {
+                    fields.entry(name).or_insert(default);
+                }
+            }
+            json!({ "action": "accept", "content": content })
         }
         McpServerElicitationAction::Decline => declined(),
         McpServerElicitationAction::Cancel => cancelled(),
@@ -195,14 +251,17 @@ mod tests {
 
     #[test]
     fn answers_are_as_servers_read_them() {
-        let response = |action, content| McpServerElicitationRequestResponse { action, content, meta: None };
         use McpServerElicitationAction::{Accept, Cancel, Decline};
-        assert_eq!(
-            response_for_server(response(Accept, Some(json!({"a": 1})))),
-            json!({"action": "accept", "content": {"a": 1}})
-        );
-        assert_eq!(response_for_server(response(Accept, None)), json!({"action": "accept", "content": {}}));
-        assert_eq!(response_for_server(response(Decline, Some(json!({})))), json!({"action": "decline"}));
-        assert_eq!(response_for_server(response(Cancel, None)), json!({"action": "cancel"}));
+        let schema = json!({ "properties": { "a": { "default": 7 }, "b": { "default": null }, "c": {} } });
+        let check = |action, content: Option<Value>, defaults: Map<String, Value>, expected: Value| {
+            let response = McpServerElicitationRequestResponse { action, content, meta: None };
+            assert_eq!(response_for_server(response, defaults), expected);
+        };
+        let own = || defaults(&json!({ "requestedSchema": schema }));
+        check(Accept, Some(json!({"a": 1})), own(), json!({"action": "accept", "content": {"a": 1}}));
+        check(Accept, None, own(), json!({"action": "accept", "content": {"a": 7}}));
+        check(Accept, None, Map::new(), json!({"action": "accept", "content": {}}));
+        check(Decline, Some(json!({})), own(), json!({"action": "decline"}));
+        check(Cancel, None, own(), json!({"action": "cancel"}));
     }
 }

@@ -47,7 +47,13 @@ pub(crate) const TOOL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for reading a list or a resource.
 pub(crate) const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Time that a turn waits for a server whose previous start failed.
+/// Time to wait for the end of a page's interaction after the user has agreed to open it.
+pub(crate) const PAGE_WAIT: Duration = Duration::from_secs(5);
+
+/// Most times that a call asks the user to open pages.
+pub(crate) const PAGE_ROUNDS: usize = 3;
+
+/// Time that all turns together wait for one start of a server whose previous start failed.
 pub(crate) const RETRY_WAIT: Duration = Duration::from_secs(2);
 
 /// Time for a server process to exit after its input is closed.

@@ -14,6 +14,7 @@ use rmcp::{
     },
     transport::Transport,
 };
+use serde_json::Value;
 use tokio_util::sync::DropGuard;
 
 use crate::{
@@ -21,6 +22,9 @@ use crate::{
     limits::LOGGED_LINE_BYTES,
     text::cut,
 };
+
+/// Method by which a server reports that the user is done with a page. The SDK has no type for it.
+const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
 
 pub(crate) struct MessageTap<T> {
     inner: T,
@@ -56,6 +60,12 @@ impl<T> MessageTap<T> {
             ServerNotification::LoggingMessageNotification(log) => {
                 let text = cut(&log.params.data.to_string(), LOGGED_LINE_BYTES);
                 tracing::debug!(server = self.registry.server, level = ?log.params.level, "log: {text}");
+            }
+            ServerNotification::CustomNotification(custom) if custom.method == ELICITATION_COMPLETE => {
+                let id = custom.params.as_ref().and_then(|params| params.get("elicitationId"));
+                if let Some(id) = id.and_then(Value::as_str) {
+                    self.registry.complete_page(id);
+                }
             }
             _ => {}
         }

@@ -101,7 +101,7 @@ impl ThreadServers {
 
     async fn list_all<T: DeserializeOwned + Serialize>(&self, kind: ResourceList) -> Value {
         let lists = self.slots().into_iter().map(|(server, slot)| async move {
-            let connection = slot.ready().await.ok().filter(|connection| connection.has_resources())?;
+            let connection = slot.for_turn().await.filter(|connection| connection.has_resources())?;
             let entries = list::<T>(&connection, kind.method, kind.member, RESOURCES_PER_SERVER).await;
             let entries =
                 entries.inspect_err(|error| tracing::debug!(server, %error, "failed to list resources"));

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use codicil_protocol::{McpServerElicitationRequest, McpServerElicitationRequestResponse};
 use rmcp::{
     ErrorData, RoleClient, Service,
     model::{
-        ClientCapabilities, ClientConfig, ClientResult, CustomResult, ErrorCode, Implementation,
-        ProtocolVersion, RequestId, ServerNotification, ServerRequest,
+        ClientCapabilities, ClientConfig, ClientResult, CustomResult, ElicitationCapability, ErrorCode,
+        FormElicitationCapability, Implementation, ProtocolVersion, RequestId, ServerNotification,
+        ServerRequest, UrlElicitationCapability,
     },
     service::{InboundStreamOrigin, NotificationContext, RequestContext},
 };
@@ -54,12 +56,16 @@ impl ClientService {
         let Ok(_permit) = self.registry.questions.try_acquire() else {
             return Err(ErrorData::new(ErrorCode::INTERNAL_ERROR, "too many open questions", None));
         };
-        let params = elicitation::parse(with_meta(request.params.unwrap_or_default(), context))
+        let params = with_meta(request.params.unwrap_or_default(), context);
+        let defaults = elicitation::defaults(&params);
+        let question = elicitation::parse(params)
             .map_err(|reason| ErrorData::new(ErrorCode::INVALID_PARAMS, reason, None))?;
         let Some((call, elicitor)) = self.find_elicitor(context) else { return Ok(elicitation::declined()) };
         let _pause = ClockPause::begin(&call);
         tokio::select! {
-            response = elicitor.elicit(&self.registry.server, params) => Ok(elicitation::response_for_server(response)),
+            response = ask(&*elicitor, &self.registry, question) => {
+                Ok(elicitation::response_for_server(response, defaults))
+            }
             () = call.ended.cancelled() => Ok(elicitation::cancelled()),
             () = self.registry.closed.cancelled() => Ok(elicitation::cancelled()),
             () = context.ct.cancelled() => Ok(elicitation::cancelled()),
@@ -85,6 +91,18 @@ impl ClientService {
             }
         }
     }
+}
+
+async fn ask(
+    elicitor: &dyn Elicitor,
+    registry: &CallRegistry,
+    question: McpServerElicitationRequest,
+) -> McpServerElicitationRequestResponse {
+    let McpServerElicitationRequest::Url { elicitation_id, .. } = &question else {
+        return elicitor.elicit(&registry.server, question).await;
+    };
+    let page = registry.watch_page(elicitation_id);
+    elicitation::ask_for_page(elicitor, &registry.server, question, &page).await
 }
 
 /// Returns the request on whose response stream the server's request arrived, if the transport knows it.
@@ -146,10 +164,15 @@ impl Service<RoleClient> for ClientService {
         Ok(())
     }
 
-    /// Declares no capabilities, like the reference implementation. Servers send elicitation requests nevertheless.
+    /// Declares both kinds of elicitation: servers of the official SDKs do not ask a client that declares none.
     fn get_info(&self) -> ClientConfig {
         let implementation = Implementation::new(&self.identity.name, &self.identity.version);
-        ClientConfig::new(ClientCapabilities::default(), implementation)
-            .with_protocol_version(ProtocolVersion::V_2025_06_18)
+        let elicitation = ElicitationCapability::new()
+            .with_form(FormElicitationCapability::new())
+            .with_url(UrlElicitationCapability::new());
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(elicitation);
+        ClientConfig::new(capabilities, implementation)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 }

@@ -6,16 +6,17 @@ use codicil_protocol::{McpServerStartupState, McpServerStatusUpdatedNotification
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use thiserror::Error;
-use tokio::{sync::watch, time::timeout};
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     call::{CallError, McpCall, ToolOutcome},
-    config::{ServerConfig, ServerTable},
+    config::{OauthSettings, ServerConfig, ServerTable},
     connection::ServerConnection,
-    limits::RETRY_WAIT,
+    oauth::{LoginError, LoginOptions, OauthLogin},
     pool::ServerPool,
     server_slot::{ServerSlot, SlotState},
+    start_error::StartError,
     tools::ToolSet,
 };
 
@@ -32,6 +33,7 @@ pub struct ThreadServers {
 #[derive(Default)]
 struct ServerShare {
     servers: BTreeMap<String, HeldServer>,
+    oauth: OauthSettings,
     generation: u64,
     offered: Option<OfferedTools>,
 }
@@ -83,12 +85,17 @@ impl ThreadServers {
             .map(|(name, config)| {
                 let kept = before.remove(name).filter(|held| held.config.transport == config.transport);
                 let held = match kept {
-                    Some(held) => HeldServer { config: config.clone(), ..held },
+                    Some(held) => {
+                        // A reload may have removed the cause of a failure.
+                        held.slot.reset_failure();
+                        HeldServer { config: config.clone(), ..held }
+                    }
                     None => self.hold(name, config),
                 };
                 (name.to_owned(), held)
             })
             .collect();
+        share.oauth = table.oauth.clone();
         share.generation = generation;
         drop(share);
         // Connections are closed outside of the lock.
@@ -110,9 +117,9 @@ impl ThreadServers {
         updated
     }
 
-    /// Restarts servers that failed or ended. Does not wait.
+    /// Restarts servers that failed or ended, with growing delays if they fail again and again. Does not wait.
     pub fn retry(&self) {
-        self.slots().iter().for_each(|(_, slot)| slot.start());
+        self.slots().iter().for_each(|(_, slot)| slot.retry());
     }
 
     /// Waits for the required servers.
@@ -131,11 +138,11 @@ impl ThreadServers {
         self.share.lock().servers.is_empty()
     }
 
-    /// Returns the tools to offer. Waits until each server has started or failed; for a server whose previous
-    /// start failed, only a short time.
+    /// Returns the tools to offer, as they are now. Waits until each server has started or failed; for a server whose
+    /// previous start failed, only a short time.
     pub async fn tools(&self) -> Arc<ToolSet> {
         let sources = self.held().into_iter().map(|(name, held)| async move {
-            let tools = wait_for_start(&held.slot).await?.tools().await;
+            let tools = held.slot.for_turn().await?.tools().await;
             Some(ToolSource { name, config: held.config, tools })
         });
         let sources: Vec<ToolSource> = join_all(sources).await.into_iter().flatten().collect();
@@ -169,6 +176,21 @@ impl ThreadServers {
         connection.call(call, held.config.tool_timeout).await
     }
 
+    /// Waits for the pending start of a server and returns its result.
+    pub async fn started(&self, server: &str) -> Result<(), StartError> {
+        match self.get(server) {
+            Ok(held) => held.slot.settled().await.map(drop),
+            Err(error) => Err(StartError::Failed(error.to_string())),
+        }
+    }
+
+    /// Begins a login to a server, for scopes that its token lacks.
+    pub async fn login(&self, server: &str) -> Result<OauthLogin, LoginError> {
+        let held = self.get(server).map_err(|_| LoginError::UnknownServer(server.to_owned()))?;
+        let settings = self.share.lock().oauth.clone();
+        self.pool.begin_login(server, &held.config, &settings, LoginOptions::default()).await
+    }
+
     pub(crate) fn slot(&self, server: &str) -> Result<Arc<ServerSlot>, CallError> {
         self.get(server).map(|held| held.slot)
     }
@@ -194,16 +216,6 @@ fn is_same(old: &[ToolSource], new: &[ToolSource]) -> bool {
     old.len() == new.len() && old.iter().zip(new).all(is_equal)
 }
 
-/// Returns the connection of a server, after its pending start if there is one.
-async fn wait_for_start(slot: &ServerSlot) -> Option<Arc<ServerConnection>> {
-    if let Some(connection) = slot.connection() {
-        return Some(connection);
-    }
-    let is_retry = matches!(&*slot.watch().borrow(), SlotState::Starting { is_retry: true });
-    let settled = slot.settled();
-    if is_retry { timeout(RETRY_WAIT, settled).await.ok()?.ok() } else { settled.await.ok() }
-}
-
 /// Returns the connection of a server, starting it if necessary.
 pub(crate) async fn started(server: &str, slot: &ServerSlot) -> Result<Arc<ServerConnection>, CallError> {
     slot.ready().await.map_err(|error| CallError::NotStarted(error.describe(server)))
@@ -216,7 +228,7 @@ async fn report(name: String, mut state: watch::Receiver<SlotState>, observer: S
         match &*state.borrow_and_update() {
             SlotState::Starting { .. } => reporter.report_starting(),
             SlotState::Ready(_) => reporter.report_end(McpServerStartupState::Ready, None),
-            SlotState::Failed(error) => {
+            SlotState::Failed { error, .. } => {
                 let text = error.describe(&reporter.name);
                 reporter.report_end(McpServerStartupState::Failed, Some(text));
             }

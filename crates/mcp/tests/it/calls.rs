@@ -38,7 +38,7 @@ async fn errors_name_their_cause() {
     let world = World::new();
     let servers = world.plain().await;
     let error = soon(servers.call(call("refuse", json!({})))).await.unwrap_err();
-    assert_eq!(error, CallError::Server { code: -32602, message: "no such thing".to_owned() });
+    assert_eq!(error, CallError::Server { code: -32602, message: "no such thing".to_owned(), data: None });
     assert_eq!(error.to_item_error().message, "tool call error: MCP error -32602: no such thing");
 
     let error = soon(servers.call(call("echo", json!("no object")))).await.unwrap_err();

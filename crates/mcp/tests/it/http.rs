@@ -32,7 +32,7 @@ async fn a_server_is_called_with_its_headers() {
         (&json!("first"), &json!("second"), &json!(null))
     );
     assert_eq!(seen["mcp-session-id"], "session-1");
-    assert_eq!(seen["mcp-protocol-version"], "2025-06-18");
+    assert_eq!(seen["mcp-protocol-version"], "2025-11-25");
     assert_eq!(seen["authorization"], json!(null));
     let outcome = soon(servers.call(call("headers", json!({})))).await.unwrap();
     assert_eq!(outcome.result.content[0]["extra"], 1, "results are handed on as they are");

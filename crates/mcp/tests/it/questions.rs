@@ -95,6 +95,63 @@ async fn a_page_is_answered() {
     assert_eq!(answered(Some(&person), params).await, json!({ "action": "accept", "content": {} }));
 }
 
+/// A person who completes a page before giving an answer, or instead of it.
+struct Visitor {
+    servers: Arc<ThreadServers>,
+    page: &'static str,
+    answer: Option<Action>,
+}
+
+impl Elicitor for Visitor {
+    fn elicit<'a>(
+        &'a self,
+        _: &'a str,
+        _: McpServerElicitationRequest,
+    ) -> Pin<Box<dyn Future<Output = Response> + Send + 'a>> {
+        Box::pin(async {
+            self.servers.call(call("finish", json!({ "page": self.page }))).await.unwrap();
+            match self.answer {
+                Some(action) => Response { action, content: None, meta: None },
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_the_server_reports_as_complete_is_accepted() {
+    let servers = Arc::new(World::new().plain().await);
+    let elicitor: Arc<dyn Elicitor> = Arc::new(Visitor { servers: servers.clone(), page: "e", answer: None });
+    let params = json!({ "mode": "url", "message": "Open this", "url": "https://example.com/x", "elicitationId": "e" });
+    let ask = McpCall { elicitor: Some(elicitor), ..call("ask", json!({ "params": params })) };
+    let outcome = soon(servers.call(ask)).await.unwrap();
+    assert_eq!(text(&outcome), r#"{"action":"accept","content":{}}"#);
+}
+
+#[tokio::test]
+async fn a_call_that_requires_a_page_is_repeated_after_the_visit() {
+    let servers = Arc::new(World::new().plain().await);
+    let gate = async |answer: Option<Action>| {
+        let visitor = Visitor { servers: servers.clone(), page: "gate", answer };
+        let elicitor: Arc<dyn Elicitor> = match answer {
+            Some(Action::Decline) => Person::new(Some((Action::Decline, None))),
+            _ => Arc::new(visitor),
+        };
+        soon(servers.call(McpCall { elicitor: Some(elicitor), ..call("gate", json!({})) })).await
+    };
+    let refused = gate(Some(Action::Decline)).await.unwrap_err();
+    assert!(matches!(refused, CallError::Server { code: -32042, .. }), "{refused}");
+    assert_eq!(text(&gate(Some(Action::Accept)).await.unwrap()), "through the gate");
+}
+
+#[tokio::test]
+async fn both_kinds_of_elicitation_are_declared() {
+    let servers = World::new().plain().await;
+    let hello: Value = serde_json::from_str(&ask_for(&servers, "hello").await).unwrap();
+    assert_eq!(hello["capabilities"], json!({ "elicitation": { "form": {}, "url": {} } }));
+    assert_eq!(hello["protocolVersion"], "2025-11-25");
+}
+
 #[tokio::test]
 async fn a_request_is_declined_without_an_elicitor() {
     assert_eq!(answered(None, form()).await, json!({ "action": "decline" }));

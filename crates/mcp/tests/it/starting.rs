@@ -132,6 +132,23 @@ async fn a_failed_server_is_restarted_by_the_next_turn() {
 }
 
 #[tokio::test]
+async fn a_server_that_fails_again_and_again_is_left_alone_for_a_while() {
+    let world = World::new();
+    let (servers, mut reports) = world.join(&server("test", "exits", ""));
+    reports.until("test", Failed).await;
+    servers.retry();
+    reports.until("test", Failed).await;
+
+    servers.retry();
+    assert!(soon(servers.tools()).await.is_empty());
+    assert!(reports.is_empty(), "a third start would have been reported");
+
+    world.pool.reload();
+    servers.begin_turn(|| Ok::<_, ()>(table(&server("test", "exits", "")))).unwrap();
+    reports.until("test", Failed).await;
+}
+
+#[tokio::test]
 async fn a_reload_restarts_only_changed_servers() {
     let world = World::new();
     let (servers, mut reports) =

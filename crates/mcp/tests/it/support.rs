@@ -70,6 +70,11 @@ impl Reports {
         soon(self.0.recv()).await.expect("the thread is gone")
     }
 
+    /// Returns whether every report has been read.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub async fn until(
         &mut self,
         name: &str,

@@ -16,6 +16,10 @@ struct Server {
     /// Ids of cancelled requests.
     cancelled: Vec<Value>,
     extra_tool: bool,
+    /// The user has opened the page that the tool `gate` requires.
+    gate_is_open: bool,
+    /// Params of `initialize`.
+    hello: Value,
     /// Responses of the client to elicitation requests, returned by the tool `answers`.
     answers: Vec<Value>,
     lines: io::Lines<io::StdinLock<'static>>,
@@ -27,7 +31,15 @@ fn main() {
         exit(3);
     }
     let lines = io::stdin().lines();
-    let mut server = Server { mode, cancelled: Vec::new(), extra_tool: false, answers: Vec::new(), lines };
+    let mut server = Server {
+        mode,
+        cancelled: Vec::new(),
+        extra_tool: false,
+        gate_is_open: false,
+        hello: Value::Null,
+        answers: Vec::new(),
+        lines,
+    };
     if server.mode == "noisy" {
         println!("starting up…\n{{\"not\": \"a message\"}}\n[1, 2\n\u{7f}");
     }
@@ -63,7 +75,10 @@ impl Server {
         }
         let id = message["id"].clone();
         let result = match message["method"].as_str().unwrap() {
-            "initialize" => self.initialize(message),
+            "initialize" => {
+                self.hello = message["params"].clone();
+                self.initialize(message)
+            }
             "tools/list" => self.tools(message),
             "tools/call" => match self.call(message) {
                 Some(result) => result,
@@ -107,7 +122,7 @@ impl Server {
         }
         let mut names =
             vec!["answers", "ask", "cancelled", "count", "echo", "env", "fail", "grow", "hang", "huge"];
-        names.extend(["pid", "refuse", "die", "family", "odd", "meta"]);
+        names.extend(["pid", "refuse", "die", "family", "odd", "meta", "hello", "gate", "finish"]);
         if self.extra_tool {
             names.push("extra");
         }
@@ -158,6 +173,22 @@ impl Server {
             "ask" => {
                 let answer = self.ask(&arguments["params"]);
                 text(&answer.to_string())
+            }
+            "hello" => text(&self.hello.to_string()),
+            "gate" if self.gate_is_open => text("through the gate"),
+            "gate" => {
+                let page = json!({ "mode": "url", "message": "Open the gate", "url": "https://example.com/gate",
+                    "elicitationId": "gate" });
+                let error = json!({ "code": -32042, "message": "the gate is closed",
+                    "data": { "elicitations": [page] } });
+                self.send(json!({ "id": message["id"], "error": error }));
+                return None;
+            }
+            "finish" => {
+                self.gate_is_open = true;
+                let params = json!({ "elicitationId": arguments["page"] });
+                self.send(json!({ "method": "notifications/elicitation/complete", "params": params }));
+                text("finished")
             }
             "answers" => text(&json!(self.answers).to_string()),
             _ => text("extra"),
