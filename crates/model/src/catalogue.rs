@@ -133,7 +133,7 @@ impl ModelCatalogue {
         let is_known = !successor.slug.is_empty();
         Some(ModelUpgradeInfo {
             model: slug,
-            upgrade_copy: is_known.then(|| format!("{}: {}", successor.display_name, successor.description)),
+            upgrade_copy: is_known.then(|| format!("{}: {}", successor.slug, successor.description)),
             model_link: None,
             migration_markdown: None,
         })
@@ -232,12 +232,7 @@ impl From<&ModelInfo> for Model {
             id: model.slug.clone(),
             model: model.slug.clone(),
             upgrade: model.upgrade.clone(),
-            upgrade_info: model.upgrade.clone().map(|model| ModelUpgradeInfo {
-                model,
-                upgrade_copy: None,
-                model_link: None,
-                migration_markdown: None,
-            }),
+            upgrade_info: None,
             availability_nux: None,
             // The name that clients of the reference server expect and look for on the screen.
             display_name: model.slug.clone(),

@@ -4,7 +4,8 @@ use std::fmt::Debug;
 
 use codicil_protocol::{
     ApprovalsReviewer, AskForApproval, CommandExecutionApprovalDecision, FileChangeApprovalDecision, Inspect,
-    InspectFindings, SandboxMode, SandboxPolicy, ServiceTier, ThreadSortKey,
+    InspectFindings, NetworkAccess, ReadOnlyAccess, SandboxMode, SandboxPolicy, ServiceTier, ThreadSandbox,
+    ThreadSortKey,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -34,6 +35,21 @@ fn sandbox_modes() {
     check::<SandboxMode>(&["read-only", "readOnly"], "read-only");
     check::<SandboxMode>(&["workspace-write", "workspaceWrite"], "workspace-write");
     check::<SandboxMode>(&["danger-full-access", "dangerFullAccess"], "danger-full-access");
+}
+
+#[test]
+fn the_sandbox_of_a_thread_is_a_mode_or_a_policy() {
+    let read = |value: Value| serde_json::from_value::<ThreadSandbox>(value).unwrap();
+    assert_eq!(read(json!("workspaceWrite")), SandboxMode::WorkspaceWrite.into());
+    assert_eq!(read(json!({ "type": "workspace-write" })), SandboxMode::WorkspaceWrite.into());
+    let network = SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: true };
+    assert_eq!(read(json!({ "type": "readOnly", "networkAccess": true })), network.into());
+    let external = SandboxPolicy::ExternalSandbox { network_access: NetworkAccess::Restricted };
+    assert_eq!(read(json!({ "type": "externalSandbox" })), external.into());
+    let refused = |value: Value| serde_json::from_value::<ThreadSandbox>(value).unwrap_err().to_string();
+    assert_eq!(refused(json!({})), "missing field `type`");
+    let relative = refused(json!({ "type": "workspaceWrite", "writableRoots": ["here"] }));
+    assert!(relative.contains("AbsolutePathBuf"), "{relative}");
 }
 
 #[test]
