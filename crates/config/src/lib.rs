@@ -40,6 +40,7 @@ mod strict;
 mod toml_json;
 mod version;
 
+mod app_policies;
 mod codicil_settings;
 mod foreign_tables;
 mod network;
@@ -60,6 +61,7 @@ mod edit;
 mod user_file;
 
 pub use {
+    app_policies::{AppTool, app_tool_approval, is_app_enabled, is_app_tool_enabled},
     atomic_file::{remove_leftovers, replace_private, replace_shared},
     codicil_settings::{CodicilSettings, LoginSettings, TurnDeadlines},
     document::CannotEdit,

@@ -12,6 +12,7 @@ use std::{
 };
 
 use codicil_exec::ProcessEnvironment;
+use codicil_model::AccountAuth;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 
@@ -32,6 +33,8 @@ pub struct PoolOptions {
     pub identity: ClientIdentity,
     /// Source of the servers' environment variables.
     pub environment: ProcessEnvironment,
+    /// The account whose token the server of its apps gets.
+    pub account: Option<Arc<dyn AccountAuth>>,
 }
 
 /// Omits the environment, which holds secrets.
@@ -67,7 +70,7 @@ struct ConnectionKey {
 impl PoolOptions {
     /// Creates options with the environment of this process.
     pub fn new(home: impl Into<PathBuf>, identity: ClientIdentity) -> PoolOptions {
-        PoolOptions { home: home.into(), identity, environment: std::env::vars_os().collect() }
+        PoolOptions { home: home.into(), identity, environment: std::env::vars_os().collect(), account: None }
     }
 }
 
@@ -77,6 +80,7 @@ impl ServerPool {
         let context = ConnectionContext {
             identity: options.identity,
             environment: options.environment,
+            account: options.account,
             credentials: CredentialsFile::in_home(&options.home),
         };
         ServerPool {
