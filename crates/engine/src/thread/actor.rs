@@ -6,6 +6,7 @@
 //! | the start of turns, and their input | `start.rs` |
 //! | messages of turns and commands | `turn_messages.rs` |
 //! | the next model request | `request.rs` |
+//! | apps that input mentions | `apps.rs` |
 //! | the end of turns | `finish.rs` |
 //! | reviews | `review.rs` |
 //! | compaction, notices, rollback | `history.rs` |

@@ -343,7 +343,8 @@ impl ThreadActor {
     pub(super) async fn take_steered(&mut self, turn: &TurnId, messages: Vec<ThreadItem>) {
         for item in messages {
             let ThreadItem::UserMessage { content: input, .. } = &item else { continue };
-            let content = self.user_content(input).await;
+            let mut content = self.user_content(input).await;
+            content.extend(self.mentioned_apps(input).await);
             let mut records: Vec<_> = content.iter().map(|item| context_record(turn, item)).collect();
             records.push(message_record(turn, &item));
             if self.store_or_fail_turn(records).await {
