@@ -39,6 +39,7 @@ mod paths;
 mod toml_json;
 mod version;
 
+mod app_policies;
 mod catalogue;
 mod codicil_settings;
 mod foreign_tables;
@@ -60,6 +61,7 @@ mod edit;
 mod user_file;
 
 pub use {
+    app_policies::{AppTool, app_tool_approval, is_app_enabled, is_app_tool_enabled},
     atomic_file::{remove_leftovers, replace_private, replace_shared},
     catalogue::{CATALOGUE, CatalogueEntry, KeyEffect, UnreadFeature, key_effect},
     codicil_settings::{CodicilSettings, LoginSettings, TurnDeadlines},

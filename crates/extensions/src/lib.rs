@@ -2,8 +2,8 @@
 //!
 //! [`Extensions`] holds all three for a process. [`Skills`] are instructions in files, found around a working
 //! directory. [`Plugins`] bundle skills, MCP servers and apps and are installed from marketplaces. [`Apps`]
-//! are connectors of a ChatGPT account. [`MessageMentions`] parses the mentions of skills and plugins in a
-//! message.
+//! are connectors of a ChatGPT account. [`MessageMentions`] parses the mentions of skills, plugins and
+//! apps in a message.
 //!
 //! `codicil-prompts` writes the text that describes extensions to models. Skills and plugins use blocking disk
 //! I/O, so a server calls them on blocking threads. Apps use asynchronous network I/O.
@@ -22,7 +22,7 @@ mod small_file;
 
 pub use {
     account::{AccountFuture, AccountSource, AuthAccount, ChatgptAccount, NoAccount},
-    apps::{Apps, RefetchApps},
+    apps::{AppServer, Apps, RefetchApps, merge::app_slug},
     backend::BackendError,
     extensions::Extensions,
     mentions::MessageMentions,

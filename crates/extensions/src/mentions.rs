@@ -1,8 +1,9 @@
-//! Parses mentions in a message: skills as `$name` or a `skill` input, plugins as a `mention` input.
+//! Parses mentions in a message: skills as `$name` or a `skill` input, apps as `$slug` or a `mention` input, plugins as a
+//! `mention` input.
 //!
-//! In a text, a link such as `[$name](/path/SKILL.md)` or `[@name](plugin://name@market)` identifies the
-//! skill or plugin. A bare `$name` is resolved by [`MessageMentions::choose`] against the skills of the
-//! thread.
+//! In a text, a link such as `[$name](/path/SKILL.md)`, `[$name](app://id)` or `[@name](plugin://name@market)` identifies
+//! the skill, app or plugin. A bare `$name` is resolved by [`MessageMentions::choose`] against the skills of the thread,
+//! and against its apps if no skill has that name.
 
 use std::path::Path;
 
@@ -12,16 +13,19 @@ use crate::skills::Skill;
 
 const PLUGIN: &str = "plugin://";
 const SKILL: &str = "skill://";
+const APP: &str = "app://";
 
 /// The mentions of one message in order of appearance, without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageMentions {
     /// Paths of skill files.
     pub skill_paths: Vec<String>,
-    /// Names of skills that are mentioned without a path.
+    /// Names of skills that are mentioned without a path. A name may also be the slug of an app.
     pub skill_names: Vec<String>,
     /// Ids of plugins.
     pub plugins: Vec<String>,
+    /// Ids of apps.
+    pub apps: Vec<String>,
 }
 
 impl MessageMentions {
@@ -34,7 +38,10 @@ impl MessageMentions {
                     mentions.add_skill_path(path);
                     named.push(name.as_str());
                 }
-                UserInput::Mention { path, .. } => mentions.add_plugin(path),
+                UserInput::Mention { path, .. } => {
+                    mentions.add_plugin(path);
+                    mentions.add_app(path);
+                }
                 UserInput::Text { text, .. } => mentions.read(text),
                 UserInput::Image { .. } | UserInput::LocalImage { .. } | UserInput::Unrecognized(_) => {}
             }
@@ -45,7 +52,10 @@ impl MessageMentions {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.skill_paths.is_empty() && self.skill_names.is_empty() && self.plugins.is_empty()
+        self.skill_paths.is_empty()
+            && self.skill_names.is_empty()
+            && self.plugins.is_empty()
+            && self.apps.is_empty()
     }
 
     /// Returns the mentioned skills that are enabled. A name that two of them share selects neither: the
@@ -90,7 +100,7 @@ impl MessageMentions {
 
     fn read_name(&mut self, before: Option<char>, rest: &str) {
         if let Some((_, target)) = link(rest).filter(|_| before == Some('[')) {
-            return self.add_skill_path(target);
+            return if target.starts_with(APP) { self.add_app(target) } else { self.add_skill_path(target) };
         }
         let end = rest.find(|letter: char| !is_name_character(letter)).unwrap_or(rest.len());
         let name = rest.get(..end).unwrap_or_default().trim_end_matches([':', '-']);
@@ -101,6 +111,12 @@ impl MessageMentions {
 
     fn add_skill_path(&mut self, path: &str) {
         add(&mut self.skill_paths, path.strip_prefix(SKILL).unwrap_or(path));
+    }
+
+    fn add_app(&mut self, path: &str) {
+        if let Some(id) = path.strip_prefix(APP).filter(|id| !id.is_empty()) {
+            add(&mut self.apps, id);
+        }
     }
 
     fn add_plugin(&mut self, path: &str) {
@@ -163,6 +179,16 @@ mod tests {
         check("[$open](", &["open"], &[], &[]);
         check("größe$ä $ü", &[], &[], &[]);
         check("", &[], &[], &[]);
+    }
+
+    #[test]
+    fn apps_are_mentioned_by_id_or_slug() {
+        let mention = UserInput::Mention { name: "Demo App".into(), path: "app://demo".into() };
+        let said = text("$demo-app and [$calendar](app://cal_1), [$calendar](app://cal_1) [$x](app://)");
+        let found = MessageMentions::of(&[said, mention]);
+        assert_eq!(found.apps, ["cal_1", "demo"]);
+        assert_eq!(found.skill_names, ["demo-app"]);
+        assert!(found.skill_paths.is_empty() && !found.is_empty(), "{found:?}");
     }
 
     #[test]

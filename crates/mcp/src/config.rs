@@ -12,10 +12,12 @@ use std::{
 };
 
 use codicil_config::{CredentialsStore, EffectiveConfig};
-use codicil_protocol::Secret;
+use codicil_protocol::{Secret, Tool};
 use serde::Deserialize;
 use thiserror::Error;
 use toml::Table;
+
+use crate::apps::AppServerConfig;
 
 /// The servers of a configuration by name, and their common settings.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +53,8 @@ pub struct ServerConfig {
     pub scopes: Option<Vec<String>>,
     /// By tool; see [`ApprovalMode`].
     pub approval_modes: BTreeMap<String, ApprovalMode>,
+    /// Set for the server of the account's apps.
+    pub apps: Option<AppServerConfig>,
 }
 
 /// The transport of a server. Threads share a connection if the transport and the name are equal.
@@ -167,10 +171,14 @@ impl ServerTable {
     /// Adds a server from another source, such as a plugin. An existing server of that name is kept.
     pub fn add(&mut self, name: &str, table: &Table) -> Result<(), ServerConfigError> {
         if !self.servers.contains_key(name) {
-            let server = written::read(table).map_err(|error| error.in_server(name))?;
-            self.servers.insert(name.to_owned(), Arc::new(server));
+            self.servers.insert(name.to_owned(), Arc::new(read_server(name, table)?));
         }
         Ok(())
+    }
+
+    /// Sets servers, in place of those with their names.
+    pub fn extend<'a>(&mut self, servers: impl IntoIterator<Item = (&'a str, Arc<ServerConfig>)>) {
+        self.servers.extend(servers.into_iter().map(|(name, server)| (name.to_owned(), server)));
     }
 
     pub fn get(&self, name: &str) -> Option<&Arc<ServerConfig>> {
@@ -189,6 +197,11 @@ impl ServerTable {
     pub fn is_empty(&self) -> bool {
         self.servers.is_empty()
     }
+}
+
+/// Reads a server from its table.
+pub(crate) fn read_server(name: &str, table: &Table) -> Result<ServerConfig, ServerConfigError> {
+    written::read(table).map_err(|error| error.in_server(name))
 }
 
 impl ServerConfigError {
@@ -211,6 +224,11 @@ impl ServerConfig {
     pub fn offers(&self, tool: &str) -> bool {
         let is_enabled = self.enabled_tools.as_ref().is_none_or(|tools| tools.contains(tool));
         is_enabled && !self.disabled_tools.contains(tool)
+    }
+
+    /// Returns whether a tool that the server lists is offered.
+    pub(crate) fn offers_tool(&self, tool: &Tool) -> bool {
+        self.offers(&tool.name) && self.apps.as_ref().is_none_or(|apps| apps.offers(tool))
     }
 
     /// Returns the approval mode of a tool.

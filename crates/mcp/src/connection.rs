@@ -8,6 +8,7 @@ use std::{
 };
 
 use codicil_exec::ProcessEnvironment;
+use codicil_model::AccountAuth;
 use codicil_protocol::{McpServerElicitationAction, McpServerElicitationRequest, Tool};
 use parking_lot::Mutex;
 use rmcp::{
@@ -46,6 +47,7 @@ const METHOD_NOT_FOUND: i32 = -32601;
 pub(crate) struct ConnectionContext {
     pub(crate) identity: ClientIdentity,
     pub(crate) environment: ProcessEnvironment,
+    pub(crate) account: Option<Arc<dyn AccountAuth>>,
     pub(crate) credentials: CredentialsFile,
     pub(crate) challenges: Arc<ChallengeRecord>,
 }
@@ -93,7 +95,11 @@ impl ServerConnection {
                 Self::initialize(transport, context, registry).await
             }
             ServerTransport::Http(http) => {
-                let bearer = bearer_source(name, http, context)?;
+                let bearer = match (&config.apps, &context.account) {
+                    (Some(_), Some(account)) => BearerSource::Account(account.clone()),
+                    (Some(_), None) => BearerSource::None,
+                    (None, _) => bearer_source(name, http, context)?,
+                };
                 let transport = http::transport(http, &context.environment, bearer).await?;
                 Self::initialize(transport, context, registry).await
             }

@@ -6,6 +6,7 @@
 //! | what | where |
 //! |---|---|
 //! | configured servers | [`ServerTable`], [`ServerConfig`] |
+//! | the server of an account's apps | [`ServerConfig::of_apps`], [`ToolApp`] |
 //! | tools for the model | [`ThreadServers::tools`], [`ToolSet`], [`McpTool`] |
 //! | call a tool | [`ThreadServers::call`], [`McpCall`], [`ToolOutcome`] |
 //! | elicitation requests of servers | [`Elicitor`] |
@@ -64,6 +65,7 @@
 mod config;
 mod limits;
 
+mod apps;
 mod pool;
 mod resources;
 mod status;
@@ -91,6 +93,7 @@ mod oauth;
 mod stdio;
 
 pub use {
+    apps::{APP_SERVER, AppServerConfig, ToolApp},
     call::{CallError, McpCall, ModelOutput, ModelPart, ProgressSink, ToolOutcome, ToolProgress},
     config::{
         ApprovalMode, HttpConfig, OauthClientConfig, OauthSettings, ServerConfig, ServerConfigError,

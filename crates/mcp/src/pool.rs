@@ -13,6 +13,7 @@ use std::{
 };
 
 use codicil_exec::ProcessEnvironment;
+use codicil_model::AccountAuth;
 use codicil_protocol::Secret;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
@@ -34,6 +35,8 @@ pub struct PoolOptions {
     pub identity: ClientIdentity,
     /// Source of the servers' environment variables.
     pub environment: ProcessEnvironment,
+    /// The account whose token the server of its apps gets.
+    pub account: Option<Arc<dyn AccountAuth>>,
 }
 
 /// Omits the environment, which holds secrets.
@@ -69,7 +72,7 @@ struct ConnectionKey {
 impl PoolOptions {
     /// Creates options with the environment of this process.
     pub fn new(home: impl Into<PathBuf>, identity: ClientIdentity) -> PoolOptions {
-        PoolOptions { home: home.into(), identity, environment: std::env::vars_os().collect() }
+        PoolOptions { home: home.into(), identity, environment: std::env::vars_os().collect(), account: None }
     }
 }
 
@@ -79,6 +82,7 @@ impl ServerPool {
         let context = ConnectionContext {
             identity: options.identity,
             environment: options.environment,
+            account: options.account,
             credentials: CredentialsFile::in_home(&options.home),
             challenges: Arc::default(),
         };

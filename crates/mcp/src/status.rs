@@ -69,7 +69,7 @@ impl ServerPool {
         let slot = self.slot(name, config);
         let Ok(connection) = slot.ready().await else { return status };
         let tools = connection.tools().await;
-        let offered = tools.iter().filter(|tool| config.offers(&tool.name));
+        let offered = tools.iter().filter(|tool| config.offers_tool(tool));
         status.tools = offered.map(|tool| (tool.name.clone(), tool.clone())).collect();
         if connection.has_resources() {
             (status.resources, status.resource_templates) = tokio::join!(
@@ -83,6 +83,7 @@ impl ServerPool {
     /// Returns the login status of a server.
     pub async fn auth_status(&self, name: &str, config: &ServerConfig) -> McpAuthStatus {
         match &config.transport {
+            ServerTransport::Http(_) if config.apps.is_some() => McpAuthStatus::BearerToken,
             ServerTransport::Http(http) if config.enabled => self.http_auth_status(name, http).await,
             _ => McpAuthStatus::Unsupported,
         }

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
+    apps::APP_SERVER,
     call::{CallError, McpCall, ToolOutcome},
     config::{OauthSettings, ServerConfig, ServerTable},
     connection::ServerConnection,
@@ -99,6 +100,29 @@ impl ThreadServers {
         share.generation = generation;
         drop(share);
         // Connections are closed outside of the lock.
+        drop(before);
+    }
+
+    /// Sets the server of the account's apps, or releases it if there is no configuration. The others stay as they are.
+    pub fn set_app_server(&self, config: Option<&Arc<ServerConfig>>) {
+        let mut share = self.share.lock();
+        let before = share.servers.get(APP_SERVER).cloned();
+        match (&before, config) {
+            (Some(held), Some(config)) if held.config == *config => return,
+            (Some(held), None) if held.config.apps.is_none() => return,
+            (Some(held), Some(config)) if held.config.transport == config.transport => {
+                let held = HeldServer { config: config.clone(), ..held.clone() };
+                share.servers.insert(APP_SERVER.to_owned(), held);
+            }
+            (_, Some(config)) => {
+                share.servers.insert(APP_SERVER.to_owned(), self.hold(APP_SERVER, config));
+            }
+            (_, None) => {
+                share.servers.remove(APP_SERVER);
+            }
+        }
+        drop(share);
+        // The connection is closed outside of the lock.
         drop(before);
     }
 

@@ -9,6 +9,7 @@ use codicil_protocol::Tool;
 use serde_json::Value;
 
 use crate::{
+    apps::{ToolApp, call_meta},
     config::{ApprovalMode, ServerConfig},
     limits::DESCRIPTION_CHARS,
     names::qualify,
@@ -28,6 +29,8 @@ pub struct McpTool {
     pub parameters: Value,
     pub hints: ToolHints,
     pub approval_mode: ApprovalMode,
+    /// The app that the tool belongs to, if it is a tool of an account's app.
+    pub app: Option<ToolApp>,
 }
 
 /// The annotations of a tool; `None` where the server states nothing.
@@ -47,7 +50,7 @@ pub struct ToolSet {
 }
 
 impl ToolHints {
-    fn of(tool: &Tool) -> ToolHints {
+    pub(crate) fn of(tool: &Tool) -> ToolHints {
         let hint = |name: &str| tool.annotations.as_ref()?.get(name)?.as_bool();
         ToolHints {
             read_only: hint("readOnlyHint"),
@@ -70,6 +73,28 @@ impl McpTool {
         let annotated = || self.tool.annotations.as_ref()?.get("title")?.as_str();
         self.tool.title.as_deref().or_else(annotated).unwrap_or(&self.tool.name)
     }
+
+    /// Returns the question whether the tool may run.
+    pub fn approval_question(&self) -> String {
+        match &self.app {
+            Some(app) => format!("Allow {} to run tool \"{}\"?", app.display_name(), self.title()),
+            None => format!("Allow the {} MCP server to run tool \"{}\"?", self.server, self.tool.name),
+        }
+    }
+
+    /// Returns the key of the tool's approval mode in the configuration.
+    pub fn approval_key(&self) -> String {
+        let (table, owner) = match &self.app {
+            Some(app) => ("apps", &app.id),
+            None => ("mcp_servers", &self.server),
+        };
+        format!("{table}.{owner:?}.tools.{:?}.approval_mode", self.tool.name)
+    }
+
+    /// Returns the metadata that calls of the tool carry.
+    pub fn call_meta(&self) -> Option<Value> {
+        self.app.as_ref().and_then(|_| call_meta(&self.tool))
+    }
 }
 
 impl ToolSet {
@@ -81,7 +106,7 @@ impl ToolSet {
         for (server, config, tools) in servers {
             // A tool that a server lists twice is offered once.
             let mut seen: HashSet<&str> = HashSet::new();
-            let tools = tools.iter().filter(|tool| config.offers(&tool.name) && seen.insert(&tool.name));
+            let tools = tools.iter().filter(|tool| config.offers_tool(tool) && seen.insert(&tool.name));
             offered.extend(tools.map(|tool| (server, config, tool)));
         }
         let names: Vec<(&str, &str)> =
@@ -116,12 +141,18 @@ impl ToolSet {
 }
 
 fn entry(qualified_name: String, server: &str, config: &ServerConfig, tool: &Tool) -> McpTool {
+    let app = config.apps.as_ref().and_then(|_| ToolApp::of(tool));
+    let approval_mode = match (&config.apps, &app) {
+        (Some(apps), Some(app)) => apps.approval_mode(app, tool),
+        _ => config.approval_mode(&tool.name),
+    };
     McpTool {
         qualified_name,
         server: server.to_owned(),
         parameters: reduce(&tool.input_schema),
         hints: ToolHints::of(tool),
-        approval_mode: config.approval_mode(&tool.name),
+        approval_mode,
+        app,
         tool: tool.clone(),
     }
 }

@@ -1,4 +1,4 @@
-//! Texts about skills and plugins: the lists in the first message, and messages about mentioned plugins.
+//! Texts about skills, plugins and apps: the lists in the first message, and messages about mentioned plugins and apps.
 
 use codicil_protocol::{ResponseItem, SkillMetadata};
 
@@ -78,6 +78,22 @@ pub fn plugin_message(offer: PluginOffer<'_>) -> Option<ResponseItem> {
     Some(developer_message([text]))
 }
 
+/// Returns a message about a mentioned app, which follows the user's message. `tools` are the names of its tools; an app
+/// without any is not connected or disabled.
+pub fn app_message(name: &str, tools: &[String]) -> ResponseItem {
+    if tools.is_empty() {
+        return developer_message([format!(
+            "The person mentioned the app `{name}`, but it offers no tools here: it is not connected to their account, or it \
+             is disabled. Say so, and go on as well as you can without it."
+        )]);
+    }
+    let tools: Vec<_> = tools.iter().map(|tool| format!("`{tool}`")).collect();
+    let tools = tools.join(", ");
+    developer_message([format!(
+        "The person mentioned the app `{name}`. Use its tools for what was asked: {tools}."
+    )])
+}
+
 /// Returns the lines that fit between a heading and an explanation.
 fn list(heading: &str, lines: impl Iterator<Item = String>, how: &str) -> Option<String> {
     let mut shown = String::new();
@@ -152,5 +168,13 @@ mod tests {
         assert!(text.contains("`sample`") && text.contains("- Skills: `sample:greet`"), "{text}");
         assert!(text.contains("- Tools of MCP servers: `plug`") && !text.contains("Apps"), "{text}");
         assert_eq!(plugin_message(PluginOffer { name: "empty", ..PluginOffer::default() }), None);
+    }
+
+    #[test]
+    fn a_mentioned_app_names_its_tools_or_says_that_it_has_none() {
+        let text = message_text(&app_message("Demo App", &["a".to_owned(), "b".to_owned()]));
+        assert!(text.contains("`Demo App`") && text.ends_with("`a`, `b`."), "{text}");
+        let text = message_text(&app_message("demo", &[]));
+        assert!(text.contains("`demo`, but it offers no tools"), "{text}");
     }
 }

@@ -43,7 +43,7 @@ pub use {
         ReviewEnd, skill_message, subagent_notification, turn_aborted_message, user_action_review_message,
         user_shell_command_message,
     },
-    extensions::{PluginOffer, plugin_message, plugins_text, skills_text},
+    extensions::{PluginOffer, app_message, plugin_message, plugins_text, skills_text},
     history_trim::kept_within,
     image::{ImageError, MAX_IMAGE_BYTES, read_image},
     input::{MAX_MESSAGE_IMAGE_BYTES, reads_files, user_message},

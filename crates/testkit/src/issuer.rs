@@ -2,7 +2,8 @@
 //!
 //! It checks what a real issuer checks: the challenge against the verifier, that a code and a refresh token
 //! are used once, that a request to the backend carries the newest token. A test acts as the user
-//! ([`sign_in`](TestIssuer::sign_in), [`type_code`](TestIssuer::type_code)) and injects failures.
+//! ([`sign_in`](TestIssuer::sign_in), [`type_code`](TestIssuer::type_code)) and injects failures. The backend
+//! also serves the tools of apps, as an MCP server ([`offer_apps`](TestIssuer::offer_apps)).
 
 use std::{
     collections::{HashMap, HashSet},
@@ -34,6 +35,9 @@ use tokio::{
 const CLIENT_ID: &str = "codicil-test";
 /// The code that the user enters in the device flow.
 const USER_CODE: &str = "ABCD-1234";
+const APPS: &str = "POST /backend-api/wham/apps";
+/// The account that tokens are issued for.
+const ACCOUNT_ID: &str = "acc-1";
 
 /// A scripted issuer. Dropping it closes the port.
 pub struct TestIssuer {
@@ -56,7 +60,19 @@ struct IssuerState {
     announces_revocation: bool,
     /// Status and body for every request to `/oauth/token`, in place of tokens.
     refusal: Option<(u16, Value)>,
+    /// The tools of the account's apps; `None` without an MCP server for them.
+    app_tools: Option<Vec<Value>>,
     requests: Vec<(String, String)>,
+}
+
+/// What a response depends on.
+struct IssuerRequest<'r> {
+    /// Method and path.
+    head: &'r str,
+    content_type: &'r str,
+    bearer: Option<&'r str>,
+    account_id: Option<&'r str>,
+    body: &'r str,
 }
 
 impl TestIssuer {
@@ -119,6 +135,19 @@ impl TestIssuer {
         self.lock().announces_revocation = true;
     }
 
+    /// Serves these tools to the account, as the MCP server of its apps. A call returns the name and arguments.
+    pub fn offer_apps(&self, tools: impl IntoIterator<Item = Value>) {
+        self.lock().app_tools = Some(tools.into_iter().collect());
+    }
+
+    /// Returns the params of all calls of the apps' tools.
+    pub fn app_calls(&self) -> Vec<Value> {
+        let requests = self.requests();
+        let messages = requests.iter().filter(|(head, _)| head == APPS).map(|(_, body)| read_json(body));
+        let calls = messages.filter(|message| message.get("method") == Some(&json!("tools/call")));
+        calls.filter_map(|call| call.get("params").cloned()).collect()
+    }
+
     /// Returns whether a refresh token can still be exchanged.
     pub fn takes(&self, refresh_token: &str) -> bool {
         self.lock().refresh_tokens.contains(refresh_token)
@@ -143,7 +172,7 @@ impl TestIssuer {
     pub fn auth_json(&self) -> Value {
         let mut tokens = self.lock().issue_tokens();
         if let Some(tokens) = tokens.as_object_mut() {
-            tokens.insert("account_id".to_owned(), json!("acc-1"));
+            tokens.insert("account_id".to_owned(), json!(ACCOUNT_ID));
         }
         json!({ "auth_mode": "chatgpt", "OPENAI_API_KEY": null, "tokens": tokens, "last_refresh": "2999-01-01T00:00:00Z" })
     }
@@ -183,7 +212,9 @@ pub fn token(number: u64, account: &str) -> String {
 }
 
 impl IssuerState {
-    fn answer(&mut self, head: &str, content_type: &str, bearer: Option<&str>, body: &str) -> (u16, Value) {
+    fn answer(&mut self, request: &IssuerRequest<'_>) -> (u16, Value) {
+        let IssuerRequest { head, content_type, bearer, body, .. } = *request;
+        let is_authorized = bearer.is_some() && bearer == self.access_token.as_deref();
         match head {
             "POST /oauth/token" => match self.refusal.clone() {
                 Some(refusal) => refusal,
@@ -201,14 +232,37 @@ impl IssuerState {
                 (200, json!({ "device_auth_id": "device-1", "user_code": USER_CODE, "interval": "0" }))
             }
             "POST /api/accounts/deviceauth/token" => self.device(&read_json(body)),
-            "GET /backend-api/wham/usage" if bearer.is_some() && bearer == self.access_token.as_deref() => {
+            "GET /backend-api/wham/usage" if is_authorized => {
                 let window =
                     json!({ "used_percent": 25, "limit_window_seconds": 900, "reset_at": 1_900_000_000 });
                 (200, json!({ "plan_type": "pro", "rate_limit": { "primary_window": window } }))
             }
-            "GET /backend-api/wham/usage" => (401, json!({ "detail": "unauthorized" })),
+            APPS if is_authorized && request.account_id == Some(ACCOUNT_ID) => {
+                self.answer_app(&read_json(body))
+            }
+            "GET /backend-api/wham/usage" | APPS => (401, json!({ "detail": "unauthorized" })),
             _ => (404, json!({ "detail": "not found" })),
         }
+    }
+
+    fn answer_app(&self, message: &Value) -> (u16, Value) {
+        let Some(tools) = &self.app_tools else { return (404, json!({ "detail": "not found" })) };
+        let Some(id) = message.get("id") else { return (202, json!({})) };
+        let result = match message.get("method").and_then(Value::as_str) {
+            Some("initialize") => json!({
+                "protocolVersion": "2025-06-18",
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "apps", "version": "1" },
+            }),
+            Some("tools/list") => json!({ "tools": tools }),
+            Some("tools/call") => {
+                let params = message.get("params").cloned().unwrap_or_default();
+                let text = format!("{} {}", params["name"], params["arguments"]);
+                json!({ "content": [{ "type": "text", "text": text }] })
+            }
+            _ => json!({}),
+        };
+        (200, json!({ "jsonrpc": "2.0", "id": id, "result": result }))
     }
 
     fn exchange(&mut self, form: &HashMap<String, String>) -> (u16, Value) {
@@ -261,11 +315,11 @@ impl IssuerState {
     fn issue_tokens(&mut self) -> Value {
         self.tokens_issued += 1;
         let number = self.tokens_issued;
-        let access = token(number, "acc-1");
+        let access = token(number, ACCOUNT_ID);
         let refresh = format!("refresh-{number}");
         self.access_token = Some(access.clone());
         self.refresh_tokens.insert(refresh.clone());
-        json!({ "id_token": token(number, "acc-1"), "access_token": access, "refresh_token": refresh })
+        json!({ "id_token": token(number, ACCOUNT_ID), "access_token": access, "refresh_token": refresh })
     }
 }
 
@@ -287,11 +341,17 @@ async fn answer(
     let (parts, body) = request.into_parts();
     let body = Limited::new(body, 1 << 20).collect().await;
     let body = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned()).unwrap_or_default();
-    let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
     let head = format!("{} {}", parts.method, parts.uri.path());
-    let bearer = header(AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+    let request = IssuerRequest {
+        head: &head,
+        content_type: header(CONTENT_TYPE.as_str()).unwrap_or_default(),
+        bearer: header(AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer ")),
+        account_id: header("chatgpt-account-id"),
+        body: &body,
+    };
     let mut state = state.lock();
-    let (status, json) = state.answer(&head, header(CONTENT_TYPE).unwrap_or_default(), bearer, &body);
+    let (status, json) = state.answer(&request);
     state.requests.push((head, body));
     let mut response = Response::new(Full::new(json.to_string().into()));
     *response.status_mut() = status.try_into().expect("a status");

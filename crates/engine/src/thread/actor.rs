@@ -8,6 +8,7 @@
 //! | clients that join | `join.rs` |
 //! | the next model request | `request.rs` |
 //! | the model's context window and warnings about it | `model_facts.rs` |
+//! | apps that input mentions | `apps.rs` |
 //! | the end of turns | `finish.rs` |
 //! | reviews | `review.rs` |
 //! | compaction, notices, injected items, rollback, revert | `history.rs` |

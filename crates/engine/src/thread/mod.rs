@@ -2,6 +2,7 @@
 
 mod active_turn;
 mod actor;
+mod apps;
 mod finish;
 mod history;
 mod input;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use codicil_config::ConfigQuery;
+use codicil_mcp::{APP_SERVER, ServerConfig};
 use codicil_store::Record;
 
 use super::actor::ThreadActor;
@@ -34,18 +35,23 @@ impl ThreadActor {
 
     /// Restarts MCP servers that have ended, and applies a reloaded configuration. Does not wait for any server.
     pub(super) async fn refresh_servers(&mut self) {
+        let app_server = self.engine.app_server(&self.state.config).await;
         if self.tools.servers.is_stale() && SubagentOrigin::of(&self.state.source).is_none() {
-            self.reload_servers().await;
+            self.reload_servers(app_server.clone()).await;
         }
+        // The account and the features may have changed since the last turn.
+        self.tools.servers.set_app_server(app_server.as_ref());
         self.tools.servers.retry();
     }
 
-    async fn reload_servers(&mut self) {
+    async fn reload_servers(&mut self, app_server: Option<Arc<ServerConfig>>) {
         let engine = self.engine.clone();
         let query = self.config_query();
         let load = move || {
             let config = engine.load_config(&query).map_err(|error| error.to_string())?;
-            engine.server_table(&config).map_err(|error| error.to_string())
+            let mut table = engine.server_table(&config).map_err(|error| error.to_string())?;
+            table.extend(app_server.map(|server| (APP_SERVER, server)));
+            Ok::<_, String>(table)
         };
         match tokio::task::spawn_blocking(load).await {
             Ok(Ok(table)) => self.tools.servers.update(&table),

@@ -4,7 +4,11 @@ use codicil_extensions::MessageMentions;
 use codicil_model::{Instructions, ModelInfo, ModelRequest};
 use codicil_protocol::{ResponseItem, SandboxPolicy, ThreadItem, TurnId, UserInput};
 
-use super::{TurnKind, actor::ThreadActor, input::FirstInput};
+use super::{
+    TurnKind,
+    actor::ThreadActor,
+    input::{FirstInput, context_record},
+};
 use crate::{
     file_access::AccessSources,
     model_context::ModelContext,
@@ -49,7 +53,12 @@ impl ThreadActor {
     /// Adds the turn's input to the history and announces it.
     async fn take_first_input(&mut self, turn: &TurnId) {
         let Some(first) = self.active.as_mut().and_then(|active| active.first.take()) else { return };
-        let FirstInput { item, context, content, unstored, .. } = first;
+        let FirstInput { item, context, mut content, mut unstored, .. } = first;
+        if let ThreadItem::UserMessage { content: input, .. } = &item {
+            let apps = self.mentioned_apps(input).await;
+            unstored.extend(apps.iter().map(|item| context_record(turn, item)));
+            content.extend(apps);
+        }
         if !self.store_or_fail_turn(unstored).await {
             return;
         }

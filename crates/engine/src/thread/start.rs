@@ -362,6 +362,9 @@ impl ThreadActor {
         for SteeredInput { item, context } in inputs {
             let mut content = context;
             content.extend(self.item_content(&item).await);
+            if let ThreadItem::UserMessage { content: input, .. } = &item {
+                content.extend(self.mentioned_apps(input).await);
+            }
             let mut records: Vec<_> = content.iter().map(|item| context_record(turn, item)).collect();
             records.push(message_record(turn, &item));
             if self.store_or_fail_turn(records).await {

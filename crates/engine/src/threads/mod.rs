@@ -14,7 +14,7 @@ mod subagents;
 
 use std::sync::Arc;
 
-use codicil_mcp::{ServerTable, ThreadServers};
+use codicil_mcp::{APP_SERVER, ServerTable, ThreadServers};
 use codicil_protocol::{
     ConfigWarningNotification, DeprecationNoticeNotification, McpServerStartupStatusUpdated, Thread,
     ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
@@ -180,7 +180,8 @@ impl Threads {
             let read = tokio::task::spawn_blocking(move || engine.server_table(&config));
             read.await.map_err(|_| ThreadError::Closed)?
         };
-        let table = table.map_err(|error| SettingsError::Servers(error.to_string()))?;
+        let mut table = table.map_err(|error| SettingsError::Servers(error.to_string()))?;
+        table.extend(self.0.engine.app_server(&state.config).await.map(|server| (APP_SERVER, server)));
         let clients = self.0.engine.clients.clone();
         let observer = Arc::new(move |status| clients.broadcast::<McpServerStartupStatusUpdated>(&status));
         Ok(self.0.engine.mcp.join(&table, observer))

@@ -167,6 +167,7 @@ impl TurnTools {
         // MCP tools that are not offered cannot be called either.
         let mcp = offer.mcp.as_ref().map(|tools| tools.0.clone());
         let tools = self.thread.tools(offer.clone());
+        self.thread.set_current_offer(offer.clone());
         self.offered.get_or_init(|| OfferedTools { tools, mcp, offer: Some(offer) }).tools.clone()
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use codicil_exec::{SessionId, SessionOwner};
-use codicil_mcp::ThreadServers;
+use codicil_mcp::{ThreadServers, ToolSet};
 use codicil_model::ToolList;
 use codicil_policy::ThreadGrants;
 use codicil_protocol::{DynamicToolEntry, ItemId, ThreadId};
@@ -47,6 +47,8 @@ pub(crate) struct ThreadTools {
     terminals: Mutex<HashMap<SessionId, BackgroundTerminal>>,
     /// Names of deferred tools that the model has found. They stay on the list from then on.
     discovered: Mutex<Arc<BTreeSet<String>>>,
+    /// The offer of the running or last turn.
+    current_offer: Mutex<Option<ToolOffer>>,
     /// Lists for offers that no other thread can share.
     offers: OfferCache,
 }
@@ -82,6 +84,7 @@ impl ThreadTools {
             start_source: Mutex::new(Some(start_source)),
             terminals: Mutex::default(),
             discovered: Mutex::default(),
+            current_offer: Mutex::default(),
             offers: OfferCache::default(),
         };
         Arc::new(tools)
@@ -113,6 +116,23 @@ impl ThreadTools {
         let mut discovered = self.discovered.lock();
         Arc::make_mut(&mut discovered).extend(names);
         discovered.clone()
+    }
+
+    /// Keeps the offer of a turn.
+    pub fn set_current_offer(&self, offer: ToolOffer) {
+        *self.current_offer.lock() = Some(offer);
+    }
+
+    /// Returns the tools of MCP servers that the running turn offers, deferred ones included.
+    pub fn mcp_tools(&self) -> Option<Arc<ToolSet>> {
+        self.current_offer.lock().as_ref()?.mcp.as_ref().map(|tools| tools.0.clone())
+    }
+
+    /// Returns the list of the running turn with these deferred tools on it; `None` if no tools are deferred.
+    pub fn offer_deferred(&self, names: impl IntoIterator<Item = String>) -> Option<ToolList> {
+        let offer = self.current_offer.lock().clone().filter(ToolOffer::has_deferred_tools)?;
+        let discovered = self.add_discovered(names);
+        Some(self.tools(ToolOffer { discovered, ..offer }))
     }
 
     /// Returns the list of tools for an offer.

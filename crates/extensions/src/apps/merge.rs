@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use codicil_config::is_app_enabled;
 use codicil_protocol::{AppInfo, AppsConfig};
 
 use super::accessible::AccessibleApp;
@@ -34,7 +35,7 @@ pub(super) fn merge(
     }
     let mut apps: Vec<_> = apps.into_values().collect();
     for app in &mut apps {
-        app.is_enabled = is_enabled(config, &app.id);
+        app.is_enabled = is_app_enabled(config, &app.id);
         app.plugin_display_names.sort();
     }
     apps.sort_by(|a, b| (!a.is_accessible, &a.name, &a.id).cmp(&(!b.is_accessible, &b.name, &b.id)));
@@ -43,7 +44,7 @@ pub(super) fn merge(
 
 /// Returns the URL of the page where users connect an app.
 pub(super) fn install_url(name: &str, id: &str) -> String {
-    format!("https://chatgpt.com/apps/{}/{id}", slug(name))
+    format!("https://chatgpt.com/apps/{}/{id}", app_slug(name))
 }
 
 /// Returns an app of which only the id is known. The id is also its name.
@@ -66,7 +67,7 @@ pub(super) fn unlisted(id: &str) -> AppInfo {
 }
 
 /// Returns a name in the form used in URLs and in `$` mentions.
-fn slug(name: &str) -> String {
+pub fn app_slug(name: &str) -> String {
     let slug_char = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let slug: String = name.chars().map(slug_char).collect();
     match slug.trim_matches('-') {
@@ -75,19 +76,13 @@ fn slug(name: &str) -> String {
     }
 }
 
-fn is_enabled(config: Option<&AppsConfig>, id: &str) -> bool {
-    let Some(config) = config else { return true };
-    let app_setting = config.apps.get(id).map(|app| app.enabled);
-    app_setting.or_else(|| config.default.as_ref().map(|default| default.enabled)).unwrap_or(true)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn slugs_contain_only_ascii_alphanumerics_and_dashes() {
-        let check = |name: &str, expected: &str| assert_eq!(slug(name), expected);
+        let check = |name: &str, expected: &str| assert_eq!(app_slug(name), expected);
         check("Demo App", "demo-app");
         check("  A+B ", "a-b");
         check("Ünï", "n");

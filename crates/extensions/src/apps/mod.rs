@@ -6,9 +6,10 @@
 
 mod accessible;
 mod directory;
-mod merge;
+pub(crate) mod merge;
 
 use std::{
+    collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
     time::{Duration, Instant},
@@ -21,7 +22,7 @@ use parking_lot::{Mutex, MutexGuard};
 use self::accessible::AccessibleApp;
 use crate::{
     account::{AccountSource, ChatgptAccount},
-    backend::{BackendError, ChatgptBackend},
+    backend::{ACCOUNT_HEADER, BackendError, ChatgptBackend},
     plugins::Plugins,
 };
 
@@ -35,6 +36,13 @@ const SOURCE_TIMEOUT: Duration = Duration::from_secs(45);
 pub enum RefetchApps {
     IfNeeded,
     Always,
+}
+
+/// The MCP server that serves the tools of an account's apps. Its requests also need the account's token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppServer {
+    pub url: String,
+    pub headers: BTreeMap<String, String>,
 }
 
 /// The apps of the signed-in account. Clones share one cache.
@@ -81,6 +89,20 @@ impl Apps {
     /// Returns whether a ChatGPT account is signed in.
     pub async fn has_account(&self) -> bool {
         self.0.accounts.chatgpt().await.is_some()
+    }
+
+    /// Returns the MCP server that serves the apps' tools, or `None` when signed out or if the feature is disabled.
+    pub async fn server(&self, config: &EffectiveConfig) -> Option<AppServer> {
+        if !config.features.enabled(Feature::Apps) {
+            return None;
+        }
+        let account = self.0.accounts.chatgpt().await?;
+        let account_id = account.account_id.clone();
+        let backend = ChatgptBackend::new(config.settings.chatgpt_base_url.as_deref(), Some(account));
+        Some(AppServer {
+            url: backend.url(backend.apps_path()),
+            headers: account_id.map(|id| (ACCOUNT_HEADER.to_owned(), id)).into_iter().collect(),
+        })
     }
 
     /// Returns all apps, or `None` when signed out or if the feature is disabled in `config`, which is the

@@ -39,6 +39,7 @@ pub(super) fn read(table: &Table) -> Result<ServerConfig, ServerConfigError> {
         disabled_tools: written.disabled_tools.clone(),
         scopes: written.scopes.clone(),
         approval_modes: written.tools.iter().map(|(name, tool)| (name.clone(), tool.approval_mode)).collect(),
+        apps: None,
         transport: written.transport()?,
     })
 }

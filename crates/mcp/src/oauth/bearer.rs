@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use codicil_model::{AccountAuth, ModelError, ProviderCredentials};
 use codicil_protocol::Secret;
 use url::Url;
 
@@ -22,6 +23,8 @@ pub(crate) enum BearerSource {
     Fixed(Secret),
     /// The token of an OAuth login, if there is one.
     Oauth(Arc<OauthTokens>),
+    /// The token of the signed-in account.
+    Account(Arc<dyn AccountAuth>),
 }
 
 /// The tokens of an OAuth login. They are read from the file for each request, since the user may sign in at any
@@ -42,6 +45,7 @@ impl BearerSource {
             BearerSource::None => Ok(None),
             BearerSource::Fixed(token) => Ok(Some(token.clone())),
             BearerSource::Oauth(tokens) => tokens.token().await.map_err(|error| error.to_string()),
+            BearerSource::Account(account) => account_token(account.credentials().await),
         }
     }
 
@@ -50,6 +54,14 @@ impl BearerSource {
         match self {
             BearerSource::None | BearerSource::Fixed(_) => Ok(None),
             BearerSource::Oauth(tokens) => tokens.renew(refused).await.map_err(|error| error.to_string()),
+            BearerSource::Account(account) => {
+                let credentials = account.credentials().await.map_err(|error| error.to_string())?;
+                match credentials {
+                    Some(used) if used.token == *refused => account_token(account.refresh(&used).await),
+                    // Another request has renewed it already.
+                    other => Ok(other.map(|credentials| credentials.token)),
+                }
+            }
         }
     }
 
@@ -59,6 +71,13 @@ impl BearerSource {
             tokens.challenges.note(&tokens.server, &tokens.url, challenge.clone());
         }
     }
+}
+
+fn account_token(
+    credentials: Result<Option<ProviderCredentials>, ModelError>,
+) -> Result<Option<Secret>, String> {
+    let credentials = credentials.map_err(|error| error.to_string())?;
+    Ok(credentials.map(|credentials| credentials.token))
 }
 
 impl OauthTokens {

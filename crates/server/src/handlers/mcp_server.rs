@@ -2,7 +2,7 @@
 
 use codicil_config::{ConfigError, ConfigQuery};
 use codicil_engine::ThreadClients;
-use codicil_mcp::{LoginOptions, ServerConfigError, ServerTable};
+use codicil_mcp::{APP_SERVER, LoginOptions, ServerConfigError, ServerTable};
 use codicil_protocol::{
     Frame, McpServerOauthLoginCompleted, McpServerOauthLoginCompletedNotification, McpServerOauthLoginParams,
     McpServerOauthLoginResponse,
@@ -40,13 +40,17 @@ pub enum ServerTableError {
     Server(#[from] ServerConfigError),
 }
 
-/// Reads the MCP servers that are configured for the server's working directory.
+/// Reads the MCP servers that are configured for the server's working directory, with that of the account's apps.
 pub async fn configured_servers(cx: &Cx) -> Result<ServerTable, RpcError> {
     let engine = cx.threads().engine().clone();
+    let reader = engine.clone();
     let query = ConfigQuery::at(cx.cwd());
-    blocking(move || {
-        let config = engine.config.load(&query)?;
-        Ok::<_, ServerTableError>(engine.server_table(&config)?)
+    let (config, mut table) = blocking(move || {
+        let config = reader.config.load(&query)?;
+        let table = reader.server_table(&config)?;
+        Ok::<_, ServerTableError>((config, table))
     })
-    .await
+    .await?;
+    table.extend(engine.app_server(&config).await.map(|server| (APP_SERVER, server)));
+    Ok(table)
 }

@@ -5,6 +5,7 @@
 mod account;
 mod account_tokens;
 mod agents;
+mod apps;
 mod command_exec;
 mod config_effects;
 mod damaged_files;

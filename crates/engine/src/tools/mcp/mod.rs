@@ -71,7 +71,7 @@ pub(super) async fn call_tool(turn: &TurnTools, call: &ToolCall, tool: &McpTool)
         server: tool.server.clone(),
         tool: tool.tool.name.clone(),
         arguments: item.arguments.clone(),
-        meta: None,
+        meta: tool.call_meta(),
         progress: Some(sink),
         elicitor: Some(questions::elicitor(turn)),
         cancel: turn.cancel.clone(),

@@ -44,7 +44,7 @@ pub(super) async fn approve(
         server_name: tool.server.clone(),
         request: McpServerElicitationRequest::Form {
             meta: Some(approval_meta(tool, arguments)),
-            message: format!("Allow the {} MCP server to run tool \"{}\"?", tool.server, tool.tool.name),
+            message: tool.approval_question(),
             requested_schema: empty_form(),
         },
     };
@@ -95,11 +95,12 @@ async fn remember_approval(turn: &TurnTools, tool: &McpTool, meta: Option<&Value
 
 /// Writes an approval to the configuration. If that fails, the user is asked again in the next thread.
 async fn write_approval(turn: &TurnTools, tool: &McpTool) {
-    let quoted = |part: &str| format!("{part:?}");
-    let key_path =
-        format!("mcp_servers.{}.tools.{}.approval_mode", quoted(&tool.server), quoted(&tool.tool.name));
     let params = ConfigBatchWriteParams {
-        edits: vec![ConfigEdit { key_path, value: json!("approve"), merge_strategy: MergeStrategy::Replace }],
+        edits: vec![ConfigEdit {
+            key_path: tool.approval_key(),
+            value: json!("approve"),
+            merge_strategy: MergeStrategy::Replace,
+        }],
         file_path: None,
         expected_version: None,
         reload_user_config: None,
@@ -125,13 +126,20 @@ fn approval_meta(tool: &McpTool, arguments: &Value) -> Value {
     let shown = arguments.as_object().into_iter().flatten();
     let display: Vec<_> =
         shown.map(|(name, value)| json!({ "name": name, "value": value, "display_name": name })).collect();
-    json!({
+    let mut meta = json!({
         "codex_approval_kind": "mcp_tool_call",
         "persist": ["session", "always"],
         "tool_description": tool.tool.description,
         "tool_params": arguments,
         "tool_params_display": display,
-    })
+    });
+    if let (Some(app), Some(members)) = (&tool.app, meta.as_object_mut()) {
+        members.insert("source".to_owned(), json!("connector"));
+        members.insert("connector_id".to_owned(), json!(app.id));
+        members.insert("connector_name".to_owned(), json!(app.name));
+        members.insert("connector_description".to_owned(), json!(app.description));
+    }
+    meta
 }
 
 fn empty_form() -> McpElicitationSchema {
