@@ -205,7 +205,7 @@ impl PoolServer {
         let default_sandbox = (!has_profile).then_some(SandboxMode::WorkspaceWrite);
         ThreadStartParams {
             cwd: given.cwd.or_else(|| self.cwd.clone()),
-            sandbox: given.sandbox.or(default_sandbox),
+            sandbox: given.sandbox.or(default_sandbox.map(Into::into)),
             config: Some(thread_config(config, &settings.directory)),
             ..given
         }

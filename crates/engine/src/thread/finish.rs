@@ -127,7 +127,7 @@ impl ThreadActor {
         }
         // A server that is asked beside the turn has answered by now.
         self.warn_about_model();
-        if status == TurnStatus::Completed {
+        if turn.status == TurnStatus::Completed {
             self.start_notify_program(&mut active);
         }
         self.emit_turn_completed(turn);
