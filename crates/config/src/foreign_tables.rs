@@ -33,7 +33,16 @@ pub(crate) struct McpServerShape {
     disabled_tools: Option<Vec<String>>,
     scopes: Option<Vec<String>>,
     oauth_resource: Option<String>,
+    oauth: Option<McpOauthShape>,
     tools: BTreeMap<String, McpToolShape>,
+}
+
+/// `[mcp_servers.NAME.oauth]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct McpOauthShape {
+    client_id: Option<String>,
+    client_secret_env_var: Option<String>,
 }
 
 /// `[mcp_servers.NAME.tools.TOOL]`.

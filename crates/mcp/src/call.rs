@@ -1,9 +1,12 @@
 //! A tool call: its parameters, its outcome and its errors.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use codicil_protocol::{McpToolCallError, McpToolCallResult, McpToolCallStatus};
-use rmcp::model::ProgressNotificationParam;
+use rmcp::{
+    model::ProgressNotificationParam,
+    transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError},
+};
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -11,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     elicitation::Elicitor,
     limits::{ERROR_CHARS, PROGRESS_CHARS},
+    start_error::{find_cause, root_cause},
     text::{cut, ordered},
 };
 
@@ -92,6 +96,12 @@ pub enum CallError {
     /// An error that the server returned.
     #[error("MCP error {code}: {message}")]
     Server { code: i32, message: String, data: Option<Value> },
+    /// The server requires a login.
+    #[error("not signed in")]
+    NotSignedIn,
+    /// The access token lacks scopes that the call needs.
+    #[error("the server needs more access ({}); sign in to it again", .0.join(" "))]
+    MissingScopes(Vec<String>),
     #[error("timed out after {}", seconds(*.0))]
     TimedOut(Duration),
     #[error("cancelled")]
@@ -121,6 +131,18 @@ impl ToolProgress {
 }
 
 impl CallError {
+    /// Converts an error of the transport.
+    pub(crate) fn transport(error: &(dyn Error + 'static)) -> CallError {
+        if let Some(error) = find_cause::<InsufficientScopeError>(error) {
+            let scopes = error.required_scope.as_deref().unwrap_or_default();
+            return CallError::MissingScopes(scopes.split_ascii_whitespace().map(str::to_owned).collect());
+        }
+        if find_cause::<AuthRequiredError>(error).is_some() {
+            return CallError::NotSignedIn;
+        }
+        CallError::Closed(root_cause(error))
+    }
+
     /// Returns the `error` of an `mcpToolCall` item.
     pub fn to_item_error(&self) -> McpToolCallError {
         McpToolCallError { message: cut(&format!("tool call error: {self}"), ERROR_CHARS) }

@@ -96,6 +96,17 @@ pub struct HttpConfig {
     pub env_headers: BTreeMap<String, String>,
     /// Resource for which tokens are requested, if it is not the URL.
     pub oauth_resource: Option<String>,
+    /// Client that is registered with the authorization server; without it each login registers one.
+    pub oauth_client: Option<OauthClientConfig>,
+}
+
+/// `[mcp_servers.NAME.oauth]`: a client that is registered with the authorization server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OauthClientConfig {
+    /// The id, or the URL of the client's metadata document.
+    pub id: String,
+    /// Environment variable that holds the client's secret.
+    pub secret_env_var: Option<String>,
 }
 
 /// Omits header values and the URL, which may be secret.
@@ -259,7 +270,8 @@ mod tests {
              [mcp_servers.a.tools.t]\napproval_mode = 'approve'\n\
              [mcp_servers.b]\nurl = 'https://example.com/mcp'\nbearer_token_env_var = 'TOKEN'\n\
              http_headers = { X-A = '1' }\nenv_http_headers = { X-B = 'VAR' }\nenabled = false\nscopes = ['s']\n\
-             oauth_resource = 'https://example.com'\n",
+             oauth_resource = 'https://example.com'\n\
+             [mcp_servers.b.oauth]\nclient_id = 'mine'\nclient_secret_env_var = 'SECRET'\n",
         )
         .unwrap();
         let a = table.get("a").unwrap();
@@ -273,6 +285,8 @@ mod tests {
         assert!(!b.enabled);
         let ServerTransport::Http(http) = &b.transport else { panic!("{b:?}") };
         assert_eq!(http.oauth_resource.as_deref(), Some("https://example.com"));
+        let client = OauthClientConfig { id: "mine".to_owned(), secret_env_var: Some("SECRET".to_owned()) };
+        assert_eq!(http.oauth_client, Some(client));
         assert!(http.has_own_credentials());
     }
 

@@ -29,10 +29,10 @@ use crate::{
     limits::{LIST_TIMEOUT, PAGE_ROUNDS, PAGE_WAIT, TOOLS_PER_SERVER},
     lists::list,
     message_tap::MessageTap,
-    oauth::{BearerSource, CredentialsFile, OauthTokens},
+    oauth::{BearerSource, ChallengeRecord, CredentialsFile, OauthTokens},
     pending::PendingCall,
     service::{ClientIdentity, ClientService},
-    start_error::{StartError, root_cause},
+    start_error::StartError,
     stdio::StdioTransport,
     wire,
 };
@@ -47,6 +47,7 @@ pub(crate) struct ConnectionContext {
     pub(crate) identity: ClientIdentity,
     pub(crate) environment: ProcessEnvironment,
     pub(crate) credentials: CredentialsFile,
+    pub(crate) challenges: Arc<ChallengeRecord>,
 }
 
 /// An initialized server. Dropping it ends the server's process or session.
@@ -67,7 +68,7 @@ impl ServerConnection {
         let start = async {
             let connection = Self::connect(name, config, context).await?;
             let listed = connection.list_tools().await;
-            listed.map_err(|error| StartError::Failed(format!("its tools could not be listed: {error}")))?;
+            listed.map_err(StartError::unlisted)?;
             Ok(connection)
         };
         match timeout(after, start).await {
@@ -255,6 +256,7 @@ fn bearer_source(
         server: name.to_owned(),
         url: config.url.clone(),
         resource: config.oauth_resource.clone(),
+        challenges: context.challenges.clone(),
     })))
 }
 
@@ -277,7 +279,7 @@ pub(crate) fn service_error(error: ServiceError, registry: &CallRegistry) -> Cal
         ServiceError::McpError(error) => {
             CallError::Server { code: error.code.0, message: error.message.into_owned(), data: error.data }
         }
-        ServiceError::TransportSend(error) => CallError::Closed(root_cause(error.error.as_ref())),
+        ServiceError::TransportSend(error) => CallError::transport(error.error.as_ref()),
         ServiceError::TransportClosed => CallError::Closed(registry.close_reason()),
         ServiceError::Cancelled { .. } => CallError::Cancelled,
         ServiceError::Timeout { timeout } => CallError::TimedOut(timeout),

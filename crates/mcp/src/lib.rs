@@ -93,8 +93,8 @@ mod stdio;
 pub use {
     call::{CallError, McpCall, ModelOutput, ModelPart, ProgressSink, ToolOutcome, ToolProgress},
     config::{
-        ApprovalMode, HttpConfig, OauthSettings, ServerConfig, ServerConfigError, ServerTable,
-        ServerTransport, StdioConfig,
+        ApprovalMode, HttpConfig, OauthClientConfig, OauthSettings, ServerConfig, ServerConfigError,
+        ServerTable, ServerTransport, StdioConfig,
     },
     elicitation::Elicitor,
     limits::{MESSAGE_BYTES, TOOLS_PER_SERVER},

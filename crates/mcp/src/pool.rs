@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashMap,
+    ffi::OsStr,
     fmt,
     path::PathBuf,
     sync::{
@@ -12,13 +13,14 @@ use std::{
 };
 
 use codicil_exec::ProcessEnvironment;
+use codicil_protocol::Secret;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 
 use crate::{
     config::{ServerConfig, ServerTable, ServerTransport},
     connection::ConnectionContext,
-    oauth::CredentialsFile,
+    oauth::{ChallengeRecord, CredentialsFile},
     server_slot::ServerSlot,
     service::ClientIdentity,
     thread::{StartupObserver, ThreadServers},
@@ -78,6 +80,7 @@ impl ServerPool {
             identity: options.identity,
             environment: options.environment,
             credentials: CredentialsFile::in_home(&options.home),
+            challenges: Arc::default(),
         };
         ServerPool {
             inner: Arc::new(PoolInner {
@@ -113,6 +116,16 @@ impl ServerPool {
 
     pub(crate) fn credentials(&self) -> &CredentialsFile {
         &self.inner.context.credentials
+    }
+
+    /// Returns a secret from the environment; `None` if the variable is unset or empty.
+    pub(crate) fn secret_variable(&self, name: &str) -> Option<Secret> {
+        let value = self.inner.context.environment.get(OsStr::new(name))?.to_str()?;
+        (!value.is_empty()).then(|| Secret::from(value.to_owned()))
+    }
+
+    pub(crate) fn challenges(&self) -> &ChallengeRecord {
+        &self.inner.context.challenges
     }
 
     /// Makes the next start of a failed server count as its first.

@@ -9,7 +9,12 @@ use rmcp::{
 };
 use thiserror::Error;
 
-use crate::{call::seconds, http::HttpError, limits::ERROR_CHARS, text::cut};
+use crate::{
+    call::{CallError, seconds},
+    http::HttpError,
+    limits::ERROR_CHARS,
+    text::cut,
+};
 
 /// The reason why a server did not start. Cloned for every thread that waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -44,6 +49,14 @@ impl StartError {
         })
     }
 
+    /// Converts the error of the first list of tools. Some servers require a login only from then on.
+    pub(crate) fn unlisted(error: CallError) -> StartError {
+        match error {
+            CallError::NotSignedIn => StartError::NotSignedIn,
+            error => StartError::Failed(format!("its tools could not be listed: {error}")),
+        }
+    }
+
     /// `close_reason` returns the reason why the transport closed.
     pub(crate) fn initialize(
         error: &ClientInitializeError,
@@ -66,6 +79,18 @@ impl StartError {
             other => other.to_string(),
         })
     }
+}
+
+/// Returns the first error of a type in a chain of causes.
+pub(crate) fn find_cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// Returns the text of the innermost cause, without the challenge of a server that requires a login.

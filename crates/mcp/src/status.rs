@@ -50,8 +50,9 @@ impl ServerPool {
 
     /// Returns the status of one server. A disabled or unreachable server has empty lists.
     pub async fn status(&self, name: &str, config: &Arc<ServerConfig>) -> McpServerStatus {
-        let (status, auth_status) = tokio::join!(self.offered(name, config), self.auth_status(name, config));
-        McpServerStatus { auth_status, ..status }
+        // The start shows whether the server requires a login.
+        let status = self.offered(name, config).await;
+        McpServerStatus { auth_status: self.auth_status(name, config).await, ..status }
     }
 
     async fn offered(&self, name: &str, config: &Arc<ServerConfig>) -> McpServerStatus {
@@ -97,7 +98,8 @@ impl ServerPool {
             Err(error) => tracing::warn!(server = name, %error, "failed to read the stored credentials"),
         }
         let Ok(url) = Url::parse(&http.url) else { return McpAuthStatus::Unsupported };
-        match timeout(DISCOVERY_TIME, discover(&url)).await {
+        let challenge = self.challenges().get(name, &http.url);
+        match timeout(DISCOVERY_TIME, discover(&url, challenge.as_deref())).await {
             Ok(Ok(Some(_))) => McpAuthStatus::NotLoggedIn,
             _ => McpAuthStatus::Unsupported,
         }

@@ -11,10 +11,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     call::{CallError, McpCall, ToolOutcome},
-    config::{ServerConfig, ServerTable},
+    config::{OauthSettings, ServerConfig, ServerTable},
     connection::ServerConnection,
+    oauth::{LoginError, LoginOptions, OauthLogin},
     pool::ServerPool,
     server_slot::{ServerSlot, SlotState},
+    start_error::StartError,
     tools::ToolSet,
 };
 
@@ -31,6 +33,7 @@ pub struct ThreadServers {
 #[derive(Default)]
 struct ServerShare {
     servers: BTreeMap<String, HeldServer>,
+    oauth: OauthSettings,
     generation: u64,
     offered: Option<OfferedTools>,
 }
@@ -92,6 +95,7 @@ impl ThreadServers {
                 (name.to_owned(), held)
             })
             .collect();
+        share.oauth = table.oauth.clone();
         share.generation = generation;
         drop(share);
         // Connections are closed outside of the lock.
@@ -170,6 +174,21 @@ impl ThreadServers {
             () = call.cancel.cancelled() => return Err(CallError::Cancelled),
         };
         connection.call(call, held.config.tool_timeout).await
+    }
+
+    /// Waits for the pending start of a server and returns its result.
+    pub async fn started(&self, server: &str) -> Result<(), StartError> {
+        match self.get(server) {
+            Ok(held) => held.slot.settled().await.map(drop),
+            Err(error) => Err(StartError::Failed(error.to_string())),
+        }
+    }
+
+    /// Begins a login to a server, for scopes that its token lacks.
+    pub async fn login(&self, server: &str) -> Result<OauthLogin, LoginError> {
+        let held = self.get(server).map_err(|_| LoginError::UnknownServer(server.to_owned()))?;
+        let settings = self.share.lock().oauth.clone();
+        self.pool.begin_login(server, &held.config, &settings, LoginOptions::default()).await
     }
 
     pub(crate) fn slot(&self, server: &str) -> Result<Arc<ServerSlot>, CallError> {

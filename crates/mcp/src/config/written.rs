@@ -11,7 +11,10 @@ use serde::Deserialize;
 use toml::{Table, Value};
 use url::Url;
 
-use super::{ApprovalMode, HttpConfig, ServerConfig, ServerConfigError, ServerTransport, StdioConfig};
+use super::{
+    ApprovalMode, HttpConfig, OauthClientConfig, ServerConfig, ServerConfigError, ServerTransport,
+    StdioConfig,
+};
 use crate::limits::{STARTUP_TIMEOUT, TOOL_TIMEOUT};
 
 /// Reads a server from its table.
@@ -67,8 +70,15 @@ struct WrittenServer {
     disabled_tools: BTreeSet<String>,
     scopes: Option<Vec<String>>,
     oauth_resource: Option<String>,
+    oauth: Option<WrittenOauth>,
     #[serde(default)]
     tools: BTreeMap<String, WrittenTool>,
+}
+
+#[derive(Deserialize)]
+struct WrittenOauth {
+    client_id: Option<String>,
+    client_secret_env_var: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -111,10 +121,17 @@ impl WrittenServer {
                     headers: self.http_headers,
                     env_headers: self.env_http_headers,
                     oauth_resource: self.oauth_resource,
+                    oauth_client: self.oauth.and_then(WrittenOauth::client),
                 }))
             }
             _ => Err(ServerConfigError::new("", "invalid transport")),
         }
+    }
+}
+
+impl WrittenOauth {
+    fn client(self) -> Option<OauthClientConfig> {
+        Some(OauthClientConfig { id: self.client_id?, secret_env_var: self.client_secret_env_var })
     }
 }
 

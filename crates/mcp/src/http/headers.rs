@@ -52,6 +52,7 @@ mod tests {
             headers: pairs(&[("X-One", "1")]),
             env_headers: pairs(&[("X-Two", "TWO"), ("X-Three", "THREE"), ("X-Four", "FOUR")]),
             oauth_resource: None,
+            oauth_client: None,
         };
         let environment = ProcessEnvironment::from([("TWO".into(), "2".into()), ("FOUR".into(), " ".into())]);
         let headers = configured(&config, &environment);

@@ -9,17 +9,22 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE},
 };
-use reqwest::{Client, Response};
+use reqwest::{Client, Response, Url};
 use rmcp::{
     model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage},
     transport::streamable_http_client::{
-        AuthRequiredError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+        AuthRequiredError, InsufficientScopeError, StreamableHttpClient, StreamableHttpError,
+        StreamableHttpPostResponse,
     },
 };
 use sse_stream::{Error as SseError, Sse};
 
 use super::{events::events, headers::with_protocol, transport::HttpError};
-use crate::{limits::MESSAGE_BYTES, oauth::BearerSource, wire};
+use crate::{
+    limits::MESSAGE_BYTES,
+    oauth::{AuthChallenge, BearerSource},
+    wire,
+};
 
 type RequestFailure = StreamableHttpError<HttpError>;
 
@@ -63,11 +68,20 @@ impl HttpRequests {
         RequestDraft { method, url, headers: with_protocol(&self.0.headers, protocol), body: None }
     }
 
-    /// Sends a request. If the server rejects the token, sends it once more with a renewed one.
+    /// Sends a request. A response that requires a login or more scopes is an error.
     async fn send(&self, draft: RequestDraft) -> Result<Response, RequestFailure> {
+        let response = self.send_renewing(&draft).await?;
+        let Ok(url) = Url::parse(&draft.url) else { return Ok(response) };
+        let Some(challenge) = AuthChallenge::of(&response, &url) else { return Ok(response) };
+        self.0.bearer.note_challenge(&challenge);
+        Err(refused(&response, challenge))
+    }
+
+    /// Sends a request. If the server rejects the token, sends it once more with a renewed one.
+    async fn send_renewing(&self, draft: &RequestDraft) -> Result<Response, RequestFailure> {
         let bearer = &self.0.bearer;
         let token = bearer.token().await.map_err(sign_in_error)?;
-        let response = self.send_with(&draft, token.as_ref()).await?;
+        let response = self.send_with(draft, token.as_ref()).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
@@ -76,7 +90,7 @@ impl HttpRequests {
             None => None,
         };
         match renewed {
-            Some(token) => Ok(self.send_with(&draft, Some(&token)).await?),
+            Some(token) => self.send_with(draft, Some(&token)).await,
             None => Ok(response),
         }
     }
@@ -129,7 +143,7 @@ impl HttpRequests {
         draft.headers.insert(ACCEPT, HeaderValue::from_static(EVENTS));
         insert(&mut draft.headers, SESSION, session.as_deref());
         insert(&mut draft.headers, LAST_EVENT, last_event.as_deref());
-        let response = check_authorized(self.send(draft).await?)?;
+        let response = self.send(draft).await?;
         match response.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(RequestFailure::ServerDoesNotSupportSse),
             status if !status.is_success() => Err(RequestFailure::Client(HttpError::Status(status.as_u16()))),
@@ -147,7 +161,7 @@ impl HttpRequests {
         let mut draft = self.draft(Method::DELETE, url, protocol);
         insert(&mut draft.headers, SESSION, Some(&session));
         // The status is ignored: servers that do not support this respond in different ways.
-        self.send(draft).await.map(drop)
+        self.send_renewing(&draft).await.map(drop)
     }
 }
 
@@ -156,7 +170,6 @@ async fn read_response(
     response: Response,
     message: &ClientJsonRpcMessage,
 ) -> Result<StreamableHttpPostResponse, RequestFailure> {
-    let response = check_authorized(response)?;
     let status = response.status();
     let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
     if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
@@ -186,13 +199,15 @@ async fn read_response(
     }
 }
 
-/// Converts status 401 to the SDK's error, with or without a challenge.
-fn check_authorized(response: Response) -> Result<Response, RequestFailure> {
-    if response.status() != StatusCode::UNAUTHORIZED {
-        return Ok(response);
+/// Returns the SDK's error for a refused request.
+fn refused(response: &Response, challenge: AuthChallenge) -> RequestFailure {
+    let header = response.headers().get(WWW_AUTHENTICATE).and_then(|header| header.to_str().ok());
+    let header = header.unwrap_or("Bearer").to_owned();
+    if response.status() == StatusCode::UNAUTHORIZED {
+        return RequestFailure::AuthRequired(AuthRequiredError::new(header));
     }
-    let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|challenge| challenge.to_str().ok());
-    Err(RequestFailure::AuthRequired(AuthRequiredError::new(challenge.unwrap_or("Bearer").to_owned())))
+    let scopes = challenge.scopes.join(" ");
+    RequestFailure::InsufficientScope(InsufficientScopeError::new(header, Some(scopes)))
 }
 
 /// Decodes the response in a body: the only message, or the first response of several.

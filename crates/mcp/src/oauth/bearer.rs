@@ -6,6 +6,7 @@ use codicil_protocol::Secret;
 use url::Url;
 
 use super::{
+    challenge::{AuthChallenge, ChallengeRecord},
     credentials::{CredentialsFile, ServerCredentials},
     discovery::discover,
     error::OauthError,
@@ -31,6 +32,7 @@ pub(crate) struct OauthTokens {
     pub(crate) url: String,
     /// Configured resource for which tokens are requested.
     pub(crate) resource: Option<String>,
+    pub(crate) challenges: Arc<ChallengeRecord>,
 }
 
 impl BearerSource {
@@ -48,6 +50,13 @@ impl BearerSource {
         match self {
             BearerSource::None | BearerSource::Fixed(_) => Ok(None),
             BearerSource::Oauth(tokens) => tokens.renew(refused).await.map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Keeps the challenge of a response that refuses a request, for the next login.
+    pub(crate) fn note_challenge(&self, challenge: &AuthChallenge) {
+        if let BearerSource::Oauth(tokens) = self {
+            tokens.challenges.note(&tokens.server, &tokens.url, challenge.clone());
         }
     }
 }
@@ -111,7 +120,8 @@ impl OauthTokens {
             return Ok((endpoint.clone(), resource.or(stored).unwrap_or_else(|| self.url.clone())));
         }
         let url = Url::parse(&self.url).map_err(|error| OauthError::Unreadable(error.to_string()))?;
-        let metadata = discover(&url).await?.ok_or(OauthError::NoMetadata)?;
+        let challenge = self.challenges.get(&self.server, &self.url);
+        let metadata = discover(&url, challenge.as_deref()).await?.ok_or(OauthError::NoMetadata)?;
         let resource = resource.or(stored).or(metadata.resource).unwrap_or_else(|| self.url.clone());
         Ok((metadata.token_endpoint.into(), resource))
     }

@@ -16,8 +16,13 @@ use sha2::{Digest, Sha256};
 
 use super::{
     error::OauthError,
+    exchange::ClientAuth,
     file_lock::{self, FileLock},
+    registration::OauthClient,
 };
+
+/// Member of the entry that holds how the client authenticates.
+pub(super) const AUTH_METHOD: &str = "token_endpoint_auth_method";
 
 /// A token that expires within this time is renewed before it is used.
 const RENEWAL_MARGIN: Duration = Duration::from_secs(30);
@@ -64,6 +69,14 @@ impl ServerCredentials {
     /// Returns whether the credentials can be used, possibly after renewing.
     pub(crate) fn are_usable(&self) -> bool {
         self.is_fresh() || self.refresh_token.is_some()
+    }
+
+    /// Returns the client that the tokens were issued to.
+    pub(super) fn client(&self) -> OauthClient {
+        let auth = self.rest.get(AUTH_METHOD).and_then(Value::as_str).and_then(ClientAuth::from_name);
+        let secret = self.client_secret.clone();
+        let auth = auth.unwrap_or_else(|| ClientAuth::for_secret(secret.as_ref(), &[]));
+        OauthClient { id: self.client_id.clone(), secret, auth }
     }
 
     fn belong_to(&self, name: &str, url: &str) -> bool {

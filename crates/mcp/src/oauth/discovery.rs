@@ -1,12 +1,12 @@
 //! OAuth discovery: a server's protected resource metadata (RFC 9728) names an authorization server, whose metadata
 //! (RFC 8414 or OpenID Connect) names the endpoints. Servers of earlier protocol versions are their own
-//! authorization servers and publish only the latter.
+//! authorization servers and publish only the latter, or nothing: then their endpoints have fixed paths.
 
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::{challenge::AuthChallenge, error::OauthError, web};
+use super::{challenge::AuthChallenge, error::OauthError, exchange::ClientAuth, web};
 
 /// Most authorization servers that are tried of those that a server names.
 const MAX_AUTHORIZATION_SERVERS: usize = 4;
@@ -20,8 +20,8 @@ pub(crate) struct OauthMetadata {
     pub(super) registration_endpoint: Option<Url>,
     /// The authorization response must name its issuer (RFC 9207).
     pub(super) names_issuer: bool,
-    /// The token endpoint accepts a client secret only in the body.
-    pub(super) secret_in_body: bool,
+    /// How clients authenticate at the token endpoint, best first. Empty if the server states nothing.
+    pub(super) client_auth: Vec<ClientAuth>,
     /// Scopes that the server publishes.
     pub(crate) scopes: Vec<String>,
     /// Resource identifier that the server publishes.
@@ -63,16 +63,24 @@ enum ExpectedIssuer<'a> {
     SameOrigin(&'a Url),
 }
 
-/// Finds the OAuth metadata of a server; `None` if it publishes none.
-pub(crate) async fn discover(server: &Url) -> Result<Option<OauthMetadata>, OauthError> {
-    let challenge = AuthChallenge::of(&web::probe(server).await?, server);
-    let Some(resource) = protected_resource(server, &challenge).await? else {
-        return own_authorization_server(server, challenge.scopes).await;
+/// Finds the OAuth metadata of a server; `None` if it requires no login. `challenge` is what a connection to the server
+/// has received.
+pub(crate) async fn discover(
+    server: &Url,
+    challenge: Option<&AuthChallenge>,
+) -> Result<Option<OauthMetadata>, OauthError> {
+    let challenge = match challenge {
+        Some(challenge) => Some(challenge.clone()),
+        None => AuthChallenge::of(&web::probe(server).await?, server),
     };
-    let scopes = if challenge.scopes.is_empty() { resource.scopes_supported } else { challenge.scopes };
+    let Some(resource) = protected_resource(server, challenge.as_ref()).await? else {
+        return own_authorization_server(server, challenge).await;
+    };
     if resource.authorization_servers.is_empty() {
-        return own_authorization_server(server, scopes).await;
+        return own_authorization_server(server, challenge).await;
     }
+    let challenged = challenge.map(|challenge| challenge.scopes).unwrap_or_default();
+    let scopes = if challenged.is_empty() { resource.scopes_supported } else { challenged };
     for issuer in resource
         .authorization_servers
         .iter()
@@ -82,9 +90,8 @@ pub(crate) async fn discover(server: &Url) -> Result<Option<OauthMetadata>, Oaut
         for url in metadata_urls(issuer) {
             if let Some(mut metadata) = fetch(&url, ExpectedIssuer::Exactly(issuer), server).await? {
                 metadata.resource = Some(resource.resource);
-                if !scopes.is_empty() {
-                    metadata.scopes = scopes;
-                }
+                // The scopes of the authorization server may be those of other resources.
+                metadata.scopes = scopes;
                 return Ok(Some(metadata));
             }
         }
@@ -95,9 +102,10 @@ pub(crate) async fn discover(server: &Url) -> Result<Option<OauthMetadata>, Oaut
 
 async fn protected_resource(
     server: &Url,
-    challenge: &AuthChallenge,
+    challenge: Option<&AuthChallenge>,
 ) -> Result<Option<ProtectedResource>, OauthError> {
-    let advertised = challenge.resource_metadata.clone().filter(|url| may_follow(server, url));
+    let advertised = challenge.and_then(|challenge| challenge.resource_metadata.clone());
+    let advertised = advertised.filter(|url| may_follow(server, url));
     let guessed = well_known(server, "oauth-protected-resource");
     for url in advertised.into_iter().chain(guessed) {
         let Some(document) = document(&url).await? else { continue };
@@ -110,10 +118,14 @@ async fn protected_resource(
     Ok(None)
 }
 
+/// Returns the metadata of a server that is its own authorization server. One that publishes none but requires a
+/// login has the paths of protocol version 2025-03-26.
 async fn own_authorization_server(
     server: &Url,
-    scopes: Vec<String>,
+    challenge: Option<AuthChallenge>,
 ) -> Result<Option<OauthMetadata>, OauthError> {
+    let requires_login = challenge.is_some();
+    let scopes = challenge.map(|challenge| challenge.scopes).unwrap_or_default();
     let mut urls = metadata_urls(server);
     urls.extend(well_known(server, "oauth-authorization-server"));
     urls.dedup();
@@ -125,7 +137,16 @@ async fn own_authorization_server(
             return Ok(Some(metadata));
         }
     }
-    Ok(None)
+    Ok(requires_login.then(|| OauthMetadata {
+        issuer: None,
+        authorization_endpoint: at(server, "/authorize"),
+        token_endpoint: at(server, "/token"),
+        registration_endpoint: Some(at(server, "/register")),
+        names_issuer: false,
+        client_auth: Vec::new(),
+        scopes,
+        resource: None,
+    }))
 }
 
 async fn document(url: &Url) -> Result<Option<Value>, OauthError> {
@@ -159,9 +180,11 @@ async fn fetch(
         return Err(OauthError::NoPkce);
     }
     let methods = &found.token_endpoint_auth_methods_supported;
-    let takes = |name: &str| methods.iter().any(|method| method == name);
     Ok(Some(OauthMetadata {
-        secret_in_body: takes("client_secret_post") && !takes("client_secret_basic"),
+        client_auth: ClientAuth::ALL
+            .into_iter()
+            .filter(|auth| methods.contains(&auth.name().to_owned()))
+            .collect(),
         issuer: found.issuer,
         authorization_endpoint: found.authorization_endpoint,
         token_endpoint: found.token_endpoint,

@@ -18,11 +18,50 @@ use crate::text::cut;
 /// A client with a token endpoint.
 type TokenClient = BasicClient<EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
 
+/// How a client authenticates at the token endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClientAuth {
+    /// By PKCE alone.
+    None,
+    /// With the secret in a header.
+    Basic,
+    /// With the secret in the body.
+    Post,
+}
+
+impl ClientAuth {
+    /// All methods, best first.
+    pub(super) const ALL: [ClientAuth; 3] = [ClientAuth::None, ClientAuth::Basic, ClientAuth::Post];
+
+    /// Returns the name in metadata documents.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            ClientAuth::None => "none",
+            ClientAuth::Basic => "client_secret_basic",
+            ClientAuth::Post => "client_secret_post",
+        }
+    }
+
+    pub(super) fn from_name(name: &str) -> Option<ClientAuth> {
+        ClientAuth::ALL.into_iter().find(|auth| auth.name() == name)
+    }
+
+    /// Chooses the method of a client, by whether it has a secret and what the server supports.
+    pub(super) fn for_secret(secret: Option<&Secret>, supported: &[ClientAuth]) -> ClientAuth {
+        match secret {
+            None => ClientAuth::None,
+            Some(_) if supported.contains(&ClientAuth::Basic) || !supported.contains(&ClientAuth::Post) => {
+                ClientAuth::Basic
+            }
+            Some(_) => ClientAuth::Post,
+        }
+    }
+}
+
 /// The parameters of a code exchange.
 pub(super) struct CodeExchange<'a> {
     pub(super) client: &'a OauthClient,
     pub(super) token_endpoint: &'a str,
-    pub(super) secret_in_body: bool,
     pub(super) redirect: &'a str,
     pub(super) resource: &'a str,
 }
@@ -43,7 +82,7 @@ pub(super) async fn exchange(
     verifier: PkceCodeVerifier,
 ) -> Result<IssuedTokens, OauthError> {
     let redirect = RedirectUrl::new(exchange.redirect.to_owned()).map_err(|error| invalid_url(&error))?;
-    let client = token_client(exchange.client, exchange.token_endpoint, exchange.secret_in_body)?;
+    let client = token_client(exchange.client, exchange.token_endpoint)?;
     let client = client.set_redirect_uri(redirect);
     let request = client
         .exchange_code(AuthorizationCode::new(code.reveal().to_owned()))
@@ -59,8 +98,7 @@ pub(super) async fn renew(
     resource: &str,
 ) -> Result<TokenRenewal, OauthError> {
     let Some(refresh) = &old.refresh_token else { return Ok(TokenRenewal::Rejected) };
-    let client = OauthClient { id: old.client_id.clone(), secret: old.client_secret.clone() };
-    let client = token_client(&client, token_endpoint, false)?;
+    let client = token_client(&old.client(), token_endpoint)?;
     let refresh = RefreshToken::new(refresh.reveal().to_owned());
     let request = client.exchange_refresh_token(&refresh).add_extra_param("resource", resource.to_owned());
     match request.request_async(&web::execute).await {
@@ -90,20 +128,17 @@ impl IssuedTokens {
     }
 }
 
-fn token_client(
-    client: &OauthClient,
-    endpoint: &str,
-    secret_in_body: bool,
-) -> Result<TokenClient, OauthError> {
+fn token_client(client: &OauthClient, endpoint: &str) -> Result<TokenClient, OauthError> {
     let endpoint = TokenUrl::new(endpoint.to_owned()).map_err(|error| invalid_url(&error))?;
-    let mut built = BasicClient::new(ClientId::new(client.id.clone())).set_token_uri(endpoint);
-    if let Some(secret) = &client.secret {
-        built = built.set_client_secret(ClientSecret::new(secret.reveal().to_owned()));
-    }
-    if secret_in_body {
-        built = built.set_auth_type(AuthType::RequestBody);
-    }
-    Ok(built)
+    let built = BasicClient::new(ClientId::new(client.id.clone())).set_token_uri(endpoint);
+    let secret = client.secret.as_ref().map(|secret| ClientSecret::new(secret.reveal().to_owned()));
+    Ok(match (client.auth, secret) {
+        (ClientAuth::None, _) | (_, None) => built.set_auth_type(AuthType::RequestBody),
+        (ClientAuth::Basic, Some(secret)) => built.set_client_secret(secret),
+        (ClientAuth::Post, Some(secret)) => {
+            built.set_client_secret(secret).set_auth_type(AuthType::RequestBody)
+        }
+    })
 }
 
 fn invalid_url(error: &dyn std::error::Error) -> OauthError {

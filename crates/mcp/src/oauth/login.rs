@@ -1,6 +1,6 @@
 //! The OAuth login to a server, from the URL for the browser to the stored token.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use codicil_config::CredentialsStore;
 use codicil_http::{
@@ -15,14 +15,15 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::{
-    credentials::{CredentialsFile, ServerCredentials},
+    challenge::{AuthChallenge, ChallengeKind},
+    credentials::{AUTH_METHOD, CredentialsFile, ServerCredentials},
     discovery::{OauthMetadata, discover},
     error::OauthError,
-    exchange::{CodeExchange, exchange},
+    exchange::{ClientAuth, CodeExchange, exchange},
     registration::{OauthClient, register},
 };
 use crate::{
-    config::{HttpConfig, OauthSettings, ServerTable, ServerTransport},
+    config::{HttpConfig, OauthSettings, ServerConfig, ServerTable, ServerTransport},
     pool::ServerPool,
     text::cut,
 };
@@ -80,6 +81,16 @@ struct SignIn {
     settings: OauthSettings,
     file: CredentialsFile,
     client_name: String,
+    configured_client: Result<Option<ConfiguredClient>, OauthError>,
+    /// What the server has sent to a connection.
+    challenge: Option<Arc<AuthChallenge>>,
+}
+
+/// A client that is known to the authorization server beforehand.
+#[derive(Clone)]
+struct ConfiguredClient {
+    id: String,
+    secret: Option<Secret>,
 }
 
 /// The state of a login while it waits for the browser.
@@ -102,25 +113,71 @@ impl ServerPool {
         options: LoginOptions,
     ) -> Result<OauthLogin, LoginError> {
         let config = table.get(name).ok_or_else(|| LoginError::UnknownServer(name.to_owned()))?;
+        self.begin_login(name, config, &table.oauth, options).await
+    }
+
+    pub(crate) async fn begin_login(
+        &self,
+        name: &str,
+        config: &Arc<ServerConfig>,
+        settings: &OauthSettings,
+        options: LoginOptions,
+    ) -> Result<OauthLogin, LoginError> {
         let ServerTransport::Http(http) = &config.transport else { return Err(LoginError::NotHttp) };
         let sign_in = SignIn {
             server: name.to_owned(),
             config: http.clone(),
             scopes: config.scopes.clone(),
-            settings: table.oauth.clone(),
+            settings: settings.clone(),
             file: self.credentials().clone(),
             client_name: self.identity().name.clone(),
+            configured_client: self.configured_client(http),
+            challenge: self.receive_challenge(name, config, http).await,
         };
         let begun = sign_in.begin(options).await;
         let login = begun.map_err(|error| LoginError::Failed { server: name.to_owned(), error })?;
         let pool = self.clone();
         let server = name.to_owned();
+        let url = http.url.clone();
         let completion = Box::pin(async move {
             login.completion.await?;
+            pool.challenges().remove(&server, &url);
             pool.reset_failure(&server);
             Ok(())
         });
         Ok(OauthLogin { authorization_url: login.authorization_url, completion })
+    }
+
+    /// Returns the last challenge of a server. Without one the server is started, since many servers send a challenge
+    /// only in response to the first message.
+    async fn receive_challenge(
+        &self,
+        name: &str,
+        config: &Arc<ServerConfig>,
+        http: &HttpConfig,
+    ) -> Option<Arc<AuthChallenge>> {
+        let challenge = || self.challenges().get(name, &http.url);
+        if challenge().is_none() {
+            let slot = self.slot(name, config);
+            slot.reset_failure();
+            // The result does not matter: discovery follows in any case.
+            let _ = timeout(PREPARATION_TIME, slot.ready()).await;
+        }
+        challenge()
+    }
+
+    /// Returns the client that the configuration names, with its secret from the environment.
+    fn configured_client(&self, http: &HttpConfig) -> Result<Option<ConfiguredClient>, OauthError> {
+        let Some(client) = &http.oauth_client else { return Ok(None) };
+        let secret = match &client.secret_env_var {
+            Some(name) => Some(self.secret_variable(name).ok_or_else(|| {
+                OauthError::Credentials(format!(
+                    "environment variable {name} (oauth.client_secret_env_var) is not set"
+                ))
+            })?),
+            None => None,
+        };
+        Ok(Some(ConfiguredClient { id: client.id.clone(), secret }))
     }
 }
 
@@ -150,14 +207,20 @@ impl SignIn {
 
     async fn prepare(&self, options: &LoginOptions) -> Result<(String, PendingLogin), OauthError> {
         let url = Url::parse(&self.config.url).map_err(|error| OauthError::Unreadable(error.to_string()))?;
-        let metadata = discover(&url).await?.ok_or(OauthError::NoMetadata)?;
-        let requested = options.scopes.clone().or_else(|| self.scopes.clone());
-        let scopes = requested.unwrap_or_else(|| metadata.scopes.clone());
+        let configured_client = self.configured_client.clone()?;
+        let metadata = discover(&url, self.challenge.as_deref()).await?.ok_or(OauthError::NoMetadata)?;
+        let scopes = self.scopes(options, &metadata).await?;
         let port = CallbackPort::bind(self.settings.callback_port.unwrap_or(0)).await;
         let port =
             port.map_err(|error| OauthError::Network(format!("no local address for the browser: {error}")))?;
         let (redirect, path) = self.redirect(&port)?;
-        let client = register(&metadata, &self.client_name, &redirect, &scopes).await?;
+        let client = match configured_client {
+            Some(ConfiguredClient { id, secret }) => {
+                let auth = ClientAuth::for_secret(secret.as_ref(), &metadata.client_auth);
+                OauthClient { id, secret, auth }
+            }
+            None => register(&metadata, &self.client_name, &redirect, &scopes).await?,
+        };
         let resource = self.resource(&metadata, &url);
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
         let oauth_client = BasicClient::new(ClientId::new(client.id.clone()))
@@ -175,6 +238,30 @@ impl SignIn {
         let listener = port.listen(path, state.into_secret().into(), StateCheck::ExceptErrors);
         let pending = PendingLogin { listener, metadata, client, verifier, redirect, resource, scopes };
         Ok((authorization_url.into(), pending))
+    }
+
+    /// Returns the scopes to request: those of the user, the configuration or the server. If the token lacks scopes,
+    /// they are added to those that it has.
+    async fn scopes(
+        &self,
+        options: &LoginOptions,
+        metadata: &OauthMetadata,
+    ) -> Result<Vec<String>, OauthError> {
+        if let Some(scopes) = &options.scopes {
+            return Ok(scopes.clone());
+        }
+        let mut scopes = self.scopes.clone().unwrap_or_else(|| metadata.scopes.clone());
+        let missing = self.challenge.as_ref().filter(|challenge| challenge.kind == ChallengeKind::MoreScopes);
+        if let Some(challenge) = missing {
+            let stored = self.file.get(&self.server, &self.config.url).await?;
+            let granted = stored.map(|credentials| credentials.scopes).unwrap_or_default();
+            for scope in granted.into_iter().chain(challenge.scopes.iter().cloned()) {
+                if !scopes.contains(&scope) {
+                    scopes.push(scope);
+                }
+            }
+        }
+        Ok(scopes)
     }
 
     /// Returns the redirect URI and the path on which to listen.
@@ -214,7 +301,6 @@ impl SignIn {
         let request = CodeExchange {
             client: &login.client,
             token_endpoint: &token_endpoint,
-            secret_in_body: login.metadata.secret_in_body,
             redirect: &login.redirect,
             resource: &login.resource,
         };
@@ -248,7 +334,12 @@ impl SignIn {
             scopes,
             client_secret: client.secret.clone(),
             token_endpoint: Some(token_endpoint),
-            rest: [("resource".to_owned(), resource.into())].into_iter().collect(),
+            rest: [
+                ("resource".to_owned(), resource.into()),
+                (AUTH_METHOD.to_owned(), client.auth.name().into()),
+            ]
+            .into_iter()
+            .collect(),
         }
     }
 }

@@ -19,6 +19,7 @@ mod web;
 
 pub(crate) use {
     bearer::{BearerSource, OauthTokens},
+    challenge::{AuthChallenge, ChallengeRecord},
     credentials::CredentialsFile,
     discovery::discover,
 };

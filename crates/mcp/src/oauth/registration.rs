@@ -1,18 +1,19 @@
-//! Dynamic client registration (RFC 7591). Each login registers a new client, because its redirect URI has a new
-//! port.
+//! The client of a login: configured, or registered dynamically (RFC 7591). Without a configured client each login
+//! registers a new one, because its redirect URI has a new port.
 
 use codicil_protocol::Secret;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{discovery::OauthMetadata, error::OauthError, web};
+use super::{discovery::OauthMetadata, error::OauthError, exchange::ClientAuth, web};
 use crate::text::cut;
 
-/// The registered client.
+/// A client of an authorization server.
 #[derive(Debug)]
 pub(super) struct OauthClient {
     pub(super) id: String,
     pub(super) secret: Option<Secret>,
+    pub(super) auth: ClientAuth,
 }
 
 #[derive(Deserialize)]
@@ -20,6 +21,8 @@ struct RegisteredClient {
     client_id: String,
     #[serde(default)]
     client_secret: Option<String>,
+    #[serde(default)]
+    token_endpoint_auth_method: Option<String>,
 }
 
 pub(super) async fn register(
@@ -29,12 +32,13 @@ pub(super) async fn register(
     scopes: &[String],
 ) -> Result<OauthClient, OauthError> {
     let endpoint = metadata.registration_endpoint.as_ref().ok_or(OauthError::NoRegistration)?;
+    let requested = metadata.client_auth.first().copied().unwrap_or(ClientAuth::None);
     let mut request = json!({
         "client_name": name,
         "redirect_uris": [redirect],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        "token_endpoint_auth_method": "none",
+        "token_endpoint_auth_method": requested.name(),
         "application_type": "native",
     });
     if !scopes.is_empty()
@@ -54,5 +58,13 @@ pub(super) async fn register(
         .map_err(|_| OauthError::Unreadable("registering as a client brought no client id".to_owned()))?;
     // Some servers return an empty secret instead of none.
     let secret = registered.client_secret.filter(|secret| !secret.is_empty()).map(Secret::from);
-    Ok(OauthClient { id: registered.client_id, secret })
+    // Some servers issue a secret to clients that asked for none, and then require it.
+    let named = registered.token_endpoint_auth_method.as_deref().and_then(ClientAuth::from_name);
+    let is_public = metadata.client_auth == [ClientAuth::None];
+    let auth = match named {
+        Some(auth) => auth,
+        None if is_public => ClientAuth::None,
+        None => ClientAuth::for_secret(secret.as_ref(), &metadata.client_auth),
+    };
+    Ok(OauthClient { id: registered.client_id, secret, auth })
 }

@@ -2,7 +2,7 @@
 
 use std::{os::unix::fs::PermissionsExt, time::Duration};
 
-use codicil_mcp::{LoginError, LoginOptions, OauthError, ServerPool};
+use codicil_mcp::{CallError, LoginError, LoginOptions, OauthError, ServerPool};
 use codicil_protocol::{
     McpAuthStatus,
     McpServerStartupState::{Failed, Ready, Starting},
@@ -15,8 +15,14 @@ use crate::{
     web::browse,
 };
 
-const OLD: Habits =
-    Habits { guarded: true, modern: false, confidential: false, unpublished: false, redirects: false };
+const OLD: Habits = Habits {
+    guarded: true,
+    modern: false,
+    confidential: false,
+    unpublished: false,
+    redirects: false,
+    quiet: false,
+};
 const MODERN: Habits = Habits { modern: true, ..OLD };
 
 async fn auth_status(pool: &ServerPool, site: &Site, more: &str) -> McpAuthStatus {
@@ -115,6 +121,66 @@ async fn requested_scopes_and_resource_are_sent() {
 }
 
 #[tokio::test]
+async fn a_challenge_to_a_message_is_enough() {
+    let site = Site::start(Habits { quiet: true, ..MODERN }).await;
+    let world = World::new();
+    let login =
+        soon(world.pool.login(&table(&site.table("")), "test", LoginOptions::default())).await.unwrap();
+    assert!(login.authorization_url.contains("scope=wanted"), "{}", login.authorization_url);
+    assert_eq!(auth_status(&world.pool, &site, "").await, McpAuthStatus::NotLoggedIn);
+}
+
+#[tokio::test]
+async fn a_configured_client_is_not_registered() {
+    let site = Site::start(MODERN).await;
+    let world = World::with_environment(&[("CLIENT_SECRET", "s3cret")]);
+    let client = "[mcp_servers.test.oauth]\nclient_id = 'mine'\nclient_secret_env_var = 'CLIENT_SECRET'";
+    let (completed, ..) = sign_in(&world, &site, client, LoginOptions::default()).await;
+    assert_eq!(completed, Ok(()));
+    let seen = site.web.seen();
+    assert!(!seen.iter().any(|seen| seen.path == "/register"));
+    let token = seen.iter().find(|seen| seen.path == "/token").unwrap();
+    assert_eq!(token.header("authorization"), Some("Basic bWluZTpzM2NyZXQ="));
+    assert_eq!(stored(&world)["client_id"], "mine");
+
+    let missing = client.replace("CLIENT_SECRET", "OTHER");
+    let login = soon(world.pool.login(&table(&site.table(&missing)), "test", LoginOptions::default())).await;
+    let error = login.err().unwrap().to_string();
+    assert!(error.contains("environment variable OTHER"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_publishes_nothing_has_the_endpoints_of_earlier_versions() {
+    let site = Site::start(Habits { unpublished: true, ..OLD }).await;
+    let world = World::new();
+    let (completed, ..) = sign_in(&world, &site, "", LoginOptions::default()).await;
+    assert_eq!(completed, Ok(()));
+    assert_eq!(token_in_use(&world, &site).await, "Bearer token-1");
+}
+
+#[tokio::test]
+async fn a_login_adds_the_scopes_that_a_call_lacks() {
+    let site = Site::start(MODERN).await;
+    let world = World::new();
+    sign_in(&world, &site, "", LoginOptions::default()).await.0.unwrap();
+    let (servers, mut reports) = world.join(&site.table(""));
+    reports.until("test", Ready).await;
+    let error = soon(servers.call(call("write", json!({})))).await.unwrap_err();
+    assert_eq!(error, CallError::MissingScopes(vec!["write".to_owned()]));
+
+    let login = soon(servers.login("test")).await.unwrap();
+    assert!(login.authorization_url.contains("scope=write+a"), "{}", login.authorization_url);
+    let browser = async {
+        let (_, back, _) = browse(&login.authorization_url).await;
+        browse(&back.unwrap()).await
+    };
+    let (completed, _) = soon(async { tokio::join!(login.completion, browser) }).await;
+    completed.unwrap();
+    let outcome = soon(servers.call(call("write", json!({})))).await.unwrap();
+    assert_eq!(text(&outcome), "written");
+}
+
+#[tokio::test]
 async fn a_login_times_out_without_the_browser() {
     let site = Site::start(OLD).await;
     let world = World::new();
@@ -156,7 +222,7 @@ async fn a_login_without_oauth_support_is_an_error() {
     assert_eq!(error, LoginError::NotHttp);
     assert_eq!(error.to_string(), "OAuth login is only supported for streamable HTTP servers.");
 
-    let site = Site::start(Habits { unpublished: true, ..OLD }).await;
+    let site = Site::start(Habits { unpublished: true, guarded: false, ..OLD }).await;
     let error = login(&site.table(""), "test").await;
     assert_eq!(
         error.to_string(),

@@ -26,6 +26,8 @@ pub struct Habits {
     pub unpublished: bool,
     /// Redirects `/mcp` to `/mcp/`.
     pub redirects: bool,
+    /// Challenges only messages, not the request for a stream.
+    pub quiet: bool,
 }
 
 #[derive(Default)]
@@ -37,8 +39,10 @@ struct State {
     tokens: HashSet<String>,
     refresh_tokens: HashSet<String>,
     token_count: usize,
-    /// PKCE challenges by code.
-    codes: HashMap<String, String>,
+    /// PKCE challenges and scopes by code.
+    codes: HashMap<String, (String, String)>,
+    /// Tokens with the scope `write`.
+    writers: HashSet<String>,
     /// Receiver of the next elicitation response.
     asked: Option<oneshot::Sender<Value>>,
 }
@@ -102,7 +106,9 @@ fn answer(seen: Seen, state: &Mutex<State>) -> Reply {
             let id = seen.header("mcp-session-id").unwrap_or_default();
             Reply::status(if state.sessions.remove(id) { 200 } else { 404 })
         }
-        ("GET", "/mcp" | "/mcp/") if state.habits.guarded && state.habits.modern => state.challenge(),
+        ("GET", "/mcp" | "/mcp/") if state.habits.guarded && state.habits.modern && !state.habits.quiet => {
+            state.challenge()
+        }
         ("GET", "/mcp" | "/mcp/") => Reply::status(405),
         ("GET", path) if path.contains("/.well-known/") => state.publish(path),
         ("POST", "/register") => state.register(),
@@ -170,7 +176,8 @@ impl State {
         assert_eq!(query["response_type"], "code");
         assert_eq!(query["code_challenge_method"], "S256");
         let code = format!("code-{}", self.codes.len());
-        self.codes.insert(code.clone(), query["code_challenge"].clone());
+        let scope = query.get("scope").cloned().unwrap_or_default();
+        self.codes.insert(code.clone(), (query["code_challenge"].clone(), scope));
         let mut back = format!("{}?code={code}&state={}", query["redirect_uri"], query["state"]);
         if self.habits.modern {
             back.push_str(&format!("&iss={}/issuer", self.base));
@@ -180,8 +187,12 @@ impl State {
 
     fn token(&mut self, seen: &Seen) -> Reply {
         let form = seen.form();
+        let mut granted = "a".to_owned();
         let fits = match form["grant_type"].as_str() {
-            "authorization_code" => self.codes.remove(&form["code"]).is_some_and(|challenge| {
+            "authorization_code" => self.codes.remove(&form["code"]).is_some_and(|(challenge, scope)| {
+                if scope.contains("write") {
+                    granted = scope;
+                }
                 URL_SAFE_NO_PAD.encode(Sha256::digest(&form["code_verifier"])) == challenge
             }),
             // A refresh token can be used only once.
@@ -198,9 +209,12 @@ impl State {
         let (token, refresh) =
             (format!("token-{}", self.token_count), format!("refresh-{}", self.token_count));
         self.tokens.insert(token.clone());
+        if granted.contains("write") {
+            self.writers.insert(token.clone());
+        }
         self.refresh_tokens.insert(refresh.clone());
         Reply::json(&json!({ "access_token": token, "token_type": "Bearer", "expires_in": 3600,
-            "refresh_token": refresh, "scope": "a" }))
+            "refresh_token": refresh, "scope": granted }))
     }
 
     fn post(&mut self, seen: &Seen) -> Reply {
@@ -209,6 +223,10 @@ impl State {
             return self.challenge();
         }
         let message = seen.json();
+        if message["params"]["name"] == "write" && !token.is_some_and(|token| self.writers.contains(token)) {
+            let challenge = "Bearer error=\"insufficient_scope\", scope=\"write\"";
+            return Reply::status(403).with("www-authenticate", challenge);
+        }
         let session = seen.header("mcp-session-id").unwrap_or_default().to_owned();
         if message["method"] == "initialize" {
             return self.initialize(&message);
@@ -245,7 +263,8 @@ impl State {
         let params = &message["params"];
         match (message["method"].as_str().unwrap(), params["name"].as_str()) {
             ("tools/list", _) => {
-                let names = ["headers", "count", "ask", "huge", "hang", "huge_event", "broken", "cut"];
+                let names =
+                    ["headers", "count", "ask", "huge", "hang", "huge_event", "broken", "cut", "write"];
                 let tools = names.map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }));
                 Reply::json(&done(json!({ "tools": tools })))
             }
@@ -256,6 +275,7 @@ impl State {
                 events.send(&done(text("z".repeat(codicil_mcp::MESSAGE_BYTES))));
                 reply
             }
+            (_, Some("write")) => Reply::json(&done(text("written".to_owned()))),
             (_, Some("cut")) => Reply::events().0,
             (_, Some("broken")) => Reply::json(&json!("what?")),
             (_, Some("count")) => {
