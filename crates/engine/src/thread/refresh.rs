@@ -32,7 +32,8 @@ impl ThreadActor {
         }
     }
 
-    /// Restarts MCP servers that have ended, and applies a reloaded configuration. Does not wait for any server.
+    /// Restarts MCP servers that have ended, and applies a reloaded configuration. Does not wait for any server. A
+    /// subagent keeps the configuration that it was started with.
     pub(super) async fn refresh_servers(&mut self) {
         if self.tools.servers.is_stale() && SubagentOrigin::of(&self.state.source).is_none() {
             self.reload_servers().await;

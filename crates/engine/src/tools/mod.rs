@@ -51,6 +51,7 @@ use codicil_mcp::{Elicitor, ToolSet};
 use codicil_model::{ModelProvider, ToolList};
 use codicil_policy::AccessGrant;
 use codicil_protocol::{Frame, ModeKind, NotificationMethod, ThreadId, ThreadItem, TurnId};
+use parking_lot::Mutex;
 use tokio::sync::{OnceCell, RwLock};
 use tokio_util::sync::CancellationToken;
 
@@ -83,7 +84,7 @@ pub(crate) struct TurnTools {
     provider: Arc<dyn ModelProvider>,
     /// The offer without MCP tools, which may still be loading; `None` for turns without tools.
     offer: Option<ToolOffer>,
-    offered: OnceLock<OfferedTools>,
+    offered: Mutex<Arc<OfferedTools>>,
     pub reporter: TurnReporter,
     pub cancel: CancellationToken,
     /// Cancelled when the turn has ended for whatever reason.
@@ -115,7 +116,7 @@ pub(crate) struct TurnConfig {
     pub origin: TurnOrigin,
 }
 
-/// The tools that the model was offered at the beginning of the turn.
+/// The tools that the model was offered with the last request.
 #[derive(Debug, Default)]
 struct OfferedTools {
     tools: ToolList,
@@ -141,7 +142,7 @@ impl TurnTools {
             config,
             provider,
             offer,
-            offered: OnceLock::new(),
+            offered: Mutex::default(),
             reporter,
             cancel,
             ended: CancellationToken::new(),
@@ -167,11 +168,19 @@ impl TurnTools {
         // MCP tools that are not offered cannot be called either.
         let mcp = offer.mcp.as_ref().map(|tools| tools.0.clone());
         let tools = self.thread.tools(offer.clone());
-        self.offered.get_or_init(|| OfferedTools { tools, mcp, offer: Some(offer) }).tools.clone()
+        *self.offered.lock() = Arc::new(OfferedTools { tools: tools.clone(), mcp, offer: Some(offer) });
+        tools
     }
 
-    fn offered(&self) -> &OfferedTools {
-        self.offered.get_or_init(OfferedTools::default)
+    /// Returns the tools for the next request if MCP servers have changed theirs since the last one.
+    pub async fn reload(&self) -> Option<ToolList> {
+        let offered = self.offered().mcp.clone()?;
+        let current = self.thread.servers.tools().await;
+        if Arc::ptr_eq(&offered, &current) { None } else { Some(self.load().await) }
+    }
+
+    fn offered(&self) -> Arc<OfferedTools> {
+        self.offered.lock().clone()
     }
 
     /// Whether the model may be asked again after its calls.

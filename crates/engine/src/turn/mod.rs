@@ -97,6 +97,9 @@ impl TurnTask {
                     if !self.tools.can_continue() {
                         return Ok(());
                     }
+                    if !is_last {
+                        self.reload_tools().await?;
+                    }
                 }
                 NextAction::Compact(request) => self.compact(*request).await?,
                 NextAction::End => {
@@ -110,6 +113,15 @@ impl TurnTask {
             }
             self.check_cancelled()?;
         }
+    }
+
+    /// Offers the model what MCP servers have changed, which a call may have caused.
+    async fn reload_tools(&self) -> Result<(), TurnStop> {
+        let changed = self.cancel.run_until_cancelled(self.tools.reload()).await;
+        if let Some(tools) = changed.ok_or(TurnStop::Interrupted)? {
+            self.reporter.report_one(TurnEvent::Offered(tools)).await;
+        }
+        Ok(())
     }
 
     fn check_cancelled(&self) -> Result<(), TurnStop> {
