@@ -1,5 +1,6 @@
 //! Tools of MCP servers: approved, called and shown as items.
 
+mod approval;
 mod questions;
 mod resources;
 
@@ -59,7 +60,7 @@ pub(super) async fn call_tool(turn: &TurnTools, call: &ToolCall, tool: &McpTool)
     let arguments = if call.has_no_input() { Value::Null } else { arguments };
     let item = McpItem { call, server: &tool.server, tool: &tool.tool.name, arguments };
     turn.emit_started(item.started()).await;
-    if let Err(why) = questions::approve(turn, call, tool, &item.arguments).await? {
+    if let Err(why) = approval::approve(turn, call, tool, &item.arguments).await? {
         let end = McpCallEnd { result: Err(why.clone()), took: Duration::ZERO };
         turn.emit_completed(item.ended(end)).await;
         return Err(ToolError::Failed(why));
