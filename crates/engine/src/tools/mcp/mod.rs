@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use codicil_mcp::{CallError, McpCall, McpTool, ModelOutput, ModelPart, ProgressSink};
+use codicil_mcp::{CallError, McpCall, McpTool, ModelOutput, ModelPart, ProgressSink, ToolOutcome};
 use codicil_model::ToolSpec;
 use codicil_protocol::{
     FunctionCallOutputBody, FunctionCallOutputContentItem, McpToolCallError, McpToolCallProgress,
@@ -66,27 +66,11 @@ pub(super) async fn call_tool(turn: &TurnTools, call: &ToolCall, tool: &McpTool)
         return Err(ToolError::Failed(why));
     }
     let began = Instant::now();
-    let (progress, mut reports) = mpsc::channel(PROGRESS);
-    let sink: ProgressSink = Arc::new(move |step| drop(progress.try_send(step)));
-    let called = turn.thread.servers.call(McpCall {
-        server: tool.server.clone(),
-        tool: tool.tool.name.clone(),
-        arguments: item.arguments.clone(),
-        meta: None,
-        progress: Some(sink),
-        elicitor: Some(questions::elicitor(turn)),
-        cancel: turn.cancel.clone(),
-    });
-    tokio::pin!(called);
-    let outcome = loop {
-        tokio::select! {
-            biased;
-            Some(progress) = reports.recv() => send_progress(turn, call, progress.text()).await,
-            outcome = &mut called => break outcome,
-        }
-    };
-    while let Ok(progress) = reports.try_recv() {
-        send_progress(turn, call, progress.text()).await;
+    let mut outcome = run_call(turn, call, tool, &item.arguments).await;
+    if let Err(CallError::MissingScopes(scopes)) = &outcome
+        && questions::widen_access(turn, tool, scopes).await?
+    {
+        outcome = run_call(turn, call, tool, &item.arguments).await;
     }
     match outcome {
         Ok(outcome) => {
@@ -106,6 +90,38 @@ pub(super) async fn call_tool(turn: &TurnTools, call: &ToolCall, tool: &McpTool)
             Err(ToolError::Failed(message))
         }
     }
+}
+
+/// Calls the tool once and reports its progress.
+async fn run_call(
+    turn: &TurnTools,
+    call: &ToolCall,
+    tool: &McpTool,
+    arguments: &Value,
+) -> Result<ToolOutcome, CallError> {
+    let (progress, mut reports) = mpsc::channel(PROGRESS);
+    let sink: ProgressSink = Arc::new(move |step| drop(progress.try_send(step)));
+    let called = turn.thread.servers.call(McpCall {
+        server: tool.server.clone(),
+        tool: tool.tool.name.clone(),
+        arguments: arguments.clone(),
+        meta: None,
+        progress: Some(sink),
+        elicitor: Some(questions::elicitor(turn)),
+        cancel: turn.cancel.clone(),
+    });
+    tokio::pin!(called);
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            Some(progress) = reports.recv() => send_progress(turn, call, progress.text()).await,
+            outcome = &mut called => break outcome,
+        }
+    };
+    while let Ok(progress) = reports.try_recv() {
+        send_progress(turn, call, progress.text()).await;
+    }
+    outcome
 }
 
 async fn send_progress(turn: &TurnTools, call: &ToolCall, message: String) {

@@ -1,17 +1,19 @@
-//! Questions of MCP servers to the user while a tool runs: forms and pages.
+//! Questions of MCP servers to the user while a tool runs: forms, pages, and logins for scopes that a call lacks.
 
 use std::{pin::Pin, sync::Arc};
 
-use codicil_mcp::Elicitor;
+use codicil_mcp::{Elicitor, McpTool, OauthLogin};
 use codicil_policy::{QuestionTopic, why_not_ask};
 use codicil_protocol::{
     McpServerElicitation, McpServerElicitationAction, McpServerElicitationRequest,
     McpServerElicitationRequestParams, McpServerElicitationRequestResponse, ThreadId, TurnId,
 };
+use uuid::Uuid;
 
 use crate::tools::{
     TurnTools,
     ask::{QuestionKind, QuestionReply, QuestionSender},
+    call::TurnCancelled,
 };
 
 /// Returns the elicitor that all MCP calls of the turn share.
@@ -65,4 +67,57 @@ impl Elicitor for ServerElicitor {
 
 fn without_content(action: McpServerElicitationAction) -> McpServerElicitationRequestResponse {
     McpServerElicitationRequestResponse { action, content: None, meta: None }
+}
+
+/// Asks the user to sign in again, for scopes that a call lacks. Returns whether the user has.
+pub(super) async fn widen_access(
+    turn: &TurnTools,
+    tool: &McpTool,
+    scopes: &[String],
+) -> Result<bool, TurnCancelled> {
+    let message = format!(
+        "The {} MCP server needs more access to run tool \"{}\" ({}). Sign in to it to continue.",
+        tool.server,
+        tool.tool.name,
+        scopes.join(" ")
+    );
+    sign_in(turn, &tool.server, message).await
+}
+
+/// Asks the user to sign in to a server. Returns whether the user has.
+pub(super) async fn sign_in(turn: &TurnTools, server: &str, message: String) -> Result<bool, TurnCancelled> {
+    if why_not_ask(&turn.settings.approval_policy, QuestionTopic::McpElicitations).is_some() {
+        return Ok(false);
+    }
+    let OauthLogin { authorization_url, mut completion } = match turn.thread.servers.login(server).await {
+        Ok(login) => login,
+        Err(error) => {
+            tracing::warn!("cannot ask the user to sign in to an MCP server: {error}");
+            return Ok(false);
+        }
+    };
+    let params = McpServerElicitationRequestParams {
+        thread_id: turn.thread_id(),
+        turn_id: Some(turn.turn_id.clone()),
+        server_name: server.to_owned(),
+        request: McpServerElicitationRequest::Url {
+            meta: None,
+            message,
+            url: authorization_url,
+            elicitation_id: Uuid::now_v7().to_string(),
+        },
+    };
+    let is_accepted = tokio::select! {
+        // The user need not answer after signing in.
+        completed = &mut completion => return Ok(completed.is_ok()),
+        reply = turn.ask::<McpServerElicitation>(params, QuestionKind::Approval) => matches!(
+            reply?,
+            QuestionReply::Answer(answer) if answer.action == McpServerElicitationAction::Accept
+        ),
+    };
+    if !is_accepted {
+        return Ok(false);
+    }
+    let completed = turn.cancel.run_until_cancelled(completion).await.ok_or(TurnCancelled)?;
+    Ok(completed.inspect_err(|error| tracing::warn!("signing in to an MCP server failed: {error}")).is_ok())
 }
