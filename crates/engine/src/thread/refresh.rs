@@ -55,7 +55,8 @@ impl ThreadActor {
         }
     }
 
-    fn config_query(&self) -> ConfigQuery {
+    /// Returns how the thread's configuration is read.
+    pub(super) fn config_query(&self) -> ConfigQuery {
         let cwd = self.state.settings.cwd.clone();
         ConfigQuery { cwd: Some(cwd), overrides: self.state.overrides.clone() }
     }

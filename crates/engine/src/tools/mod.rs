@@ -68,6 +68,7 @@ pub(crate) use {
     call::{ToolCall, TurnCancelled},
     command::{CommandEnd, CommandItem, CommandScreen, shell_start},
     dynamic::check_dynamic_tools,
+    mcp::MentionedSkills,
     offer::{OfferCache, ThreadRole, ToolOffer},
     thread_tools::ThreadTools,
 };
@@ -98,6 +99,7 @@ pub(crate) struct TurnTools {
     parallel_lock: RwLock<()>,
     /// The path of the thread's file, for hooks.
     transcript: Option<String>,
+    skills: Option<MentionedSkills>,
     hooks: OnceCell<TurnHooks>,
     elicitor: OnceLock<Arc<dyn Elicitor>>,
     /// Whether a hook has asked to end the turn after the current calls.
@@ -113,6 +115,8 @@ pub(crate) struct TurnConfig {
     pub offer: Option<ToolOffer>,
     /// The path of the thread's file.
     pub transcript: Option<String>,
+    /// The skills that the user mentions; `None` for turns without user input.
+    pub skills: Option<MentionedSkills>,
     pub origin: TurnOrigin,
 }
 
@@ -133,7 +137,7 @@ impl TurnTools {
         reporter: TurnReporter,
         cancel: CancellationToken,
     ) -> Arc<Self> {
-        let TurnConfig { settings, config, provider, offer, transcript, origin } = config;
+        let TurnConfig { settings, config, provider, offer, transcript, skills, origin } = config;
         let diff = DiffTracker::new(settings.cwd.clone());
         Arc::new_cyclic(|weak_self| Self {
             thread,
@@ -151,6 +155,7 @@ impl TurnTools {
             diff,
             parallel_lock: RwLock::default(),
             transcript,
+            skills,
             hooks: OnceCell::new(),
             elicitor: OnceLock::new(),
             stop_requested: AtomicBool::new(false),

@@ -78,6 +78,7 @@ impl TurnTask {
     }
 
     async fn run_loop(&self) -> Result<(), TurnStop> {
+        self.tools.install_skill_servers().await?;
         let tools = self.cancel.run_until_cancelled(self.tools.load()).await;
         self.reporter.report_one(TurnEvent::Offered(tools.ok_or(TurnStop::Interrupted)?)).await;
         if self.run_start_hooks().await? == HookDecision::End {

@@ -1,6 +1,7 @@
 //! Tools of MCP servers: approved, called and shown as items.
 
 mod approval;
+mod dependencies;
 mod questions;
 mod resources;
 
@@ -24,6 +25,7 @@ use super::{
 };
 use crate::clock::millis;
 
+pub(crate) use dependencies::MentionedSkills;
 pub(super) use resources::{ListMcpResourceTemplates, ListMcpResources, ReadMcpResource};
 
 /// Progress reports that may wait; further ones are dropped.
