@@ -94,18 +94,22 @@ fn decide(
     tool: &McpTool,
     is_approved: bool,
 ) -> CallDecision {
-    let has_full_access = *policy == AskForApproval::Never
-        && matches!(sandbox, SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. });
     let may_run = match tool.approval_mode {
         ApprovalMode::Approve => true,
         ApprovalMode::Prompt => false,
-        ApprovalMode::Auto => !could_harm(&tool.hints) || has_full_access || is_approved,
+        ApprovalMode::Auto => !could_harm(&tool.hints) || is_approved || has_full_access(policy, sandbox),
     };
     match why_not_ask(policy, QuestionTopic::McpElicitations) {
         _ if may_run => CallDecision::Run,
         Some(why) => CallDecision::Refuse(why),
         None => CallDecision::Ask,
     }
+}
+
+/// Returns whether the policies allow everything without a question.
+pub(super) fn has_full_access(policy: &AskForApproval, sandbox: &SandboxPolicy) -> bool {
+    *policy == AskForApproval::Never
+        && matches!(sandbox, SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. })
 }
 
 /// Returns what the model and the client get instead of a result.

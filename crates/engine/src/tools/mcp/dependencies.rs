@@ -8,13 +8,13 @@ use codicil_extensions::{MessageMentions, Skill};
 use codicil_mcp::{ServerTable, StartError};
 use codicil_policy::{QuestionTopic, why_not_ask};
 use codicil_protocol::{
-    AskForApproval, ConfigBatchWriteParams, ConfigEdit, ConfigWarning, ConfigWarningNotification, ItemId,
-    MergeStrategy, SandboxPolicy, SkillToolDependency, ToolRequestUserInputOption,
-    ToolRequestUserInputParams, ToolRequestUserInputQuestion, ToolUserInput,
+    ConfigBatchWriteParams, ConfigEdit, ConfigWarning, ConfigWarningNotification, ItemId, MergeStrategy,
+    SkillToolDependency, ToolRequestUserInputOption, ToolRequestUserInputParams,
+    ToolRequestUserInputQuestion, ToolUserInput,
 };
 use serde_json::{Value, json};
 
-use super::questions;
+use super::{approval::has_full_access, questions};
 use crate::tools::{
     TurnTools,
     ask::{QuestionKind, QuestionReply},
@@ -81,12 +81,7 @@ impl TurnTools {
     /// Decides by the policies, or asks.
     async fn may_install(&self, missing: &MissingServers) -> Result<bool, TurnCancelled> {
         let policy = &self.settings.approval_policy;
-        let has_full_access = *policy == AskForApproval::Never
-            && matches!(
-                self.settings.sandbox,
-                SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. }
-            );
-        if has_full_access {
+        if has_full_access(policy, &self.settings.sandbox) {
             return Ok(true);
         }
         if let Some(why) = why_not_ask(policy, QuestionTopic::McpElicitations) {
