@@ -213,6 +213,11 @@ impl ServerConfig {
         is_enabled && !self.disabled_tools.contains(tool)
     }
 
+    /// Returns whether the configuration supplies the credentials of a server at a URL.
+    pub(crate) fn has_own_credentials(&self) -> bool {
+        matches!(&self.transport, ServerTransport::Http(http) if http.has_own_credentials())
+    }
+
     /// Returns the approval mode of a tool.
     pub fn approval_mode(&self, tool: &str) -> ApprovalMode {
         self.approval_modes.get(tool).copied().unwrap_or_default()

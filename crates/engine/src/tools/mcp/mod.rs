@@ -69,8 +69,8 @@ pub(super) async fn call_tool(turn: &TurnTools, call: &ToolCall, tool: &McpTool)
     }
     let began = Instant::now();
     let mut outcome = run_call(turn, call, tool, &item.arguments).await;
-    if let Err(CallError::MissingScopes(scopes)) = &outcome
-        && questions::widen_access(turn, tool, scopes).await?
+    if let Err(error) = &outcome
+        && questions::restore_access(turn, tool, error).await?
     {
         outcome = run_call(turn, call, tool, &item.arguments).await;
     }

@@ -2,7 +2,7 @@
 
 use std::{pin::Pin, sync::Arc};
 
-use codicil_mcp::{Elicitor, McpTool, OauthLogin};
+use codicil_mcp::{CallError, Elicitor, McpTool, OauthLogin};
 use codicil_policy::{QuestionTopic, why_not_ask};
 use codicil_protocol::{
     McpServerElicitation, McpServerElicitationAction, McpServerElicitationRequest,
@@ -69,19 +69,26 @@ fn without_content(action: McpServerElicitationAction) -> McpServerElicitationRe
     McpServerElicitationRequestResponse { action, content: None, meta: None }
 }
 
-/// Asks the user to sign in again, for scopes that a call lacks. Returns whether the user has.
-pub(super) async fn widen_access(
+/// Asks the user to sign in again if a call failed because its token is no longer accepted or lacks scopes. Returns
+/// whether the user has.
+pub(super) async fn restore_access(
     turn: &TurnTools,
     tool: &McpTool,
-    scopes: &[String],
+    error: &CallError,
 ) -> Result<bool, TurnCancelled> {
-    let message = format!(
-        "The {} MCP server needs more access to run tool \"{}\" ({}). Sign in to it to continue.",
-        tool.server,
-        tool.tool.name,
-        scopes.join(" ")
-    );
-    sign_in(turn, &tool.server, message).await
+    let server = &tool.server;
+    let message = match error {
+        CallError::MissingScopes(scopes) => format!(
+            "The {server} MCP server needs more access to run tool \"{}\" ({}). Sign in to it to continue.",
+            tool.tool.name,
+            scopes.join(" ")
+        ),
+        CallError::NotSignedIn => {
+            format!("The {server} MCP server requires signing in again to run tool \"{}\".", tool.tool.name)
+        }
+        _ => return Ok(false),
+    };
+    sign_in(turn, server, message).await
 }
 
 /// Asks the user to sign in to a server. Returns whether the user has.
