@@ -66,7 +66,7 @@ class Place:
         (self.work / "greeting.txt").write_text("Helo, world!\n")
         self._git()
         try:
-            self.model = self._start_model()
+            self.model = self.start_model(HERE / "model.toml")
             self.use_model(self.model)
         except BaseException:
             self.__exit__(None, None, None)
@@ -111,6 +111,14 @@ class Place:
         until("the server to listen", lambda: listens(port))
         return f"ws://127.0.0.1:{port}"
 
+    def start_model(self, script):
+        """A model server that follows a script; gives its address."""
+        command = [self.codicil, "mock-model", "--script", script, "--log", self.model_log]
+        process = self.start([str(part) for part in command], stdout=subprocess.PIPE, text=True)
+        address = process.stdout.readline().strip()
+        expect(address.startswith("http://"), "the model server did not start")
+        return address
+
     def start(self, command, **options):
         process = subprocess.Popen(command, **options)
         self.processes.append(process)
@@ -154,13 +162,6 @@ class Place:
         run("init", "-q")
         run("add", "-A")
         run("-c", "user.name=Me", "-c", "user.email=me@example.com", "commit", "-qm", "first")
-
-    def _start_model(self):
-        command = [self.codicil, "mock-model", "--script", HERE / "model.toml", "--log", self.model_log]
-        process = self.start([str(part) for part in command], stdout=subprocess.PIPE, text=True)
-        address = process.stdout.readline().strip()
-        expect(address.startswith("http://"), "the model server did not start")
-        return address
 
 
 def listens(port):

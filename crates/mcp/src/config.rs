@@ -231,6 +231,11 @@ impl ServerConfig {
         self.offers(&tool.name) && self.apps.as_ref().is_none_or(|apps| apps.offers(tool))
     }
 
+    /// Returns whether the configuration supplies the credentials of a server at a URL.
+    pub(crate) fn has_own_credentials(&self) -> bool {
+        matches!(&self.transport, ServerTransport::Http(http) if http.has_own_credentials())
+    }
+
     /// Returns the approval mode of a tool.
     pub fn approval_mode(&self, tool: &str) -> ApprovalMode {
         self.approval_modes.get(tool).copied().unwrap_or_default()

@@ -50,7 +50,7 @@ impl ServerPool {
 
     /// Returns the status of one server. A disabled or unreachable server has empty lists.
     pub async fn status(&self, name: &str, config: &Arc<ServerConfig>) -> McpServerStatus {
-        // The start tells whether the server requires a login.
+        // The start shows whether the server requires a login.
         let status = self.offered(name, config).await;
         McpServerStatus { auth_status: self.auth_status(name, config).await, ..status }
     }

@@ -14,7 +14,7 @@ use crate::{
     call::{CallError, McpCall, ToolOutcome},
     config::{OauthSettings, ServerConfig, ServerTable},
     connection::ServerConnection,
-    oauth::{LoginError, LoginOptions, OauthLogin},
+    oauth::{LoginError, LoginOptions, OauthError, OauthLogin},
     pool::ServerPool,
     server_slot::{ServerSlot, SlotState},
     start_error::StartError,
@@ -208,9 +208,13 @@ impl ThreadServers {
         }
     }
 
-    /// Begins a login to a server, for scopes that its token lacks.
+    /// Begins a login to a server that has refused a call. A server with configured credentials has none.
     pub async fn login(&self, server: &str) -> Result<OauthLogin, LoginError> {
         let held = self.get(server).map_err(|_| LoginError::UnknownServer(server.to_owned()))?;
+        if held.config.has_own_credentials() {
+            let error = OauthError::Credentials("the configuration names its credentials".to_owned());
+            return Err(LoginError::Failed { server: server.to_owned(), error });
+        }
         let settings = self.share.lock().oauth.clone();
         self.pool.begin_login(server, &held.config, &settings, LoginOptions::default()).await
     }

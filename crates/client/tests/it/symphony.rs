@@ -11,6 +11,7 @@
 //! | `turn/completed`, `turn/failed`, `turn/cancelled` end a turn | [`a_turn_ends_with_each_of_the_three_methods`], [`an_interrupted_turn_is_cancelled`] |
 //! | approvals in both formats: `acceptForSession`, `approved_for_session` | [`approvals_are_answered_in_the_format_of_the_request`] |
 //! | user input: the option that approves, or the sentence that no operator is available | [`questions_are_answered_without_an_operator`] |
+//! | approvals of MCP tools are such user input (`tool_call_mcp_elicitation = false`), or are not asked for at all (`never`) | `tools::mcp` among the tests of `codicil-server` |
 //! | `item/tool/call` runs a tool and answers to the same id | `tools::calls_are_answered_with_the_tools_output` |
 //! | an unsupported tool is a failed call | [`an_unknown_tool_is_a_failed_call`] |
 //! | unknown methods are generic notifications | [`unknown_methods_are_passed_on`] |

@@ -23,6 +23,11 @@ pub(super) struct RequestInput {
 }
 
 impl RequestInput {
+    /// Returns what the user has entered.
+    pub fn user_input(&self) -> &[UserInput] {
+        &self.content
+    }
+
     /// Takes the input out of a request.
     pub fn take(params: &mut TurnStartParams) -> Self {
         Self {

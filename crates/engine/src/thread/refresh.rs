@@ -33,7 +33,8 @@ impl ThreadActor {
         }
     }
 
-    /// Restarts MCP servers that have ended, and applies a reloaded configuration. Does not wait for any server.
+    /// Restarts MCP servers that have ended, and applies a reloaded configuration. Does not wait for any server. A
+    /// subagent keeps the configuration that it was started with.
     pub(super) async fn refresh_servers(&mut self) {
         let app_server = self.engine.app_server(&self.state.config).await;
         if self.tools.servers.is_stale() && SubagentOrigin::of(&self.state.source).is_none() {
@@ -60,7 +61,8 @@ impl ThreadActor {
         }
     }
 
-    fn config_query(&self) -> ConfigQuery {
+    /// Returns how the thread's configuration is read.
+    pub(super) fn config_query(&self) -> ConfigQuery {
         let cwd = self.state.settings.cwd.clone();
         ConfigQuery { cwd: Some(cwd), overrides: self.state.overrides.clone() }
     }

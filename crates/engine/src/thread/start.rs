@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use codicil_config::Feature;
+use codicil_extensions::MessageMentions;
 use codicil_model::ModelProvider;
 use codicil_protocol::{
     ApprovalsReviewer, AskForApproval, ConfigWarning, ConfigWarningNotification, ReasoningEffort, ThreadItem,
@@ -30,7 +31,7 @@ use crate::{
     profiles::BuiltinProfile,
     settings::TurnSettings,
     subagent::SubagentOrigin,
-    tools::{ThreadRole, ToolOffer, TurnConfig, TurnTools, shell_start},
+    tools::{MentionedSkills, ThreadRole, ToolOffer, TurnConfig, TurnTools, shell_start},
     turn::{ResponseVisibility, ShellTask, TurnTask},
     turn_channel::TurnReporter,
 };
@@ -47,11 +48,12 @@ pub(super) struct NewTurn {
     pub output_schema: Option<Value>,
     /// The user's text, for turns that start with user input.
     pub prompt: Option<String>,
+    pub skills: Option<MentionedSkills>,
 }
 
 impl NewTurn {
     pub fn new(id: TurnId, kind: TurnKind, provider: Arc<dyn ModelProvider>, origin: TurnOrigin) -> Self {
-        Self { id, kind, provider, origin, output_schema: None, prompt: None }
+        Self { id, kind, provider, origin, output_schema: None, prompt: None, skills: None }
     }
 }
 
@@ -166,6 +168,7 @@ impl ThreadActor {
         let before = self.state.restore_point();
         self.state.settings.apply(&mut params);
         self.learn_about_model().await;
+        let mentions = MessageMentions::of(input.user_input());
         let PreparedTurn { id, provider, first } = match self.prepare_turn(input).await {
             Ok(prepared) => prepared,
             Err(error) => {
@@ -176,6 +179,7 @@ impl ThreadActor {
         let mut active = self.launch(NewTurn {
             output_schema: params.output_schema,
             prompt: Some(first.text()),
+            skills: Some(MentionedSkills { mentions, query: self.config_query() }),
             ..NewTurn::new(id.clone(), TurnKind::Regular, provider, origin)
         });
         active.first = Some(first);
@@ -262,13 +266,14 @@ impl ThreadActor {
 
     /// Starts the turn's task. Its first messages wait until the turn has been announced.
     pub(super) fn launch(&self, new: NewTurn) -> ActiveTurn {
-        let NewTurn { id, kind, provider, origin, output_schema, prompt } = new;
+        let NewTurn { id, kind, provider, origin, output_schema, prompt, skills } = new;
         let config = TurnConfig {
             settings: self.tool_settings(kind),
             config: self.state.config.clone(),
             provider: provider.clone(),
             offer: self.offer(kind),
             transcript: self.state.path(),
+            skills,
             origin: origin.clone(),
         };
         let mut over = CancellationToken::new();

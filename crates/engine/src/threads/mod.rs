@@ -14,7 +14,7 @@ mod subagents;
 
 use std::sync::Arc;
 
-use codicil_mcp::{APP_SERVER, ServerTable, ThreadServers};
+use codicil_mcp::{APP_SERVER, ThreadServers};
 use codicil_protocol::{
     ConfigWarningNotification, DeprecationNoticeNotification, McpServerStartupStatusUpdated, Thread,
     ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
@@ -168,13 +168,11 @@ impl Threads {
         }
     }
 
-    /// Starts the thread's MCP servers, without waiting for them. Subagents have none.
+    /// Starts the thread's MCP servers, without waiting for them. A subagent shares those of its parent.
     async fn join_servers(&self, state: &ThreadState) -> Result<ThreadServers, ThreadError> {
         let engine = self.0.engine.clone();
         let config = state.config.clone();
-        let table = if SubagentOrigin::of(&state.source).is_some() {
-            Ok(ServerTable::default())
-        } else if config.settings.plugins.is_empty() {
+        let table = if config.settings.plugins.is_empty() {
             engine.server_table(&config)
         } else {
             let read = tokio::task::spawn_blocking(move || engine.server_table(&config));

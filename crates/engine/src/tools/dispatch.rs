@@ -104,7 +104,8 @@ impl TurnTools {
             DynamicMatch::UnknownInNamespace => return Err(unsupported_call(call)),
             DynamicMatch::NotDynamic => {}
         }
-        if let Some(tool) = self.offered().mcp.as_ref().and_then(|mcp| mcp.get(&call.name)) {
+        let mcp_tools = self.offered().mcp.clone();
+        if let Some(tool) = mcp_tools.as_ref().and_then(|tools| tools.get(&call.name)) {
             return mcp::call_tool(self, call, tool).await;
         }
         match builtin_tool(&call.name) {

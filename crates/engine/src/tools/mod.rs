@@ -51,6 +51,7 @@ use codicil_mcp::{Elicitor, ToolSet};
 use codicil_model::{ModelProvider, ToolList};
 use codicil_policy::AccessGrant;
 use codicil_protocol::{Frame, NotificationMethod, ThreadId, ThreadItem, TurnId};
+use parking_lot::Mutex;
 use tokio::sync::{OnceCell, RwLock};
 use tokio_util::sync::CancellationToken;
 
@@ -67,6 +68,7 @@ pub(crate) use {
     call::{ToolCall, TurnCancelled},
     command::{CommandEnd, CommandItem, CommandScreen, shell_start},
     dynamic::check_dynamic_tools,
+    mcp::MentionedSkills,
     offer::{OfferCache, ThreadRole, ToolOffer},
     thread_tools::ThreadTools,
 };
@@ -83,7 +85,7 @@ pub(crate) struct TurnTools {
     provider: Arc<dyn ModelProvider>,
     /// The offer without MCP tools, which may still be loading; `None` for turns without tools.
     offer: Option<ToolOffer>,
-    offered: OnceLock<OfferedTools>,
+    offered: Mutex<Arc<OfferedTools>>,
     pub reporter: TurnReporter,
     pub cancel: CancellationToken,
     /// Cancelled when the turn has ended for whatever reason.
@@ -97,6 +99,7 @@ pub(crate) struct TurnTools {
     parallel_lock: RwLock<()>,
     /// The path of the thread's file, for hooks.
     transcript: Option<String>,
+    skills: Option<MentionedSkills>,
     hooks: OnceCell<TurnHooks>,
     elicitor: OnceLock<Arc<dyn Elicitor>>,
     /// Whether a hook has asked to end the turn after the current calls.
@@ -112,10 +115,12 @@ pub(crate) struct TurnConfig {
     pub offer: Option<ToolOffer>,
     /// The path of the thread's file.
     pub transcript: Option<String>,
+    /// The skills that the user mentions; `None` for turns without user input.
+    pub skills: Option<MentionedSkills>,
     pub origin: TurnOrigin,
 }
 
-/// The tools that the model was offered at the beginning of the turn.
+/// The tools that the model was offered with the last request.
 #[derive(Debug, Default)]
 struct OfferedTools {
     tools: ToolList,
@@ -132,7 +137,7 @@ impl TurnTools {
         reporter: TurnReporter,
         cancel: CancellationToken,
     ) -> Arc<Self> {
-        let TurnConfig { settings, config, provider, offer, transcript, origin } = config;
+        let TurnConfig { settings, config, provider, offer, transcript, skills, origin } = config;
         let diff = DiffTracker::new(settings.cwd.clone());
         Arc::new_cyclic(|weak_self| Self {
             thread,
@@ -141,7 +146,7 @@ impl TurnTools {
             config,
             provider,
             offer,
-            offered: OnceLock::new(),
+            offered: Mutex::default(),
             reporter,
             cancel,
             ended: CancellationToken::new(),
@@ -150,6 +155,7 @@ impl TurnTools {
             diff,
             parallel_lock: RwLock::default(),
             transcript,
+            skills,
             hooks: OnceCell::new(),
             elicitor: OnceLock::new(),
             stop_requested: AtomicBool::new(false),
@@ -168,11 +174,19 @@ impl TurnTools {
         let mcp = offer.mcp.as_ref().map(|tools| tools.0.clone());
         let tools = self.thread.tools(offer.clone());
         self.thread.set_current_offer(offer.clone());
-        self.offered.get_or_init(|| OfferedTools { tools, mcp, offer: Some(offer) }).tools.clone()
+        *self.offered.lock() = Arc::new(OfferedTools { tools: tools.clone(), mcp, offer: Some(offer) });
+        tools
     }
 
-    fn offered(&self) -> &OfferedTools {
-        self.offered.get_or_init(OfferedTools::default)
+    /// Returns the tools for the next request if MCP servers have changed theirs since the last one.
+    pub async fn reload(&self) -> Option<ToolList> {
+        let offered = self.offered().mcp.clone()?;
+        let current = self.thread.servers.tools().await;
+        if Arc::ptr_eq(&offered, &current) { None } else { Some(self.load().await) }
+    }
+
+    fn offered(&self) -> Arc<OfferedTools> {
+        self.offered.lock().clone()
     }
 
     /// Whether the model may be asked again after its calls.

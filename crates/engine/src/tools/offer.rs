@@ -119,9 +119,9 @@ impl ToolOffer {
         }
     }
 
-    /// Adds the tools of MCP servers, which only main threads have.
+    /// Adds the tools of MCP servers, which reviewers do not have.
     pub fn with_mcp(self, tools: Arc<ToolSet>) -> Self {
-        let mcp = (self.role == ThreadRole::Main).then_some(SharedTools(tools));
+        let mcp = self.has_external_tools().then_some(SharedTools(tools));
         Self { mcp, ..self }
     }
 
@@ -134,6 +134,11 @@ impl ToolOffer {
     /// Whether the offer holds nothing that belongs to a single thread.
     pub fn is_thread_independent(&self) -> bool {
         self.mcp.is_none() && self.dynamic.is_none() && self.discovered.is_empty()
+    }
+
+    /// Whether tools of MCP servers and of the client are offered.
+    pub fn has_external_tools(&self) -> bool {
+        self.role != ThreadRole::Reviewer
     }
 
     pub fn is_main(&self) -> bool {
@@ -151,7 +156,7 @@ impl ToolOffer {
 
     fn tool_list(&self) -> ToolList {
         let mut specs: Vec<_> = BUILTIN_TOOLS.iter().filter_map(|tool| tool.spec(self)).collect();
-        if self.is_main() {
+        if self.has_external_tools() {
             specs.retain(|spec| !self.is_replaced_by_client(spec.name()));
             specs.extend(self.external_tools(ToolVisibility::Listed));
         }
@@ -308,6 +313,17 @@ pub(super) mod tests {
             ..subagent(1)
         };
         check(disabled, "update_plan");
+    }
+
+    #[test]
+    fn subagents_have_the_tools_of_mcp_servers_and_reviewers_do_not() {
+        let resources = "list_mcp_resources list_mcp_resource_templates read_mcp_resource";
+        check(
+            subagent(2).with_mcp(Arc::default()),
+            &format!("exec_command write_stdin {resources} update_plan apply_patch web_search view_image"),
+        );
+        let reviewer = ToolOffer { role: ThreadRole::Reviewer, ..subagent(0) };
+        assert!(reviewer.with_mcp(Arc::default()).mcp.is_none());
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub(crate) struct ThreadTools {
     grants: Mutex<ThreadGrants>,
     /// MCP tools, by server and name, that the user has approved for the rest of the thread.
     approved_mcp_tools: Mutex<HashSet<(String, String)>>,
+    /// Names of MCP servers that the user was asked to install.
+    offered_servers: Mutex<HashSet<String>>,
     /// How the thread was opened; taken by the first `SessionStart` hook.
     start_source: Mutex<Option<&'static str>>,
     terminals: Mutex<HashMap<SessionId, BackgroundTerminal>>,
@@ -81,6 +83,7 @@ impl ThreadTools {
             roots: RootCache::default(),
             grants: Mutex::default(),
             approved_mcp_tools: Mutex::default(),
+            offered_servers: Mutex::default(),
             start_source: Mutex::new(Some(start_source)),
             terminals: Mutex::default(),
             discovered: Mutex::default(),
@@ -96,6 +99,11 @@ impl ThreadTools {
 
     pub fn approved_mcp_tools(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
         self.approved_mcp_tools.lock()
+    }
+
+    /// Notes that the user is asked to install an MCP server. Returns false after the first time.
+    pub fn offer_server(&self, name: &str) -> bool {
+        self.offered_servers.lock().insert(name.to_owned())
     }
 
     pub fn terminals(&self) -> MutexGuard<'_, HashMap<SessionId, BackgroundTerminal>> {

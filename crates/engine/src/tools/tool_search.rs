@@ -38,7 +38,7 @@ impl BuiltinTool for ToolSearch {
     }
 
     fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
-        if !offer.is_main() || !offer.tool_search || !offer.has_deferred_tools() {
+        if !offer.has_external_tools() || !offer.tool_search || !offer.has_deferred_tools() {
             return None;
         }
         let properties = json!({
@@ -57,10 +57,10 @@ impl BuiltinTool for ToolSearch {
 
 async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let arguments: SearchArguments = call.arguments()?;
-    let Some(offer) = &turn.offered().offer else {
+    let Some(offer) = turn.offered().offer.clone() else {
         return Err(ToolError::Failed("there are no further tools".to_owned()));
     };
-    let offer = ToolOffer { discovered: turn.thread.discovered_tools(), ..offer.clone() };
+    let offer = ToolOffer { discovered: turn.thread.discovered_tools(), ..offer };
     let limit = arguments.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let deferred = offer.deferred_tools();
     let best = rank(&arguments.query, &deferred, usize::try_from(limit).unwrap_or(usize::MAX));

@@ -78,6 +78,7 @@ impl TurnTask {
     }
 
     async fn run_loop(&self) -> Result<(), TurnStop> {
+        self.tools.install_skill_servers().await?;
         let tools = self.cancel.run_until_cancelled(self.tools.load()).await;
         self.reporter.report_one(TurnEvent::Offered(tools.ok_or(TurnStop::Interrupted)?)).await;
         if self.run_start_hooks().await? == HookDecision::End {
@@ -97,6 +98,9 @@ impl TurnTask {
                     if !self.tools.can_continue() {
                         return Ok(());
                     }
+                    if !is_last {
+                        self.reload_tools().await?;
+                    }
                 }
                 NextAction::Compact(request) => self.compact(*request).await?,
                 NextAction::End => {
@@ -110,6 +114,15 @@ impl TurnTask {
             }
             self.check_cancelled()?;
         }
+    }
+
+    /// Offers the model what MCP servers have changed, which a call may have caused.
+    async fn reload_tools(&self) -> Result<(), TurnStop> {
+        let changed = self.cancel.run_until_cancelled(self.tools.reload()).await;
+        if let Some(tools) = changed.ok_or(TurnStop::Interrupted)? {
+            self.reporter.report_one(TurnEvent::Offered(tools)).await;
+        }
+        Ok(())
     }
 
     fn check_cancelled(&self) -> Result<(), TurnStop> {

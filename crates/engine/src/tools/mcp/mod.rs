@@ -1,5 +1,7 @@
 //! Tools of MCP servers: approved, called and shown as items.
 
+mod approval;
+mod dependencies;
 mod questions;
 mod resources;
 
@@ -8,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use codicil_mcp::{CallError, McpCall, McpTool, ModelOutput, ModelPart, ProgressSink};
+use codicil_mcp::{CallError, McpCall, McpTool, ModelOutput, ModelPart, ProgressSink, ToolOutcome};
 use codicil_model::ToolSpec;
 use codicil_protocol::{
     FunctionCallOutputBody, FunctionCallOutputContentItem, McpToolCallError, McpToolCallProgress,
@@ -23,6 +25,7 @@ use super::{
 };
 use crate::clock::millis;
 
+pub(crate) use dependencies::MentionedSkills;
 pub(super) use resources::{ListMcpResourceTemplates, ListMcpResources, ReadMcpResource};
 
 /// Progress reports that may wait; further ones are dropped.
@@ -59,33 +62,17 @@ pub(super) async fn call_tool(turn: &TurnTools, call: &ToolCall, tool: &McpTool)
     let arguments = if call.has_no_input() { Value::Null } else { arguments };
     let item = McpItem { call, server: &tool.server, tool: &tool.tool.name, arguments };
     turn.emit_started(item.started()).await;
-    if let Err(why) = questions::approve(turn, call, tool, &item.arguments).await? {
+    if let Err(why) = approval::approve(turn, call, tool, &item.arguments).await? {
         let end = McpCallEnd { result: Err(why.clone()), took: Duration::ZERO };
         turn.emit_completed(item.ended(end)).await;
         return Err(ToolError::Failed(why));
     }
     let began = Instant::now();
-    let (progress, mut reports) = mpsc::channel(PROGRESS);
-    let sink: ProgressSink = Arc::new(move |step| drop(progress.try_send(step)));
-    let called = turn.thread.servers.call(McpCall {
-        server: tool.server.clone(),
-        tool: tool.tool.name.clone(),
-        arguments: item.arguments.clone(),
-        meta: tool.call_meta(),
-        progress: Some(sink),
-        elicitor: Some(questions::elicitor(turn)),
-        cancel: turn.cancel.clone(),
-    });
-    tokio::pin!(called);
-    let outcome = loop {
-        tokio::select! {
-            biased;
-            Some(progress) = reports.recv() => send_progress(turn, call, progress.text()).await,
-            outcome = &mut called => break outcome,
-        }
-    };
-    while let Ok(progress) = reports.try_recv() {
-        send_progress(turn, call, progress.text()).await;
+    let mut outcome = run_call(turn, call, tool, &item.arguments).await;
+    if let Err(error) = &outcome
+        && questions::restore_access(turn, tool, error).await?
+    {
+        outcome = run_call(turn, call, tool, &item.arguments).await;
     }
     match outcome {
         Ok(outcome) => {
@@ -105,6 +92,38 @@ pub(super) async fn call_tool(turn: &TurnTools, call: &ToolCall, tool: &McpTool)
             Err(ToolError::Failed(message))
         }
     }
+}
+
+/// Calls the tool once and reports its progress.
+async fn run_call(
+    turn: &TurnTools,
+    call: &ToolCall,
+    tool: &McpTool,
+    arguments: &Value,
+) -> Result<ToolOutcome, CallError> {
+    let (progress, mut reports) = mpsc::channel(PROGRESS);
+    let sink: ProgressSink = Arc::new(move |step| drop(progress.try_send(step)));
+    let called = turn.thread.servers.call(McpCall {
+        server: tool.server.clone(),
+        tool: tool.tool.name.clone(),
+        arguments: arguments.clone(),
+        meta: tool.call_meta(),
+        progress: Some(sink),
+        elicitor: Some(questions::elicitor(turn)),
+        cancel: turn.cancel.clone(),
+    });
+    tokio::pin!(called);
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            Some(progress) = reports.recv() => send_progress(turn, call, progress.text()).await,
+            outcome = &mut called => break outcome,
+        }
+    };
+    while let Ok(progress) = reports.try_recv() {
+        send_progress(turn, call, progress.text()).await;
+    }
+    outcome
 }
 
 async fn send_progress(turn: &TurnTools, call: &ToolCall, message: String) {

@@ -3,6 +3,7 @@
 mod approvals;
 mod commands;
 mod guardian;
+mod mcp;
 mod network;
 mod other_tools;
 mod patches;
