@@ -67,6 +67,12 @@ impl Requirements {
         self.constrain_sandbox(settings, table, &mut warnings);
         self.constrain_web_search(settings, table, &mut warnings);
         self.constrain_mcp_servers(settings, table, &mut warnings);
+        warnings.extend(self.unused_permissions().map(|(key, reason)| ConfigWarningNotification {
+            summary: format!("The requirement `network.{key}` has no effect."),
+            details: Some(reason.to_owned()),
+            path: None,
+            range: None,
+        }));
         warnings.extend(self.not_enforced().map(|(path, key)| not_enforced_warning(path, key)));
         warnings
     }

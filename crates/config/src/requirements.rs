@@ -76,10 +76,39 @@ const KNOWN: [&str; 9] = [
     "mcp_servers",
 ];
 
+/// The known keys of the table `network`.
+const KNOWN_OF_NETWORK: [&str; 13] = [
+    "enabled",
+    "http_port",
+    "socks_port",
+    "allow_upstream_proxy",
+    "dangerously_allow_non_loopback_proxy",
+    "dangerously_allow_all_unix_sockets",
+    "domains",
+    "managed_allowed_domains_only",
+    "allowed_domains",
+    "denied_domains",
+    "unix_sockets",
+    "allow_unix_sockets",
+    "allow_local_binding",
+];
+
+/// Returns the keys of a file that are not known and so not enforced.
+fn unknown_requirements(table: &Table) -> Vec<String> {
+    let at_root = table.keys().filter(|key| !KNOWN.contains(&key.as_str())).cloned();
+    let networks = ["network", "experimental_network"].into_iter();
+    let networks = networks.filter_map(|name| Some((name, table.get(name)?.as_table()?)));
+    let of_network = networks.flat_map(|(name, network)| {
+        let unknown = network.keys().filter(|key| !KNOWN_OF_NETWORK.contains(&key.as_str()));
+        unknown.map(move |key| format!("{name}.{key}"))
+    });
+    at_root.chain(of_network).collect()
+}
+
 impl RequirementsFile {
     pub(crate) fn parse(path: &Path, text: String) -> Result<Self, ConfigError> {
         let table = parse_table(path, &text)?;
-        let not_enforced = table.keys().filter(|key| !KNOWN.contains(&key.as_str())).cloned().collect();
+        let not_enforced = unknown_requirements(&table);
         let read = Self::deserialize(table).map_err(|error| {
             let problem = ConfigProblem::of(&error);
             let span = problem.key.as_deref().and_then(|key| key_location::of_joined_key(&text, key));
@@ -181,6 +210,34 @@ impl Requirements {
     pub(crate) fn not_enforced(&self) -> impl Iterator<Item = (&Path, &str)> {
         let files = self.files.iter();
         files.flat_map(|file| file.not_enforced.iter().map(|key| (file.path.as_path(), key.as_str())))
+    }
+
+    /// Returns the permissions of the network requirements that commands do not get, with the reasons.
+    pub(crate) fn unused_permissions(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        const SOCKETS: &str = "Commands behind the proxy reach no sockets of this machine.";
+        let network = self.network().cloned().unwrap_or_default();
+        let is_listed = |sockets: Option<usize>| sockets.is_some_and(|count| count > 0);
+        [
+            (
+                "allow_upstream_proxy",
+                network.allow_upstream_proxy == Some(true),
+                "The proxy of commands connects to hosts directly.",
+            ),
+            (
+                "dangerously_allow_non_loopback_proxy",
+                network.dangerously_allow_non_loopback_proxy == Some(true),
+                "Only the command itself can reach its proxy.",
+            ),
+            (
+                "dangerously_allow_all_unix_sockets",
+                network.dangerously_allow_all_unix_sockets == Some(true),
+                SOCKETS,
+            ),
+            ("unix_sockets", is_listed(network.unix_sockets.as_ref().map(|it| it.len())), SOCKETS),
+            ("allow_unix_sockets", is_listed(network.allow_unix_sockets.as_ref().map(Vec::len)), SOCKETS),
+        ]
+        .into_iter()
+        .filter_map(|(key, is_set, reason)| is_set.then_some((key, reason)))
     }
 
     fn mcp_servers(&self) -> Option<RequirementRule<'_, BTreeMap<String, McpRequirement>>> {

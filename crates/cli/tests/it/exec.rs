@@ -318,6 +318,31 @@ async fn it_runs_outside_a_repository_only_if_allowed() {
 }
 
 #[tokio::test]
+async fn hidden_reasoning_is_not_reported() {
+    let test = ExecTest::new(Script::new().repeat(Reply::new().think("A secret thought").say("Hello"))).await;
+    let hidden = ["-c", "hide_agent_reasoning=true", "Hi"];
+    let output = test.run(&hidden).await;
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(!text(&output.stderr).contains("secret"), "{}", text(&output.stderr));
+    let events = test.events(&hidden).await;
+    assert!(!events.iter().any(|event| event["item"]["type"] == "reasoning"), "{events:?}");
+    let shown = test.run(&["Hi"]).await;
+    assert!(text(&shown.stderr).contains("A secret thought"), "{}", text(&shown.stderr));
+}
+
+#[tokio::test]
+async fn the_notify_program_of_the_configuration_runs_before_exec_ends() {
+    let test = ExecTest::new(Script::new().say("Hello")).await;
+    let notice = test.folder.path().join("notice");
+    let write = format!("printf %s \"$1\" > '{}'", notice.display());
+    let notify = format!("notify=[\"sh\", \"-c\", {write:?}, \"notify\"]");
+    let output = test.run(&["-c", &notify, "Hi"]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let notice: Value = serde_json::from_str(&std::fs::read_to_string(notice).unwrap()).unwrap();
+    assert_eq!(notice["last-assistant-message"], "Hello");
+}
+
+#[tokio::test]
 async fn the_environment_of_the_typescript_sdk_is_supported() {
     let test = ExecTest::new(Script::new().say("Hello")).await;
     std::fs::write(test.home().join("config.toml"), "").unwrap();

@@ -176,3 +176,26 @@ fn a_forbidden_value_cannot_be_written_and_an_existing_one_does_not_block_other_
     let refused = answer(write(&store, "features.apps", json!(true)));
     assert_eq!(refused["message"], "Invalid configuration: `features.apps` is required to be `false`");
 }
+
+#[test]
+fn network_requirements_that_are_not_enforced_are_reported() {
+    let machine = Machine::new();
+    machine.write(
+        "etc/requirements.toml",
+        "[experimental_network]\nenabled = true\nallow_upstream_proxy = true\nallow_unix_sockets = ['/s']\n\
+         dangerously_allow_all_unix_sockets = false\nallowed_domain = ['a']\n",
+    );
+    let warnings = machine.load().unwrap().warnings;
+    let summaries: Vec<_> = warnings.iter().map(|warning| warning.summary.as_str()).collect();
+    assert_eq!(
+        summaries,
+        [
+            "The requirement `network.allow_upstream_proxy` has no effect.",
+            "The requirement `network.allow_unix_sockets` has no effect.",
+            "The requirement `experimental_network.allowed_domain` is not known and not enforced.",
+        ]
+    );
+    machine.write("etc/requirements.toml", "[network]\nhttp_port = 0\n");
+    let error = machine.store().requirements().unwrap_err().to_string();
+    assert!(error.contains("a port of the proxy must not be 0"), "{error}");
+}

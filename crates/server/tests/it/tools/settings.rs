@@ -1,6 +1,9 @@
 //! The configuration and the policy of a turn, applied to commands.
 
-use codicil_protocol::{TurnDiffUpdated, TurnStart};
+use codicil_protocol::{
+    CommandExecutionApproval, CommandExecutionApprovalDecision, CommandExecutionRequestApprovalResponse,
+    TurnCompleted, TurnDiffUpdated, TurnStart,
+};
 use codicil_testkit::{App, Script};
 use serde_json::{Value, json};
 
@@ -129,4 +132,35 @@ async fn granular_approval_asks_only_about_what_it_lists() {
     app.rest().await;
     assert!(call_output(&app, "c").contains("does not allow to ask about it"), "{}", call_output(&app, "c"));
     assert!(!app.workspace().join("made").exists());
+}
+
+#[tokio::test]
+async fn granular_approval_has_a_switch_for_programs_of_skills() {
+    let arguments = json!({
+        "cmd": "sh .agents/skills/mine/run.sh", "sandbox_permissions": "require_escalated",
+    });
+    for (skill_approval, is_asked) in [(true, true), (false, false)] {
+        let script = Script::new().call("exec_command", arguments.clone()).call_id("c").then().say("Ok");
+        let mut app = App::builder().experimental().script(script).start().await;
+        let folder = app.workspace().join(".agents/skills/mine");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("SKILL.md"), "---\nname: mine\ndescription: d\n---\nBody\n").unwrap();
+        std::fs::write(folder.join("run.sh"), "echo ran").unwrap();
+        let granular = json!({ "granular": {
+            "sandbox_approval": !skill_approval, "rules": true, "skill_approval": skill_approval,
+            "request_permissions": true, "mcp_elicitations": true,
+        } });
+        let thread = thread(&mut app, json!({ "approvalPolicy": granular })).await;
+        app.start_turn(&thread, "go").await;
+        if is_asked {
+            let question = app.expect_request::<CommandExecutionApproval>().await;
+            let decision = CommandExecutionApprovalDecision::Accept;
+            app.reply(&question, CommandExecutionRequestApprovalResponse { decision }).await;
+        }
+        app.until::<TurnCompleted>().await;
+        let output = call_output(&app, "c");
+        let expected = if is_asked { "\nran" } else { "does not allow to ask about it" };
+        assert!(output.contains(expected), "{output}");
+        app.ignore_rest();
+    }
 }
