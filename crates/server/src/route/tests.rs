@@ -35,7 +35,7 @@ async fn panics_later(_: Cx, _: ThreadReadParams) -> Result<ThreadReadResponse, 
 }
 
 async fn works(_: Cx, _: ThreadListParams) -> Result<ThreadListResponse, RpcError> {
-    Ok(ThreadListResponse { data: Vec::new(), next_cursor: None })
+    Ok(ThreadListResponse { data: Vec::new(), next_cursor: None, backwards_cursor: None })
 }
 
 #[tokio::test]
