@@ -71,7 +71,7 @@ pub struct ThreadListResponse {
     pub data: Vec<Thread>,
     /// The cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
-    /// The cursor that starts at the first thread of this page in the opposite direction; null for an empty page.
+    /// The cursor that continues before the first thread of this page, in the opposite direction; null for an empty page.
     #[later]
     pub backwards_cursor: Option<String>,
 }
@@ -300,10 +300,12 @@ pub struct ThreadDecrementElicitationResponse {
 #[wire]
 pub struct Thread {
     pub id: ThreadId,
-    /// The thread's own id. Newer clients need it; servers of the 0.118 generation do not send it.
+    /// The id of the root thread in a tree of subagents; the thread's own id if it has no parent. Newer clients need it;
+    /// servers of the 0.118 generation do not send it.
     #[omit]
     pub session_id: Option<ThreadId>,
-    /// The thread that this one is a copy of.
+    /// The thread that this one is a copy of; absent if it is none.
+    #[omit]
     #[later]
     pub forked_from_id: Option<ThreadId>,
     /// The thread whose agent started this one; null if it is not a subagent.

@@ -65,7 +65,7 @@ pub enum ListSort {
 pub struct ThreadPage {
     pub threads: Vec<Thread>,
     pub next_cursor: Option<String>,
-    /// The cursor that starts at the first thread of this page in the opposite direction.
+    /// The cursor that continues before the first thread of this page, in the opposite direction.
     pub backwards_cursor: Option<String>,
 }
 
@@ -101,8 +101,8 @@ impl ListQuery {
         self.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT) as usize
     }
 
-    pub(crate) fn start(&self) -> Result<Option<ListStart>> {
-        self.cursor.as_deref().map(ListStart::parse).transpose()
+    pub(crate) fn start(&self) -> Result<Option<ListCursor>> {
+        self.cursor.as_deref().map(ListCursor::parse).transpose()
     }
 
     pub(crate) fn search_term(&self) -> Option<&str> {
@@ -132,33 +132,18 @@ pub struct ListCursor {
     pub id: ThreadId,
 }
 
-/// The start of a page: after a position, or at it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListStart {
-    pub position: ListCursor,
-    /// Whether the page contains the thread at the position. So it does after a change of direction.
-    pub is_inclusive: bool,
-}
-
-/// The end of an inclusive cursor.
-const INCLUSIVE: &str = "|=";
-
-impl ListStart {
-    /// Parses `2026-11-15T20:00:00Z|<thread id>`, with `|=` behind it if it is inclusive.
+impl ListCursor {
+    /// Parses `2026-11-15T20:00:00Z|<thread id>`.
     pub fn parse(text: &str) -> Result<Self> {
-        let position = text.strip_suffix(INCLUSIVE);
-        let parsed = position.unwrap_or(text).split_once('|').and_then(|(at, id)| {
+        let parsed = text.split_once('|').and_then(|(at, id)| {
             let at = clock::parse_seconds(&with_colons(at))?;
-            Uuid::parse_str(id).ok().map(|_| ListCursor { at, id: ThreadId::from(id) })
+            Uuid::parse_str(id).ok().map(|_| Self { at, id: ThreadId::from(id) })
         });
-        let parsed = parsed.ok_or_else(|| StoreError::InvalidCursor(text.to_owned()))?;
-        Ok(Self { position: parsed, is_inclusive: position.is_some() })
+        parsed.ok_or_else(|| StoreError::InvalidCursor(text.to_owned()))
     }
 
     pub fn text(&self) -> Option<String> {
-        let ListCursor { at, id } = &self.position;
-        let end = if self.is_inclusive { INCLUSIVE } else { "" };
-        Some(format!("{}|{id}{end}", clock::stamp_seconds(*at)?))
+        Some(format!("{}|{}", clock::stamp_seconds(self.at)?, self.id))
     }
 }
 
@@ -183,18 +168,13 @@ mod tests {
 
     #[test]
     fn cursors_round_trip() {
-        let position =
+        let cursor =
             ListCursor { at: 1_794_772_800, id: ThreadId::from("019a8914-3a00-7000-8000-000000000001") };
-        let start = ListStart { position, is_inclusive: false };
-        let text = start.text().unwrap();
+        let text = cursor.text().unwrap();
         assert_eq!(text, "2026-11-15T20:00:00Z|019a8914-3a00-7000-8000-000000000001");
-        assert_eq!(ListStart::parse(&text).unwrap(), start);
+        assert_eq!(ListCursor::parse(&text).unwrap(), cursor);
         let dashed = text.replace("20:00:00Z", "20-00-00");
-        assert_eq!(ListStart::parse(&dashed).unwrap(), start);
-        let inclusive = ListStart { is_inclusive: true, ..start };
-        let text = inclusive.text().unwrap();
-        assert_eq!(text, "2026-11-15T20:00:00Z|019a8914-3a00-7000-8000-000000000001|=");
-        assert_eq!(ListStart::parse(&text).unwrap(), inclusive);
+        assert_eq!(ListCursor::parse(&dashed).unwrap(), cursor);
     }
 
     #[test]
@@ -208,10 +188,8 @@ mod tests {
             "today|a",
             "2026-11-15T20:00:00Z|a b",
             "2026-11-15T20:00:00Z|thread",
-            "|=",
-            "2026-11-15T20:00:00Z|=",
         ] {
-            let error = ListStart::parse(text).unwrap_err();
+            let error = ListCursor::parse(text).unwrap_err();
             assert_eq!(error.to_string(), format!("invalid cursor: {text}"));
         }
     }

@@ -115,7 +115,7 @@ impl ThreadSummary {
     pub fn into_thread(self, layout: &HomeLayout) -> Thread {
         let path = layout.absolute(&self.dir).join(&self.file);
         Thread {
-            session_id: Some(self.id.clone()),
+            session_id: self.parent_thread_id.clone().or(Some(self.id.clone())),
             id: self.id,
             forked_from_id: self.forked_from,
             parent_thread_id: self.parent_thread_id,

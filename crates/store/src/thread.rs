@@ -157,7 +157,7 @@ impl StoredThread {
         let model = self.settings.as_ref().map(ModelChoice::from).unwrap_or_default();
         Thread {
             id: self.meta.id.clone(),
-            session_id: Some(self.meta.id.clone()),
+            session_id: self.meta.parent_thread_id.clone().or(Some(self.meta.id.clone())),
             forked_from_id: self.meta.forked_from.clone(),
             parent_thread_id: self.meta.parent_thread_id.clone(),
             project_id: None,

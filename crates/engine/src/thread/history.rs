@@ -199,10 +199,10 @@ impl ThreadActor {
             return Err(RevertError::Ephemeral.into());
         }
         let turns = self.engine.store.read(&self.state.id).await?.turns;
-        let place = turns.iter().position(|turn| turn.id == before);
-        let kept = place.ok_or(RevertError::NoTurn(before))?;
+        let first_dropped = turns.iter().position(|turn| turn.id == before);
+        let first_dropped = first_dropped.ok_or(RevertError::NoTurn(before))?;
         self.end_active_turn().await;
-        let dropped = u32::try_from(turns.len().saturating_sub(kept)).unwrap_or(u32::MAX);
+        let dropped = u32::try_from(turns.len().saturating_sub(first_dropped)).unwrap_or(u32::MAX);
         let kept = self.drop_turns(dropped).await?;
         self.sync_later();
         self.state.updated_at = unix_now();

@@ -194,7 +194,7 @@ impl ThreadState {
     pub fn view(&self) -> Thread {
         Thread {
             id: self.id.clone(),
-            session_id: Some(self.id.clone()),
+            session_id: self.parent.clone().or(self.forked_from.clone()).or(Some(self.id.clone())),
             forked_from_id: self.forked_from.clone(),
             parent_thread_id: self.parent.clone(),
             project_id: None,

@@ -104,6 +104,8 @@ fn read_by_name(method: &str, params: Option<&RawValue>) -> Result<Value, String
             ThreadTurnsList,
             ThreadItemsList,
             ThreadSettingsUpdate,
+            ThreadRevert,
+            ThreadInjectItems,
             ThreadDelete,
             ThreadGoalSet,
             ThreadGoalGet,

@@ -19,11 +19,18 @@ pub fn thread() -> Value {
     json!({
         "id": "0199a213-81c0-7800-8aa1-bbab2a035a53",
         "sessionId": "0199a213-81c0-7800-8aa1-bbab2a035a53",
+        "forkedFromId": "f",
+        "parentThreadId": "p",
+        "projectId": null,
+        "historyMode": "legacy",
         "preview": "Fix the tests",
         "ephemeral": false,
         "modelProvider": "openai",
+        "model": "m",
+        "reasoningEffort": "high",
         "createdAt": 1_730_910_000,
         "updatedAt": 1_730_910_001,
+        "recencyAt": 1_730_910_001,
         "status": { "type": "active", "activeFlags": ["waitingOnApproval"] },
         "path": "/home/me/.codicil/sessions/x.jsonl",
         "cwd": "/home/me/project",
@@ -31,6 +38,8 @@ pub fn thread() -> Value {
         "source": { "subAgent": { "thread_spawn": {
             "parent_thread_id": "p", "depth": 1, "agent_path": null, "agent_nickname": "Atlas", "agent_role": null,
         } } },
+        "originator": "editor",
+        "threadSource": "user",
         "agentNickname": "Atlas",
         "agentRole": null,
         "gitInfo": { "sha": "abc", "branch": "main", "originUrl": null },
@@ -49,6 +58,11 @@ fn turn() -> Value {
             "codexErrorInfo": { "responseStreamDisconnected": { "httpStatusCode": null } },
             "additionalDetails": null,
         },
+        "rootTurnId": "turn-1",
+        "itemsView": "full",
+        "startedAt": 1_730_910_000,
+        "completedAt": 1_730_910_001,
+        "durationMs": 1000,
     })
 }
 
@@ -64,7 +78,7 @@ pub fn items() -> Vec<Value> {
             { "type": "localImage", "path": "/i.png" },
             { "type": "skill", "name": "s", "path": "/s/SKILL.md" },
             { "type": "mention", "name": "m", "path": "app://m" },
-        ] }),
+        ], "clientId": "mine" }),
         json!({ "type": "hookPrompt", "id": "2", "fragments": [{ "text": "t", "hookRunId": "h" }] }),
         json!({ "type": "agentMessage", "id": "3", "text": "t", "phase": "final_answer", "memoryCitation": null }),
         json!({ "type": "plan", "id": "4", "text": "t" }),

@@ -186,7 +186,7 @@ async fn a_watch_has_the_id_that_the_client_chose() {
 }
 
 #[tokio::test]
-async fn metadata_tells_links_from_their_targets() {
+async fn links_are_distinguished_from_their_targets() {
     let mut app = App::builder().start().await;
     fs::write(app.workspace().join("file"), "x").unwrap();
     std::os::unix::fs::symlink("file", app.workspace().join("link")).unwrap();

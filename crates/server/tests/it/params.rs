@@ -121,5 +121,5 @@ async fn unknown_fields_are_ignored() {
     let mut app = App::builder().start().await;
     let params = json!({ "unknownField": 1, "another": { "deep": [null] }, "limit": 3 });
     let answer = app.exchange(json!({ "id": 1, "method": "thread/list", "params": params })).await;
-    assert_eq!(answer["result"], json!({ "data": [], "nextCursor": null }));
+    assert_eq!(answer["result"], json!({ "data": [], "nextCursor": null, "backwardsCursor": null }));
 }

@@ -95,11 +95,11 @@ async fn a_page_can_be_followed_in_both_directions() {
     let second = list(&mut app, json!({ "limit": 2, "cursor": first.next_cursor })).await.unwrap();
     assert_eq!((second.data[0].preview.as_str(), &second.next_cursor), ("a", &None));
     let back = json!({ "limit": 2, "cursor": second.backwards_cursor, "sortDirection": "asc" });
-    assert_eq!(previews(&mut app, back).await, ["a", "b"]);
+    assert_eq!(previews(&mut app, back).await, ["b", "c"]);
     let empty = list(&mut app, json!({ "cwd": [] })).await.unwrap();
     assert_eq!((empty.next_cursor, empty.backwards_cursor), (None, None));
-    let error = list(&mut app, json!({ "cursor": "|=" })).await.unwrap_err();
-    assert_eq!(error.message, "invalid cursor: |=");
+    let error = list(&mut app, json!({ "cursor": "x", "sortDirection": "asc" })).await.unwrap_err();
+    assert_eq!(error.message, "invalid cursor: x");
 }
 
 #[tokio::test]

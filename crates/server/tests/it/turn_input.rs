@@ -29,11 +29,11 @@ fn messages(request: &RecordedRequest, part: &str) -> Vec<(String, String)> {
 }
 
 fn client_ids(items: &[ThreadItem]) -> Vec<Option<&str>> {
-    let id = |item| match item {
-        &ThreadItem::UserMessage { ref client_id, .. } => Some(client_id.as_deref()),
+    let users = items.iter().filter_map(|item| match item {
+        ThreadItem::UserMessage { client_id, .. } => Some(client_id.as_deref()),
         _ => None,
-    };
-    items.iter().filter_map(id).collect()
+    });
+    users.collect()
 }
 
 #[tokio::test]

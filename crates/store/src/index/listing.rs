@@ -31,8 +31,8 @@ impl ThreadIndex {
                 repairs += 1;
                 continue;
             }
-            let next_cursor = rows.next.and_then(|start| start.text());
-            let backwards_cursor = rows.backwards.and_then(|start| start.text());
+            let next_cursor = rows.next.and_then(|cursor| cursor.text());
+            let backwards_cursor = rows.backwards.and_then(|cursor| cursor.text());
             let threads = rows.rows.into_iter().map(|row| row.into_thread(&self.layout)).collect();
             return Ok(ThreadPage { threads, next_cursor, backwards_cursor });
         }
@@ -42,7 +42,7 @@ impl ThreadIndex {
     fn query_page(&self, select: &ListSelect) -> Result<RowPage> {
         loop {
             let seen = self.backlog.progress();
-            let start = select.start.as_ref().filter(|_| select.by_creation).map(|start| &start.position);
+            let start = select.start.as_ref().filter(|_| select.by_creation);
             let (unread, rows) = self.with(|open| {
                 let unread = self.backlog.newest(select.archived, start)?;
                 Ok((unread, select.run(&open.db.connection).map_err(open.db.failed())?))

@@ -6,15 +6,15 @@ use serde::Serialize;
 use crate::{
     error::Result,
     index::rows,
-    list::{ListBelow, ListCursor, ListQuery, ListSort, ListStart, PAGE_BYTES},
+    list::{ListBelow, ListCursor, ListQuery, ListSort, PAGE_BYTES},
     summary::{ThreadSummary, kind_name},
 };
 
 /// The rows of a page, the cursor of the next one and that of the opposite direction.
 pub struct RowPage {
     pub rows: Vec<ThreadSummary>,
-    pub next: Option<ListStart>,
-    pub backwards: Option<ListStart>,
+    pub next: Option<ListCursor>,
+    pub backwards: Option<ListCursor>,
 }
 
 /// A validated list query as SQL.
@@ -24,16 +24,16 @@ pub struct ListSelect {
     limit: usize,
     sort: ListSort,
     oldest_first: bool,
-    pub start: Option<ListStart>,
+    /// The position after which the page starts.
+    pub start: Option<ListCursor>,
     pub archived: bool,
     /// Whether the names of unread files show which of them a page could contain: rows are sorted by creation, newest
-    /// first, and start after a position.
+    /// first.
     pub by_creation: bool,
 }
 
 impl ListSelect {
     pub fn new(query: &ListQuery) -> Result<Self> {
-        let start = query.start()?;
         let is_newest_first = query.sort == ListSort::Created && !query.oldest_first;
         let mut select = Self {
             sql: String::new(),
@@ -42,10 +42,8 @@ impl ListSelect {
             sort: query.sort,
             oldest_first: query.oldest_first,
             archived: query.archived,
-            by_creation: is_newest_first
-                && query.search_term().is_none()
-                && !start.as_ref().is_some_and(|start| start.is_inclusive),
-            start,
+            by_creation: is_newest_first && query.search_term().is_none(),
+            start: query.start()?,
         };
         select.write(query);
         Ok(select)
@@ -87,12 +85,11 @@ impl ListSelect {
             self.sql.push_str("))");
         }
         let (comparison, order) = if self.oldest_first { (">", "ASC") } else { ("<", "DESC") };
-        if let Some(ListStart { position, is_inclusive }) = self.start.clone() {
-            let equal = if is_inclusive { "=" } else { "" };
-            self.sql.push_str(&format!(" AND ({column}, t.id) {comparison}{equal} ("));
-            self.value(position.at);
+        if let Some(start) = self.start.clone() {
+            self.sql.push_str(&format!(" AND ({column}, t.id) {comparison} ("));
+            self.value(start.at);
             self.sql.push_str(", ");
-            self.value(position.id.to_string());
+            self.value(start.id.to_string());
             self.sql.push(')');
         }
         self.sql.push_str(&format!(" ORDER BY {column} {order}, t.id {order} LIMIT "));
@@ -141,23 +138,22 @@ impl ListSelect {
         let mut bytes = 0;
         while let Some(row) = found.next()? {
             if page.rows.len() == self.limit || bytes > PAGE_BYTES {
-                page.next = page.rows.last().map(|last| self.start_after(last));
+                page.next = page.rows.last().map(|last| self.cursor(last));
                 break;
             }
             let row = rows::summary(row)?;
             bytes += row.preview.as_ref().map_or(0, String::len);
             page.rows.push(row);
         }
-        page.backwards =
-            page.rows.first().map(|first| ListStart { is_inclusive: true, ..self.start_after(first) });
+        page.backwards = page.rows.first().map(|first| self.cursor(first));
         Ok(page)
     }
 
-    fn start_after(&self, row: &ThreadSummary) -> ListStart {
+    fn cursor(&self, row: &ThreadSummary) -> ListCursor {
         let at = match self.sort {
             ListSort::Created => row.created_at,
             ListSort::Updated => row.updated_at,
         };
-        ListStart { position: ListCursor { at, id: row.id.clone() }, is_inclusive: false }
+        ListCursor { at, id: row.id.clone() }
     }
 }
