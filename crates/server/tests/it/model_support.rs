@@ -75,7 +75,7 @@ async fn an_empty_effort_is_refused() {
     let thread = app.start_thread().await;
     let params = json!({ "threadId": thread.id, "input": [{ "type": "text", "text": "x" }], "effort": "" });
     let answer = app.exchange(json!({ "id": 1, "method": "turn/start", "params": params })).await;
-    assert_eq!(answer["error"]["message"], "reasoning_effort must not be empty");
+    assert_eq!(answer["error"]["message"], "Invalid request: reasoning_effort must not be empty");
 }
 
 #[tokio::test]
