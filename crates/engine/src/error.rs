@@ -210,7 +210,7 @@ pub enum SettingsError {
     NoProfile(String),
     #[error("`permissions` cannot be combined with `{0}`")]
     ProfileAnd(&'static str),
-    #[error("reasoning_effort must not be empty")]
+    #[error("Invalid request: reasoning_effort must not be empty")]
     EmptyEffort,
     #[error("failed to load configuration: {0}")]
     Config(#[from] ConfigError),

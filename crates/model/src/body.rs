@@ -12,7 +12,11 @@ use std::{
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Serialize;
+
+/// Smaller bodies are not worth compressing.
+const MIN_COMPRESSED_LEN: u64 = 16 * 1024;
 
 /// Pieces of at least this size are not copied.
 const MIN_SHARED_LEN: usize = 2048;
@@ -22,11 +26,39 @@ const MIN_SHARED_LEN: usize = 2048;
 pub(crate) struct RequestBody {
     chunks: Arc<[Bytes]>,
     len: u64,
+    encoding: BodyEncoding,
+}
+
+/// The `content-encoding` of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyEncoding {
+    Plain,
+    Zstd,
 }
 
 impl RequestBody {
     pub fn builder() -> BodyBuilder {
         BodyBuilder { chunks: Vec::new(), unfinished: BytesMut::new() }
+    }
+
+    pub fn encoding(&self) -> BodyEncoding {
+        self.encoding
+    }
+
+    /// Returns the body compressed with zstd, or as it is if it is small.
+    pub async fn compressed(self) -> Self {
+        if self.len < MIN_COMPRESSED_LEN {
+            return self;
+        }
+        let plain = self.chunks.concat();
+        // Takes milliseconds for a long history.
+        let compress = move || compress_to_vec(plain.as_slice(), CompressionLevel::Fastest);
+        match tokio::task::spawn_blocking(compress).await {
+            Ok(bytes) => {
+                Self { len: bytes.len() as u64, chunks: [bytes.into()].into(), encoding: BodyEncoding::Zstd }
+            }
+            Err(_) => self,
+        }
     }
 
     /// Returns the body in the form that the HTTP client sends.
@@ -85,7 +117,7 @@ impl BodyBuilder {
     pub fn finish(mut self) -> RequestBody {
         self.finish_chunk();
         let len = self.chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        RequestBody { chunks: self.chunks.into(), len }
+        RequestBody { chunks: self.chunks.into(), len, encoding: BodyEncoding::Plain }
     }
 
     fn finish_chunk(&mut self) {
@@ -128,6 +160,26 @@ impl http_body::Body for BodyStream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn large_bodies_are_compressed() {
+        let mut small = RequestBody::builder();
+        small.raw("{}");
+        assert_eq!(small.finish().compressed().await.encoding(), BodyEncoding::Plain);
+
+        let text = "The quick brown fox. ".repeat(5000);
+        let mut large = RequestBody::builder();
+        large.json(&text);
+        let plain = large.finish();
+        let compressed = plain.clone().compressed().await;
+        assert_eq!(compressed.encoding(), BodyEncoding::Zstd);
+        assert!(compressed.len < plain.len / 10);
+        let packed = compressed.chunks.concat();
+        let mut unpacked = Vec::new();
+        let mut decoder = ruzstd::decoding::StreamingDecoder::new(packed.as_slice()).unwrap();
+        std::io::Read::read_to_end(&mut decoder, &mut unpacked).unwrap();
+        assert_eq!(unpacked, plain.chunks.concat());
+    }
 
     #[test]
     fn large_pieces_are_not_copied() {

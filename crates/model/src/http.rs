@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::{
     EventStream, ModelError, ModelEvent, ModelProvider, ModelRequest, ProviderConfig, ProviderContext,
     ProviderCredentials, ProviderLimits, WireApi,
-    body::RequestBody,
+    body::{BodyEncoding, RequestBody},
     credentials::{self, CredentialSources},
     endpoint::{chatgpt_endpoint, configured_headers, endpoint},
     status,
@@ -110,7 +110,7 @@ impl<D: HttpDialect> ProviderShared<D> {
     /// Sends the request, with retries, until there is a stream or an error that retries cannot fix.
     async fn open(&self, request: ModelRequest) -> Result<LiveResponse, ModelError> {
         let mut credentials = self.credentials.find(&self.id).await?;
-        let mut body = self.dialect.body(&request, BodyExtent::Full);
+        let mut body = self.body(&request, BodyExtent::Full, credentials.as_ref()).await;
         let mut retry = 0;
         let mut may_refresh = true;
         let mut may_reduce = true;
@@ -128,7 +128,7 @@ impl<D: HttpDialect> ProviderShared<D> {
                 continue;
             }
             if self.dialect.is_worth_reducing(&error) && std::mem::take(&mut may_reduce) {
-                body = self.dialect.body(&request, BodyExtent::Reduced);
+                body = self.body(&request, BodyExtent::Reduced, credentials.as_ref()).await;
                 continue;
             }
             retry += 1;
@@ -136,6 +136,18 @@ impl<D: HttpDialect> ProviderShared<D> {
             tracing::debug!(provider = %self.id, %error, retry, "retrying a model request");
             sleep(wait).await;
         }
+    }
+
+    /// Returns the body of a request. The service for ChatGPT accounts is the only one known to accept compressed bodies.
+    async fn body(
+        &self,
+        request: &ModelRequest,
+        extent: BodyExtent,
+        credentials: Option<&ProviderCredentials>,
+    ) -> RequestBody {
+        let body = self.dialect.body(request, extent);
+        let is_for_account = self.chatgpt_url.as_ref() == Some(self.url_for(credentials));
+        if request.may_compress && is_for_account { body.compressed().await } else { body }
     }
 
     /// Sends the request once.
@@ -149,6 +161,9 @@ impl<D: HttpDialect> ProviderShared<D> {
         let mut headers = self.dialect.headers(request);
         headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if body.encoding() == BodyEncoding::Zstd {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("zstd"));
+        }
         headers.extend(self.headers.clone());
         if let Some(credentials) = credentials {
             self.dialect.authorize(credentials, &mut headers);
@@ -247,4 +262,68 @@ pub(crate) fn user_agent(request: &ModelRequest) -> HeaderMap {
 /// Reads the beginning of an error response's body.
 pub(crate) async fn error_text(body: reqwest::Body, max_time: Duration) -> String {
     read_text_prefix(body, MAX_ERROR_BYTES, max_time.min(MAX_ERROR_TIME)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::{AccountAuth, StreamFlow, pairs::tests::history, responses::ResponsesDialect};
+
+    /// Sends one request and returns the head with which it arrives.
+    async fn sent_head(credentials: ProviderCredentials, request: ModelRequest) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}/responses", listener.local_addr().unwrap());
+        let serving = tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut received = Vec::new();
+            while !received.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+                socket.read_buf(&mut received).await.unwrap();
+            }
+            let _ =
+                socket.write_all(b"HTTP/1.1 400 Bad\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
+            String::from_utf8_lossy(&received).into_owned()
+        });
+        let auth: Arc<dyn AccountAuth> = Arc::new(credentials);
+        let context = ProviderContext { auth: Some(auth), ..ProviderContext::default() };
+        let config = ProviderConfig {
+            base_url: Some(address.trim_end_matches("/responses").to_owned()),
+            requires_openai_auth: true,
+            request_max_retries: Some(0),
+            ..ProviderConfig::default()
+        };
+        let mut provider = HttpProvider::new("openai", &config, &context, ResponsesDialect).unwrap();
+        // The address of the service for accounts is fixed, so the test puts its own in its place.
+        Arc::get_mut(&mut provider.shared).unwrap().chatgpt_url =
+            Url::parse(&format!("{address}?account")).ok();
+        let mut events = Vec::new();
+        let mut stream = provider.stream(request);
+        while matches!(stream.next(&mut events).await, Ok(flow) if flow != StreamFlow::Done) {}
+        serving.await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn only_large_requests_for_accounts_are_compressed() {
+        let large = ModelRequest {
+            instructions: "Be helpful. ".repeat(4000).into(),
+            input: history("u"),
+            may_compress: true,
+            ..ModelRequest::default()
+        };
+        let account =
+            ProviderCredentials { account_id: Some("a".into()), ..ProviderCredentials::api_key("k") };
+        let is_compressed = async |credentials: &ProviderCredentials, request: &ModelRequest| {
+            sent_head(credentials.clone(), request.clone()).await.contains("content-encoding: zstd")
+        };
+        assert!(is_compressed(&account, &large).await);
+        assert!(!is_compressed(&ProviderCredentials::api_key("k"), &large).await, "other services");
+        let off = ModelRequest { may_compress: false, ..large.clone() };
+        assert!(!is_compressed(&account, &off).await, "switched off");
+        let small = ModelRequest { may_compress: true, ..ModelRequest::default() };
+        assert!(!is_compressed(&account, &small).await, "small");
+    }
 }

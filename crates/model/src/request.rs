@@ -24,6 +24,8 @@ pub struct ModelRequest {
     pub output_schema: Option<Arc<Value>>,
     pub verbosity: Option<Verbosity>,
     pub service_tier: Option<ServiceTier>,
+    /// Whether the body may be compressed. Only services that are known to accept that get compressed bodies.
+    pub may_compress: bool,
     /// Key under which the provider caches the common prefix of requests; usually the thread's id.
     pub prompt_cache_key: Option<String>,
     /// Headers of the client and the turn. *responses* sends all of them, the other dialects only `user-agent`.

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use codicil_accounts::Accounts;
 use codicil_config::ConfigStore;
 use codicil_engine::{AnnouncedReply, ThreadClients, Threads, TurnOrigin};
-use codicil_protocol::{AskForApproval, Frame, NotificationMethod};
+use codicil_protocol::{Frame, NotificationMethod};
 use parking_lot::Mutex;
 
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
     ephemeral::EphemeralThreads,
     feedback::Feedback,
     files::FileServices,
+    generation::ProtocolGeneration,
     server::ServerShared,
     user_agent::user_agent,
 };
@@ -92,12 +93,8 @@ impl Cx {
         }
     }
 
-    /// Returns the approval policy as this client knows it.
-    pub fn shown_policy(&self, policy: AskForApproval) -> AskForApproval {
-        match self.client.session() {
-            Some(session) => session.generation.shown_policy(policy),
-            None => policy,
-        }
+    pub fn generation(&self) -> ProtocolGeneration {
+        self.client.session().map_or(ProtocolGeneration::Unknown, |session| session.generation)
     }
 
     /// Runs `work` once the response is queued. If the client disconnects first, `work` is dropped.

@@ -1,10 +1,11 @@
 //! The generation of the protocol that a client speaks.
 //!
 //! Additional members and methods are for every client. The generation decides only about messages that an older client
-//! does not expect, and about values that were removed later: a client that does not know the value rejects the whole
-//! message.
+//! does not expect, and about values of enums: a client that does not know a value rejects the whole message.
 
-use codicil_protocol::{AskForApproval, InitializeCapabilities, InitializeParams};
+use codicil_protocol::{
+    AskForApproval, InitializeCapabilities, InitializeParams, ReasoningEffort, ServiceTier,
+};
 
 /// Clients of OpenAI, whose version is that of their protocol.
 const VERSIONED_CLIENTS: [&str; 2] = ["codex-tui", "codex_python_sdk"];
@@ -15,9 +16,11 @@ const PUBLISHED_MINOR: u32 = 118;
 /// A generation of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolGeneration {
-    /// The published protocol, that of 0.118.
+    /// A client that is known to be of 0.118 or older.
     Published,
-    /// That of later versions.
+    /// Any other client. It gets all values as they are.
+    Unknown,
+    /// A client after 0.118.
     Later,
 }
 
@@ -27,16 +30,10 @@ impl ProtocolGeneration {
     pub fn of(params: &InitializeParams, announced_version: &str) -> Self {
         let client = &params.client_info;
         if VERSIONED_CLIENTS.contains(&client.name.as_str()) {
-            return Self::of_version(&client.version);
+            return if is_later_version(&client.version) { Self::Later } else { Self::Published };
         }
-        if params.capabilities.as_ref().is_some_and(has_later_capability) {
-            return Self::Later;
-        }
-        Self::of_version(announced_version)
-    }
-
-    fn of_version(version: &str) -> Self {
-        if is_later_version(version) { Self::Later } else { Self::Published }
+        let has_later_capability = params.capabilities.as_ref().is_some_and(has_later_capability);
+        if has_later_capability || is_later_version(announced_version) { Self::Later } else { Self::Unknown }
     }
 
     /// Returns the approval policy that the client is shown. Later clients do not have `on-failure`; `on-request` is
@@ -45,6 +42,24 @@ impl ProtocolGeneration {
         match (self, policy) {
             (Self::Later, AskForApproval::OnFailure) => AskForApproval::OnRequest,
             (_, policy) => policy,
+        }
+    }
+
+    /// Returns the effort that the client is shown: the highest that it has, for one that it does not have.
+    pub fn shown_effort(self, effort: ReasoningEffort) -> ReasoningEffort {
+        match (self, effort) {
+            (Self::Published, ReasoningEffort::Unrecognized(_)) => ReasoningEffort::Xhigh,
+            (_, effort) => effort,
+        }
+    }
+
+    /// Returns the service tier that the client is shown. `priority` is the later name of `fast`.
+    pub fn shown_tier(self, tier: ServiceTier) -> Option<ServiceTier> {
+        match (self, tier) {
+            (Self::Published, ServiceTier::Unrecognized(name)) => {
+                (name == "priority").then_some(ServiceTier::Fast)
+            }
+            (_, tier) => Some(tier),
         }
     }
 }
@@ -74,7 +89,7 @@ mod tests {
 
     #[test]
     fn clients_are_recognized_by_version_capabilities_and_announced_version() {
-        use ProtocolGeneration::{Later, Published};
+        use ProtocolGeneration::{Later, Published, Unknown};
         let check =
             |name: &str, version: &str, capabilities: serde_json::Value, announced: &str, expected| {
                 let client = json!({ "name": name, "version": version });
@@ -89,9 +104,9 @@ mod tests {
         check("codex-tui", "0.118.0", json!(null), "0.166.0", Published);
         check("codex-tui", "", json!(null), "0.118.0", Published);
         check("codex_python_sdk", "0.163.0-beta.1", json!({}), "0.118.0", Later);
-        check("editor", "7.0.0", json!({ "experimentalApi": true }), "0.118.0", Published);
+        check("editor", "7.0.0", json!({ "experimentalApi": true }), "0.118.0", Unknown);
         check("editor", "7.0.0", json!({ "requestAttestation": true }), "0.118.0", Later);
-        check("editor", "7.0.0", json!({ "mcpServerOpenaiFormElicitation": false }), "0.118.0", Published);
+        check("editor", "7.0.0", json!({ "mcpServerOpenaiFormElicitation": false }), "0.118.0", Unknown);
         check("editor", "7.0.0", json!({ "explicitGatewayOauth": true }), "0.118.0", Later);
         check("editor", "7.0.0", json!({ "extensions": {} }), "0.118.0", Later);
         check("editor", "7.0.0", json!({}), "0.166.0", Later);

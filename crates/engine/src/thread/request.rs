@@ -1,5 +1,6 @@
 //! Decides how a turn goes on, and builds its next model request.
 
+use codicil_config::Feature;
 use codicil_extensions::MessageMentions;
 use codicil_model::{Instructions, ModelInfo, ModelRequest};
 use codicil_protocol::{ResponseItem, SandboxPolicy, ThreadItem, TurnId, UserInput};
@@ -91,6 +92,7 @@ impl ThreadActor {
             output_schema: active.and_then(|active| active.output_schema.clone()),
             verbosity: self.state.config.settings.model_verbosity.clone().or_else(|| info.verbosity.clone()),
             service_tier: support.service_tier(settings),
+            may_compress: self.state.config.features.enabled(Feature::EnableRequestCompression),
             prompt_cache_key: Some(self.state.id.to_string()),
             ..ModelRequest::default()
         };

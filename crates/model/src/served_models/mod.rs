@@ -204,32 +204,21 @@ impl ServedModelsInner {
         if listed.is_some_and(|window| window.kind == WindowKind::Actual) || !is_nearby(&self.base) {
             return Ok(listed);
         }
-        let told = match entry.and_then(|entry| entry.owner.as_deref()) {
-            Some("llamacpp") => self.ask_llama_cpp().await,
-            Some("vllm") => None,
-            Some("library") => self.ask_ollama(model).await,
-            _ => self.ask_each(model).await,
-        };
-        Ok(told.or(listed))
-    }
-
-    /// Asks in every way that a local server may understand, until one answer is certain.
-    async fn ask_each(&self, model: &str) -> Option<ContextWindow> {
-        let mut limit = None;
-        for attempt in 0.. {
-            let answer = match attempt {
-                0 => self.ask_lm_studio(model).await,
-                1 => self.ask_ollama(model).await,
-                2 => self.ask_llama_cpp().await,
-                3 => self.ask_litellm(model).await,
-                _ => break,
+        let owner = entry.and_then(|entry| entry.owner.as_deref());
+        let mut window = listed;
+        for server in likely_servers(owner) {
+            let answer = match server {
+                LocalServer::LmStudio => self.ask_lm_studio(model).await,
+                LocalServer::Ollama => self.ask_ollama(model).await,
+                LocalServer::LlamaCpp => self.ask_llama_cpp().await,
+                LocalServer::LiteLlm => self.ask_litellm(model).await,
             };
-            match answer {
-                Some(window) if window.kind == WindowKind::Actual => return Some(window),
-                answer => limit = limit.or(answer),
+            window = answer.or(window);
+            if answer.is_some_and(|answer| answer.kind == WindowKind::Actual) {
+                break;
             }
         }
-        limit
+        Ok(window)
     }
 
     async fn ask_llama_cpp(&self) -> Option<ContextWindow> {
@@ -323,6 +312,26 @@ impl ServedModelsInner {
         let mut url = self.base.clone();
         url.set_path(&format!("{root}{path}"));
         url
+    }
+}
+
+/// A server with endpoints of its own for what it knows about models.
+#[derive(Clone, Copy)]
+enum LocalServer {
+    LmStudio,
+    Ollama,
+    LlamaCpp,
+    LiteLlm,
+}
+
+/// Returns the servers that may have listed a model with this owner.
+fn likely_servers(owner: Option<&str>) -> &'static [LocalServer] {
+    use LocalServer::{LiteLlm, LlamaCpp, LmStudio, Ollama};
+    match owner {
+        Some("llamacpp") => &[LlamaCpp],
+        Some("library") => &[Ollama],
+        Some("vllm") => &[],
+        _ => &[LmStudio, Ollama, LlamaCpp, LiteLlm],
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codicil_model::{ModelEvent, ModelRequest, ReasoningOptions, WireApi};
-use codicil_protocol::{ReasoningEffort, ReasoningSummary, ResponseItem};
+use codicil_protocol::{ReasoningEffort, ReasoningSummary, ResponseItem, ServiceTier};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -223,6 +223,26 @@ async fn the_thinking_mode_depends_on_the_model() {
         (json!(128_000), Value::Null, json!({"effort": "low"}))
     );
     assert_eq!(asked("unknown", ReasoningEffort::High).await, (json!(32_000), Value::Null, Value::Null));
+    let other = |name: &str| ReasoningEffort::Unrecognized(name.to_owned());
+    let effort = async |model: &str, name: &str| asked(model, other(name)).await.2["effort"].clone();
+    assert_eq!(effort("claude-opus-5-5", "max").await, "xhigh", "the most that the model has");
+    assert_eq!(effort("claude-opus-4-6", "ultra").await, "high");
+    assert_eq!(effort("claude-sonnet-5-5", "whatever").await, "high", "the model's default");
+    let budget = asked("claude-haiku-4-5-20251001", other("max")).await.1["budget_tokens"].clone();
+    assert_eq!(budget, 32_000);
+}
+
+#[tokio::test]
+async fn tiers_have_names_of_their_own() {
+    let asked = async |tier: ServiceTier| {
+        let request = ModelRequest { service_tier: Some(tier), ..hello() };
+        sent(request).await.get("service_tier").cloned()
+    };
+    let other = |name: &str| ServiceTier::Unrecognized(name.to_owned());
+    assert_eq!(asked(ServiceTier::Fast).await, Some(json!("auto")));
+    assert_eq!(asked(other("priority")).await, Some(json!("auto")));
+    assert_eq!(asked(other("standard_only")).await, Some(json!("standard_only")));
+    assert_eq!(asked(ServiceTier::Flex).await, None);
 }
 
 #[tokio::test]

@@ -11,7 +11,12 @@ use crate::{background::blocking, cx::Cx, error::RpcError};
 pub async fn read(cx: Cx, params: ConfigReadParams) -> Result<ConfigReadResponse, RpcError> {
     let config = cx.config().clone();
     let mut read = blocking(move || config.read(&params)).await?;
-    read.config.approval_policy = read.config.approval_policy.map(|policy| cx.shown_policy(policy));
+    let generation = cx.generation();
+    let shown = &mut read.config;
+    shown.approval_policy = shown.approval_policy.take().map(|policy| generation.shown_policy(policy));
+    shown.model_reasoning_effort =
+        shown.model_reasoning_effort.take().map(|effort| generation.shown_effort(effort));
+    shown.service_tier = shown.service_tier.take().and_then(|tier| generation.shown_tier(tier));
     Ok(read)
 }
 

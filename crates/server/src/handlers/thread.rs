@@ -60,7 +60,7 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
     let exclude_turns = params.exclude_turns;
     let page_params = params.initial_turns_page.clone();
     let mut opened = cx.threads().resume(params).await?;
-    show_policy(&cx, &mut opened);
+    show_settings(&cx, &mut opened);
     cx.clients().subscribe(&cx.client, &opened.thread.id);
     let announce = opened.announce.take();
     cx.after_response(move || drop(announce));
@@ -406,7 +406,7 @@ async fn open_new(
         _ => None,
     };
     let mut opened = open.await?;
-    show_policy(cx, &mut opened);
+    show_settings(cx, &mut opened);
     cx.clients().subscribe(&cx.client, &opened.thread.id);
     // After the subscription: a thread with a slot and without subscribers counts as abandoned.
     if let Some(slot) = slot {
@@ -415,9 +415,13 @@ async fn open_new(
     Ok(opened)
 }
 
-/// Replaces an approval policy that the client does not know.
-fn show_policy(cx: &Cx, opened: &mut OpenedThread) {
-    opened.settings.approval_policy = cx.shown_policy(opened.settings.approval_policy.clone());
+/// Replaces values that the client does not know.
+fn show_settings(cx: &Cx, opened: &mut OpenedThread) {
+    let settings = &mut opened.settings;
+    let generation = cx.generation();
+    settings.approval_policy = generation.shown_policy(settings.approval_policy.clone());
+    settings.effort = settings.effort.take().map(|effort| generation.shown_effort(effort));
+    settings.service_tier = settings.service_tier.take().and_then(|tier| generation.shown_tier(tier));
 }
 
 /// Unloads a thread with its subagents. The client stays subscribed until they have ended.

@@ -75,7 +75,7 @@ async fn an_empty_effort_is_refused() {
     let thread = app.start_thread().await;
     let params = json!({ "threadId": thread.id, "input": [{ "type": "text", "text": "x" }], "effort": "" });
     let answer = app.exchange(json!({ "id": 1, "method": "turn/start", "params": params })).await;
-    assert_eq!(answer["error"]["message"], "reasoning_effort must not be empty");
+    assert_eq!(answer["error"]["message"], "Invalid request: reasoning_effort must not be empty");
 }
 
 #[tokio::test]
@@ -157,6 +157,7 @@ async fn the_context_window_is_what_the_server_reports() {
 async fn an_unknown_context_window_is_reported_once() {
     let mut app = app().start().await;
     app.model().serve_json("/v1/models", json!({ "data": [{ "id": "mock-model" }] }));
+    app.model().serve_json("/api/v0/models", json!({ "error": "not here" }));
     let thread = app.start_thread().await;
     let (_, warnings) = turn(&mut app, &thread, json!({})).await;
     let expected = "the context window of model `mock-model` is unknown: 272000 tokens are assumed";
@@ -228,18 +229,21 @@ async fn the_default_model_is_the_references() {
 }
 
 #[tokio::test]
-async fn on_failure_is_shown_to_clients_that_have_it() {
+async fn values_are_shown_to_clients_that_have_them() {
     for (name, version, expected) in [
         ("codex-tui", "0.118.0", "on-failure"),
         ("codex-tui", "0.166.0", "on-request"),
         ("editor", "3.0.0", "on-failure"),
     ] {
-        let builder = app().config("approval_policy = \"on-failure\"").uninitialized();
+        let config = "approval_policy = \"on-failure\"\nservice_tier = \"priority\"";
+        let builder = app().config(config).uninitialized();
         let mut app = builder.start().await;
         let hello = json!({ "clientInfo": { "name": name, "version": version } });
         app.exchange(json!({ "id": 0, "method": "initialize", "params": hello })).await;
         let started = app.exchange(json!({ "id": 1, "method": "thread/start", "params": {} })).await;
         assert_eq!(started["result"]["approvalPolicy"], expected, "{name} {version}");
+        let tier = if (name, version) == ("codex-tui", "0.118.0") { "fast" } else { "priority" };
+        assert_eq!(started["result"]["serviceTier"], tier, "{name} {version}");
         let read = app.exchange(json!({ "id": 2, "method": "config/read", "params": {} })).await;
         assert_eq!(read["result"]["config"]["approval_policy"], expected, "{name} {version}");
         app.ignore_rest();
