@@ -160,6 +160,7 @@ async fn ask_by_options(
         turn_id: turn.turn_id.clone(),
         item_id: call.item_id(),
         questions: vec![question],
+        is_blocking: true,
     };
     Ok(match turn.ask::<ToolUserInput>(params, QuestionKind::UserInput).await? {
         QuestionReply::Answer(mut response) => {

@@ -94,6 +94,7 @@ impl TurnTools {
             // The question belongs to no item.
             item_id: ItemId::from(QUESTION_ID),
             questions: vec![question(missing)],
+            is_blocking: true,
         };
         let reply = self.ask::<ToolUserInput>(params, QuestionKind::UserInput).await?;
         let QuestionReply::Answer(mut response) = reply else { return Ok(false) };
