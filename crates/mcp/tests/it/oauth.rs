@@ -181,6 +181,23 @@ async fn a_login_adds_the_scopes_that_a_call_lacks() {
 }
 
 #[tokio::test]
+async fn a_call_with_a_revoked_token_requires_a_login() {
+    let site = Site::start(MODERN).await;
+    site.allow("mine");
+    let world = World::with_environment(&[("TOKEN", "mine")]);
+    store(&world, &site, json!({ "access_token": "mine" }));
+    for (more, can_sign_in) in [("", true), ("bearer_token_env_var = 'TOKEN'", false)] {
+        site.allow("mine");
+        let (servers, mut reports) = world.join(&site.table(more));
+        reports.until("test", Ready).await;
+        site.revoke_all();
+        let error = soon(servers.call(call("headers", json!({})))).await.unwrap_err();
+        assert_eq!(error, CallError::NotSignedIn, "{more}");
+        assert_eq!(soon(servers.login("test")).await.is_ok(), can_sign_in, "{more}");
+    }
+}
+
+#[tokio::test]
 async fn a_login_times_out_without_the_browser() {
     let site = Site::start(OLD).await;
     let world = World::new();
