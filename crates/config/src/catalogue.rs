@@ -375,10 +375,10 @@ fn collect_unused(table: &Table, path: &mut Vec<String>, unused: &mut Vec<(Strin
     for (key, value) in table {
         path.push(key.clone());
         match (own_effect(path), value) {
-            (Some(KeyEffect::None { except, reason }), _) => {
-                if except.is_none() || value.as_bool() != except {
-                    unused.push((path.join("."), reason));
-                }
+            (Some(KeyEffect::None { except, reason }), _)
+                if except.is_none() || value.as_bool() != except =>
+            {
+                unused.push((path.join("."), reason));
             }
             (None, Value::Table(below)) => collect_unused(below, path, unused),
             _ => {}

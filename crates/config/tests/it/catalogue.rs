@@ -141,8 +141,10 @@ fn every_feature_without_effect_is_reported_where_it_is_set() {
         };
         let name = spec.name;
         let expected = format!("The setting `features.{name}` has no effect.");
-        assert_eq!(summaries(format!("[features]\n{name} = {}\n", !value)), [expected.clone()]);
-        assert_eq!(summaries(format!("[features.{name}]\nenabled = {}\n", !value)), [expected]);
+        for text in ["[features]\n{name} = {value}\n", "[features.{name}]\nenabled = {value}\n"] {
+            let text = text.replace("{name}", name).replace("{value}", &(!value).to_string());
+            assert_eq!(summaries(text), [expected.as_str()]);
+        }
         assert_eq!(summaries(format!("[features]\n{name} = {value}\n")), [""; 0]);
     }
 }

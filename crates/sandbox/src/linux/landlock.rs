@@ -70,7 +70,7 @@ pub(super) fn ruleset(plan: &EnforcementPlan, files: FileMeans) -> Result<OwnedF
         |error: landlock::RulesetError| SandboxError::prepare("Landlock rules", io::Error::other(error));
     let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST)).map_err(failed)?;
     // Behind a proxy, the command has its own network namespace and may use every port in it.
-    if !plan.access.network && !plan.proxy.is_some() {
+    if !plan.access.network && plan.proxy.is_none() {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST)).map_err(failed)?;
     }
     let mut ruleset = ruleset.scope(Scope::from_all(NEWEST)).and_then(Ruleset::create).map_err(failed)?;
