@@ -249,11 +249,6 @@ const UNREAD_FEATURES: &[(Feature, bool, &str)] = &[
     (Feature::AgentFanout, false, "There are no jobs over the rows of a table."),
     (Feature::Memories, false, "Codicil stores no memories across threads."),
     (Feature::ToolSuggest, false, "Codicil suggests no tools."),
-    (Feature::ToolCallMcpElicitation, true, "Approvals of MCP tools are always elicitations."),
-    (Feature::SkillMcpDependencyInstall, false, "Skills install no MCP servers."),
-    (Feature::Personality, true, "Models that support personalities always have one."),
-    (Feature::FastMode, true, "The fast service tier can always be chosen."),
-    (Feature::EnableRequestCompression, false, "Requests are not compressed."),
 ];
 
 /// Returns the effect of a key: that of its own entry, else of the table around it.

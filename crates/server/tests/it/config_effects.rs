@@ -122,7 +122,7 @@ async fn without_the_patch_tool_nothing_is_patched() {
         app.run_turn(&thread, "go").await;
         app.rest().await;
         let requests = app.model().requests();
-        assert!(!requests[0].tools().iter().any(|name| *name == "apply_patch"), "{config}");
+        assert!(!requests[0].tools().contains(&"apply_patch"), "{config}");
         let output =
             |call: &str| requests.iter().rev().find_map(|request| request.tool_output(call)).unwrap();
         assert_eq!(output("tool"), "unsupported call: apply_patch");
