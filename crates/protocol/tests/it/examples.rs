@@ -24,6 +24,7 @@ macro_rules! by_name {
     };
 }
 
+#[allow(clippy::too_many_lines, reason = "one line for each method")]
 fn read_by_name(method: &str, params: Option<&RawValue>) -> Result<Value, String> {
     by_name!(
         method,
