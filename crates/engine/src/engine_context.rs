@@ -12,10 +12,8 @@ use std::{
 
 use codicil_config::{ConfigQuery, ConfigStore, EffectiveConfig};
 use codicil_exec::{TerminalSessions, UserShell};
-use codicil_extensions::{AppServer, AuthAccount, Extensions};
-use codicil_mcp::{
-    AppServerConfig, ClientIdentity, PoolOptions, ServerConfig, ServerConfigError, ServerPool, ServerTable,
-};
+use codicil_extensions::{AuthAccount, Extensions};
+use codicil_mcp::{ClientIdentity, PoolOptions, ServerConfigError, ServerPool, ServerTable};
 use codicil_model::{
     ModelCatalogue, ModelError, ModelProvider, ProviderConfig, ProviderContext, ServedModels,
 };
@@ -89,9 +87,9 @@ impl EngineContext {
         let mcp = ServerPool::new(PoolOptions { account: models.auth.clone(), ..options });
         let observers = clients.clone();
         let accounts = Arc::new(AuthAccount(models.auth.clone()));
-        let extensions = Extensions::new(config.clone(), std::env::home_dir(), accounts, move || {
-            observers.broadcast::<SkillsChanged>(&SkillsChangedNotification {});
-        });
+        let on_skills_changed = move || observers.broadcast::<SkillsChanged>(&SkillsChangedNotification {});
+        let home = std::env::home_dir();
+        let extensions = Extensions::new(config.clone(), home, accounts, mcp.clone(), on_skills_changed);
         let server_places = Arc::new(ServerPlaces::new(config.home().path()));
         Self {
             server_places,
@@ -150,19 +148,6 @@ impl EngineContext {
             }
         }
         Ok(table)
-    }
-
-    /// Returns the server of the account's apps; `None` when signed out, or if the configuration disables apps.
-    pub async fn app_server(&self, config: &EffectiveConfig) -> Option<Arc<ServerConfig>> {
-        let AppServer { url, headers } = self.extensions.apps.server(config).await?;
-        let apps = AppServerConfig { settings: config.settings.apps.clone() };
-        match ServerConfig::of_apps(&url, headers, apps) {
-            Ok(server) => Some(Arc::new(server)),
-            Err(error) => {
-                tracing::warn!("the server of the account's apps cannot be used: {error}");
-                None
-            }
-        }
     }
 
     /// Returns the provider with this id. Threads with the same configuration share it and its connections.

@@ -1,6 +1,6 @@
 //! Requests to the ChatGPT backend: its address, the account's headers, and limits for time and size.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use codicil_http::{BodyError, ClientError, http_client, read_body};
 use reqwest::{Method, RequestBuilder, Response, Url};
@@ -8,7 +8,7 @@ use reqwest::{Method, RequestBuilder, Response, Url};
 use crate::account::ChatgptAccount;
 
 /// The header that names the account of a request.
-pub(crate) const ACCOUNT_HEADER: &str = "chatgpt-account-id";
+const ACCOUNT_HEADER: &str = "chatgpt-account-id";
 
 const DEFAULT_BASE: &str = "https://chatgpt.com/backend-api";
 
@@ -32,6 +32,9 @@ pub enum BackendError {
     TooLarge,
     #[error("unexpected response: {0}")]
     InvalidResponse(String),
+    /// The MCP server of the apps cannot be used.
+    #[error("{0}")]
+    Apps(String),
 }
 
 /// A client of the backend, for one account or signed out.
@@ -52,6 +55,12 @@ impl ChatgptBackend {
 
     pub fn account(&self) -> Option<&ChatgptAccount> {
         self.account.as_ref()
+    }
+
+    /// Returns the headers of requests besides the token.
+    pub fn headers(&self) -> BTreeMap<String, String> {
+        let account_id = self.account.as_ref().and_then(|account| account.account_id.clone());
+        account_id.map(|id| (ACCOUNT_HEADER.to_owned(), id)).into_iter().collect()
     }
 
     /// Returns the address of a path.
@@ -84,10 +93,7 @@ impl ChatgptBackend {
         let request = client.request(method, url).timeout(REQUEST_TIMEOUT);
         let Some(account) = &self.account else { return Ok(request) };
         let request = request.bearer_auth(account.access_token.reveal());
-        Ok(match &account.account_id {
-            Some(id) => request.header(ACCOUNT_HEADER, id),
-            None => request,
-        })
+        Ok(self.headers().iter().fold(request, |request, (name, value)| request.header(name, value)))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use codicil_config::ConfigStore;
+use codicil_mcp::ServerPool;
 
 use crate::{
     account::AccountSource,
@@ -21,19 +22,21 @@ pub struct Extensions {
 }
 
 impl Extensions {
-    /// `user_home` is `~`, which may hold skills for several programs. `on_skills_changed` is called from any
-    /// thread when watched skill files have changed.
+    /// `user_home` is `~`, which may hold skills for several programs. `pool` connects to the MCP server of the apps with
+    /// the same account as `accounts`. `on_skills_changed` is called from any thread when watched skill files have
+    /// changed.
     pub fn new(
         config: ConfigStore,
         user_home: Option<PathBuf>,
         accounts: Arc<dyn AccountSource>,
+        pool: ServerPool,
         on_skills_changed: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         let homes = UserHomes { server: config.home().path().to_path_buf(), user: user_home };
         let plugins = Plugins::new(config.clone(), homes.clone());
         let skills = Skills::new(config.clone(), homes, plugins.clone(), on_skills_changed);
         let featured = FeaturedPlugins::new(accounts.clone());
-        let apps = Apps::new(config, plugins.clone(), accounts);
+        let apps = Apps::new(config, plugins.clone(), accounts, pool);
         Self { skills, plugins, featured, apps }
     }
 }

@@ -22,7 +22,7 @@ mod small_file;
 
 pub use {
     account::{AccountFuture, AccountSource, AuthAccount, ChatgptAccount, NoAccount},
-    apps::{AppServer, Apps, RefetchApps, merge::app_slug},
+    apps::{Apps, RefetchApps, merge::app_slug},
     backend::BackendError,
     extensions::Extensions,
     mentions::MessageMentions,

@@ -71,7 +71,7 @@ impl AppServerConfig {
 
 impl ToolApp {
     /// Returns the app of a tool; `None` if it names none, or stands for an app that the account is not connected to.
-    pub(crate) fn of(tool: &Tool) -> Option<ToolApp> {
+    pub fn of(tool: &Tool) -> Option<ToolApp> {
         let meta = tool.meta.as_ref()?;
         let text = |name: &str| {
             let text = meta.get(name)?.as_str()?.trim();

@@ -14,16 +14,17 @@ use std::{
 
 use codicil_exec::ProcessEnvironment;
 use codicil_model::AccountAuth;
-use codicil_protocol::Secret;
+use codicil_protocol::{Secret, Tool};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 
 use crate::{
     config::{ServerConfig, ServerTable, ServerTransport},
-    connection::ConnectionContext,
+    connection::{ConnectionContext, ServerConnection},
     oauth::{ChallengeRecord, CredentialsFile},
     server_slot::ServerSlot,
     service::ClientIdentity,
+    start_error::StartError,
     thread::{StartupObserver, ThreadServers},
 };
 
@@ -100,6 +101,12 @@ impl ServerPool {
     /// Must be called within a tokio runtime.
     pub fn join(&self, table: &ServerTable, observer: StartupObserver) -> ThreadServers {
         ThreadServers::new(self.clone(), table, observer)
+    }
+
+    /// Connects to a server, lists its tools and disconnects. Threads do not share this connection.
+    pub async fn list_tools(&self, name: &str, config: &ServerConfig) -> Result<Arc<[Tool]>, StartError> {
+        let connection = ServerConnection::start(name, config, &self.inner.context).await?;
+        Ok(connection.tools().await)
     }
 
     /// Marks the configuration of all threads as out of date: see [`ThreadServers::is_stale`].

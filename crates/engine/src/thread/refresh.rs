@@ -36,7 +36,7 @@ impl ThreadActor {
     /// Restarts MCP servers that have ended, and applies a reloaded configuration. Does not wait for any server. A
     /// subagent keeps the configuration that it was started with.
     pub(super) async fn refresh_servers(&mut self) {
-        let app_server = self.engine.app_server(&self.state.config).await;
+        let app_server = self.engine.extensions.apps.server(&self.state.config).await;
         if self.tools.servers.is_stale() && SubagentOrigin::of(&self.state.source).is_none() {
             self.reload_servers(app_server.clone()).await;
         }

@@ -179,7 +179,9 @@ impl Threads {
             read.await.map_err(|_| ThreadError::Closed)?
         };
         let mut table = table.map_err(|error| SettingsError::Servers(error.to_string()))?;
-        table.extend(self.0.engine.app_server(&state.config).await.map(|server| (APP_SERVER, server)));
+        table.extend(
+            self.0.engine.extensions.apps.server(&state.config).await.map(|server| (APP_SERVER, server)),
+        );
         let clients = self.0.engine.clients.clone();
         let observer = Arc::new(move |status| clients.broadcast::<McpServerStartupStatusUpdated>(&status));
         Ok(self.0.engine.mcp.join(&table, observer))

@@ -7,7 +7,7 @@
 //! | a call and its output | `call.rs` |
 //! | running the calls of a response, with the hooks around them | `dispatch.rs` |
 //! | questions to the user | `ask.rs` |
-//! | a second model that approves in the user's place | `guardian/` |
+//! | a second model that approves in the user's place | `guardian.rs` |
 //! | commands: approved, confined, run, followed | `command/` |
 //! | hosts that commands reach | `network/` |
 //! | patches and the diff of a turn | `apply_patch.rs`, `turn_diff.rs` |

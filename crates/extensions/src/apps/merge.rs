@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use codicil_config::is_app_enabled;
+use codicil_mcp::ToolApp;
 use codicil_protocol::{AppInfo, AppsConfig};
-
-use super::accessible::AccessibleApp;
 
 /// Merges the apps of the directory, the connected apps, and the apps of plugins (pairs of app id and plugin
 /// name). Connected apps come first; each group is sorted by name.
 pub(super) fn merge(
     directory: &[AppInfo],
-    accessible: &[AccessibleApp],
+    accessible: &[ToolApp],
     plugin_apps: &[(String, String)],
     config: Option<&AppsConfig>,
 ) -> Vec<AppInfo> {
@@ -94,8 +93,8 @@ mod tests {
         let listed = |id: &str, name: &str| AppInfo { name: name.to_owned(), ..unlisted(id) };
         let directory = [listed("b", "Bee"), listed("a", "Ant"), listed("c", "Cat")];
         let accessible = [
-            AccessibleApp { id: "c".into(), name: Some("Other".into()), description: Some("meows".into()) },
-            AccessibleApp { id: "x".into(), name: Some("Extra".into()), description: None },
+            ToolApp { id: "c".into(), name: Some("Other".into()), description: Some("meows".into()) },
+            ToolApp { id: "x".into(), name: Some("Extra".into()), description: None },
         ];
         let plugin_apps = [("a".to_owned(), "P".to_owned()), ("p".to_owned(), "P".to_owned())];
         let config: AppsConfig = serde_json::from_value(serde_json::json!({

@@ -9,20 +9,19 @@ mod directory;
 pub(crate) mod merge;
 
 use std::{
-    collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use codicil_config::{ConfigQuery, ConfigStore, EffectiveConfig, Feature};
+use codicil_mcp::{ServerConfig, ServerPool, ToolApp};
 use codicil_protocol::{AppInfo, AppSummary};
 use parking_lot::{Mutex, MutexGuard};
 
-use self::accessible::AccessibleApp;
 use crate::{
     account::{AccountSource, ChatgptAccount},
-    backend::{ACCOUNT_HEADER, BackendError, ChatgptBackend},
+    backend::{BackendError, ChatgptBackend},
     plugins::Plugins,
 };
 
@@ -38,13 +37,6 @@ pub enum RefetchApps {
     Always,
 }
 
-/// The MCP server that serves the tools of an account's apps. Its requests also need the account's token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AppServer {
-    pub url: String,
-    pub headers: BTreeMap<String, String>,
-}
-
 /// The apps of the signed-in account. Clones share one cache.
 #[derive(Clone)]
 pub struct Apps(Arc<AppsInner>);
@@ -53,6 +45,8 @@ struct AppsInner {
     config: ConfigStore,
     plugins: Plugins,
     accounts: Arc<dyn AccountSource>,
+    /// Connects to the MCP server of the apps.
+    pool: ServerPool,
     known: Mutex<KnownApps>,
 }
 
@@ -62,7 +56,7 @@ struct KnownApps {
     /// The id of the account that the results belong to, or the fingerprint of its token.
     owner: Option<String>,
     directory: Option<SourceAnswer<AppInfo>>,
-    accessible: Option<SourceAnswer<AccessibleApp>>,
+    accessible: Option<SourceAnswer<ToolApp>>,
 }
 
 #[derive(Clone)]
@@ -82,8 +76,13 @@ impl<T> SourceAnswer<T> {
 }
 
 impl Apps {
-    pub(crate) fn new(config: ConfigStore, plugins: Plugins, accounts: Arc<dyn AccountSource>) -> Self {
-        Self(Arc::new(AppsInner { config, plugins, accounts, known: Mutex::default() }))
+    pub(crate) fn new(
+        config: ConfigStore,
+        plugins: Plugins,
+        accounts: Arc<dyn AccountSource>,
+        pool: ServerPool,
+    ) -> Self {
+        Self(Arc::new(AppsInner { config, plugins, accounts, pool, known: Mutex::default() }))
     }
 
     /// Returns whether a ChatGPT account is signed in.
@@ -92,17 +91,19 @@ impl Apps {
     }
 
     /// Returns the MCP server that serves the apps' tools, or `None` when signed out or if the feature is disabled.
-    pub async fn server(&self, config: &EffectiveConfig) -> Option<AppServer> {
+    pub async fn server(&self, config: &EffectiveConfig) -> Option<Arc<ServerConfig>> {
         if !config.features.enabled(Feature::Apps) {
             return None;
         }
         let account = self.0.accounts.chatgpt().await?;
-        let account_id = account.account_id.clone();
         let backend = ChatgptBackend::new(config.settings.chatgpt_base_url.as_deref(), Some(account));
-        Some(AppServer {
-            url: backend.url(backend.apps_path()),
-            headers: account_id.map(|id| (ACCOUNT_HEADER.to_owned(), id)).into_iter().collect(),
-        })
+        match accessible::app_server(&backend, config.settings.apps.clone()) {
+            Ok(server) => Some(Arc::new(server)),
+            Err(error) => {
+                tracing::warn!("the MCP server of the apps cannot be used: {error}");
+                None
+            }
+        }
     }
 
     /// Returns all apps, or `None` when signed out or if the feature is disabled in `config`, which is the
@@ -227,7 +228,7 @@ impl AppsInner {
         if is_fresh && refetch == RefetchApps::IfNeeded {
             return;
         }
-        if let Some(apps) = load_source("the connected apps", accessible::list(backend)).await {
+        if let Some(apps) = load_source("the connected apps", accessible::list(&self.pool, backend)).await {
             self.lock().accessible = Some(SourceAnswer::new(apps));
             notify_update();
         }

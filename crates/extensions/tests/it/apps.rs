@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use codicil_extensions::{ChatgptAccount, RefetchApps};
+use codicil_model::ProviderCredentials;
 use codicil_protocol::AppInfo;
 use parking_lot::Mutex;
 
 use crate::{
-    backend::{Backend, two_apps},
+    backend::{Backend, Received, two_apps},
     support::TestHomes,
 };
 
@@ -19,7 +20,8 @@ fn signed_in(backend: &Backend) -> TestHomes {
         account_id: Some("acc-1".to_owned()),
         is_workspace: false,
     };
-    let homes = TestHomes::with(Arc::new(account), || {});
+    let auth = ProviderCredentials { token: TOKEN.to_owned().into(), account_id: Some("acc-1".to_owned()) };
+    let homes = TestHomes::with_auth(Arc::new(account), Some(auth), || {});
     homes.write("home/config.toml", &format!("chatgpt_base_url = '{}'\n", backend.address()));
     homes
 }
@@ -61,14 +63,21 @@ async fn sources_are_asked_again_only_on_demand_and_failure_takes_nothing_away()
     let backend = Backend::start(two_apps).await;
     let homes = signed_in(&backend);
     assert_eq!(names(homes.apps(RefetchApps::IfNeeded).await), ["Demo App", "Other Thing"]);
-    let asked = backend.received().len();
+    assert_eq!(lists(&backend), 2);
 
     homes.apps(RefetchApps::IfNeeded).await;
-    assert_eq!(backend.received().len(), asked);
+    assert_eq!(lists(&backend), 2);
 
     backend.answer_with(|_| (500, "down".to_owned()));
     assert_eq!(names(homes.apps(RefetchApps::Always).await), ["Demo App", "Other Thing"]);
-    assert!(backend.received().len() > asked);
+    assert!(lists(&backend) > 2);
+}
+
+/// Returns the number of requests for the directory or for tools.
+fn lists(backend: &Backend) -> usize {
+    let is_list =
+        |request: &Received| request.path.contains("/directory/") || request.body["method"] == "tools/list";
+    backend.received().iter().filter(|request| is_list(request)).count()
 }
 
 #[tokio::test]

@@ -84,10 +84,13 @@ pub fn two_apps(request: &Received) -> (u16, String) {
 
 fn mcp(request: &Received) -> (u16, String) {
     let result = match request.body["method"].as_str() {
-        Some("initialize") => json!({ "protocolVersion": "2025-06-18", "capabilities": { "tools": {} } }),
+        Some("initialize") => json!({ "protocolVersion": "2025-06-18", "capabilities": { "tools": {} },
+            "serverInfo": { "name": "apps", "version": "1" } }),
         Some("tools/list") => {
+            let tool = |name: &str, meta: Value| json!({ "name": name, "inputSchema": {}, "_meta": meta });
             let meta = json!({ "connector_id": "demo-app", "connector_name": "Demo App" });
-            json!({ "tools": [{ "name": "a", "_meta": meta }, { "name": "b", "_meta": meta }, { "name": "c" }] })
+            let placeholder = json!({ "connector_id": "other", "_codex_apps": { "synthetic_link": true } });
+            json!({ "tools": [tool("a", meta.clone()), tool("b", meta), tool("c", placeholder), tool("d", json!({}))] })
         }
         _ => return (202, String::new()),
     };

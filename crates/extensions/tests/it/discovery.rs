@@ -4,7 +4,7 @@ use std::fs;
 
 use codicil_protocol::{SkillScope, SkillsListExtraRootsForCwd, SkillsListParams};
 
-use crate::support::{TestHomes, own, skill_text};
+use crate::support::{TestHomes, own, pool_options, skill_text};
 
 #[test]
 fn skills_come_from_the_repository_the_user_and_the_system() {
@@ -165,6 +165,7 @@ fn a_home_that_is_a_repository_is_searched_once() {
         config,
         None,
         std::sync::Arc::new(codicil_extensions::NoAccount),
+        codicil_mcp::ServerPool::new(pool_options(&homes.path("home"))),
         || {},
     );
     let listed = extensions.skills.list(&SkillsListParams::default(), &homes.work()).unwrap();

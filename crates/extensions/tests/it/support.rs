@@ -8,6 +8,8 @@ use std::{
 
 use codicil_config::{ConfigQuery, ConfigSources, ConfigStore, EffectiveConfig, HomeDirectory, SystemFiles};
 use codicil_extensions::{AccountSource, Extensions, NoAccount};
+use codicil_mcp::{ClientIdentity, PoolOptions, ServerPool};
+use codicil_model::{AccountAuth, ProviderCredentials};
 use codicil_protocol::{AbsolutePathBuf, SkillMetadata, SkillScope, SkillsListEntry, SkillsListParams};
 use tempfile::TempDir;
 
@@ -24,6 +26,15 @@ impl TestHomes {
     }
 
     pub fn with(accounts: Arc<dyn AccountSource>, on_change: impl Fn() + Send + Sync + 'static) -> Self {
+        Self::with_auth(accounts, None, on_change)
+    }
+
+    /// Creates homes for an account. `auth` is the same account, for the MCP server of its apps.
+    pub fn with_auth(
+        accounts: Arc<dyn AccountSource>,
+        auth: Option<ProviderCredentials>,
+        on_change: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
         let root = tempfile::tempdir().unwrap();
         let base = root.path().canonicalize().unwrap();
         for folder in ["home", "user", "work/.git"] {
@@ -35,7 +46,10 @@ impl TestHomes {
             ..ConfigSources::of(HomeDirectory::new(base.join("home")).unwrap())
         };
         let config = ConfigStore::new(sources);
-        let extensions = Extensions::new(config.clone(), Some(base.join("user")), accounts, on_change);
+        let account = auth.map(|auth| Arc::new(auth) as Arc<dyn AccountAuth>);
+        let pool = ServerPool::new(PoolOptions { account, ..pool_options(&base.join("home")) });
+        let user = Some(base.join("user"));
+        let extensions = Extensions::new(config.clone(), user, accounts, pool, on_change);
         Self { root, config, extensions }
     }
 
@@ -91,6 +105,11 @@ impl TestHomes {
     pub fn names(&self) -> Vec<(String, SkillScope)> {
         own(self.list_at(&self.work()).skills).into_iter().map(|skill| (skill.name, skill.scope)).collect()
     }
+}
+
+pub fn pool_options(home: &Path) -> PoolOptions {
+    let identity = ClientIdentity { name: "codicil".to_owned(), version: "0".to_owned() };
+    PoolOptions::new(home, identity)
 }
 
 pub fn skill_text(name: &str, description: &str) -> String {

@@ -55,11 +55,10 @@ impl BearerSource {
             BearerSource::None | BearerSource::Fixed(_) => Ok(None),
             BearerSource::Oauth(tokens) => tokens.renew(refused).await.map_err(|error| error.to_string()),
             BearerSource::Account(account) => {
-                let credentials = account.credentials().await.map_err(|error| error.to_string())?;
-                match credentials {
-                    Some(used) if used.token == *refused => account_token(account.refresh(&used).await),
+                match account.credentials().await {
+                    Ok(Some(used)) if used.token == *refused => account_token(account.refresh(&used).await),
                     // Another request has renewed it already.
-                    other => Ok(other.map(|credentials| credentials.token)),
+                    current => account_token(current),
                 }
             }
         }
@@ -73,11 +72,12 @@ impl BearerSource {
     }
 }
 
+/// Returns the token of an account. An API key, which belongs to no account, is not sent.
 fn account_token(
     credentials: Result<Option<ProviderCredentials>, ModelError>,
 ) -> Result<Option<Secret>, String> {
     let credentials = credentials.map_err(|error| error.to_string())?;
-    Ok(credentials.map(|credentials| credentials.token))
+    Ok(credentials.filter(|it| it.account_id.is_some()).map(|it| it.token))
 }
 
 impl OauthTokens {

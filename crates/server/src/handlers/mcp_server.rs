@@ -51,6 +51,6 @@ pub async fn configured_servers(cx: &Cx) -> Result<ServerTable, RpcError> {
         Ok::<_, ServerTableError>((config, table))
     })
     .await?;
-    table.extend(engine.app_server(&config).await.map(|server| (APP_SERVER, server)));
+    table.extend(engine.extensions.apps.server(&config).await.map(|server| (APP_SERVER, server)));
     Ok(table)
 }

@@ -9,7 +9,9 @@ use codicil_testkit::{App, Reply, Script, TestClient, token};
 use serde_json::json;
 
 async fn start(script: Script) -> App {
-    App::builder().script(script).experimental().provider("requires_openai_auth = true").start().await
+    // Without apps the tokens are used for the model only.
+    let builder = App::builder().script(script).experimental().config("features.apps = false\n");
+    builder.provider("requires_openai_auth = true").start().await
 }
 
 async fn give(client: &mut TestClient, number: u64) {

@@ -1,6 +1,6 @@
 //! The guardian: a second model that reviews the risk of an action in the user's place.
 //!
-//! It reads before it decides: `assessment.rs` runs its requests and the commands with which it gathers context. A
+//! It reads before it decides: `guardian/assessment.rs` runs its requests and the commands with which it gathers context. A
 //! review without a usable result counts as a refusal. Clients see the review as `item/autoApprovalReview/*`, and
 //! nothing of the commands in between.
 
