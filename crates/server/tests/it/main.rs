@@ -19,6 +19,7 @@ mod later_methods;
 mod locked_files;
 mod long_replies;
 mod malformed;
+mod model_responses;
 mod mutation;
 mod namespaces;
 mod order;
