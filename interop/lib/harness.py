@@ -102,9 +102,7 @@ class Place:
 
     def serve(self):
         """A server that listens on a websocket; gives its address."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = self.free_port()
         log = open(self.server_log, "ab")
         self.start([self.codicil, "app-server", "--listen", f"ws://127.0.0.1:{port}"], cwd=self.work, stderr=log,
                    stdout=log, stdin=subprocess.DEVNULL, env=self.environment())
@@ -118,6 +116,11 @@ class Place:
         address = process.stdout.readline().strip()
         expect(address.startswith("http://"), "the model server did not start")
         return address
+
+    def free_port(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return probe.getsockname()[1]
 
     def start(self, command, **options):
         process = subprocess.Popen(command, **options)
@@ -133,14 +136,16 @@ class Place:
             raise Failed(f"exit code {done.returncode}:\n{tail}")
         return done.stdout
 
-    def use_model(self, base_url, wire_api="responses", model="mock-model", more=""):
-        """Writes the server's configuration: this model of this server. `more` are further lines of TOML."""
+    def use_model(self, base_url, wire_api="responses", model="mock-model", stream_max_retries=0, more="", provider=""):
+        """Writes the server's configuration: this model of this server. `more` are further lines of it, `provider`
+        of the provider's table."""
         work = json.dumps(str(self.work))
         (self.home / "config.toml").write_text(
-            f'model = "{model}"\nmodel_provider = "mock"\n\n'
+            f'model = "{model}"\nmodel_provider = "mock"\n{more}\n\n'
             f'[model_providers.mock]\nname = "mock"\nbase_url = "{base_url}"\nwire_api = "{wire_api}"\n'
-            'request_max_retries = 0\nstream_max_retries = 0\nsupports_websockets = false\n\n'
-            f'[projects.{work}]\ntrust_level = "trusted"\n\n{more}')
+            f'request_max_retries = 0\nstream_max_retries = {stream_max_retries}\nsupports_websockets = false\n'
+            f'{provider}\n\n'
+            f'[projects.{work}]\ntrust_level = "trusted"\n')
 
     # -- what was seen
 

@@ -220,8 +220,8 @@ pub const CATALOGUE: &[CatalogueEntry] = &[
     read("mcp_servers.*.disabled_tools", "written.disabled_tools"),
     read("mcp_servers.*.scopes", "written.scopes"),
     read("mcp_servers.*.oauth_resource", "self.oauth_resource"),
-    read("mcp_servers.*.oauth.client_id", "oauth.client_id"),
-    read("mcp_servers.*.oauth.client_secret_env_var", "client_secret_env_var"),
+    read("mcp_servers.*.oauth.client_id", "self.client_id?"),
+    read("mcp_servers.*.oauth.client_secret_env_var", "self.client_secret_env_var"),
     read("mcp_servers.*.tools.*.approval_mode", "tool.approval_mode"),
 
     read("codicil.deadlines.connect", "deadlines.connect"),

@@ -49,10 +49,7 @@ impl EventDecoder for ResponsesDecoder {
                 let event: WithItem = read_event(data)?;
                 item(event.item, out, |id, item| ModelEvent::ItemDone { id, item })
             }
-            b"response.completed" => {
-                self.complete(read_event::<EndedEvent>(data)?.response, out);
-                Ok(())
-            }
+            b"response.completed" => self.finish(read_event::<EndedEvent>(data)?.response, out),
             b"response.failed" => Err(reported(read_event::<EndedEvent>(data)?.response.error)),
             b"response.incomplete" => Err(incomplete(read_event::<EndedEvent>(data)?.response, out)),
             b"error" => {
@@ -67,20 +64,13 @@ impl EventDecoder for ResponsesDecoder {
 
     fn document(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         let response: ResponseBody = read_event(data)?;
-        if !response.error.is_null() {
-            return Err(reported(response.error));
-        }
         let Some(output) = read_event::<ResponseOutput>(data)?.output else {
             return Err(unexpected_document(data));
         };
         for output in output {
             item(output, out, |id, item| ModelEvent::ItemDone { id, item })?;
         }
-        if response.status == "incomplete" {
-            return Err(incomplete(response, out));
-        }
-        self.complete(response, out);
-        Ok(())
+        self.finish(response, out)
     }
 
     fn end(&mut self, _: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
@@ -114,10 +104,18 @@ impl ResponsesDecoder {
         Ok(())
     }
 
-    fn complete(&mut self, response: ResponseBody, out: &mut Vec<ModelEvent>) {
+    /// Ends a response as its status says. Some servers send `response.completed` for every status.
+    fn finish(&mut self, response: ResponseBody, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        if !response.error.is_null() {
+            return Err(reported(response.error));
+        }
+        if response.status == "incomplete" {
+            return Err(incomplete(response, out));
+        }
         let usage = response.usage.map(TokenUsageBreakdown::from);
         out.push(ModelEvent::Completed { response_id: response.id, usage });
         self.is_complete = true;
+        Ok(())
     }
 }
 

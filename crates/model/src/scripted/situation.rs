@@ -45,7 +45,7 @@ impl ScriptSituation {
     }
 }
 
-/// Returns the text of a message of the user. Context that the server adds begins with a tag.
+/// Returns the text of a message of the user, without the context that the server adds.
 fn user_text(item: &ResponseItem) -> Option<String> {
     let ResponseItem::Message { role, content, .. } = item else { return None };
     if role != "user" {
@@ -57,9 +57,26 @@ fn user_text(item: &ResponseItem) -> Option<String> {
             ContentItem::InputText { text } => Some(text.as_str()),
             _ => None,
         })
-        .filter(|text| !text.trim_start().starts_with('<') && !text.starts_with("# AGENTS.md"))
+        .map(without_context)
+        .filter(|text| !text.is_empty())
         .collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+/// Removes the context before a text: blocks in tags, and the rules of a project. Some dialects join them with the
+/// text into one message.
+fn without_context(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    loop {
+        if let Some(rules) = rest.strip_prefix("# AGENTS.md") {
+            rest = rules.find('<').and_then(|at| rules.get(at..)).unwrap_or_default();
+        }
+        let Some(tag) = rest.strip_prefix('<').and_then(|tag| tag.split(['>', ' ']).next()) else {
+            return rest;
+        };
+        let Some((_, after)) = rest.split_once(&format!("</{tag}>")) else { return "" };
+        rest = after.trim_start();
+    }
 }
 
 fn is_from_model(item: &ResponseItem) -> bool {
@@ -87,4 +104,23 @@ fn output_text(output: &FunctionCallOutputBody) -> String {
     // Shell tools put lines about the call before the output of the command.
     let written = text.split_once("Output:\n").map_or(text.as_str(), |(_, written)| written);
     written.trim().chars().take(OUTPUT_LIMIT).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_context_before_a_text_is_removed() {
+        let check = |text: &str, expected: &str| assert_eq!(without_context(text), expected, "{text:?}");
+        check("say something", "say something");
+        check("<environment_context>\n  <cwd>/w</cwd>\n</environment_context>", "");
+        check("<environment_context>\n</environment_context>\n\nsay something", "say something");
+        check(
+            "# AGENTS.md instructions for /w\n\n<INSTRUCTIONS>\nRules.\n</INSTRUCTIONS>\n\n<env>x</env>\nhi",
+            "hi",
+        );
+        check("# AGENTS.md instructions without an end", "");
+        check("<b", "");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codicil_model::{History, ReasoningOptions, ToolGrammar, ToolSpec, WireApi};
+use codicil_model::{History, ModelError, ReasoningOptions, ToolGrammar, ToolSpec, WireApi};
 use codicil_protocol::{ReasoningEffort, ReasoningSummary, ServiceTier, Verbosity};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -332,4 +332,11 @@ async fn a_whole_response_is_read_like_a_stream() {
     done f call c x {}
     completed r: 9 in (0 cached) 1 out (0 reasoning) 10 total
     "#);
+
+    // Some servers send `response.completed` for every status.
+    let ended = json!({"type": "response.completed", "response": {"id": "r", "status": "incomplete",
+        "incomplete_details": {"reason": "max_output_tokens"}}});
+    let server = Server::start([Answer::sse([ended])]).await;
+    let (_, end) = drain(provider(&server.base_url, WireApi::Responses).stream(hello())).await;
+    assert_eq!(end, Err(ModelError::Incomplete("max_output_tokens".to_owned())));
 }

@@ -123,7 +123,7 @@ async fn a_retry_after_header_is_respected() {
     let error = app.run_turn(&thread, "again").await.error.unwrap();
     let expected = CodexErrorInfo::ResponseTooManyFailedAttempts { http_status_code: Some(429) };
     assert_eq!(error.codex_error_info, Some(expected));
-    assert_eq!(error.message, "exceeded retry limit, last status: 429 Too Many Requests");
+    assert!(error.message.starts_with("exceeded retry limit, last status: 429 Too Many Requests: "));
     app.rest().await;
 }
 

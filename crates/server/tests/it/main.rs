@@ -22,6 +22,7 @@ mod later_methods;
 mod locked_files;
 mod long_replies;
 mod malformed;
+mod model_responses;
 mod model_support;
 mod mutation;
 mod namespaces;
