@@ -217,7 +217,7 @@ async fn edits_are_approved_seeing_them() {
         let host = Host::start(script()).await;
         let thread = ThreadStartParams {
             approval_policy: Some(AskForApproval::OnRequest),
-            sandbox: Some(SandboxMode::ReadOnly),
+            sandbox: Some(SandboxMode::ReadOnly.into()),
             ..Default::default()
         };
         let settings = PoolSettings { thread, ..PoolSettings::new(host.address.clone()) };

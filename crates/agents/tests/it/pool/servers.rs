@@ -279,7 +279,7 @@ async fn the_sandbox_of_threads_can_be_chosen() {
     };
     let model = Some("m".to_owned());
     check(ThreadStartParams { model, ..Default::default() }, json!("workspace-write")).await;
-    let sandbox = Some(SandboxMode::ReadOnly);
+    let sandbox = Some(SandboxMode::ReadOnly.into());
     check(ThreadStartParams { sandbox, ..Default::default() }, json!("read-only")).await;
     let permissions = Some(":read-only".to_owned());
     check(ThreadStartParams { permissions, ..Default::default() }, json!(null)).await;
