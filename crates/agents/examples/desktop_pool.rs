@@ -17,6 +17,7 @@ async fn show(name: &str, pool: &Pool, mut reply: ReplyStream) -> Result<(), Poo
             StreamMessage::Text { text } => line.push_str(&text),
             // A product would open a dialog here.
             StreamMessage::ApprovalRequest { id, .. } => pool.decide(id, ApprovalDecision::Decline)?,
+            StreamMessage::Diff { diff, state, .. } => println!("{name} edits files [{state:?}]:\n{diff}"),
             StreamMessage::ToolUse { name: tool, .. } => println!("{name} uses {tool}"),
             StreamMessage::Error { message, .. } => println!("{name} failed: {message}"),
             StreamMessage::Complete { status, .. } => println!("{name} [{status:?}]: {line}"),
