@@ -99,6 +99,35 @@ async fn disabled_tools_are_not_offered() {
     assert!(!rest.iter().any(|offered| offered == "web_search"), "{rest:?}");
 }
 
+/// The guide's table of disabled features, as the model sees them.
+#[tokio::test]
+async fn the_yaar_preset_is_isolated_and_offers_no_disabled_tool() {
+    let model = ModelServer::start(Script::new().say("ok")).await;
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("AGENTS.md"), "Always answer in verse.").unwrap();
+    let skill = home.path().join("skills/sing");
+    std::fs::create_dir_all(&skill).unwrap();
+    std::fs::write(skill.join("SKILL.md"), "---\nname: sing\ndescription: Sings loudly.\n---\n").unwrap();
+    let Some(command) = command(&model, home.path()) else { return };
+    // A model that is offered patches unless they are turned off.
+    let command = ServerCommand { model: Some("gpt-5.3-codex".to_owned()), ..command };
+    let settings =
+        PoolSettings { instructions: "You are a desktop.".into(), ..PoolSettings::yaar(command.launch()) };
+    let pool = soon(Pool::start(settings)).await.unwrap();
+    soon(pool.agent().await.unwrap().ask("Hi").text()).await.unwrap();
+    soon(pool.close()).await;
+    let request = model.next_request().await;
+    let sent = request.body().to_string();
+    assert!(sent.contains("You are a desktop."), "{sent}");
+    for contamination in ["answer in verse", "Sings loudly", "install-skill", "danger-full-access"] {
+        assert!(!sent.contains(contamination), "{contamination} in {sent}");
+    }
+    let tools = request.tools();
+    for name in ["exec_command", "apply_patch", "web_search", "view_image"] {
+        assert!(!tools.contains(&name), "{name} is not offered: {tools:?}");
+    }
+}
+
 /// The table of approval policies: which commands need an approval.
 #[tokio::test]
 async fn each_approval_policy_asks_for_what_it_documents() {
