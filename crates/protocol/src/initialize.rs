@@ -47,11 +47,11 @@ pub struct InitializeCapabilities {
     pub opt_out_notification_methods: Option<Vec<String>>,
     /// Announces a client of a later generation, like the following members. Has no other effect.
     #[later]
-    pub request_attestation: bool,
+    pub request_attestation: Option<bool>,
     #[later]
-    pub mcp_server_openai_form_elicitation: bool,
+    pub mcp_server_openai_form_elicitation: Option<bool>,
     #[later]
-    pub explicit_gateway_oauth: bool,
+    pub explicit_gateway_oauth: Option<bool>,
     #[later]
     pub extensions: Option<Map<String, Value>>,
 }

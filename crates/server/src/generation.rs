@@ -75,10 +75,12 @@ fn is_later_version(version: &str) -> bool {
 }
 
 fn has_later_capability(capabilities: &InitializeCapabilities) -> bool {
-    capabilities.request_attestation
-        || capabilities.mcp_server_openai_form_elicitation
-        || capabilities.explicit_gateway_oauth
-        || capabilities.extensions.is_some()
+    let flags = [
+        capabilities.request_attestation,
+        capabilities.mcp_server_openai_form_elicitation,
+        capabilities.explicit_gateway_oauth,
+    ];
+    flags.contains(&Some(true)) || capabilities.extensions.is_some()
 }
 
 #[cfg(test)]

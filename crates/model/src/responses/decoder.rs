@@ -140,13 +140,13 @@ fn item(
     event: fn(ItemId, Box<ResponseItem>) -> ModelEvent,
 ) -> Result<(), ModelError> {
     // The arguments of a call that was cut off are incomplete, so it must not run.
-    let is_call =
-        matches!(item["type"].as_str(), Some("function_call" | "custom_tool_call" | "local_shell_call"));
-    if is_call && item["status"] == "incomplete" {
+    let member = |name: &str| item.get(name).and_then(Value::as_str);
+    let is_call = matches!(member("type"), Some("function_call" | "custom_tool_call" | "local_shell_call"));
+    if is_call && member("status") == Some("incomplete") {
         return Ok(());
     }
     refusals_as_text(&mut item);
-    let id = item["id"].as_str().filter(|id| !id.is_empty());
+    let id = item.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
     let id = id.map_or_else(|| new_item_id("item"), ItemId::from);
     let item = serde_json::from_value(item).map_err(|error| ModelError::Unreadable(error.to_string()))?;
     out.push(event(id, Box::new(item)));
