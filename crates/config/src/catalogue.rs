@@ -165,6 +165,7 @@ pub const CATALOGUE: &[CatalogueEntry] = &[
     read("skills.config.*.name", "entry.name"),
     read("skills.config.*.enabled", "entry.enabled"),
     read("skills.bundled.enabled", "bundled.enabled"),
+    read("skills.include_instructions", "skills.include_instructions"),
     read("hooks", "value(&[\"hooks\"])"),
     no_effect("memories", "Codicil stores no memories across threads."),
     read("agents.max_threads", "number(\"max_threads\")"),
