@@ -65,6 +65,8 @@ pub(super) struct ActiveTurn {
     pub input_texts: Vec<String>,
     /// Items that a client has added to the history for the next request. They are stored.
     injected: Vec<ResponseItem>,
+    /// Whether records of the turn could not be stored. The turn then fails.
+    pub is_store_failing: bool,
     /// The text of the last agent message.
     pub last_message: Option<String>,
     /// Items that have started and not completed, commands excepted.
@@ -129,6 +131,7 @@ impl ActiveTurn {
             notices: Vec::new(),
             input_texts: Vec::new(),
             injected: Vec::new(),
+            is_store_failing: false,
             last_message: None,
             open_items: BTreeMap::new(),
             questions: OpenQuestions::default(),

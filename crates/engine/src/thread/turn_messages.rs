@@ -308,6 +308,10 @@ impl ThreadActor {
 
     /// Stores what a turn did, and stops the turn if that fails. Returns whether it is stored.
     pub(super) async fn store_or_fail_turn(&mut self, records: Vec<Record>) -> bool {
+        // Each attempt may wait for a locked file, so a turn that cannot be stored makes only one.
+        if self.active.as_ref().is_some_and(|active| active.is_store_failing) {
+            return false;
+        }
         let Err(error) = self.store(records).await else { return true };
         self.fail_turn(&error);
         false
@@ -316,6 +320,7 @@ impl ThreadActor {
     fn fail_turn(&mut self, error: &ThreadError) {
         tracing::error!(thread = %self.state.id, "stopping the turn, failed to store its records: {error}");
         if let Some(active) = &mut self.active {
+            active.is_store_failing = true;
             active.fail(TurnError {
                 message: error.to_string(),
                 codex_error_info: Some(CodexErrorInfo::Other),

@@ -73,7 +73,10 @@ impl HttpRequests {
         let response = self.send_renewing(&draft).await?;
         let Ok(url) = Url::parse(&draft.url) else { return Ok(response) };
         let Some(challenge) = AuthChallenge::of(&response, &url) else { return Ok(response) };
-        self.0.bearer.note_challenge(&challenge);
+        // The stream of events is opened beside the messages, and its challenge may be older than theirs.
+        if draft.method == Method::POST {
+            self.0.bearer.note_challenge(&challenge);
+        }
         Err(refused(&response, challenge))
     }
 

@@ -48,7 +48,10 @@ async fn a_panic_is_an_internal_error_of_its_own_request_only() {
     assert_eq!(call(&router, ThreadLoadedList::NAME, json!({})).await, error);
     assert_eq!(call(&router, ThreadRead::NAME, json!({ "threadId": "t" })).await, error);
     let works = call(&router, ThreadList::NAME, json!({})).await;
-    assert_eq!(works, json!({ "id": 1, "result": { "data": [], "nextCursor": null } }));
+    assert_eq!(
+        works,
+        json!({ "id": 1, "result": { "data": [], "nextCursor": null, "backwardsCursor": null } })
+    );
 }
 
 /// A path that is not UTF-8 has no JSON form, so serde fails when the response is encoded.
