@@ -135,7 +135,7 @@ impl TestIssuer {
         self.lock().announces_revocation = true;
     }
 
-    /// Serves these tools to the account, as the MCP server of its apps. A call returns the name and arguments.
+    /// Serves these tools to the account, as the MCP server of its apps. A call returns its params.
     pub fn offer_apps(&self, tools: impl IntoIterator<Item = Value>) {
         self.lock().app_tools = Some(tools.into_iter().collect());
     }
@@ -257,8 +257,7 @@ impl IssuerState {
             Some("tools/list") => json!({ "tools": tools }),
             Some("tools/call") => {
                 let params = message.get("params").cloned().unwrap_or_default();
-                let text = format!("{} {}", params["name"], params["arguments"]);
-                json!({ "content": [{ "type": "text", "text": text }] })
+                json!({ "content": [{ "type": "text", "text": params.to_string() }] })
             }
             _ => json!({}),
         };

@@ -108,7 +108,7 @@ async fn the_tools_of_connected_apps_are_offered_and_called() {
     let apps = status.data.iter().find(|server| server.name == "codex_apps").unwrap();
     assert_eq!(apps.tools.len(), 3);
 
-    app.call::<AccountLogout>(NoParams::default()).await;
+    app.call::<AccountLogout>(NoParams).await;
     turn(&mut app, &thread, json!([text("again")])).await;
     assert!(app_tools(app.model().requests().last().unwrap()).is_empty(), "signed out");
 }
@@ -159,10 +159,10 @@ async fn mentioned_apps_are_described_to_the_model() {
     let other = format!("The person mentioned the app `Other`. Use its tools for what was asked: `{LIST}`.");
 
     turn(&mut app, &thread, json!([text("$demo-app find tea"), mention("app://demo-app")])).await;
-    assert_eq!(app_messages(&app.model().requests()[0]), [demo.clone()]);
+    assert_eq!(app_messages(&app.model().requests()[0]), [demo.as_str()]);
 
     turn(&mut app, &thread, json!([text("[$it](app://other) please, $nothing else")])).await;
-    assert_eq!(app_messages(&app.model().requests()[1]), [demo.clone(), other.clone()]);
+    assert_eq!(app_messages(&app.model().requests()[1]), [demo, other]);
 
     // A skill has precedence over an app of its name.
     let skill = app.workspace().join(".agents/skills/demo-app/SKILL.md");
