@@ -80,7 +80,7 @@ async fn rolled_back_turns_are_gone_for_good() {
 async fn a_failed_rollback_says_so_in_its_data() {
     let mut app = App::start(Script::new()).await;
     let kept = app.start_thread().await;
-    let params = serde_json::from_value(json!({ "ephemeral": true })).unwrap();
+    let params = from_value(json!({ "ephemeral": true })).unwrap();
     let ephemeral = app.start_thread_with(params).await;
     for (thread, num_turns) in [(&kept, 0), (&ephemeral, 1)] {
         let params = ThreadRollbackParams { thread_id: thread.id.clone(), num_turns };
