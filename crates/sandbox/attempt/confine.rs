@@ -67,8 +67,9 @@ pub fn run(arguments: &[String]) -> ExitCode {
     drop(command);
     let ended = spawned.and_then(|mut child| {
         if let Some(proxy_listener) = proxy_listener {
-            let listener = proxy_listener.open()?;
-            std::thread::spawn(move || greet(&listener));
+            for listener in proxy_listener.open()? {
+                std::thread::spawn(move || greet(&listener));
+            }
         }
         child.wait()
     });
