@@ -17,6 +17,7 @@ mod item_decoder;
 mod list;
 mod thread;
 mod thread_log;
+mod unfinished_turn;
 
 mod blobs;
 mod file_end;
@@ -39,10 +40,11 @@ pub use {
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
     list::{ListBelow, ListQuery, ListSort, ThreadPage},
-    record::{Record, StoredSettings, ThreadMeta, new_thread_id},
+    record::{AskedRequest, QuestionKind, Record, RequestAnswer, StoredSettings, ThreadMeta, new_thread_id},
     store::Store,
     summary::preview,
     thread::{LoadProblem, LoadWarning, LoadWarnings, LoadedThread, StoredThread, StoredTurn, ThreadJson},
     thread_log::ThreadLog,
+    unfinished_turn::{BegunCall, CallState, RequestOutcome, StoredAnswer, StoredRequest, UnfinishedTurn},
     work_pool::LOCK_TIME,
 };

@@ -131,7 +131,7 @@ impl ThreadState {
 
     /// Restores what is stored of the thread.
     pub fn recall(&mut self, loaded: LoadedThread) {
-        let LoadedThread { thread, history } = loaded;
+        let LoadedThread { thread, history, .. } = loaded;
         self.history = history.into_iter().collect();
         self.context = thread.known_settings.as_ref().and_then(StoredContext::read_context);
         if let Some(settings) = &thread.settings {
