@@ -24,7 +24,7 @@ impl ThreadActor {
     ) {
         let snapshot = self.snapshot();
         let turns = if self.state.log.is_some() && request.turns == IncludeTurns::Included {
-            stored_turns(&self.engine, &self.state.id, snapshot.active_turn.as_deref()).await
+            stored_turns(&self.engine, &self.state.id, Some(&snapshot)).await
         } else {
             Ok(Vec::new())
         };

@@ -12,6 +12,7 @@ use codicil_protocol::{
 use codicil_store::{LoadedThread, Record, Store, StoreError, StoredSettings, ThreadLog, ThreadMeta};
 use serde_json::{Map, Value};
 
+use super::ContinuedTurn;
 use crate::{clock::unix_now, settings::TurnSettings, settings_forms::StoredContext, subagent::SubagentSlot};
 
 /// The state of one thread, owned by its actor.
@@ -37,6 +38,8 @@ pub(crate) struct ThreadState {
     /// Whether a client has joined since the usage was last sent.
     pub is_usage_unsent: bool,
     pub status: ThreadStatus,
+    /// The turn of an earlier process, until it continues.
+    pub continued: Option<Box<ContinuedTurn>>,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
     pub goal: Option<ThreadGoal>,
@@ -98,6 +101,7 @@ impl ThreadState {
             usage: ThreadTokenUsage::default(),
             is_usage_unsent: true,
             status: ThreadStatus::Idle,
+            continued: None,
             name: None,
             git: None,
             goal: None,
@@ -147,6 +151,12 @@ impl ThreadState {
         self.preview = thread.preview;
         self.created_at = thread.created_at;
         self.updated_at = thread.updated_at;
+    }
+
+    /// Keeps the turn of an earlier process, which continues when the thread runs.
+    pub fn will_continue(&mut self, continued: Box<ContinuedTurn>) {
+        self.status = continued.status();
+        self.continued = Some(continued);
     }
 
     /// Takes over what is stored besides the settings, which were resolved before from request, configuration and record.

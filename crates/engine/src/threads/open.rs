@@ -18,7 +18,7 @@ use crate::{
     error::{ForkError, SettingsError, ThreadError},
     profiles::BuiltinProfile,
     settings::{SettingsOverrides, TurnSettings, join},
-    thread::{JoinRequest, ThreadState},
+    thread::{Continuation, JoinRequest, ThreadState},
     tools::check_dynamic_tools,
 };
 
@@ -118,7 +118,7 @@ impl Threads {
 
     async fn reopen(
         &self,
-        stored: LoadedThread,
+        mut stored: LoadedThread,
         given: SettingsOverrides,
     ) -> Result<OpenedThread, ThreadError> {
         let meta = stored.thread.meta.clone();
@@ -128,7 +128,19 @@ impl Threads {
         if given.provider.is_none() && !given.config.contains_key("model_provider") {
             settings.provider.clone_from(&meta.model_provider);
         }
-        let log = self.0.engine.store.open_log(&meta.id).await?;
+        let mut log = self.0.engine.store.open_log(&meta.id).await?;
+        let mut continued = None;
+        match Continuation::of(&stored, &config) {
+            None => {}
+            Some(Continuation::Continue(turn)) => {
+                stored.reopen_calls();
+                continued = Some(turn);
+            }
+            Some(Continuation::Settle(records)) => {
+                log.append(&records).await?;
+                stored = self.0.engine.store.load(&meta.id).await?;
+            }
+        }
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
         state.overrides = given.config.clone();
         // For as long as the thread is loaded; the stored instructions stay.
@@ -136,6 +148,11 @@ impl Threads {
         state.developer_instructions = given.developer_instructions.clone().or(state.developer_instructions);
         let turns = stored.thread.turns.clone();
         state.recall(stored);
+        if let Some(turn) = continued {
+            state.will_continue(turn);
+            self.broadcast_status(&state.id, state.status.clone());
+            return self.open_continued(state, given).await;
+        }
         let opened = self.open(state, turns, given).await?;
         if opened.announce.is_none() {
             self.broadcast_status(&opened.thread.id, ThreadStatus::Idle);
