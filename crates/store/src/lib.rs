@@ -31,6 +31,7 @@ mod summary;
 
 mod clock;
 mod layout;
+mod run_lock;
 mod work_pool;
 
 pub use {
@@ -40,11 +41,15 @@ pub use {
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
     list::{ListBelow, ListQuery, ListSort, ThreadPage},
-    record::{AskedRequest, QuestionKind, Record, RequestAnswer, StoredSettings, ThreadMeta, new_thread_id},
+    record::{
+        AskedRequest, QuestionKind, Record, RequestAnswer, RunId, StoredSettings, ThreadMeta, TurnEndCause,
+        new_thread_id,
+    },
+    run_lock::{LiveRun, RunState},
     store::Store,
     summary::preview,
     thread::{LoadProblem, LoadWarning, LoadWarnings, LoadedThread, StoredThread, StoredTurn, ThreadJson},
-    thread_log::ThreadLog,
+    thread_log::{AdoptedRecord, AppendedRecords, ThreadLog},
     unfinished_turn::{BegunCall, CallState, RequestOutcome, StoredAnswer, StoredRequest, UnfinishedTurn},
     work_pool::LOCK_TIME,
 };

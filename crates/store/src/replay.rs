@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    record::{GOAL, OUTPUT_SCHEMA, PARKED, StoredSettings, ThreadMeta, WITHDRAWN},
+    record::{GOAL, OUTPUT_SCHEMA, PARKED, RunId, StoredSettings, ThreadMeta, WITHDRAWN},
     record_line::{LineHead, RecordKind},
     record_lines::RecordLines,
     summary,
@@ -117,8 +117,12 @@ impl<'a> Replay<'a> {
             RecordKind::Turn => {
                 let id = turn_of(head)?;
                 let known = self.turns.len();
-                if self.turn(id, head.timestamp).is_some_and(|at| at < known) {
+                let at = self.turn(id, head.timestamp);
+                if at.is_some_and(|at| at < known) {
                     self.calls.continued();
+                }
+                if let Some(turn) = at.and_then(|at| self.turns.get_mut(at)) {
+                    turn.run = run_of(head);
                 }
             }
             RecordKind::Item => self.item(head)?,
@@ -381,13 +385,13 @@ struct ExtraKind {
 }
 
 #[derive(Deserialize)]
-struct ExtraRecord<T> {
-    data: T,
+pub struct ExtraRecord<T> {
+    pub data: T,
 }
 
 #[derive(Deserialize)]
-struct GoalRecord {
-    goal: Option<ThreadGoal>,
+pub struct GoalRecord {
+    pub goal: Option<ThreadGoal>,
 }
 
 #[derive(Deserialize)]
@@ -403,13 +407,13 @@ struct WithdrawnRecord {
 }
 
 #[derive(Deserialize)]
-struct NameRecord {
-    name: String,
+pub struct NameRecord {
+    pub name: String,
 }
 
 #[derive(Deserialize)]
-struct GitRecord {
-    git: Option<GitInfo>,
+pub struct GitRecord {
+    pub git: Option<GitInfo>,
 }
 
 #[derive(Deserialize)]
@@ -446,6 +450,15 @@ pub fn turn_of<'a>(head: LineHead<'a>) -> Option<Cow<'a, str>> {
         Some(id) => Some(Cow::Borrowed(id)),
         None => decode::<OfTurn>(head)?.turn_id.map(Cow::Owned),
     }
+}
+
+/// Returns the run of a turn record; `None` for those of earlier versions.
+fn run_of(head: LineHead<'_>) -> Option<RunId> {
+    #[derive(Deserialize)]
+    struct TurnRecord {
+        run: Option<RunId>,
+    }
+    decode::<TurnRecord>(head)?.run
 }
 
 /// Returns the turn and the JSON of the other member. Borrowed JSON is not validated.

@@ -9,7 +9,7 @@ use codicil_protocol::{
     ItemId, ResponseItem, ThreadItem, ThreadStatus, Turn, TurnId, TurnStatus, UserInput, complete_tool_calls,
     rpc::RequestId,
 };
-use codicil_store::{CallState, LoadedThread, Record, StoredRequest, UnfinishedTurn};
+use codicil_store::{CallState, LoadedThread, Record, StoredRequest, TurnEndCause, UnfinishedTurn};
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
@@ -144,6 +144,7 @@ impl ContinuedTurn {
             turn_id: turn_id.clone(),
             status: TurnStatus::Interrupted,
             error: None,
+            cause: Some(TurnEndCause::ServerRestart),
         });
         records
     }
@@ -218,7 +219,7 @@ impl ThreadActor {
         let id = continued.id().clone();
         let lost_items = continued.lost_items();
         let lost_outputs = continued.lost_outputs();
-        let mut records = vec![Record::Turn { turn_id: id.clone() }];
+        let mut records = vec![Record::Turn { turn_id: id.clone(), run: None }];
         records
             .extend(lost_items.iter().map(|item| Record::Item { turn_id: id.clone(), item: item.clone() }));
         records.extend(lost_outputs.iter().map(|item| context_record(&id, item)));
