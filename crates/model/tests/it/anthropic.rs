@@ -197,6 +197,26 @@ async fn any_history_becomes_valid_messages() {
 }
 
 #[tokio::test]
+async fn an_output_without_a_call_is_a_message_of_the_user() {
+    let output = json!({"type": "function_call_output", "name": "look", "output": [
+        {"type": "input_text", "text": "a map"}, {"type": "input_image", "image_url": "data:image/png;base64,AA=="}]});
+    let body = sent(request([user("hi"), assistant("Hello."), item(output)])).await;
+    let cached = json!({"type": "ephemeral"});
+    assert_eq!(
+        body["messages"],
+        json!([
+            {"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": cached}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "Hello."}]},
+            {"role": "user", "content": [
+                {"type": "text", "text": "Output of `look`:", "cache_control": cached},
+                {"type": "text", "text": "a map"},
+                {"type": "image",
+                    "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}]},
+        ])
+    );
+}
+
+#[tokio::test]
 async fn the_thinking_mode_depends_on_the_model() {
     let asked = async |model: &str, effort| {
         let mut request = hello();
