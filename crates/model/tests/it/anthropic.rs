@@ -242,7 +242,10 @@ async fn the_thinking_mode_depends_on_the_model() {
         asked("claude-sonnet-5-5", ReasoningEffort::None).await,
         (json!(128_000), Value::Null, json!({"effort": "low"}))
     );
-    assert_eq!(asked("unknown", ReasoningEffort::High).await, (json!(32_000), Value::Null, Value::Null));
+    assert_eq!(
+        asked("unknown", ReasoningEffort::High).await,
+        (json!(32_000), json!({"type": "enabled", "budget_tokens": 16_000}), Value::Null)
+    );
     let other = |name: &str| ReasoningEffort::Unrecognized(name.to_owned());
     let effort = async |model: &str, name: &str| asked(model, other(name)).await.2["effort"].clone();
     assert_eq!(effort("claude-opus-5-5", "max").await, "xhigh", "the most that the model has");
