@@ -151,20 +151,16 @@ impl Threads {
             Some(other) => {
                 self.join(&other, None, JoinRequest { turns: IncludeTurns::Included, given }).await
             }
-            None => {
-                let unapplied = Vec::new();
-                let announce = None;
-                Ok(OpenedThread {
-                    thread,
-                    settings,
-                    turns,
-                    goal,
-                    deprecations,
-                    unapplied,
-                    warnings,
-                    announce,
-                })
-            }
+            None => Ok(OpenedThread {
+                thread,
+                settings,
+                turns,
+                goal,
+                deprecations,
+                unapplied: Vec::new(),
+                warnings,
+                announce: None,
+            }),
         }
     }
 
