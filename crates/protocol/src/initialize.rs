@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{AbsolutePathBuf, wire};
+use crate::{AbsolutePathBuf, CodicilCapabilities, CodicilSupport, wire};
 
 /// Starts the session of a connection.
 #[wire(sparse)]
@@ -23,6 +23,10 @@ pub struct InitializeResponse {
     pub platform_family: String,
     /// `linux`, `macos` and so on.
     pub platform_os: String,
+    /// The extension, if the client asked for it.
+    #[later]
+    #[omit]
+    pub codicil: Option<CodicilSupport>,
 }
 
 /// The name and version of the client. They are also sent to providers.
@@ -54,4 +58,7 @@ pub struct InitializeCapabilities {
     pub explicit_gateway_oauth: Option<bool>,
     #[later]
     pub extensions: Option<Map<String, Value>>,
+    /// Asks for the extension of this server. Does not announce a later generation.
+    #[later]
+    pub codicil: Option<CodicilCapabilities>,
 }

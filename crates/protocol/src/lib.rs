@@ -1,7 +1,7 @@
 //! The app-server protocol, each part of it declared once.
 //!
-//! Start with the three tables: [`CLIENT_REQUESTS`], [`SERVER_REQUESTS`] and [`NOTIFICATIONS`]. The types they name live
-//! in one module per area and are re-exported at the root of this crate, under the names of the published schema. They
+//! Start with the three tables: [`CLIENT_REQUESTS`], [`SERVER_REQUESTS`] and [`NOTIFICATIONS`]; the extension has
+//! [`CODICIL_REQUESTS`] and [`CODICIL_NOTIFICATIONS`]. The types they name live in one module per area and are re-exported at the root of this crate, under the names of the published schema. They
 //! are plain data. Reading is liberal (other spellings are `alias`es on the type), writing is exact.
 //!
 //! Clients and servers use the same types. A server checks with [`InspectFindings`] whether a decoded request uses
@@ -28,6 +28,7 @@ mod secret;
 mod accounts;
 mod approvals;
 mod apps;
+mod codicil;
 mod config;
 mod diagnostics;
 mod dynamic_tools;
@@ -69,10 +70,11 @@ fn yes() -> bool {
 }
 
 pub use {
-    accounts::*, approvals::*, apps::*, client_requests::*, config::*, diagnostics::*, dynamic_tools::*,
-    elicitation::*, exec::*, external_agents::*, feedback::*, frame::*, fs::*, goals::*, guardian::*,
-    hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*, items::*, known_methods::*,
-    lines::*, mcp::*, methods::*, models::*, notifications::*, patch::*, path::*, plugins::*, policy::*,
-    realtime::*, response_items::*, review::*, search::*, secret::*, server_requests::*, skills::*,
-    thread_opening::*, thread_pages::*, thread_settings::*, threads::*, tool_calls::*, turns::*, windows::*,
+    accounts::*, approvals::*, apps::*, client_requests::*, codicil::*, config::*, diagnostics::*,
+    dynamic_tools::*, elicitation::*, exec::*, external_agents::*, feedback::*, frame::*, fs::*, goals::*,
+    guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*, items::*,
+    known_methods::*, lines::*, mcp::*, methods::*, models::*, notifications::*, patch::*, path::*,
+    plugins::*, policy::*, realtime::*, response_items::*, review::*, search::*, secret::*,
+    server_requests::*, skills::*, thread_opening::*, thread_pages::*, thread_settings::*, threads::*,
+    tool_calls::*, turns::*, windows::*,
 };

@@ -35,11 +35,14 @@ pub trait NotificationMethod: 'static {
     type Params: Serialize + DeserializeOwned + Send + 'static;
 }
 
-/// Whether a client must enable `capabilities.experimentalApi` to use a method.
+/// The capability that a client needs to use a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stability {
     Stable,
+    /// Needs `capabilities.experimentalApi`.
     Experimental,
+    /// Needs `capabilities.codicil`.
+    Extension,
 }
 
 /// One line of a table, as the schema export and the tests see it.
@@ -181,6 +184,9 @@ macro_rules! stability {
     };
     (experimental) => {
         crate::Stability::Experimental
+    };
+    (extension) => {
+        crate::Stability::Extension
     };
 }
 

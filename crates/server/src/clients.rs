@@ -12,8 +12,8 @@ use std::{
 
 use codicil_engine::{ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 use codicil_protocol::{
-    ConfigWarning, ConfigWarningNotification, Frame, InitializeParams, NotificationMethod, ThreadId,
-    rpc::RequestId,
+    CodicilCapabilities, ConfigWarning, ConfigWarningNotification, Frame, InitializeParams,
+    NotificationMethod, ThreadId, rpc::RequestId,
 };
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
@@ -54,6 +54,8 @@ pub struct ClientSession {
     pub version: String,
     pub experimental: bool,
     pub generation: ProtocolGeneration,
+    /// What the client asked of the extension; `None` if it does not use it.
+    pub codicil: Option<CodicilCapabilities>,
     opted_out: HashSet<String>,
 }
 
@@ -66,6 +68,7 @@ impl ClientSession {
             name: params.client_info.name,
             version: params.client_info.version,
             experimental: capabilities.experimental_api,
+            codicil: capabilities.codicil,
             opted_out: capabilities.opt_out_notification_methods.into_iter().flatten().collect(),
         }
     }

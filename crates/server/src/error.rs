@@ -56,6 +56,13 @@ impl RpcError {
         Self::invalid_request(format_args!("{descriptor} requires experimentalApi capability"))
     }
 
+    /// Refuses a method of the extension on a connection that did not ask for it.
+    pub fn extension(method: &str) -> Self {
+        Self::invalid_request(format_args!(
+            "{method} requires the codicil capability: send `\"codicil\": {{\"version\": 1}}` in the capabilities of initialize"
+        ))
+    }
+
     /// Refuses a method or params that do not match the protocol.
     pub fn malformed(reason: impl fmt::Display) -> Self {
         Self::invalid_request(format_args!("Invalid request: {reason}"))

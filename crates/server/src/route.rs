@@ -182,7 +182,8 @@ fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, Rpc
     let session = cx.client.session().ok_or_else(RpcError::not_initialized)?;
     let gated = match M::STABILITY {
         Stability::Experimental => Some(M::NAME),
-        Stability::Stable => findings.experimental_use(),
+        Stability::Extension if session.codicil.is_none() => return Err(RpcError::extension(M::NAME)),
+        Stability::Stable | Stability::Extension => findings.experimental_use(),
     };
     match gated {
         Some(descriptor) if !session.experimental => Err(RpcError::experimental(descriptor)),

@@ -144,12 +144,12 @@ mod tests {
         path::Path,
     };
 
-    use codicil_protocol::{CLIENT_REQUESTS, LATER_REQUESTS};
+    use codicil_protocol::{CLIENT_REQUESTS, CODICIL_REQUESTS, LATER_REQUESTS};
 
     use super::*;
 
     fn methods() -> impl Iterator<Item = &'static str> {
-        CLIENT_REQUESTS.iter().chain(LATER_REQUESTS).map(|method| method.name)
+        CLIENT_REQUESTS.iter().chain(LATER_REQUESTS).chain(CODICIL_REQUESTS).map(|method| method.name)
     }
 
     fn snake_case(segment: &str) -> String {

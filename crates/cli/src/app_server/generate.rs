@@ -8,7 +8,9 @@ use std::{
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use codicil_protocol::schema::{ExportAudience, ExportFile, json_schema, typescript};
+use codicil_protocol::schema::{
+    ExportAudience, ExportFile, codicil_json_schema, codicil_typescript, json_schema, typescript,
+};
 
 #[derive(Debug, Subcommand)]
 pub enum GenerateCommand {
@@ -26,6 +28,9 @@ pub struct GenerateArgs {
     /// Include what clients must opt in to.
     #[arg(long)]
     experimental: bool,
+    /// Add the methods `codicil/*` and their types, in the folder `codicil`.
+    #[arg(long)]
+    codicil: bool,
     /// Accepted for scripts that pass it. The output is formatted already.
     #[arg(short, long, value_name = "BIN", hide = true)]
     prettier: Option<PathBuf>,
@@ -33,16 +38,28 @@ pub struct GenerateArgs {
 
 pub fn run(command: GenerateCommand) -> anyhow::Result<ExitCode> {
     match command {
-        GenerateCommand::GenerateTs(args) => write(&args, "schema/typescript", typescript(audience(&args)))?,
+        GenerateCommand::GenerateTs(args) => {
+            write(&args, "schema/typescript", files(&args, typescript, codicil_typescript))?;
+        }
         GenerateCommand::GenerateJsonSchema(args) => {
-            write(&args, "schema/json", json_schema(audience(&args)))?;
+            write(&args, "schema/json", files(&args, json_schema, codicil_json_schema))?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn audience(args: &GenerateArgs) -> ExportAudience {
-    if args.experimental { ExportAudience::Experimental } else { ExportAudience::Stable }
+/// Returns the files of an export, with those of the extension if they are asked for.
+fn files(
+    args: &GenerateArgs,
+    published: fn(ExportAudience) -> Vec<ExportFile>,
+    extension: fn(ExportAudience) -> Vec<ExportFile>,
+) -> Vec<ExportFile> {
+    let audience = if args.experimental { ExportAudience::Experimental } else { ExportAudience::Stable };
+    let mut files = published(audience);
+    if args.codicil {
+        files.extend(extension(audience));
+    }
+    files
 }
 
 /// Writes the files. The default directory is printed, because the user has not named it.

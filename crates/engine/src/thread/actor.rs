@@ -319,7 +319,7 @@ impl ThreadActor {
     pub(super) async fn store_or_keep(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
         let Some(log) = &mut self.state.log else { return Ok(()) };
         let begun = records.iter().rev().find_map(|record| match record {
-            Record::Turn { turn_id } => Some(turn_id.clone()),
+            Record::Turn { turn_id, .. } => Some(turn_id.clone()),
             _ => None,
         });
         self.state.last_turn = begun.or(self.state.last_turn.take());

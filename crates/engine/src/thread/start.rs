@@ -201,7 +201,7 @@ impl ThreadActor {
         let mut content = input.new_context(&self.state.history);
         let item = input.into_item();
         content.extend(self.item_content(&item).await);
-        let mut records = vec![Record::Turn { turn_id: id.clone() }];
+        let mut records = vec![Record::Turn { turn_id: id.clone(), run: None }];
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
         records.extend(context.iter().map(|item| context_record(&id, item)));
@@ -395,7 +395,7 @@ impl ThreadActor {
         };
         self.end_active_turn().await;
         let id = new_turn_id();
-        if let Err(error) = self.store(vec![Record::Turn { turn_id: id.clone() }]).await {
+        if let Err(error) = self.store(vec![Record::Turn { turn_id: id.clone(), run: None }]).await {
             return answer(reply, Err(error));
         }
         self.active = Some(self.launch(NewTurn::new(id.clone(), TurnKind::Compact, provider, origin)));
@@ -422,7 +422,7 @@ impl ThreadActor {
             active.run_beside(own_reporter, run);
             return self.accept(reply, ()).await;
         }
-        if let Err(error) = self.store(vec![Record::Turn { turn_id: id.clone() }]).await {
+        if let Err(error) = self.store(vec![Record::Turn { turn_id: id.clone(), run: None }]).await {
             return answer(reply, Err(error));
         }
         self.active = Some(ActiveTurn::new(id.clone(), TurnKind::Shell, own_reporter, run));

@@ -141,7 +141,7 @@ impl Threads {
         let git = (git != GitInfo::default()).then_some(git);
         match &handle {
             Some(handle) => handle.set_git(git.clone()).await?,
-            None => self.0.engine.store.set_git(id, git.clone()).await.map_err(not_found)?,
+            None => drop(self.0.engine.store.set_git(id, git.clone()).await.map_err(not_found)?),
         }
         Ok(Thread { git_info: git, ..before })
     }
@@ -232,8 +232,8 @@ impl Threads {
     }
 
     async fn store_goal(&self, id: &ThreadId, goal: Option<&ThreadGoal>) -> Result<(), ThreadError> {
-        let mut log = self.0.engine.store.open_log(id).await.map_err(not_found)?;
-        Ok(log.append(&[Record::goal(goal)]).await?)
+        self.0.engine.store.append_beside(id, Record::goal(goal)).await.map_err(not_found)?;
+        Ok(())
     }
 }
 

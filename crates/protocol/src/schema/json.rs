@@ -1,4 +1,5 @@
-//! The JSON Schema export: a self-contained file for each params and response type, and two bundles.
+//! The JSON Schema export: a self-contained file for each params and response type, and two bundles. The export of the
+//! extension has one bundle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +21,23 @@ pub fn json_schema(audience: ExportAudience) -> Vec<ExportFile> {
     roots.insert("JSONRPCMessage".into());
 
     let mut files: Vec<_> = roots.iter().filter_map(|name| single(name, &types, &surface)).collect();
-    files.push(bundle("codex_app_server_protocol.schemas.json", nested(&types, &surface.current)));
-    files.push(bundle("codex_app_server_protocol.v2.schemas.json", current(&types, &surface)));
+    let title = "CodexAppServerProtocol";
+    files.push(bundle("codex_app_server_protocol.schemas.json", title, nested(&types, &surface.current)));
+    files.push(bundle("codex_app_server_protocol.v2.schemas.json", title, current(&types, &surface)));
+    files
+}
+
+/// Returns the files of the JSON Schema of the extension.
+pub fn codicil_json_schema(audience: ExportAudience) -> Vec<ExportFile> {
+    let surface = PublishedSurface::codicil(audience, Contract::Deserialize);
+    let mut types = surface.types.clone();
+    types.extend(surface.unions.iter().map(|union| (union.name.to_owned(), union_schema(union))));
+    let mut roots = surface.roots;
+    roots.extend(surface.unions.iter().map(|union| union.name.to_owned()));
+    roots.remove("RequestId");
+    let mut files: Vec<_> = roots.iter().filter_map(|name| schema_file("codicil/", name, &types)).collect();
+    let every_name = types.keys().cloned().collect();
+    files.push(bundle("codicil.schemas.json", "CodicilExtension", select(&types, &every_name)));
     files
 }
 
@@ -31,8 +47,18 @@ fn any_message() -> Value {
     json!({ "anyOf": references })
 }
 
-/// Returns the file of a type, with the definitions that it uses.
 fn single(name: &str, types: &BTreeMap<String, Value>, surface: &PublishedSurface) -> Option<ExportFile> {
+    let folder = match name {
+        "InitializeParams" | "InitializeResponse" => "v1/",
+        "RequestId" => "",
+        _ if surface.current.contains(name) => "v2/",
+        _ => "",
+    };
+    schema_file(folder, name, types)
+}
+
+/// Returns the file of a type, with the definitions that it uses.
+fn schema_file(folder: &str, name: &str, types: &BTreeMap<String, Value>) -> Option<ExportFile> {
     let mut schema = types.get(name)?.as_object()?.clone();
     let mut used = reachable(types, &BTreeSet::from([name.to_owned()]));
     used.remove(name);
@@ -41,12 +67,6 @@ fn single(name: &str, types: &BTreeMap<String, Value>, surface: &PublishedSurfac
     if !used.is_empty() {
         schema.insert("definitions".into(), select(types, &used).into());
     }
-    let folder = match name {
-        "InitializeParams" | "InitializeResponse" => "v1/",
-        "RequestId" => "",
-        _ if surface.current.contains(name) => "v2/",
-        _ => "",
-    };
     Some(ExportFile { path: format!("{folder}{name}.json"), content: pretty(&schema.into()) })
 }
 
@@ -68,8 +88,7 @@ fn current(types: &BTreeMap<String, Value>, surface: &PublishedSurface) -> Map<S
     select(types, &reachable(types, &roots))
 }
 
-fn bundle(path: &str, definitions: Map<String, Value>) -> ExportFile {
-    let title = "CodexAppServerProtocol";
+fn bundle(path: &str, title: &str, definitions: Map<String, Value>) -> ExportFile {
     let schema = json!({ "$schema": DRAFT, "title": title, "type": "object", "definitions": definitions });
     ExportFile { path: path.to_owned(), content: pretty(&schema) }
 }

@@ -1,7 +1,8 @@
 //! The published schema of the protocol as JSON Schema and TypeScript, generated from the types.
 //!
 //! Both exports start from `PublishedSurface`: the tables, with or without experimental parts, and the schema of every
-//! type they reach. An export is a list of files; the caller writes them.
+//! type they reach. An export is a list of files; the caller writes them. The extension has exports of its own, in the
+//! folder `codicil`.
 
 mod json;
 mod typescript;
@@ -11,12 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Value, json};
 
-pub use json::json_schema;
-pub use typescript::typescript;
+pub use json::{codicil_json_schema, json_schema};
+pub use typescript::{codicil_typescript, typescript};
 
 use crate::{
-    CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, MethodInfo, NOTIFICATIONS, RawResponseItemCompletedNotification,
-    SERVER_REQUESTS, Stability, TypeInfo, rpc,
+    CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, CODICIL_NOTIFICATIONS, CODICIL_REQUESTS, CODICIL_TYPES,
+    MethodInfo, NOTIFICATIONS, RawResponseItemCompletedNotification, SERVER_REQUESTS, Stability, TypeInfo,
+    rpc,
 };
 
 /// A file of an export, its path relative to the directory the caller chose.
@@ -33,7 +35,7 @@ pub enum ExportAudience {
     Experimental,
 }
 
-/// One of the four unions of messages.
+/// A union of messages.
 struct MessageUnion {
     name: &'static str,
     methods: Vec<MethodInfo>,
@@ -53,7 +55,33 @@ struct PublishedSurface {
 
 impl PublishedSurface {
     fn new(audience: ExportAudience, contract: Contract) -> Self {
-        let unions = unions(audience);
+        let mut others = vec![(TypeInfo::of::<RawResponseItemCompletedNotification>(), true)];
+        others.extend(envelope().map(|info| (info, false)));
+        Self::of(unions(audience), others, audience, contract)
+    }
+
+    /// Returns the surface of the extension. It includes the types of the published protocol that it uses.
+    fn codicil(audience: ExportAudience, contract: Contract) -> Self {
+        let request = TypeInfo::of::<rpc::RequestId>();
+        let others = CODICIL_TYPES.iter().copied().chain([request]).map(|info| (info, false)).collect();
+        let unions = vec![
+            MessageUnion { name: "CodicilRequest", methods: CODICIL_REQUESTS.to_vec(), has_id: true },
+            MessageUnion {
+                name: "CodicilNotification",
+                methods: CODICIL_NOTIFICATIONS.to_vec(),
+                has_id: false,
+            },
+        ];
+        Self::of(unions, others, audience, contract)
+    }
+
+    /// Returns the surface of these messages and of types besides them, each with whether it belongs to version 2.
+    fn of(
+        unions: Vec<MessageUnion>,
+        others: Vec<(TypeInfo, bool)>,
+        audience: ExportAudience,
+        contract: Contract,
+    ) -> Self {
         let mut generator = SchemaSettings::draft07().with(|s| s.contract = contract).into_generator();
         let mut roots = BTreeSet::new();
         let mut current_roots = BTreeSet::new();
@@ -71,9 +99,8 @@ impl PublishedSurface {
                 method.params.into_iter().chain(method.response).for_each(|info| add(info, current));
             }
         }
-        add(TypeInfo::of::<RawResponseItemCompletedNotification>(), true);
-        for info in envelope() {
-            add(info, false);
+        for (info, current) in others {
+            add(info, current);
         }
         let mut types: BTreeMap<_, _> = generator.take_definitions(true).into_iter().collect();
         types.values_mut().for_each(|schema| {

@@ -24,17 +24,30 @@ pub fn typescript(audience: ExportAudience) -> Vec<ExportFile> {
              {{ [key in string]?: JsonValue }} | null;\n"
         ),
     }];
+    let folders = TypeFolders::default();
     for (name, schema) in surface.types.iter().filter(|(name, _)| !name.starts_with("JSONRPC")) {
-        let mut used = BTreeSet::new();
-        each_reference(schema, &mut |name| {
-            used.insert(name.to_owned());
-        });
-        files.push(type_file(name, schema, used));
+        files.push(folders.type_file(name, schema));
     }
-    files.extend(surface.unions.iter().map(union_file));
+    files.extend(surface.unions.iter().map(|union| folders.union_file(union)));
     files.extend([index("", &files), index("v2/", &files)]);
     files
 }
+
+/// Returns the files of the extension's TypeScript. They import types of [`typescript`] for the same audience.
+pub fn codicil_typescript(audience: ExportAudience) -> Vec<ExportFile> {
+    let published = PublishedSurface::new(audience, Contract::Serialize);
+    let surface = PublishedSurface::codicil(audience, Contract::Serialize);
+    let own = surface.types.iter().filter(|(name, _)| !published.types.contains_key(*name));
+    let mut codicil: BTreeSet<_> = own.clone().map(|(name, _)| name.clone()).collect();
+    codicil.extend(surface.unions.iter().map(|union| union.name.to_owned()));
+    let folders = TypeFolders { codicil };
+    let mut files: Vec<_> = own.map(|(name, schema)| folders.type_file(name, schema)).collect();
+    files.extend(surface.unions.iter().map(|union| folders.union_file(union)));
+    files.push(index(CODICIL_FOLDER, &files));
+    files
+}
+
+const CODICIL_FOLDER: &str = "codicil/";
 
 /// Types that are exported outside `v2`, because older clients import them from there.
 const OUTSIDE_V2: &[&str] = &[
@@ -104,61 +117,75 @@ const OUTSIDE_V2: &[&str] = &[
     "WebSearchToolConfig",
 ];
 
-fn folder(name: &str) -> &'static str {
-    match name {
-        JSON_VALUE => "serde_json/",
-        _ if OUTSIDE_V2.contains(&name) => "",
-        _ => "v2/",
-    }
+/// The folders of the types.
+#[derive(Default)]
+struct TypeFolders {
+    /// The types that belong to the extension.
+    codicil: BTreeSet<String>,
 }
 
-fn type_file(name: &str, schema: &Value, used: BTreeSet<String>) -> ExportFile {
-    let body = format!("{}export type {name} = {};\n", comment(schema), expression(schema));
-    source(name, used, &body)
-}
+impl TypeFolders {
+    fn folder(&self, name: &str) -> &'static str {
+        match name {
+            JSON_VALUE => "serde_json/",
+            _ if self.codicil.contains(name) => CODICIL_FOLDER,
+            _ if OUTSIDE_V2.contains(&name) => "",
+            _ => "v2/",
+        }
+    }
 
-/// Returns the file of a union of messages, which clients distinguish by `method`.
-fn union_file(union: &MessageUnion) -> ExportFile {
-    let mut used = BTreeSet::new();
-    if union.has_id {
-        used.insert("RequestId".to_owned());
+    fn type_file(&self, name: &str, schema: &Value) -> ExportFile {
+        let mut used = BTreeSet::new();
+        each_reference(schema, &mut |name| {
+            used.insert(name.to_owned());
+        });
+        let body = format!("{}export type {name} = {};\n", comment(schema), expression(schema));
+        self.source(name, used, &body)
     }
-    let mut variants = Vec::new();
-    for method in &union.methods {
-        let id = if union.has_id { ", id: RequestId" } else { "" };
-        let params = match method.params {
-            Some(params) => {
-                let name = (params.name)();
-                used.insert(name.clone());
-                format!(", params: {name}")
-            }
-            None if union.has_id => ", params: undefined".to_owned(),
-            None => String::new(),
-        };
-        variants.push(format!("{{ \"method\": \"{}\"{id}{params}, }}", method.name));
-    }
-    let body = format!("export type {} = {};\n", union.name, variants.join(" | "));
-    source(union.name, used, &body)
-}
 
-fn source(name: &str, mut used: BTreeSet<String>, body: &str) -> ExportFile {
-    used.remove(name);
-    if body.contains(JSON_VALUE) {
-        used.insert(JSON_VALUE.to_owned());
-    }
-    let here = folder(name);
-    let imports: String = (used.iter())
-        .map(|other| {
-            let there = folder(other);
-            let path = match (here, there) {
-                _ if here == there => format!("./{other}"),
-                ("", there) => format!("./{there}{other}"),
-                (_, there) => format!("../{there}{other}"),
+    /// Returns the file of a union of messages, which clients distinguish by `method`.
+    fn union_file(&self, union: &MessageUnion) -> ExportFile {
+        let mut used = BTreeSet::new();
+        if union.has_id {
+            used.insert("RequestId".to_owned());
+        }
+        let mut variants = Vec::new();
+        for method in &union.methods {
+            let id = if union.has_id { ", id: RequestId" } else { "" };
+            let params = match method.params {
+                Some(params) => {
+                    let name = (params.name)();
+                    used.insert(name.clone());
+                    format!(", params: {name}")
+                }
+                None if union.has_id => ", params: undefined".to_owned(),
+                None => String::new(),
             };
-            format!("import type {{ {other} }} from \"{path}\";\n")
-        })
-        .collect();
-    ExportFile { path: format!("{here}{name}.ts"), content: format!("{HEADER}{imports}\n{body}") }
+            variants.push(format!("{{ \"method\": \"{}\"{id}{params}, }}", method.name));
+        }
+        let body = format!("export type {} = {};\n", union.name, variants.join(" | "));
+        self.source(union.name, used, &body)
+    }
+
+    fn source(&self, name: &str, mut used: BTreeSet<String>, body: &str) -> ExportFile {
+        used.remove(name);
+        if body.contains(JSON_VALUE) {
+            used.insert(JSON_VALUE.to_owned());
+        }
+        let here = self.folder(name);
+        let imports: String = (used.iter())
+            .map(|other| {
+                let there = self.folder(other);
+                let path = match (here, there) {
+                    _ if here == there => format!("./{other}"),
+                    ("", there) => format!("./{there}{other}"),
+                    (_, there) => format!("../{there}{other}"),
+                };
+                format!("import type {{ {other} }} from \"{path}\";\n")
+            })
+            .collect();
+        ExportFile { path: format!("{here}{name}.ts"), content: format!("{HEADER}{imports}\n{body}") }
+    }
 }
 
 fn index(folder: &str, files: &[ExportFile]) -> ExportFile {

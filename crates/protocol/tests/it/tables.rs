@@ -14,6 +14,7 @@ fn row(kind: &str, method: &MethodInfo) -> String {
     let stability = match method.stability {
         Stability::Stable => "stable",
         Stability::Experimental => "experimental",
+        Stability::Extension => "extension",
     };
     let name = |info: Option<TypeInfo>| info.map_or("-".to_owned(), |info| (info.name)());
     [kind, method.name, stability, &name(method.params), &name(method.response)].join("\t")

@@ -1,6 +1,8 @@
 //! `initialize`.
 
-use codicil_protocol::{AbsolutePathBuf, InitializeParams, InitializeResponse};
+use codicil_protocol::{
+    AbsolutePathBuf, CODICIL_VERSION, CodicilLimits, CodicilSupport, InitializeParams, InitializeResponse,
+};
 
 use crate::{clients::ClientSession, cx::Cx, error::RpcError, user_agent::user_agent};
 
@@ -8,6 +10,7 @@ use crate::{clients::ClientSession, cx::Cx, error::RpcError, user_agent::user_ag
 pub async fn initialize(cx: Cx, params: InitializeParams) -> Result<InitializeResponse, RpcError> {
     let session = ClientSession::new(params, cx.announced_version());
     let user_agent = user_agent(&session, cx.announced_version());
+    let codicil = session.codicil.as_ref().map(|_| codicil_support());
     if !cx.client.initialize(session) {
         return Err(RpcError::already_initialized());
     }
@@ -18,7 +21,19 @@ pub async fn initialize(cx: Cx, params: InitializeParams) -> Result<InitializeRe
         codex_home: AbsolutePathBuf::new(cx.home()).expect("the home directory is absolute"),
         platform_family: std::env::consts::FAMILY.to_owned(),
         platform_os: std::env::consts::OS.to_owned(),
+        codicil,
     })
+}
+
+/// The features of the extension.
+const FEATURES: &[&str] = &[];
+
+fn codicil_support() -> CodicilSupport {
+    CodicilSupport {
+        version: CODICIL_VERSION,
+        features: FEATURES.iter().map(|name| (*name).to_owned()).collect(),
+        limits: CodicilLimits {},
+    }
 }
 
 /// Notifies the client of mistakes in the configuration. Called after the response: the handshake should not wait

@@ -62,6 +62,7 @@ async fn a_response_that_cannot_be_encoded_is_an_internal_error() {
     async fn respond(_: Cx, _: InitializeParams) -> Result<codicil_protocol::InitializeResponse, RpcError> {
         let odd = std::ffi::OsString::from_vec(b"/home/\xff".to_vec());
         Ok(codicil_protocol::InitializeResponse {
+            codicil: None,
             user_agent: String::new(),
             codex_home: codicil_protocol::AbsolutePathBuf::new(odd).unwrap(),
             platform_family: String::new(),
