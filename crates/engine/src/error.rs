@@ -97,6 +97,10 @@ pub enum TurnInputError {
          in lower case"
     )]
     ContextName(String),
+    #[error("`toolOutput` cannot be combined with nonempty `input`")]
+    InputAndToolOutput,
+    #[error("`toolOutput.name` must not be empty")]
+    EmptyToolName,
     #[error("command must not be empty")]
     EmptyCommand,
     #[error("Input exceeds the maximum length of {max} characters.")]

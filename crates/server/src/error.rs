@@ -169,6 +169,8 @@ impl From<TurnInputError> for RpcError {
             TurnInputError::TurnRunning
             | TurnInputError::EmptyInput
             | TurnInputError::ContextName(_)
+            | TurnInputError::InputAndToolOutput
+            | TurnInputError::EmptyToolName
             | TurnInputError::EmptyCommand
             | TurnInputError::NothingToSteer
             | TurnInputError::EmptyExpectedTurn

@@ -10,8 +10,8 @@ use codicil_config::Feature;
 use codicil_extensions::MessageMentions;
 use codicil_model::ModelProvider;
 use codicil_protocol::{
-    ApprovalsReviewer, AskForApproval, ConfigWarning, ConfigWarningNotification, ReasoningEffort, ThreadItem,
-    ThreadStatus, Turn, TurnId, TurnStartParams, TurnSteerParams,
+    ApprovalsReviewer, AskForApproval, ConfigWarning, ReasoningEffort, ThreadItem, ThreadStatus, Turn,
+    TurnId, TurnStartParams, TurnSteerParams,
 };
 use codicil_store::Record;
 use serde_json::Value;
@@ -30,6 +30,7 @@ use crate::{
     clock::unix_now,
     error::{SettingsError, ThreadError, TurnInputError},
     ids::new_turn_id,
+    model_support::warning,
     profiles::BuiltinProfile,
     settings::TurnSettings,
     subagent::SubagentOrigin,
@@ -282,17 +283,11 @@ impl ThreadActor {
         if !is_missing || std::mem::replace(&mut self.is_reviewer_reported, true) {
             return;
         }
-        self.notifier.notify::<ConfigWarning>(&ConfigWarningNotification {
-            summary: "`approvalsReviewer: guardian_subagent` has no effect: the feature `guardian_approval` is disabled"
+        self.notifier.notify::<ConfigWarning>(&warning(
+            "`approvalsReviewer: guardian_subagent` has no effect: the feature `guardian_approval` is disabled"
                 .to_owned(),
-            details: Some(
-                "Approval requests go to the user. Set `features.guardian_approval = true` to have the guardian \
-                 answer them."
-                    .to_owned(),
-            ),
-            path: None,
-            range: None,
-        });
+            "Approval requests go to the user. Set `features.guardian_approval = true` to have the guardian answer them.",
+        ));
     }
 
     pub(super) fn provider(&self) -> Result<Arc<dyn ModelProvider>, ThreadError> {
