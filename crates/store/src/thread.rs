@@ -66,7 +66,7 @@ pub struct LoadedThread {
     /// What the unfinished turn has added to the history. Calls may be without output.
     pub unfinished: Vec<ResponseItem>,
     /// The number of items of the history that precede the unfinished turn.
-    finished: usize,
+    pub finished: usize,
 }
 
 impl LoadedThread {
@@ -80,12 +80,6 @@ impl LoadedThread {
     /// Returns the tool calls of the unfinished turn that have no output.
     pub fn open_calls(&self) -> Vec<ResponseItem> {
         open_calls(&self.unfinished)
-    }
-
-    /// Takes the outputs of open calls, which never existed, out of the history.
-    pub fn reopen_calls(&mut self) {
-        self.history.truncate(self.finished);
-        self.history.extend(self.unfinished.iter().cloned());
     }
 }
 

@@ -127,8 +127,8 @@ pub(crate) fn open_calls(history: &[ResponseItem]) -> Vec<ResponseItem> {
 
 fn output_id(item: &ResponseItem) -> Option<&str> {
     match item {
-        ResponseItem::FunctionCallOutput { call_id, .. }
-        | ResponseItem::CustomToolCallOutput { call_id, .. } => Some(call_id),
+        ResponseItem::FunctionCallOutput { call_id, .. } => call_id.as_deref(),
+        ResponseItem::CustomToolCallOutput { call_id, .. } => Some(call_id),
         _ => None,
     }
 }

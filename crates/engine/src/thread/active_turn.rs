@@ -142,7 +142,7 @@ impl OpenCalls {
                 ResponseItem::FunctionCall { call_id, .. } | ResponseItem::CustomToolCall { call_id, .. } => {
                     self.open.insert(call_id.clone());
                 }
-                ResponseItem::FunctionCallOutput { call_id, .. }
+                ResponseItem::FunctionCallOutput { call_id: Some(call_id), .. }
                 | ResponseItem::CustomToolCallOutput { call_id, .. } => {
                     self.open.remove(call_id);
                     self.begun.remove(call_id);

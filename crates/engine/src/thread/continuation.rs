@@ -4,7 +4,8 @@
 //! effects never runs again: its item fails, and the model learns that the outcome is unknown. The others run from the start;
 //! on their way they meet the requests that they had sent, or the answers.
 
-use codicil_config::{CutOffTurns, EffectiveConfig};
+use codicil_config::CutOffTurns;
+use codicil_model::{History, HistoryItem};
 use codicil_protocol::{
     ItemId, ResponseItem, ThreadItem, ThreadStatus, Turn, TurnId, TurnStatus, UserInput, complete_tool_calls,
     rpc::RequestId,
@@ -14,7 +15,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::{
-    TurnKind, TurnOrigin,
+    ThreadState, TurnKind, TurnOrigin,
     active_turn::{EarlyAnswer, UsageBaseline},
     actor::ThreadActor,
     finish::cut_off,
@@ -26,6 +27,7 @@ use super::{
 use crate::{
     clock::unix_now,
     durable_requests,
+    error::ThreadError,
     subagent::SubagentOrigin,
     tools::{ToolCall, outcome_unknown},
 };
@@ -34,49 +36,35 @@ use crate::{
 const MAX_RESUMES: u32 = 2;
 
 /// A turn of an earlier process that continues in this one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ContinuedTurn {
     unfinished: UnfinishedTurn,
     /// The calls without an output, in the model's order.
     calls: Vec<ResponseItem>,
+    /// What the turn has added to the history.
+    history: Vec<ResponseItem>,
+    /// The number of items of the history that precede the turn.
+    preceding: usize,
     /// The turn with its stored items.
     turn: Turn,
 }
 
-/// What becomes of an unfinished turn when its thread is loaded.
-#[derive(Debug)]
-pub(crate) enum Continuation {
-    Continue(Box<ContinuedTurn>),
-    /// The turn ends with these records.
-    Settle(Vec<Record>),
-}
-
-impl Continuation {
-    /// Decides about the unfinished turn of a stored thread; `None` if there is none.
-    pub fn of(loaded: &LoadedThread, config: &EffectiveConfig) -> Option<Self> {
-        let continued = Self::unfinished(loaded)?;
-        Some(if continued.can_continue(loaded, config) {
-            Self::Continue(Box::new(continued))
-        } else {
-            Self::Settle(continued.settled())
+impl ContinuedTurn {
+    /// Returns the unfinished turn of a stored thread, if there is one.
+    pub fn of(loaded: &LoadedThread) -> Option<Self> {
+        Some(Self {
+            unfinished: loaded.thread.unfinished.clone()?,
+            calls: loaded.open_calls(),
+            history: loaded.unfinished.clone(),
+            preceding: loaded.finished,
+            turn: loaded.thread.turns.last()?.decode(),
         })
     }
 
-    /// Returns the records that end the unfinished turn of a stored thread; `None` if there is none.
-    pub fn settle(loaded: &LoadedThread) -> Option<Vec<Record>> {
-        Self::unfinished(loaded).map(|continued| continued.settled())
-    }
-
-    fn unfinished(loaded: &LoadedThread) -> Option<ContinuedTurn> {
-        let unfinished = loaded.thread.unfinished.clone()?;
-        let turn = loaded.thread.turns.last()?.decode();
-        Some(ContinuedTurn { unfinished, calls: loaded.open_calls(), turn })
-    }
-}
-
-impl ContinuedTurn {
-    fn can_continue(&self, loaded: &LoadedThread, config: &EffectiveConfig) -> bool {
-        let is_of_user = SubagentOrigin::of(&loaded.thread.meta.source).is_none();
+    /// Returns whether the turn continues. A turn without calls that wait was cut off in its work, and continues only if the
+    /// configuration says so.
+    pub fn can_continue(&self, state: &ThreadState) -> bool {
+        let is_of_user = SubagentOrigin::of(&state.source).is_none();
         if !is_of_user || self.unfinished.resumes >= MAX_RESUMES {
             return false;
         }
@@ -86,19 +74,19 @@ impl ContinuedTurn {
             return false;
         }
         let waits = self.calls.iter().filter_map(call_id).any(|id| self.state(id) != CallState::Begun);
-        let may_ask_again = config.settings.codicil.cut_off_turns == CutOffTurns::Resume;
-        waits || (may_ask_again && self.has_input(loaded))
+        let asks_again = state.config.settings.codicil.cut_off_turns == CutOffTurns::Resume;
+        waits || (asks_again && self.has_input())
     }
 
     /// Returns whether the model's history has the input of the turn. A turn that is cut off before has to be started again.
-    fn has_input(&self, loaded: &LoadedThread) -> bool {
+    fn has_input(&self) -> bool {
         let is_input = |item: &ResponseItem| {
             matches!(item, ResponseItem::Message { role, .. } if role == "user")
                 && !codicil_prompts::is_context_message(item)
         };
         let is_regular = self.turn.items.iter().any(|item| matches!(item, ThreadItem::UserMessage { .. }))
             && !self.turn.items.iter().any(|item| matches!(item, ThreadItem::EnteredReviewMode { .. }));
-        is_regular && loaded.unfinished.iter().any(is_input)
+        is_regular && self.history.iter().any(is_input)
     }
 
     fn state(&self, call_id: &str) -> CallState {
@@ -132,8 +120,24 @@ impl ContinuedTurn {
         self.open_items().into_iter().filter(is_lost).map(cut_off).collect()
     }
 
+    /// Returns the history with the open calls, which have no output yet. `loaded` is the history that was loaded.
+    fn open_history(&self, loaded: &History) -> History {
+        let preceding = loaded.iter().take(self.preceding).cloned();
+        preceding.chain(self.history.iter().cloned().map(HistoryItem::from)).collect()
+    }
+
+    /// Returns the history of the turn after [`settled`](Self::settled). `loaded` is the history that was loaded.
+    pub fn settled_history(&self, loaded: &History) -> History {
+        let mut history = self.history.clone();
+        history.extend(self.lost_outputs());
+        let mut history = complete_tool_calls(history);
+        history.push(codicil_prompts::turn_aborted_message());
+        let preceding = loaded.iter().take(self.preceding).cloned();
+        preceding.chain(history.into_iter().map(HistoryItem::from)).collect()
+    }
+
     /// Returns the records that end the turn.
-    fn settled(&self) -> Vec<Record> {
+    pub fn settled(&self) -> Vec<Record> {
         let turn_id = self.id();
         let items = self.open_items().into_iter().map(cut_off);
         let mut records: Vec<_> = items.map(|item| Record::Item { turn_id: turn_id.clone(), item }).collect();
@@ -217,18 +221,27 @@ impl ThreadActor {
             }
         };
         let id = continued.id().clone();
+        let turn_record = match self.turn_record(&id).await {
+            Ok(record) => record,
+            Err(error) => return self.continue_later(continued, &error),
+        };
         let lost_items = continued.lost_items();
         let lost_outputs = continued.lost_outputs();
-        let mut records = vec![Record::Turn { turn_id: id.clone(), run: None }];
+        let mut records = vec![turn_record];
         records
             .extend(lost_items.iter().map(|item| Record::Item { turn_id: id.clone(), item: item.clone() }));
         records.extend(lost_outputs.iter().map(|item| context_record(&id, item)));
-        if let Err(error) = self.store(records).await {
-            tracing::error!(thread = %self.state.id, "failed to store the continuation of a turn: {error}");
-            // The next command tries again.
-            self.state.continued = Some(continued);
+        if let Err(error) = self.store_once(records).await {
+            if !error.is_overtaken() {
+                return self.continue_later(continued, &error);
+            }
+            // Another process has continued the turn.
+            if let Err(error) = self.catch_up().await {
+                tracing::info!(thread = %self.state.id, "left a turn to another process: {error}");
+            }
             return;
         }
+        self.state.history = continued.open_history(&self.state.history);
         let is_open = |call: &ToolCall| continued.state(&call.id) != CallState::Begun;
         let calls = continued.calls.iter().filter_map(ToolCall::from_item).filter(is_open).collect();
         let mut active = self.launch(NewTurn {
@@ -261,6 +274,12 @@ impl ThreadActor {
         }
         self.restore_requests(&continued.unfinished);
         self.update_waiting_status(None);
+    }
+
+    /// Keeps a turn that could not be continued now. The next command tries again.
+    fn continue_later(&mut self, continued: Box<ContinuedTurn>, error: &ThreadError) {
+        tracing::error!(thread = %self.state.id, "failed to store the continuation of a turn: {error}");
+        self.state.continued = Some(continued);
     }
 
     /// Keeps an item of an earlier process until it is complete.
@@ -321,11 +340,7 @@ impl ThreadActor {
         if let Err(error) = self.store_or_keep(continued.settled()).await {
             tracing::error!(thread = %self.state.id, "failed to store the end of a turn, will retry: {error}");
         }
-        let mut history: Vec<_> = self.state.history.iter().map(|item| item.item().clone()).collect();
-        history.extend(continued.lost_outputs());
-        let mut history = complete_tool_calls(history);
-        history.push(codicil_prompts::turn_aborted_message());
-        self.state.history = history.into_iter().collect();
+        self.state.history = continued.settled_history(&self.state.history);
         for item in continued.open_items() {
             self.notifier.item_completed(continued.id(), &cut_off(item));
         }

@@ -22,6 +22,7 @@ impl ThreadActor {
         request: JoinRequest,
         reply: CommandReply<AnnouncedReply<JoinedThread>>,
     ) {
+        self.refresh_records().await;
         let snapshot = self.snapshot();
         let turns = if self.state.log.is_some() && request.turns == IncludeTurns::Included {
             stored_turns(&self.engine, &self.state.id, Some(&snapshot)).await
@@ -33,6 +34,7 @@ impl ThreadActor {
                 self.state.is_usage_unsent = true;
                 let unapplied = unapplied_settings(&request.given, &self.state, &self.engine.cwd);
                 self.accept(reply, JoinedThread { snapshot, turns, unapplied }).await;
+                self.continue_turn().await;
             }
             Err(error) => answer(reply, Err(error)),
         }

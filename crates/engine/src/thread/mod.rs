@@ -12,6 +12,7 @@ mod model_facts;
 mod notifier;
 mod open_commands;
 mod open_questions;
+mod other_writers;
 mod questions;
 mod refresh;
 mod request;
@@ -47,10 +48,7 @@ pub use {
 };
 
 pub(crate) use {
-    actor::ThreadActor,
-    continuation::{Continuation, ContinuedTurn},
-    history::InheritedHistory,
-    state::ThreadState,
+    actor::ThreadActor, continuation::ContinuedTurn, history::InheritedHistory, state::ThreadState,
 };
 
 /// Commands that may wait for one thread; more are refused as overload.
@@ -181,8 +179,6 @@ pub(crate) enum ThreadCommand {
     SetGoal(ThreadGoalSetParams, CommandReply<ThreadGoal>),
     ClearGoal(CommandReply<bool>),
     CountElicitation(ElicitationChange, CommandReply<u64>),
-    /// Continues the turn of an earlier process. Most other commands do so, too.
-    Continue,
     /// Returns the open server requests that outlive the process.
     WaitingRequests(CommandReply<Vec<WaitingRequest>>),
     /// Answers a server request; `None` if the running turn does not have it.
@@ -414,12 +410,6 @@ impl ThreadHandle {
         turn: UnloadedTurn,
     ) -> impl Future<Output = Result<ThreadStatus, ThreadError>> + use<> {
         self.ask(move |reply| ThreadCommand::Unload(turn, reply))
-    }
-
-    /// Continues the turn of an earlier process.
-    pub(crate) fn continue_turn(&self) {
-        // A full mailbox has a command that does the same, and a closed one has no turn.
-        let _ = self.mailbox.try_send(ThreadCommand::Continue);
     }
 
     /// Returns the open server requests that outlive the process.

@@ -22,7 +22,7 @@ use codicil_protocol::{
     ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification,
 };
-use codicil_store::{StoreError, StoredThread, StoredTurn};
+use codicil_store::{RunState, StoreError, StoredThread, StoredTurn};
 use futures_util::future::join_all;
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
@@ -143,20 +143,27 @@ impl Threads {
         let goal = state.goal.clone();
         let deprecations = state.config.deprecations.clone();
         let warnings = state.config.warnings.clone();
-        let other = {
+        let has_unfinished_turn = state.unfinished.is_some();
+        let opened = {
             let mut loaded = self.lock();
             // A thread whose task panicked is replaced.
             let other = loaded.get(&state.id).filter(|other| !other.is_over()).cloned();
-            if other.is_none() {
-                loaded.insert(self.run(state, servers));
+            match other {
+                Some(other) => Err(other),
+                None => {
+                    let handle = self.run(state, servers);
+                    loaded.insert(handle.clone());
+                    Ok(handle)
+                }
             }
-            other
         };
-        match other {
-            Some(other) => {
-                self.join(&other, None, JoinRequest { turns: IncludeTurns::Included, given }).await
-            }
-            None => {
+        match opened {
+            Err(other) => self.join(&other, None, JoinRequest { turns: IncludeTurns::Included, given }).await,
+            Ok(handle) => {
+                if has_unfinished_turn {
+                    // A turn without an end is settled before the answer.
+                    let _ = handle.setup().await;
+                }
                 let unapplied = Vec::new();
                 let announce = None;
                 Ok(OpenedThread {
@@ -173,8 +180,9 @@ impl Threads {
         }
     }
 
-    /// Runs a thread whose turn continues. The turn goes on when `announce` of the opened thread is dropped.
-    async fn open_continued(
+    /// Runs a thread with a turn that has no end. The thread decides about the turn before the request is answered, and goes on
+    /// with it when `announce` of the opened thread is dropped.
+    async fn open_unfinished(
         &self,
         state: ThreadState,
         given: SettingsOverrides,
@@ -184,10 +192,9 @@ impl Threads {
         if opened.announce.is_some() {
             return Ok(opened);
         }
-        let handle = self.get(&id)?;
-        let joining = handle.join(JoinRequest { turns: IncludeTurns::Included, given });
-        handle.continue_turn();
+        let joining = self.get(&id)?.join(JoinRequest { turns: IncludeTurns::Included, given });
         let AnnouncedReply { answer: JoinedThread { snapshot, turns, .. }, announce } = joining.await?;
+        self.broadcast_status(&id, snapshot.thread.status.clone());
         Ok(OpenedThread { thread: snapshot.thread, turns, announce: Some(announce), ..opened })
     }
 
@@ -328,13 +335,17 @@ pub(crate) async fn stored_turns(
 ) -> Result<Vec<StoredTurn>, ThreadError> {
     let StoredThread { mut turns, unfinished, .. } = engine.store.read(id).await?;
     let Some(last) = turns.last_mut().filter(|last| !last.ended) else { return Ok(turns) };
-    match (live, unfinished) {
-        (Some(live), _) if live.active_turn.as_ref() == Some(&last.id) => last.show_running(&live.open_items),
+    let is_waiting = unfinished.as_ref().is_some_and(|turn| turn.open_requests().next().is_some());
+    let is_running = match (live, &last.run) {
+        (Some(live), _) if live.active_turn.as_ref() == Some(&last.id) => true,
         // A turn that waits for answers continues when the thread is loaded.
-        (None, Some(waiting)) if waiting.open_requests().next().is_some() => {
-            last.show_running(&waiting.open_items(&[]));
-        }
-        _ => {}
+        (None, _) if is_waiting => true,
+        (_, Some(run)) => matches!(engine.store.run_state(run).await?, RunState::Live(_)),
+        (_, None) => false,
+    };
+    if is_running {
+        let stored = unfinished.map(|turn| turn.open_items(&[])).unwrap_or_default();
+        last.show_running(live.map_or(&stored, |live| &live.open_items));
     }
     Ok(turns)
 }

@@ -18,7 +18,8 @@ use crate::{
     error::{ForkError, SettingsError, ThreadError},
     profiles::BuiltinProfile,
     settings::{SettingsOverrides, TurnSettings, join},
-    thread::{Continuation, JoinRequest, ThreadState},
+    settings_forms::{StoredInstructions, StoredSetting},
+    thread::{JoinRequest, ThreadState},
     tools::check_dynamic_tools,
 };
 
@@ -118,7 +119,7 @@ impl Threads {
 
     async fn reopen(
         &self,
-        mut stored: LoadedThread,
+        stored: LoadedThread,
         given: SettingsOverrides,
     ) -> Result<OpenedThread, ThreadError> {
         let meta = stored.thread.meta.clone();
@@ -128,30 +129,19 @@ impl Threads {
         if given.provider.is_none() && !given.config.contains_key("model_provider") {
             settings.provider.clone_from(&meta.model_provider);
         }
-        let mut log = self.0.engine.store.open_log(&meta.id).await?;
-        let mut continued = None;
-        match Continuation::of(&stored, &config) {
-            None => {}
-            Some(Continuation::Continue(turn)) => {
-                stored.reopen_calls();
-                continued = Some(turn);
-            }
-            Some(Continuation::Settle(records)) => {
-                log.append(&records).await?;
-                stored = self.0.engine.store.load(&meta.id).await?;
-            }
-        }
+        let log = self.0.engine.store.open_log_after(&stored.thread).await?;
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
         state.overrides = given.config.clone();
-        // For as long as the thread is loaded; the stored instructions stay.
-        state.base_instructions = given.base_instructions.clone().or(state.base_instructions);
-        state.developer_instructions = given.developer_instructions.clone().or(state.developer_instructions);
+        let stored_instructions = StoredInstructions::read(stored.thread.settings.as_ref());
+        state.base_instructions =
+            (given.base_instructions.clone()).or(stored_instructions.base).or(state.base_instructions);
+        state.developer_instructions = (given.developer_instructions.clone())
+            .or(stored_instructions.developer)
+            .or(state.developer_instructions);
         let turns = stored.thread.turns.clone();
         state.recall(stored);
-        if let Some(turn) = continued {
-            state.will_continue(turn);
-            self.broadcast_status(&state.id, state.status.clone());
-            return self.open_continued(state, given).await;
+        if state.unfinished.is_some() {
+            return self.open_unfinished(state, given).await;
         }
         let opened = self.open(state, turns, given).await?;
         if opened.announce.is_none() {
@@ -220,6 +210,8 @@ impl Threads {
         state.remember(aborted);
         state.name = name;
         state.goal = None;
+        // The copy has its end.
+        state.unfinished = None;
         state.created_at = created_at;
         state.updated_at = created_at;
         self.open(state, turns, given).await
@@ -239,8 +231,8 @@ impl Threads {
         stored: Option<&StoredThread>,
     ) -> Result<(Arc<EffectiveConfig>, TurnSettings), ThreadError> {
         let engine = self.0.engine.clone();
-        let stored_cwd = stored.map(|stored| stored.meta.cwd.as_str());
-        let cwd: PathBuf = match given.cwd.as_deref().or(stored_cwd) {
+        let stored_cwd = stored.map(stored_directory);
+        let cwd: PathBuf = match given.cwd.as_deref().or(stored_cwd.as_deref()) {
             Some(cwd) => join(&engine.cwd, cwd),
             None => engine.cwd.clone(),
         };
@@ -262,6 +254,7 @@ impl Threads {
                 settings.use_model_of(stored);
             }
             settings.keep_permissions(stored, given, &config, engine.config.home());
+            settings.keep_others(stored, given);
         }
         Ok((Arc::new(config), settings))
     }
@@ -285,6 +278,14 @@ impl Threads {
             return Err(ThreadError::NotStored(id.clone()));
         }
         self.0.engine.store.load(id).await.map_err(not_stored)
+    }
+}
+
+/// Returns the last working directory of a stored thread.
+fn stored_directory(stored: &StoredThread) -> String {
+    match StoredSetting::read(stored.settings.as_ref(), "cwd") {
+        StoredSetting::Value(cwd) => cwd,
+        StoredSetting::Missing | StoredSetting::Unreadable => stored.meta.cwd.clone(),
     }
 }
 

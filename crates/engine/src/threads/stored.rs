@@ -5,14 +5,14 @@ use codicil_protocol::{
     GitInfo, Patch, Thread, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadListParams, ThreadListResponse,
     ThreadMetadataUpdateParams, ThreadStatus,
 };
-use codicil_store::{ListQuery, Record, StoreError, ThreadPage};
+use codicil_store::{ListQuery, Record, RunState, StoreError, ThreadPage};
 
 use super::{IncludeTurns, ThreadRead, Threads, ids::canonical, not_stored, stored_turns};
 use crate::{
     clock::unix_now,
     error::{GoalError, MetadataError, ThreadError, ThreadListError},
     goals,
-    thread::{Continuation, ThreadHandle},
+    thread::{ContinuedTurn, ThreadHandle},
 };
 
 /// The number of threads that one request deletes at most: stored files could name each other as parents.
@@ -77,6 +77,7 @@ impl Threads {
         if location.archived {
             return Err(ThreadError::NotStored(id.clone()));
         }
+        self.check_not_in_use(id).await?;
         self.unload(id).await;
         self.settle_waiting(id).await?;
         self.0.engine.store.archive(id).await.map_err(not_stored)?;
@@ -90,8 +91,8 @@ impl Threads {
             return Ok(());
         }
         let loaded = store.load(id).await?;
-        if let Some(records) = Continuation::settle(&loaded) {
-            store.open_log(id).await?.append(&records).await?;
+        if let Some(left) = ContinuedTurn::of(&loaded) {
+            store.open_log_after(&loaded.thread).await?.append(&left.settled()).await?;
         }
         Ok(())
     }
@@ -166,6 +167,7 @@ impl Threads {
             return Err(ThreadError::EphemeralDelete(id));
         }
         self.0.engine.store.find(&id).await.map_err(not_stored)?;
+        self.check_not_in_use(&id).await?;
         self.unload(&id).await;
         let mut deleted = Vec::new();
         for agent in self.stored_below(&id).await? {
@@ -178,6 +180,16 @@ impl Threads {
         self.0.engine.store.delete(&id).await.map_err(not_stored)?;
         deleted.push(id);
         Ok(deleted)
+    }
+
+    /// Refuses to move or delete the file of a thread while another process runs a turn of it.
+    async fn check_not_in_use(&self, id: &ThreadId) -> Result<(), ThreadError> {
+        let stored = self.0.engine.store.read(id).await.map_err(not_stored)?;
+        let Some(run) = stored.unfinished_turn().and_then(|turn| turn.run.as_ref()) else { return Ok(()) };
+        match self.0.engine.store.run_state(run).await? {
+            RunState::Live(owner) => Err(ThreadError::InUse { thread: id.clone(), owner }),
+            RunState::Own | RunState::Over => Ok(()),
+        }
     }
 
     /// Returns the stored subagents below a thread, the deepest first.
