@@ -4,7 +4,7 @@ use codicil_config::{ConfigError, NotAllowed};
 use codicil_model::ModelError;
 use codicil_prompts::ReviewTargetError;
 use codicil_protocol::{CodexErrorInfo, ThreadId, TurnError, TurnId};
-use codicil_store::StoreError;
+use codicil_store::{LiveRun, StoreError};
 
 use crate::thread::TurnKind;
 
@@ -45,6 +45,11 @@ pub enum ThreadError {
     DynamicTools(String),
     #[error("{0}")]
     RequiredServers(String),
+    /// Another process runs a turn of the thread.
+    #[error(
+        "thread {thread} is in use: {owner}, runs a turn of it; try again after the turn, or end it there"
+    )]
+    InUse { thread: ThreadId, owner: LiveRun },
     #[error(transparent)]
     TurnInput(#[from] TurnInputError),
     #[error(transparent)]
@@ -71,6 +76,13 @@ pub enum ThreadError {
     Busy,
     #[error("the thread has ended")]
     Closed,
+}
+
+impl ThreadError {
+    /// Returns whether another process has extended the conversation since the thread was loaded.
+    pub(crate) fn is_overtaken(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Overtaken { .. }))
+    }
 }
 
 /// Why a turn does not start, take input or stop.

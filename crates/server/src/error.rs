@@ -125,6 +125,10 @@ impl From<UnroutedMethod> for RpcError {
 impl From<ThreadError> for RpcError {
     fn from(error: ThreadError) -> Self {
         match error {
+            ThreadError::InUse { ref owner, .. } => {
+                let data = json!({ "reason": "threadInUse", "pid": owner.pid });
+                Self::invalid_request(error).with_data(data)
+            }
             ThreadError::MalformedId(_)
             | ThreadError::NotFound(_)
             | ThreadError::NotLoaded(_)

@@ -15,7 +15,7 @@ use crate::{error::TurnInputError, ids::new_item_id};
 const MAX_INPUT_CHARS: usize = 1 << 20;
 
 /// The input of a request, for a new turn or for the running one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RequestInput {
     content: Vec<UserInput>,
     /// The client's id of the message.

@@ -67,7 +67,7 @@ impl ThreadActor {
         let aborted = codicil_prompts::turn_aborted_message();
         let message = context_record(&turn_id, &aborted);
         let cause = Some(TurnEndCause::ServerRestart);
-        let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause, cause: None };
+        let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause };
         self.append(&[message, end]).await?;
         self.state.remember([aborted]);
         self.state.unfinished = None;
