@@ -72,6 +72,8 @@ pub enum ThreadError {
     Settings(#[from] SettingsError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Request(#[from] RequestError),
     #[error("the thread has too much to do; try again later")]
     Busy,
     #[error("the thread has ended")]
@@ -97,6 +99,10 @@ pub enum TurnInputError {
          in lower case"
     )]
     ContextName(String),
+    #[error("`toolOutput` cannot be combined with nonempty `input`")]
+    InputAndToolOutput,
+    #[error("`toolOutput.name` must not be empty")]
+    EmptyToolName,
     #[error("command must not be empty")]
     EmptyCommand,
     #[error("Input exceeds the maximum length of {max} characters.")]
@@ -233,4 +239,18 @@ pub enum SettingsError {
     Provider(ModelError),
     #[error("failed to load configuration: {0}")]
     Servers(String),
+}
+
+/// Why a server request cannot be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    #[error("request not found: {0}")]
+    NotFound(String),
+    /// Contains what was expected.
+    #[error("{0}; the request is still open")]
+    WrongShape(String),
+    #[error("give either `result` or `error`")]
+    NoAnswer,
+    #[error("the answer could not be stored, so the turn ends; the server's log has the details")]
+    NotStored,
 }

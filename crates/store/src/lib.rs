@@ -18,6 +18,7 @@ mod item_decoder;
 mod list;
 mod thread;
 mod thread_log;
+mod unfinished_turn;
 
 mod blobs;
 mod file_end;
@@ -42,11 +43,15 @@ pub use {
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
     list::{ListBelow, ListQuery, ListSort, ThreadPage},
-    record::{Record, RunId, StoredSettings, ThreadMeta, TurnEndCause, new_thread_id},
+    record::{
+        AskedRequest, QuestionKind, Record, RequestAnswer, RunId, StoredSettings, ThreadMeta, TurnEndCause,
+        new_thread_id,
+    },
     run_lock::{LiveRun, RunState},
     store::Store,
     summary::preview,
     thread::{LoadProblem, LoadWarning, LoadWarnings, LoadedThread, StoredThread, StoredTurn, ThreadJson},
     thread_log::{AdoptedRecord, AppendedRecords, ThreadLog},
+    unfinished_turn::{BegunCall, CallState, RequestOutcome, StoredAnswer, StoredRequest, UnfinishedTurn},
     work_pool::LOCK_TIME,
 };

@@ -10,8 +10,8 @@ use codicil_config::Feature;
 use codicil_extensions::MessageMentions;
 use codicil_model::ModelProvider;
 use codicil_protocol::{
-    ApprovalsReviewer, AskForApproval, ConfigWarning, ConfigWarningNotification, ReasoningEffort, ThreadItem,
-    ThreadStatus, Turn, TurnId, TurnStartParams, TurnSteerParams,
+    ApprovalsReviewer, AskForApproval, ConfigWarning, ReasoningEffort, ThreadItem, ThreadStatus, Turn,
+    TurnId, TurnStartParams, TurnSteerParams,
 };
 use codicil_store::Record;
 use serde_json::Value;
@@ -30,10 +30,11 @@ use crate::{
     clock::unix_now,
     error::{SettingsError, ThreadError, TurnInputError},
     ids::new_turn_id,
+    model_support::warning,
     profiles::BuiltinProfile,
     settings::TurnSettings,
     subagent::SubagentOrigin,
-    tools::{MentionedSkills, ThreadRole, ToolOffer, TurnConfig, TurnTools, shell_start},
+    tools::{MentionedSkills, ThreadRole, ToolCall, ToolOffer, TurnConfig, TurnTools, shell_start},
     turn::{ResponseVisibility, ShellTask, TurnTask},
     turn_channel::TurnReporter,
 };
@@ -51,11 +52,22 @@ pub(super) struct NewTurn {
     /// The user's text, for turns that start with user input.
     pub prompt: Option<String>,
     pub skills: Option<MentionedSkills>,
+    /// The calls that a turn of an earlier process still has to run. It does not start from the beginning then.
+    pub continued_calls: Option<Vec<ToolCall>>,
 }
 
 impl NewTurn {
     pub fn new(id: TurnId, kind: TurnKind, provider: Arc<dyn ModelProvider>, origin: TurnOrigin) -> Self {
-        Self { id, kind, provider, origin, output_schema: None, prompt: None, skills: None }
+        Self {
+            id,
+            kind,
+            provider,
+            origin,
+            output_schema: None,
+            prompt: None,
+            skills: None,
+            continued_calls: None,
+        }
     }
 }
 
@@ -219,7 +231,7 @@ impl ThreadActor {
             let before = self.state.restore_point();
             self.state.settings.apply(&mut params.clone());
             self.learn_about_model().await;
-            match self.prepare_turn(input.clone()).await {
+            match self.prepare_turn(input.clone(), params).await {
                 Ok(prepared) => return Ok(prepared),
                 Err(error) => self.restore_or_catch_up(before, error).await?,
             }
@@ -228,7 +240,11 @@ impl ThreadActor {
     }
 
     /// Reads the turn's context and stores its input. Clients see none of it yet.
-    async fn prepare_turn(&mut self, input: RequestInput) -> Result<PreparedTurn, ThreadError> {
+    async fn prepare_turn(
+        &mut self,
+        input: RequestInput,
+        params: &TurnStartParams,
+    ) -> Result<PreparedTurn, ThreadError> {
         let provider = self.provider()?;
         let id = new_turn_id();
         let context = self.context_messages().await;
@@ -237,6 +253,7 @@ impl ThreadActor {
         let item = input.into_item();
         content.extend(self.item_content(&item).await);
         let mut records = vec![self.turn_record(&id).await?];
+        records.extend(params.output_schema.as_ref().map(|schema| Record::output_schema(&id, schema)));
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
         records.extend(context.iter().map(|item| context_record(&id, item)));
@@ -282,17 +299,11 @@ impl ThreadActor {
         if !is_missing || std::mem::replace(&mut self.is_reviewer_reported, true) {
             return;
         }
-        self.notifier.notify::<ConfigWarning>(&ConfigWarningNotification {
-            summary: "`approvalsReviewer: guardian_subagent` has no effect: the feature `guardian_approval` is disabled"
+        self.notifier.notify::<ConfigWarning>(&warning(
+            "`approvalsReviewer: guardian_subagent` has no effect: the feature `guardian_approval` is disabled"
                 .to_owned(),
-            details: Some(
-                "Approval requests go to the user. Set `features.guardian_approval = true` to have the guardian \
-                 answer them."
-                    .to_owned(),
-            ),
-            path: None,
-            range: None,
-        });
+            "Approval requests go to the user. Set `features.guardian_approval = true` to have the guardian answer them.",
+        ));
     }
 
     pub(super) fn provider(&self) -> Result<Arc<dyn ModelProvider>, ThreadError> {
@@ -302,7 +313,7 @@ impl ThreadActor {
 
     /// Starts the turn's task. Its first messages wait until the turn has been announced.
     pub(super) fn launch(&self, new: NewTurn) -> ActiveTurn {
-        let NewTurn { id, kind, provider, origin, output_schema, prompt, skills } = new;
+        let NewTurn { id, kind, provider, origin, output_schema, prompt, skills, continued_calls } = new;
         let config = TurnConfig {
             settings: self.tool_settings(kind),
             config: self.state.config.clone(),
@@ -326,6 +337,7 @@ impl ThreadActor {
                 visibility: self.visibility(kind),
                 tools,
                 prompt,
+                continued_calls,
             };
             task.run()
         };

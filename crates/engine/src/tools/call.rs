@@ -89,7 +89,7 @@ impl ToolCall {
     /// Turns the call's output into the item that enters the model's history.
     pub fn into_output_item(self, output: ToolOutput) -> ResponseItem {
         match self.input {
-            ToolInput::Arguments(_) => ResponseItem::FunctionCallOutput { call_id: self.id, output },
+            ToolInput::Arguments(_) => ResponseItem::function_call_output(self.id, output),
             ToolInput::Text(_) => {
                 ResponseItem::CustomToolCallOutput { call_id: self.id, name: Some(self.name), output }
             }
@@ -108,6 +108,14 @@ impl ToolInput {
 /// Makes an output that is one text.
 pub(super) fn text_output(text: impl Into<String>) -> ToolOutput {
     FunctionCallOutputBody::Text(text.into())
+}
+
+/// Returns the output of a call that may have had effects and whose end was lost with the server.
+pub(crate) fn outcome_unknown() -> ToolOutput {
+    text_output(
+        "The outcome of this call is unknown: the server ended while it was running. It may have had effects. Check \
+         before you do it again.",
+    )
 }
 
 /// Deserializes a count or a time, which models write as `10`, `10.0` or `"10"`.
