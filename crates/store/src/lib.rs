@@ -16,7 +16,10 @@ mod import;
 mod item_decoder;
 mod list;
 mod thread;
+mod thread_keys;
 mod thread_log;
+
+mod home_keys;
 
 mod blobs;
 mod file_end;
@@ -36,6 +39,7 @@ pub use {
     blobs::BLOB_MIN,
     error::{Result, StoreError},
     fork::ForkPoint,
+    home_keys::{HomeKeyLock, KeyIntent},
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
     list::{ListBelow, ListQuery, ListSort, ThreadPage},
@@ -43,6 +47,7 @@ pub use {
     store::Store,
     summary::preview,
     thread::{LoadProblem, LoadWarning, LoadWarnings, LoadedThread, StoredThread, StoredTurn, ThreadJson},
+    thread_keys::{KeyRecord, StoredKey},
     thread_log::ThreadLog,
     work_pool::LOCK_TIME,
 };

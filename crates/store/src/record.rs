@@ -68,6 +68,8 @@ pub enum Record {
 pub(crate) const WITHDRAWN: &str = "withdrawn";
 /// The kind of the extra record that sets the goal of the thread.
 pub(crate) const GOAL: &str = "goal";
+/// The kind of the extra record that holds the key of a request.
+pub(crate) const KEY: &str = "key";
 
 impl Record {
     /// Withdraws an item that was written before clients saw it. Readers skip the item.

@@ -15,6 +15,7 @@ use crate::{
     file_end,
     file_scanner::FileScanner,
     fork::{self, ForkPoint},
+    home_keys::KeyCleaning,
     index::{BacklogProgress, ThreadIndex},
     layout::{self, FileName, HomeLayout, ThreadLocation},
     list::{ListQuery, ThreadPage},
@@ -41,6 +42,7 @@ pub(crate) struct StoreInner {
     pub layout: HomeLayout,
     pub index: Arc<ThreadIndex>,
     pub pool: WorkPool,
+    pub key_cleaning: KeyCleaning,
 }
 
 impl Drop for StoreInner {
@@ -59,7 +61,14 @@ impl Store {
         }
         let layout = HomeLayout::new(home);
         let index = Arc::new(ThreadIndex::new(layout.clone()));
-        Ok(Self { inner: Arc::new(StoreInner { layout, index, pool: WorkPool::new() }) })
+        Ok(Self {
+            inner: Arc::new(StoreInner {
+                layout,
+                index,
+                pool: WorkPool::new(),
+                key_cleaning: KeyCleaning::default(),
+            }),
+        })
     }
 
     pub fn home(&self) -> &Path {
@@ -264,7 +273,7 @@ impl StoreInner {
         Ok(LoadedThread { thread: stored(id, place, &bytes, replay)?, history })
     }
 
-    fn bytes(&self, id: &ThreadId) -> Result<(ThreadLocation, Vec<u8>)> {
+    pub(crate) fn bytes(&self, id: &ThreadId) -> Result<(ThreadLocation, Vec<u8>)> {
         self.with_location(id, |place| {
             let bytes = layout::read_regular(&place.path).map_err(StoreError::io("read", &place.path))?;
             Ok((place, bytes))

@@ -99,6 +99,13 @@ impl ThreadLog {
         self.inner.pool.run_locking(WorkLane::Append, move || file.append(&inner, &batch)).await
     }
 
+    /// Returns whether this log wrote the last record of the file, or read it when it was opened.
+    pub async fn is_latest_writer(&self) -> Result<bool> {
+        let inner = self.inner.clone();
+        let file = self.file.clone();
+        self.inner.pool.run(WorkLane::Append, move || file.is_latest_writer(&inner)).await
+    }
+
     /// Makes all appended records durable. Appending can continue meanwhile.
     pub fn sync(&self) -> impl Future<Output = Result<()>> + Send + use<> {
         let inner = self.inner.clone();
@@ -174,8 +181,8 @@ impl LogFile {
         Ok(log)
     }
 
-    /// Creates a file with the lines that `fill` writes and counts, in one write. Removes the file if that fails. The time in
-    /// the id, if there is one, takes precedence over `began`.
+    /// Creates a file with the lines that `fill` writes and counts. A process that is killed leaves the whole file or none.
+    /// The time in the id, if there is one, takes precedence over `began`.
     pub(crate) fn write_new(
         inner: &Arc<StoreInner>,
         id: &ThreadId,
@@ -191,15 +198,10 @@ impl LogFile {
         let next_ordinal = fill(&mut bytes)?;
         let new_dir = layout::make_dir(dir)?;
         inner.register_directory(dir);
-        let mut file = layout::create_file(&path).map_err(|error| match error.kind() {
+        layout::write_new_file(&path, &bytes).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => StoreError::Exists(id.clone()),
             _ => StoreError::io("create", &path)(error),
         })?;
-        if let Err(error) = file.write_all_once(&bytes) {
-            // A file without its first line is not a thread.
-            let _ = std::fs::remove_file(&path);
-            return Err(StoreError::io("write", &path)(error));
-        }
         let dirs = if new_dir { ancestors(dir, inner.layout.home()) } else { vec![dir.to_owned()] };
         let tail = Some(FileTail { len: bytes.len() as u64, next_ordinal });
         let place = ThreadLocation { path, archived: false };
@@ -256,6 +258,13 @@ impl LogFile {
         let change = SummaryChange { stamp, ..batch.change.clone() };
         inner.index.changed(&self.id, &dir, &name, state.place.archived, change);
         Ok(())
+    }
+
+    fn is_latest_writer(&self, inner: &StoreInner) -> Result<bool> {
+        let mut state = self.lock();
+        let file = self.open_again(inner, &mut state)?;
+        let len = file.metadata().map_err(StoreError::io("read", &state.place.path))?.len();
+        Ok(state.tail.is_some_and(|tail| tail.len == len))
     }
 
     /// Opens the file, which is located again if it was archived or restored meanwhile.
