@@ -6,7 +6,7 @@ use codicil_prompts::ReviewTargetError;
 use codicil_protocol::{CodexErrorInfo, ThreadId, TurnError, TurnId};
 use codicil_store::StoreError;
 
-use crate::thread::TurnKind;
+use crate::{request_key::KeyConflict, thread::TurnKind};
 
 /// Why a request about a thread was refused or failed.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +67,8 @@ pub enum ThreadError {
     Settings(#[from] SettingsError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    KeyConflict(#[from] KeyConflict),
     #[error("the thread has too much to do; try again later")]
     Busy,
     #[error("the thread has ended")]
@@ -99,6 +101,10 @@ pub enum TurnInputError {
     NotSteerable { kind: TurnKind, error: Box<TurnError> },
     #[error("no active turn to interrupt")]
     NothingToInterrupt,
+    #[error(
+        "a `turn/interrupt` with a key needs `turnId`, so that a late repetition cannot stop another turn"
+    )]
+    InterruptWithoutTurn,
 }
 
 /// Why a thread cannot be forked at a turn.

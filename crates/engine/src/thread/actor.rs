@@ -6,6 +6,7 @@
 //! | the start of turns, and their input | `start.rs` |
 //! | messages of turns and commands | `turn_messages.rs` |
 //! | clients that join | `join.rs` |
+//! | requests with keys | `keyed.rs` |
 //! | the next model request | `request.rs` |
 //! | the model's context window and warnings about it | `model_facts.rs` |
 //! | apps that input mentions | `apps.rs` |
@@ -30,7 +31,8 @@ use tokio::{
 };
 
 use super::{
-    CommandReply, ElicitationChange, ThreadCommand, ThreadInbox, ThreadSetup, ThreadSnapshot, ThreadState,
+    CommandReply, ElicitationChange, PostedCommand, ThreadCommand, ThreadInbox, ThreadSetup, ThreadSnapshot,
+    ThreadState,
     active_turn::ActiveTurn,
     notifier::{Retry, ThreadNotifier},
     open_commands::OpenCommands,
@@ -42,6 +44,7 @@ use crate::{
     error::ThreadError,
     goals,
     ids::new_turn_id,
+    request_key::RequestKey,
     threads::WeakThreads,
     tools::ThreadTools,
     turn_channel::{TurnMessage, TurnReporter, turn_channel},
@@ -62,6 +65,8 @@ pub(crate) struct ThreadActor {
     pub(super) skills: SkillWatch,
     /// Records of the end of a turn that could not be stored yet.
     late_records: Vec<Record>,
+    /// The key of the current request, until it is stored.
+    pub(super) request_key: Option<RequestKey>,
     /// The thread's state as a subagent, for its parent.
     pub(super) progress: watch::Sender<CollabAgentState>,
     /// The status, for readers that must not wait for the mailbox.
@@ -74,14 +79,14 @@ pub(crate) struct ThreadActor {
     pub(super) reloads_seen: u64,
     /// Whether clients know that the chosen reviewer of approvals is not available.
     pub(super) is_reviewer_reported: bool,
-    mailbox: mpsc::Receiver<ThreadCommand>,
+    mailbox: mpsc::Receiver<PostedCommand>,
     pub(super) threads: WeakThreads,
     last_event: Instant,
 }
 
 /// Everything that can happen to a thread.
 enum ThreadEvent {
-    Command(ThreadCommand),
+    Command(PostedCommand),
     Turn(TurnMessage),
     /// The wait for the reply to a server request is over.
     QuestionEnded(EndedQuestion),
@@ -119,6 +124,7 @@ impl ThreadActor {
             turn_sender,
             skills,
             late_records: Vec::new(),
+            request_key: None,
             progress,
             status,
             served: None,
@@ -138,13 +144,13 @@ impl ThreadActor {
             let event = self.next_event().await;
             self.last_event = Instant::now();
             match event {
-                ThreadEvent::Command(ThreadCommand::Unload(reply)) => {
+                ThreadEvent::Command(PostedCommand { command: ThreadCommand::Unload(reply), .. }) => {
                     self.shut_down().await;
                     // The slot is free before the requester learns that the thread is unloaded.
                     self.state.slot = None;
                     return answer(reply, Ok(()));
                 }
-                ThreadEvent::Command(command) => self.on_command(command).await,
+                ThreadEvent::Command(posted) => self.on_posted(posted).await,
                 ThreadEvent::Turn(message) => self.on_turn_message(message).await,
                 ThreadEvent::QuestionEnded(ended) => self.on_question_ended(ended),
                 ThreadEvent::Idle => self.on_idle(),
@@ -207,13 +213,13 @@ impl ThreadActor {
         }
     }
 
-    async fn on_command(&mut self, command: ThreadCommand) {
+    pub(super) async fn on_command(&mut self, command: ThreadCommand) {
         match command {
             ThreadCommand::StartTurn(params, origin, reply) => {
                 self.on_start_turn(*params, origin, reply).await
             }
             ThreadCommand::Steer(params, reply) => answer(reply, self.on_steer(*params).await),
-            ThreadCommand::Interrupt(turn, reply) => self.on_interrupt(turn, reply),
+            ThreadCommand::Interrupt(turn, reply) => self.on_interrupt(turn, reply).await,
             ThreadCommand::Compact(origin, reply) => self.on_compact(origin, reply).await,
             ThreadCommand::Review(target, origin, reply) => self.on_review(target, origin, reply).await,
             ThreadCommand::Rollback(turns, reply) => self.on_rollback(turns, reply).await,
@@ -228,10 +234,7 @@ impl ThreadActor {
             ThreadCommand::ReportError(error) => self.on_report_error(error),
             ThreadCommand::Join(request, reply) => self.on_join(*request, reply).await,
             ThreadCommand::Notice(item) => self.on_notice(item).await,
-            ThreadCommand::SetName(name, reply) => {
-                let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
-                answer(reply, stored.map(|()| self.state.name = Some(name)));
-            }
+            ThreadCommand::SetName(name, reply) => answer(reply, self.on_set_name(name).await),
             ThreadCommand::SetGit(git, reply) => {
                 let stored = self.store(vec![Record::Git { git: git.clone() }]).await;
                 answer(reply, stored.map(|()| self.state.git = git));
@@ -273,20 +276,30 @@ impl ThreadActor {
         self.notifier.error(&new_turn_id(), error, Retry::No);
     }
 
+    async fn on_set_name(&mut self, name: String) -> Result<(), ThreadError> {
+        let mut records = vec![Record::Name { name: name.clone() }];
+        records.extend(self.key_record(&())?);
+        self.store(records).await?;
+        self.state.name = Some(name);
+        Ok(())
+    }
+
     async fn on_set_goal(&mut self, change: ThreadGoalSetParams) -> Result<ThreadGoal, ThreadError> {
         let goal = goals::changed(&self.state.id, self.state.goal.clone(), change, unix_now())?;
-        self.store(vec![Record::goal(Some(&goal))]).await?;
+        let mut records = vec![Record::goal(Some(&goal))];
+        records.extend(self.key_record(&goal)?);
+        self.store(records).await?;
         self.state.goal = Some(goal.clone());
         Ok(goal)
     }
 
     async fn on_clear_goal(&mut self) -> Result<bool, ThreadError> {
-        if self.state.goal.is_none() {
-            return Ok(false);
-        }
-        self.store(vec![Record::goal(None)]).await?;
+        let has_goal = self.state.goal.is_some();
+        let mut records: Vec<_> = has_goal.then(|| Record::goal(None)).into_iter().collect();
+        records.extend(self.key_record(&has_goal)?);
+        self.store(records).await?;
         self.state.goal = None;
-        Ok(true)
+        Ok(has_goal)
     }
 
     pub(super) fn snapshot(&self) -> ThreadSnapshot {
@@ -317,7 +330,10 @@ impl ThreadActor {
     /// Stores records of what has happened already. If that fails, on a full disk or because another process has
     /// locked the file, they are stored with the next ones.
     pub(super) async fn store_or_keep(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
-        let Some(log) = &mut self.state.log else { return Ok(()) };
+        let Some(log) = &mut self.state.log else {
+            self.note_keys(&records);
+            return Ok(());
+        };
         let begun = records.iter().rev().find_map(|record| match record {
             Record::Turn { turn_id } => Some(turn_id.clone()),
             _ => None,
@@ -325,7 +341,8 @@ impl ThreadActor {
         self.state.last_turn = begun.or(self.state.last_turn.take());
         self.late_records.extend(records);
         log.append(&self.late_records).await?;
-        self.late_records.clear();
+        let stored = std::mem::take(&mut self.late_records);
+        self.note_keys(&stored);
         Ok(())
     }
 

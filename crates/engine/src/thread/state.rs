@@ -12,7 +12,10 @@ use codicil_protocol::{
 use codicil_store::{LoadedThread, Record, Store, StoreError, StoredSettings, ThreadLog, ThreadMeta};
 use serde_json::{Map, Value};
 
-use crate::{clock::unix_now, settings::TurnSettings, settings_forms::StoredContext, subagent::SubagentSlot};
+use crate::{
+    clock::unix_now, request_key::KeyTable, settings::TurnSettings, settings_forms::StoredContext,
+    subagent::SubagentSlot,
+};
 
 /// The state of one thread, owned by its actor.
 pub(crate) struct ThreadState {
@@ -65,11 +68,14 @@ pub(crate) struct ThreadState {
     /// Tools that the client runs.
     pub dynamic_tools: Vec<DynamicToolEntry>,
     pub raw_events: bool,
+    /// The keys of requests, once there was one.
+    pub keys: Option<KeyTable>,
 }
 
 /// What [`ThreadState::restore`] goes back to.
 pub(crate) struct RestorePoint {
     settings: TurnSettings,
+    next_settings: Option<TurnSettings>,
     stored: Option<StoredContext>,
     context: Option<ContextSnapshot>,
     git: Option<GitInfo>,
@@ -120,6 +126,7 @@ impl ThreadState {
             developer_instructions: meta.developer_instructions.clone(),
             dynamic_tools: meta.dynamic_tools.clone(),
             raw_events: false,
+            keys: None,
         }
     }
 
@@ -168,9 +175,10 @@ impl ThreadState {
 
     /// Returns the state that a turn changes before it is accepted.
     pub fn restore_point(&self) -> RestorePoint {
-        let Self { settings, stored, context, git, .. } = self;
+        let Self { settings, next_settings, stored, context, git, .. } = self;
         RestorePoint {
             settings: settings.clone(),
+            next_settings: next_settings.clone(),
             stored: stored.clone(),
             context: context.clone(),
             git: git.clone(),
@@ -180,6 +188,7 @@ impl ThreadState {
     /// Restores the state of a turn that was not accepted.
     pub fn restore(&mut self, before: RestorePoint) {
         self.settings = before.settings;
+        self.next_settings = before.next_settings;
         self.stored = before.stored;
         self.context = before.context;
         self.git = before.git;

@@ -5,13 +5,15 @@ use codicil_protocol::{
     GitInfo, Patch, Thread, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadListParams, ThreadListResponse,
     ThreadMetadataUpdateParams,
 };
-use codicil_store::{ListQuery, Record, StoreError, ThreadPage};
+use codicil_store::{ListQuery, Record, StoreError, ThreadLog, ThreadPage};
+use serde::{Serialize, de::DeserializeOwned};
 
 use super::{IncludeTurns, ThreadRead, Threads, ids::canonical, not_stored, stored_turns};
 use crate::{
     clock::unix_now,
     error::{GoalError, MetadataError, ThreadError, ThreadListError},
     goals,
+    request_key::RequestKey,
     thread::ThreadHandle,
 };
 
@@ -85,29 +87,42 @@ impl Threads {
         Ok(())
     }
 
+    /// Returns whether a thread is in the archive.
+    pub async fn is_archived(&self, id: &ThreadId) -> bool {
+        self.0.engine.store.find(id).await.is_ok_and(|location| location.archived)
+    }
+
     pub async fn unarchive(&self, id: &ThreadId) -> Result<Thread, ThreadError> {
         let id = &canonical(id)?;
-        let archived = self.0.engine.store.find(id).await.is_ok_and(|location| location.archived);
-        if !archived {
+        if !self.is_archived(id).await {
             return Err(ThreadError::NotArchived(id.clone()));
         }
         self.0.engine.store.unarchive(id).await?;
         Ok(self.0.engine.store.read_summary(id).await?)
     }
 
-    pub async fn set_name(&self, id: &ThreadId, name: &str) -> Result<String, ThreadError> {
+    pub async fn set_name(
+        &self,
+        id: &ThreadId,
+        name: &str,
+        key: Option<RequestKey>,
+    ) -> Result<String, ThreadError> {
         let id = &canonical(id)?;
         let name = name.trim();
         if name.is_empty() {
             return Err(MetadataError::EmptyName.into());
         }
         match self.get(id) {
-            Ok(handle) => handle.set_name(name.to_owned()).await?,
+            Ok(handle) => handle.with_key(key).set_name(name.to_owned()).await?,
             Err(_) => {
                 if self.0.engine.store.find(id).await.map_err(not_found)?.archived {
                     return Err(ThreadError::NotFound(id.clone()));
                 }
-                self.0.engine.store.set_name(id, name).await.map_err(not_found)?;
+                let mut log = self.0.engine.store.open_log(id).await.map_err(not_found)?;
+                if self.stored_result::<()>(id, key.as_ref()).await?.is_none() {
+                    let record = Record::Name { name: name.to_owned() };
+                    append_keyed(&mut log, Some(record), key.as_ref(), &()).await?;
+                }
             }
         }
         Ok(name.to_owned())
@@ -195,27 +210,50 @@ impl Threads {
     }
 
     /// Sets the goal of a thread, or changes it.
-    pub async fn set_goal(&self, change: ThreadGoalSetParams) -> Result<ThreadGoal, ThreadError> {
+    pub async fn set_goal(
+        &self,
+        change: ThreadGoalSetParams,
+        key: Option<RequestKey>,
+    ) -> Result<ThreadGoal, ThreadError> {
         let id = &canonical(&change.thread_id)?;
         if let Some(handle) = self.loaded_for_goal(id).await? {
-            return handle.set_goal(change).await;
+            return handle.with_key(key).set_goal(change).await;
+        }
+        let mut log = self.0.engine.store.open_log(id).await.map_err(not_found)?;
+        if let Some(goal) = self.stored_result(id, key.as_ref()).await? {
+            return Ok(goal);
         }
         let goal = goals::changed(id, self.stored_goal(id).await?, change, unix_now())?;
-        self.store_goal(id, Some(&goal)).await?;
+        append_keyed(&mut log, Some(Record::goal(Some(&goal))), key.as_ref(), &goal).await?;
         Ok(goal)
     }
 
     /// Clears the goal of a thread. Returns false if there is none.
-    pub async fn clear_goal(&self, id: &ThreadId) -> Result<bool, ThreadError> {
+    pub async fn clear_goal(&self, id: &ThreadId, key: Option<RequestKey>) -> Result<bool, ThreadError> {
         let id = &canonical(id)?;
         if let Some(handle) = self.loaded_for_goal(id).await? {
-            return handle.clear_goal().await;
+            return handle.with_key(key).clear_goal().await;
+        }
+        let mut log = self.0.engine.store.open_log(id).await.map_err(not_found)?;
+        if let Some(has_goal) = self.stored_result(id, key.as_ref()).await? {
+            return Ok(has_goal);
         }
         let has_goal = self.stored_goal(id).await?.is_some();
-        if has_goal {
-            self.store_goal(id, None).await?;
-        }
+        let record = has_goal.then(|| Record::goal(None));
+        append_keyed(&mut log, record, key.as_ref(), &has_goal).await?;
         Ok(has_goal)
+    }
+
+    /// Returns the result of an earlier request with this key to a thread that is not loaded.
+    async fn stored_result<T: DeserializeOwned>(
+        &self,
+        id: &ThreadId,
+        key: Option<&RequestKey>,
+    ) -> Result<Option<T>, ThreadError> {
+        let Some(key) = key else { return Ok(None) };
+        let stored = self.0.engine.store.keys(id).await.map_err(not_found)?;
+        let known = stored.iter().rfind(|stored| stored.record.key == key.hash());
+        known.map(|known| key.replay(known)).transpose()
     }
 
     /// Returns the thread if it is loaded. An ephemeral thread cannot have a goal.
@@ -230,11 +268,18 @@ impl Threads {
     async fn stored_goal(&self, id: &ThreadId) -> Result<Option<ThreadGoal>, ThreadError> {
         Ok(self.0.engine.store.read(id).await.map_err(not_found)?.goal)
     }
+}
 
-    async fn store_goal(&self, id: &ThreadId, goal: Option<&ThreadGoal>) -> Result<(), ThreadError> {
-        let mut log = self.0.engine.store.open_log(id).await.map_err(not_found)?;
-        Ok(log.append(&[Record::goal(goal)]).await?)
-    }
+/// Appends the effect of a request to a thread that is not loaded, with the request's key.
+async fn append_keyed(
+    log: &mut ThreadLog,
+    effect: Option<Record>,
+    key: Option<&RequestKey>,
+    result: &impl Serialize,
+) -> Result<(), ThreadError> {
+    let key = key.map(|key| key.record(result)).transpose()?;
+    let records: Vec<_> = effect.into_iter().chain(key).collect();
+    Ok(log.append(&records).await?)
 }
 
 /// Checks the filters of a list. Returns `None` if nothing can match.

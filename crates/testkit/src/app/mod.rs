@@ -40,7 +40,7 @@ use std::{
 
 pub use self::{
     builder::{AppBuilder, TestTransport},
-    client::{AskedRequest, PendingRequest, TestClient},
+    client::{AskedRequest, KeyedAnswer, PendingRequest, TestClient},
     home::TestHome,
     process::ServerProcess,
 };
