@@ -155,6 +155,11 @@ impl KeyTable {
     }
 }
 
+/// Returns the newest use of a key.
+pub(crate) fn find_key<'k>(stored: &'k [StoredKey], key: &RequestKey) -> Option<&'k StoredKey> {
+    stored.iter().rfind(|stored| stored.record.key == key.hash())
+}
+
 /// Where the result of a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyStorage {

@@ -33,6 +33,9 @@ pub enum StoreError {
     /// Another process held a lock for longer than [`LOCK_TIME`](crate::LOCK_TIME).
     #[error("{} is locked by another process; try again when it has let go of it", .path.display())]
     Locked { path: PathBuf },
+    /// Another writer has extended the conversation. The thread has to be loaded again.
+    #[error("another process has written to thread {thread}: expected record {expected} to be the next one")]
+    Overtaken { thread: ThreadId, expected: u64 },
     #[error("the index {} failed: {source}; `codicil reindex` rebuilds it", .path.display())]
     Index { path: PathBuf, source: rusqlite::Error },
     /// Files were found that could not be added to the index.

@@ -19,7 +19,7 @@ const WINDOW: u64 = 16 * 1024;
 const HEAD_STEP: usize = 16 * 1024;
 
 /// The position and ordinal of the next record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTail {
     pub len: u64,
     pub next_ordinal: u64,

@@ -83,7 +83,7 @@ impl<'a> ForkCopy<'a> {
         add(&now, false, &serde_json::to_string(&Record::Meta(meta.clone()))?);
         self.lines.iter().for_each(|head| add(head.timestamp, head.blobs, head.record));
         for turn_id in self.unfinished.iter().cloned() {
-            let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None };
+            let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause: None };
             add(&now, false, &serde_json::to_string(&end)?);
         }
         Ok(ordinal)

@@ -18,6 +18,7 @@ use crate::{
     clock,
     error::{Result, StoreError},
     file_end::WriteOnce,
+    record::RunId,
 };
 
 /// The directory of threads that are not archived, relative to the home.
@@ -68,6 +69,15 @@ impl HomeLayout {
     pub fn blob(&self, hash: &str) -> PathBuf {
         let prefix = hash.get(..2).unwrap_or("00");
         self.home.join("blobs").join(prefix).join(hash)
+    }
+
+    /// Returns the directory of run locks.
+    pub fn run_locks(&self) -> PathBuf {
+        self.home.join("servers")
+    }
+
+    pub fn run_lock(&self, run: &RunId) -> PathBuf {
+        self.run_locks().join(format!("{run}.lock"))
     }
 
     pub fn absolute(&self, relative: &str) -> PathBuf {

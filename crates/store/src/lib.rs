@@ -33,6 +33,7 @@ mod summary;
 
 mod clock;
 mod layout;
+mod run_lock;
 mod work_pool;
 
 pub use {
@@ -43,11 +44,12 @@ pub use {
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
     list::{ListBelow, ListQuery, ListSort, ThreadPage},
-    record::{Record, StoredSettings, ThreadMeta, new_thread_id},
+    record::{Record, RunId, StoredSettings, ThreadMeta, TurnEndCause, new_thread_id},
+    run_lock::{LiveRun, RunState},
     store::Store,
     summary::preview,
     thread::{LoadProblem, LoadWarning, LoadWarnings, LoadedThread, StoredThread, StoredTurn, ThreadJson},
     thread_keys::{KeyRecord, StoredKey},
-    thread_log::ThreadLog,
+    thread_log::{AdoptedRecord, AppendedRecords, ThreadLog},
     work_pool::LOCK_TIME,
 };

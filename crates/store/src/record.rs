@@ -3,6 +3,8 @@
 //! The envelope of a record (version, ordinal, time) is in `record_line`. Records that this version does not know are
 //! skipped when a thread is loaded and stay in the file.
 
+use std::{fmt, ops::Deref};
+
 use codicil_protocol::{
     DynamicToolEntry, GitInfo, ItemId, ReasoningEffort, ResponseItem, SessionSource, ThreadGoal,
     ThreadHistoryMode, ThreadId, ThreadItem, ThreadTokenUsage, TurnError, TurnId, TurnStatus,
@@ -21,6 +23,9 @@ pub enum Record {
     /// A turn was accepted.
     Turn {
         turn_id: TurnId,
+        /// The run of the process that runs the turn. Records of earlier versions and of imports have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<RunId>,
     },
     /// A completed item, with the id under which it was streamed.
     Item {
@@ -40,6 +45,9 @@ pub enum Record {
         turn_id: TurnId,
         status: TurnStatus,
         error: Option<TurnError>,
+        /// Why the turn ended, if not by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<TurnEndCause>,
     },
     /// The last turns are removed from the thread and from the model's history.
     Rollback {
@@ -64,6 +72,42 @@ pub enum Record {
     },
 }
 
+/// The reason for the end of a turn that did not end by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TurnEndCause {
+    /// The process that ran the turn ended before the turn did.
+    ServerRestart,
+    /// A cause of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The id of a run, see [`Store::begin_run`](crate::Store::begin_run).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunId(String);
+
+impl From<String> for RunId {
+    fn from(id: String) -> Self {
+        Self(id)
+    }
+}
+
+impl Deref for RunId {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// The kind of the extra record that withdraws an item.
 pub(crate) const WITHDRAWN: &str = "withdrawn";
 /// The kind of the extra record that sets the goal of the thread.
@@ -72,6 +116,15 @@ pub(crate) const GOAL: &str = "goal";
 pub(crate) const KEY: &str = "key";
 
 impl Record {
+    /// Returns whether the record concerns the conversation. Other records may be written by any process at any time.
+    pub fn extends_conversation(&self) -> bool {
+        match self {
+            Self::Name { .. } | Self::Git { .. } => false,
+            Self::Extra { kind, .. } => kind != GOAL,
+            _ => true,
+        }
+    }
+
     /// Withdraws an item that was written before clients saw it. Readers skip the item.
     pub fn withdrawn(turn: &TurnId, item: &ItemId) -> Self {
         let data = serde_json::json!({ "turnId": turn, "itemId": item });

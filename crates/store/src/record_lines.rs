@@ -1,6 +1,6 @@
 //! The lines of a thread's file, prepared for replay: checked, reordered, and with blobs inserted.
 
-use memchr::memchr_iter;
+use memchr::{memchr_iter, memrchr};
 use serde::de::IgnoredAny;
 
 use crate::{
@@ -14,6 +14,8 @@ use crate::{
 pub struct RecordLines<'a> {
     lines: Vec<RecordLine<'a>>,
     pub warnings: LoadWarnings,
+    /// The end of the last whole line.
+    pub end: u64,
 }
 
 struct RecordLine<'a> {
@@ -30,12 +32,21 @@ enum LineText<'a> {
 
 impl<'a> RecordLines<'a> {
     pub fn of(file: &'a [u8]) -> Self {
-        let mut lines =
-            Self { lines: Vec::with_capacity(file.len() / 512), warnings: LoadWarnings::default() };
+        let mut lines = Self {
+            lines: Vec::with_capacity(file.len() / 512),
+            warnings: LoadWarnings::default(),
+            end: memrchr(b'\n', file).map_or(0, |newline| newline as u64 + 1),
+        };
         for (number, bytes) in (1..).zip(split(file)) {
             let text = std::str::from_utf8(bytes).ok().filter(|text| !is_torn(file, text));
             match text.and_then(read) {
-                Some(text) => lines.lines.push(RecordLine { number, text }),
+                Some(text) => {
+                    // A last line that lacks only its newline is whole.
+                    if is_last(file, bytes) {
+                        lines.end = file.len() as u64;
+                    }
+                    lines.lines.push(RecordLine { number, text });
+                }
                 None if bytes.is_empty() => {}
                 None => lines.warnings.add(number, LoadProblem::Unreadable),
             }
@@ -101,8 +112,12 @@ fn read(text: &str) -> Option<LineText<'_>> {
 
 /// Returns whether this is a truncated last line. A line that lacks only its newline is complete.
 fn is_torn(file: &[u8], text: &str) -> bool {
-    let is_last = file.as_ptr_range().end == text.as_bytes().as_ptr_range().end;
-    is_last && serde_json::from_str::<IgnoredAny>(text).is_err()
+    is_last(file, text.as_bytes()) && serde_json::from_str::<IgnoredAny>(text).is_err()
+}
+
+/// Returns whether a line has no newline.
+fn is_last(file: &[u8], line: &[u8]) -> bool {
+    file.as_ptr_range().end == line.as_ptr_range().end
 }
 
 /// Splits a file at its newlines.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    record::{GOAL, StoredSettings, ThreadMeta, WITHDRAWN},
+    record::{GOAL, RunId, StoredSettings, ThreadMeta, WITHDRAWN},
     record_line::{LineHead, RecordKind},
     record_lines::RecordLines,
     summary,
@@ -111,7 +111,10 @@ impl<'a> Replay<'a> {
             }
             RecordKind::Turn => {
                 let id = turn_of(head)?;
-                self.turn(id, head.timestamp);
+                let at = self.turn(id, head.timestamp);
+                if let Some(turn) = at.and_then(|at| self.turns.get_mut(at)) {
+                    turn.run = run_of(head);
+                }
             }
             RecordKind::Item => self.item(head)?,
             RecordKind::Context | RecordKind::Compaction if self.want == HistoryWanted::Turns => {}
@@ -340,13 +343,13 @@ struct ExtraKind {
 }
 
 #[derive(Deserialize)]
-struct ExtraRecord<T> {
-    data: T,
+pub struct ExtraRecord<T> {
+    pub data: T,
 }
 
 #[derive(Deserialize)]
-struct GoalRecord {
-    goal: Option<ThreadGoal>,
+pub struct GoalRecord {
+    pub goal: Option<ThreadGoal>,
 }
 
 #[derive(Deserialize)]
@@ -357,13 +360,13 @@ struct WithdrawnRecord {
 }
 
 #[derive(Deserialize)]
-struct NameRecord {
-    name: String,
+pub struct NameRecord {
+    pub name: String,
 }
 
 #[derive(Deserialize)]
-struct GitRecord {
-    git: Option<GitInfo>,
+pub struct GitRecord {
+    pub git: Option<GitInfo>,
 }
 
 #[derive(Deserialize)]
@@ -400,6 +403,15 @@ pub fn turn_of<'a>(head: LineHead<'a>) -> Option<Cow<'a, str>> {
         Some(id) => Some(Cow::Borrowed(id)),
         None => decode::<OfTurn>(head)?.turn_id.map(Cow::Owned),
     }
+}
+
+/// Returns the run of a turn record; `None` for those of earlier versions.
+fn run_of(head: LineHead<'_>) -> Option<RunId> {
+    #[derive(Deserialize)]
+    struct TurnRecord {
+        run: Option<RunId>,
+    }
+    decode::<TurnRecord>(head)?.run
 }
 
 /// Returns the turn and the JSON of the other member. Borrowed JSON is not validated.

@@ -8,29 +8,35 @@ use std::{
 
 use codicil_protocol::{GitInfo, Thread, ThreadId};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use crate::{
     clock,
     error::{Result, StoreError},
-    file_end,
+    file_end::{self, FileTail},
     file_scanner::FileScanner,
     fork::{self, ForkPoint},
     home_keys::KeyCleaning,
     index::{BacklogProgress, ThreadIndex},
     layout::{self, FileName, HomeLayout, ThreadLocation},
     list::{ListQuery, ThreadPage},
-    record::{Record, StoredSettings, ThreadMeta},
+    record::{Record, RunId, StoredSettings, ThreadMeta},
     record_line::RecordKind,
     record_lines::RecordLines,
     replay::{HistoryWanted, Replay},
+    run_lock::{self, RunLock, RunState},
     summary::ThreadSummary,
     thread::{LoadedThread, StoredThread, decode_history},
-    thread_log::{LogFile, RecordBatch, ThreadLog},
+    thread_log::{AppendedRecords, LogFile, ReadEnd, RecordBatch, ThreadLog},
     work_pool::{WorkLane, WorkPool},
 };
 
 /// The maximum number of times that a file is located again because it was moved while it was opened.
 const MAX_MOVES: usize = 4;
+
+/// The maximum number of times that a record is written again because another process has extended the file since it was
+/// opened.
+const MAX_OVERTAKEN: usize = 32;
 
 /// Threads on disk. Clones share one index and one thread pool.
 #[derive(Clone)]
@@ -43,6 +49,17 @@ pub(crate) struct StoreInner {
     pub index: Arc<ThreadIndex>,
     pub pool: WorkPool,
     pub key_cleaning: KeyCleaning,
+    run: Mutex<StoreRun>,
+}
+
+/// The run of a store.
+#[derive(Default)]
+enum StoreRun {
+    #[default]
+    NotBegun,
+    Begun(RunLock),
+    /// The file system has no locks.
+    Unsupported,
 }
 
 impl Drop for StoreInner {
@@ -67,12 +84,41 @@ impl Store {
                 index,
                 pool: WorkPool::new(),
                 key_cleaning: KeyCleaning::default(),
+                run: Mutex::default(),
             }),
         })
     }
 
     pub fn home(&self) -> &Path {
         self.inner.layout.home()
+    }
+
+    /// Returns the run of this store, for the `turn` records that it writes. The first call begins it: from then on until
+    /// the store is closed or the process ends, other stores see it as alive. `None` on file systems without locks.
+    pub async fn begin_run(&self) -> Result<Option<RunId>> {
+        if let StoreRun::Begun(lock) = &*self.inner.run.lock() {
+            return Ok(Some(lock.id.clone()));
+        }
+        self.run(WorkLane::Append, |inner| {
+            let mut run = inner.run.lock();
+            if let StoreRun::NotBegun = &*run {
+                *run = RunLock::begin(&inner.layout)?.map_or(StoreRun::Unsupported, StoreRun::Begun);
+            }
+            Ok(match &*run {
+                StoreRun::Begun(lock) => Some(lock.id.clone()),
+                StoreRun::NotBegun | StoreRun::Unsupported => None,
+            })
+        })
+        .await
+    }
+
+    /// Returns whether a run is alive, and which process it is.
+    pub async fn run_state(&self, run: &RunId) -> Result<RunState> {
+        if matches!(&*self.inner.run.lock(), StoreRun::Begun(own) if own.id == *run) {
+            return Ok(RunState::Own);
+        }
+        let run = run.clone();
+        self.run(WorkLane::Load, move |inner| Ok(run_lock::state(&inner.layout, &run))).await
     }
 
     /// Creates a thread. When this returns, its file exists with the first record.
@@ -94,6 +140,17 @@ impl Store {
         let id = id.clone();
         let inner = self.inner.clone();
         let open = move || inner.with_location(&id, |place| LogFile::open(&id, place));
+        let file = self.inner.pool.run_locking(WorkLane::Append, open).await?;
+        Ok(ThreadLog::new(self.inner.clone(), file))
+    }
+
+    /// Opens a thread for appending after the records that were read. The first append fails with
+    /// [`StoreError::Overtaken`] if another writer has extended the conversation since then.
+    pub async fn open_log_after(&self, thread: &StoredThread) -> Result<ThreadLog> {
+        let id = thread.id().clone();
+        let end = thread.end;
+        let inner = self.inner.clone();
+        let open = move || inner.with_location(&id, |place| LogFile::open_after(&id, place, end));
         let file = self.inner.pool.run_locking(WorkLane::Append, open).await?;
         Ok(ThreadLog::new(self.inner.clone(), file))
     }
@@ -129,13 +186,26 @@ impl Store {
     }
 
     /// Sets the name of a thread, loaded or not, archived or not.
-    pub async fn set_name(&self, id: &ThreadId, name: &str) -> Result<()> {
-        self.open_log(id).await?.append(&[Record::Name { name: name.to_owned() }]).await
+    pub async fn set_name(&self, id: &ThreadId, name: &str) -> Result<AppendedRecords> {
+        self.append_beside(id, Record::Name { name: name.to_owned() }).await
     }
 
     /// Sets the repository state of a thread, loaded or not, archived or not.
-    pub async fn set_git(&self, id: &ThreadId, git: Option<GitInfo>) -> Result<()> {
-        self.open_log(id).await?.append(&[Record::Git { git }]).await
+    pub async fn set_git(&self, id: &ThreadId, git: Option<GitInfo>) -> Result<AppendedRecords> {
+        self.append_beside(id, Record::Git { git }).await
+    }
+
+    /// Appends a record that does not concern the conversation: a name, a repository state or a goal. It is written at
+    /// whatever end the file has, also while another process runs a turn.
+    pub async fn append_beside(&self, id: &ThreadId, record: Record) -> Result<AppendedRecords> {
+        let records = [record];
+        for _ in 0..MAX_OVERTAKEN {
+            match self.open_log(id).await?.append(&records).await {
+                Err(StoreError::Overtaken { .. }) => continue,
+                result => return result,
+            }
+        }
+        self.open_log(id).await?.append(&records).await
     }
 
     /// Moves a thread to the archive. Returns its new location.
@@ -185,9 +255,10 @@ impl Store {
         self.run(WorkLane::List, move |inner| inner.index.flush()).await
     }
 
-    /// Ends background work after writing the index. Afterwards, appending still works and lists fail.
+    /// Ends the run, and background work after writing the index. Afterwards, appending still works and lists fail.
     pub async fn close(&self) -> Result<()> {
         self.run(WorkLane::List, move |inner| {
+            *inner.run.lock() = StoreRun::default();
             inner.index.close();
             Ok(())
         })
@@ -262,7 +333,7 @@ impl StoreInner {
         let (place, bytes) = self.bytes(id)?;
         let without_history = |kind| !matches!(kind, RecordKind::Context | RecordKind::Compaction);
         let lines = RecordLines::of(&bytes).with_blobs(&self.layout, without_history);
-        stored(id, place, &bytes, Replay::run(&lines, HistoryWanted::Turns))
+        stored(id, place, &bytes, lines.end, Replay::run(&lines, HistoryWanted::Turns))
     }
 
     fn load(&self, id: &ThreadId) -> Result<LoadedThread> {
@@ -270,7 +341,7 @@ impl StoreInner {
         let lines = RecordLines::of(&bytes).with_blobs(&self.layout, |_| true);
         let mut replay = Replay::run(&lines, HistoryWanted::TurnsAndHistory);
         let history = decode_history(&replay.steps, &mut replay.warnings);
-        Ok(LoadedThread { thread: stored(id, place, &bytes, replay)?, history })
+        Ok(LoadedThread { thread: stored(id, place, &bytes, lines.end, replay)?, history })
     }
 
     pub(crate) fn bytes(&self, id: &ThreadId) -> Result<(ThreadLocation, Vec<u8>)> {
@@ -347,8 +418,14 @@ impl StoreInner {
     }
 }
 
-/// Returns the thread of a replayed file.
-fn stored(id: &ThreadId, place: ThreadLocation, bytes: &[u8], replay: Replay<'_>) -> Result<StoredThread> {
+/// Returns the thread of a replayed file, whose last whole line ends at `end`.
+fn stored(
+    id: &ThreadId,
+    place: ThreadLocation,
+    bytes: &[u8],
+    end: u64,
+    replay: Replay<'_>,
+) -> Result<StoredThread> {
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let not_a_thread =
         || StoreError::NotAThread { path: place.path.clone(), reason: file_end::first_line_reason(first) };
@@ -373,6 +450,10 @@ fn stored(id: &ThreadId, place: ThreadLocation, bytes: &[u8], replay: Replay<'_>
         git: replay.git,
         goal: replay.goal,
         next_ordinal: replay.next_ordinal,
+        end: ReadEnd {
+            tail: FileTail { len: end, next_ordinal: replay.next_ordinal },
+            len: bytes.len() as u64,
+        },
         warnings: replay.warnings,
     })
 }

@@ -15,9 +15,10 @@ use serde_json::value::RawValue;
 
 use crate::{
     item_decoder,
-    record::{StoredSettings, ThreadMeta},
+    record::{RunId, StoredSettings, ThreadMeta},
     replay::{HistoryChange, HistoryStep},
     summary::ModelChoice,
+    thread_log::ReadEnd,
 };
 
 /// The maximum number of warnings that are listed. Further ones are only counted.
@@ -48,6 +49,8 @@ pub struct StoredThread {
     pub goal: Option<ThreadGoal>,
     /// The ordinal of the next record.
     pub next_ordinal: u64,
+    /// The end of the file that was read.
+    pub(crate) end: ReadEnd,
     pub warnings: LoadWarnings,
 }
 
@@ -72,6 +75,8 @@ pub struct StoredTurn {
     completed: Option<Timestamp>,
     /// Whether the end of the turn was recorded. A turn without an end is shown as interrupted.
     pub ended: bool,
+    /// The run of the process that runs the turn, or ran it; `None` for turns of earlier versions.
+    pub run: Option<RunId>,
 }
 
 impl StoredTurn {
@@ -84,6 +89,7 @@ impl StoredTurn {
             started: at.parse().ok(),
             completed: None,
             ended: false,
+            run: None,
         }
     }
 
@@ -183,6 +189,11 @@ impl StoredThread {
             git_info: self.git.clone(),
             turns: Vec::new(),
         }
+    }
+
+    /// Returns the last turn, if its end was not recorded.
+    pub fn unfinished_turn(&self) -> Option<&StoredTurn> {
+        self.turns.last().filter(|turn| !turn.ended)
     }
 
     /// Decodes all turns. This takes some microseconds per item; [`ThreadJson`] avoids it.

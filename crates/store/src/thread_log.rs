@@ -4,15 +4,20 @@
 //! interleave lines or use an ordinal twice. The file is opened for each batch and closed again. This costs some
 //! microseconds per batch. In return, any number of idle threads hold no descriptors, an archived file is found at its new
 //! path, and there is no cache of open files.
+//!
+//! Every append states the end of the file that it expects, and with it the ordinal of its first record. If another writer
+//! has extended the conversation meanwhile, the append fails with [`StoreError::Overtaken`] and changes nothing.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io,
+    ops::Range,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use codicil_protocol::{ThreadId, ThreadItem};
+use codicil_protocol::{GitInfo, ThreadGoal, ThreadId, ThreadItem};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -22,8 +27,10 @@ use crate::{
     file_end::{self, FileTail, WriteOnce},
     index::{GitChange, SummaryChange},
     layout::{self, ThreadLocation},
-    record::{Record, ThreadMeta},
-    record_line,
+    record::{GOAL, KEY, Record, ThreadMeta},
+    record_line::{self, LineHead, RecordKind},
+    record_lines::RecordLines,
+    replay::{ExtraRecord, GitRecord, GoalRecord, NameRecord, decode, extra_kind},
     store::StoreInner,
     summary::{self, FileStamp, ModelChoice, ThreadSummary},
     work_pool::WorkLane,
@@ -40,10 +47,29 @@ pub(crate) struct LogFile {
     state: Mutex<LogState>,
 }
 
+/// The result of an append.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AppendedRecords {
+    /// The ordinals of the appended records.
+    pub ordinals: Range<u64>,
+    /// Records of other writers that precede the appended ones and that this log has not seen before.
+    pub adopted: Vec<AdoptedRecord>,
+}
+
+/// A record of another writer that leaves the conversation as it is, so that its position does not matter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AdoptedRecord {
+    Name(String),
+    Git(Option<GitInfo>),
+    Goal(Option<ThreadGoal>),
+    /// The key of a request, beside one of the others.
+    Key,
+}
+
 struct LogState {
     place: ThreadLocation,
-    /// The end of the file after the last append. A different length means that another process has written.
-    tail: Option<FileTail>,
+    /// The end of the file that the next append expects. A different length means that another process has written.
+    tail: FileTail,
     /// Whether the thread is known to have a user message.
     previewed: bool,
     /// The blobs and directories that the next sync makes durable, besides the records.
@@ -71,11 +97,27 @@ impl ThreadLog {
         self.file.path()
     }
 
+    /// Returns the ordinal that the next record gets, unless records of other writers are adopted first.
+    pub fn next_ordinal(&self) -> u64 {
+        self.file.lock().tail.next_ordinal
+    }
+
+    /// Returns whether no other process has changed the file since this log last used it. Compares only its length.
+    pub async fn is_current(&self) -> bool {
+        let file = self.file.clone();
+        let compare = move || {
+            let state = file.lock();
+            Ok(std::fs::metadata(&state.place.path).is_ok_and(|found| found.len() == state.tail.len))
+        };
+        self.inner.pool.run(WorkLane::Append, compare).await.unwrap_or(false)
+    }
+
     /// Appends records, all or none. When this returns, the kernel has them, so they survive the end of this process. Callers
-    /// wait for each append before the next.
-    pub async fn append(&mut self, records: &[Record]) -> Result<()> {
+    /// wait for each append before the next. Fails with [`StoreError::Overtaken`] if another writer has extended the
+    /// conversation since this log was opened or last written; so do all later appends.
+    pub async fn append(&mut self, records: &[Record]) -> Result<AppendedRecords> {
         if records.is_empty() {
-            return Ok(());
+            return Ok(self.nothing_appended());
         }
         let now = Timestamp::now();
         let records = records.iter().map(|record| (now, record));
@@ -84,26 +126,24 @@ impl ThreadLog {
     }
 
     /// Appends records with given times, all or none.
-    pub async fn append_dated(&mut self, records: &[(Timestamp, Record)]) -> Result<()> {
+    pub async fn append_dated(&mut self, records: &[(Timestamp, Record)]) -> Result<AppendedRecords> {
         if records.is_empty() {
-            return Ok(());
+            return Ok(self.nothing_appended());
         }
         let records = records.iter().map(|(at, record)| (*at, record));
         let batch = RecordBatch::new(records, !self.file.lock().previewed)?;
         self.write(batch).await
     }
 
-    async fn write(&self, batch: RecordBatch) -> Result<()> {
+    fn nothing_appended(&self) -> AppendedRecords {
+        let next = self.next_ordinal();
+        AppendedRecords { ordinals: next..next, adopted: Vec::new() }
+    }
+
+    async fn write(&self, batch: RecordBatch) -> Result<AppendedRecords> {
         let inner = self.inner.clone();
         let file = self.file.clone();
         self.inner.pool.run_locking(WorkLane::Append, move || file.append(&inner, &batch)).await
-    }
-
-    /// Returns whether this log wrote the last record of the file, or read it when it was opened.
-    pub async fn is_latest_writer(&self) -> Result<bool> {
-        let inner = self.inner.clone();
-        let file = self.file.clone();
-        self.inner.pool.run(WorkLane::Append, move || file.is_latest_writer(&inner)).await
     }
 
     /// Makes all appended records durable. Appending can continue meanwhile.
@@ -203,7 +243,7 @@ impl LogFile {
             _ => StoreError::io("create", &path)(error),
         })?;
         let dirs = if new_dir { ancestors(dir, inner.layout.home()) } else { vec![dir.to_owned()] };
-        let tail = Some(FileTail { len: bytes.len() as u64, next_ordinal });
+        let tail = FileTail { len: bytes.len() as u64, next_ordinal };
         let place = ThreadLocation { path, archived: false };
         let state = LogState { place, tail, previewed: false, blobs: Vec::new(), dirs };
         Ok(Self { id: id.clone(), state: Mutex::new(state) })
@@ -219,11 +259,35 @@ impl LogFile {
         Ok(row)
     }
 
-    /// Opens the file of an existing thread and repairs its end.
+    /// Opens the file of an existing thread, repairs its end and expects it there.
     pub(crate) fn open(id: &ThreadId, place: ThreadLocation) -> Result<Self> {
-        let file = open_for_append(&place.path).map_err(StoreError::io("open", &place.path))?;
+        Self::open_at(id, place, |tail, _| tail)
+    }
+
+    /// Opens the file of a thread that was read before. The first append expects the end that was read.
+    pub(crate) fn open_after(id: &ThreadId, place: ThreadLocation, read: ReadEnd) -> Result<Self> {
+        Self::open_at(id, place, |tail, len| {
+            let ReadEnd { tail: expected, len: read_len } = read;
+            // An unchanged file has at most been repaired. Ordinals that are out of order are never used again.
+            if len == read_len {
+                FileTail { next_ordinal: tail.next_ordinal.max(expected.next_ordinal), ..tail }
+            } else {
+                expected
+            }
+        })
+    }
+
+    /// Opens a file. `expect` gets its repaired end and the length that it had before.
+    fn open_at(
+        id: &ThreadId,
+        place: ThreadLocation,
+        expect: impl FnOnce(FileTail, u64) -> FileTail,
+    ) -> Result<Self> {
+        let failed = || StoreError::io("open", &place.path);
+        let file = open_for_append(&place.path).map_err(failed())?;
         lock(&file, &place.path)?;
-        let tail = Some(file_end::repair(&file, &place.path)?);
+        let len = file.metadata().map_err(failed())?.len();
+        let tail = expect(file_end::repair(&file, &place.path)?, len);
         let state = LogState { place, tail, previewed: false, blobs: Vec::new(), dirs: Vec::new() };
         Ok(Self { id: id.clone(), state: Mutex::new(state) })
     }
@@ -232,17 +296,14 @@ impl LogFile {
         self.lock().place.path.clone()
     }
 
-    fn append(&self, inner: &Arc<StoreInner>, batch: &RecordBatch) -> Result<()> {
+    fn append(&self, inner: &Arc<StoreInner>, batch: &RecordBatch) -> Result<AppendedRecords> {
         let mut state = self.lock();
         let file = self.open_again(inner, &mut state)?;
         let path = state.place.path.clone();
         let failed = || StoreError::io("append to", &path);
         lock(&file, &path)?;
-        let len = file.metadata().map_err(failed())?.len();
-        let tail = match state.tail.take().filter(|tail| tail.len == len) {
-            Some(tail) => tail,
-            None => file_end::repair(&file, &path)?,
-        };
+        let adopted = self.adopt(&file, &mut state)?;
+        let tail = state.tail;
         let bytes = encode(inner, batch, tail.next_ordinal, &mut state.blobs)?;
         let (dir, name) = inner.split(&path)?;
         inner.index.register_directory(&dir);
@@ -252,33 +313,43 @@ impl LogFile {
             return Err(failed()(error));
         }
         let next_ordinal = tail.next_ordinal + batch.records.len() as u64;
-        state.tail = Some(FileTail { len: tail.len + bytes.len() as u64, next_ordinal });
+        state.tail = FileTail { len: tail.len + bytes.len() as u64, next_ordinal };
         state.previewed |= batch.change.preview.is_some();
         let stamp = file.metadata().map(|found| FileStamp::of(&found)).unwrap_or_default();
         let change = SummaryChange { stamp, ..batch.change.clone() };
         inner.index.changed(&self.id, &dir, &name, state.place.archived, change);
-        Ok(())
+        Ok(AppendedRecords { ordinals: tail.next_ordinal..next_ordinal, adopted })
     }
 
-    fn is_latest_writer(&self, inner: &StoreInner) -> Result<bool> {
-        let mut state = self.lock();
-        let file = self.open_again(inner, &mut state)?;
-        let len = file.metadata().map_err(StoreError::io("read", &state.place.path))?.len();
-        Ok(state.tail.is_some_and(|tail| tail.len == len))
+    /// Compares the end of the locked file with the expected one, and moves the expectation behind records of other
+    /// writers that do not concern the conversation. Reads nothing if the length is the expected one.
+    fn adopt(&self, file: &File, state: &mut LogState) -> Result<Vec<AdoptedRecord>> {
+        let path = &state.place.path;
+        let expected = state.tail;
+        if file.metadata().map_err(StoreError::io("append to", path))?.len() == expected.len {
+            return Ok(Vec::new());
+        }
+        let overtaken = || StoreError::Overtaken { thread: self.id.clone(), expected: expected.next_ordinal };
+        let found = file_end::repair(file, path)?;
+        let added = found.len.checked_sub(expected.len).ok_or_else(overtaken)?;
+        let mut bytes = vec![0; usize::try_from(added).unwrap_or_default()];
+        file.read_exact_at(&mut bytes, expected.len).map_err(StoreError::io("read", path))?;
+        let lines = RecordLines::of(&bytes);
+        let adopted: Option<Vec<_>> = lines.heads().map(|(_, head)| AdoptedRecord::read(head)).collect();
+        let adopted = adopted.filter(|_| lines.warnings.total == 0).ok_or_else(overtaken)?;
+        let next_ordinal = expected.next_ordinal.max(found.next_ordinal);
+        state.tail = FileTail { next_ordinal, ..found };
+        Ok(adopted)
     }
 
     /// Opens the file, which is located again if it was archived or restored meanwhile.
     fn open_again(&self, inner: &StoreInner, state: &mut LogState) -> Result<File> {
         match open_for_append(&state.place.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                state.tail = None;
-                inner.with_location(&self.id, |place| {
-                    let file =
-                        open_for_append(&place.path).map_err(StoreError::io("append to", &place.path))?;
-                    state.place = place;
-                    Ok(file)
-                })
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => inner.with_location(&self.id, |place| {
+                let file = open_for_append(&place.path).map_err(StoreError::io("append to", &place.path))?;
+                state.place = place;
+                Ok(file)
+            }),
             result => result.map_err(StoreError::io("append to", &state.place.path)),
         }
     }
@@ -308,6 +379,32 @@ impl LogFile {
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, LogState> {
         self.state.lock()
+    }
+}
+
+/// The end of a file when its thread was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReadEnd {
+    /// The end of the last whole line, and the ordinal after the highest one.
+    pub tail: FileTail,
+    /// The number of bytes that were read, including a torn line.
+    pub len: u64,
+}
+
+impl AdoptedRecord {
+    /// Reads a record; `None` if it concerns the conversation.
+    fn read(head: LineHead<'_>) -> Option<Self> {
+        match head.kind {
+            // Its text is not in the line.
+            _ if head.blobs => None,
+            RecordKind::Name => decode::<NameRecord>(head).map(|it| Self::Name(it.name)),
+            RecordKind::Git => decode::<GitRecord>(head).map(|it| Self::Git(it.git)),
+            RecordKind::Extra if extra_kind(head).as_deref() == Some(GOAL) => {
+                decode::<ExtraRecord<GoalRecord>>(head).map(|it| Self::Goal(it.data.goal))
+            }
+            RecordKind::Extra if extra_kind(head).as_deref() == Some(KEY) => Some(Self::Key),
+            _ => None,
+        }
     }
 }
 

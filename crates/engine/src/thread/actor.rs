@@ -335,7 +335,7 @@ impl ThreadActor {
             return Ok(());
         };
         let begun = records.iter().rev().find_map(|record| match record {
-            Record::Turn { turn_id } => Some(turn_id.clone()),
+            Record::Turn { turn_id, .. } => Some(turn_id.clone()),
             _ => None,
         });
         self.state.last_turn = begun.or(self.state.last_turn.take());

@@ -221,6 +221,7 @@ impl ThreadActor {
             turn_id: active.id.clone(),
             status: status.clone(),
             error: error.cloned(),
+            cause: None,
         });
         records
     }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     clock::unix_now,
     error::ThreadError,
-    request_key::{KeyStorage, KeyTable, RequestKey},
+    request_key::{KeyStorage, KeyTable, RequestKey, find_key},
 };
 
 impl ThreadActor {
@@ -63,7 +63,7 @@ impl ThreadActor {
             return Ok(self.state.keys.as_ref().and_then(|table| table.kept(key)));
         };
         // Another server may have carried out the request.
-        if !log.is_latest_writer().await? {
+        if !log.is_current().await {
             self.state.keys = None;
         }
         let is_new = self.state.keys.as_ref().is_some_and(|table| !table.contains(key));
@@ -71,7 +71,7 @@ impl ThreadActor {
             return Ok(None);
         }
         let stored = self.engine.store.keys(&self.state.id).await?;
-        let found = stored.iter().rfind(|stored| stored.record.key == key.hash()).cloned();
+        let found = find_key(&stored, key).cloned();
         self.state.keys.get_or_insert_with(|| KeyTable::read(stored));
         Ok(found)
     }

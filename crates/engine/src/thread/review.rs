@@ -91,7 +91,7 @@ impl ThreadActor {
         let task = review_prompt(target, merge_base.as_deref());
         let entered = ThreadItem::EnteredReviewMode { id: new_item_id(), review: label.clone() };
         let prompt = user_message(vec![text_input(task.clone())]);
-        let mut records = vec![Record::Turn { turn_id: id.clone() }];
+        let mut records = vec![Record::Turn { turn_id: id.clone(), run: None }];
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
         records

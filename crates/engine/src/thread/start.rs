@@ -209,7 +209,7 @@ impl ThreadActor {
         let mut content = input.new_context(&self.state.history);
         let item = input.into_item();
         content.extend(self.item_content(&item).await);
-        let mut records = vec![Record::Turn { turn_id: id.clone() }];
+        let mut records = vec![Record::Turn { turn_id: id.clone(), run: None }];
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
         records.extend(context.iter().map(|item| context_record(&id, item)));
@@ -451,7 +451,7 @@ impl ThreadActor {
 
     /// Stores the beginning of a turn without input.
     async fn store_turn(&mut self, id: &TurnId) -> Result<(), ThreadError> {
-        let mut records = vec![Record::Turn { turn_id: id.clone() }];
+        let mut records = vec![Record::Turn { turn_id: id.clone(), run: None }];
         records.extend(self.key_record(&())?);
         self.store(records).await
     }

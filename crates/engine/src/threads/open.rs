@@ -229,7 +229,7 @@ impl Threads {
         let aborted = cut_off.as_ref().map(|_| codicil_prompts::turn_aborted_message());
         if let (Some(log), Some(turn_id), Some(item)) = (&mut log, cut_off, aborted.clone()) {
             let message = Record::Context { turn_id: Some(turn_id.clone()), item };
-            let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None };
+            let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause: None };
             log.append(&[message, end]).await?;
         }
         if let (Some(log), Some(name)) = (&mut log, name.clone()) {

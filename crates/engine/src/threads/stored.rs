@@ -5,7 +5,7 @@ use codicil_protocol::{
     GitInfo, Patch, Thread, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadListParams, ThreadListResponse,
     ThreadMetadataUpdateParams,
 };
-use codicil_store::{ListQuery, Record, StoreError, ThreadLog, ThreadPage};
+use codicil_store::{ListQuery, Record, StoreError, ThreadPage};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{IncludeTurns, ThreadRead, Threads, ids::canonical, not_stored, stored_turns};
@@ -13,12 +13,14 @@ use crate::{
     clock::unix_now,
     error::{GoalError, MetadataError, ThreadError, ThreadListError},
     goals,
-    request_key::RequestKey,
+    request_key::{RequestKey, find_key},
     thread::ThreadHandle,
 };
 
 /// The number of threads that one request deletes at most: stored files could name each other as parents.
 const MAX_DELETED: usize = 10_000;
+/// The number of attempts to change a thread that other processes change at the same time.
+const MAX_OVERTAKEN: usize = 8;
 
 impl Threads {
     pub async fn read(&self, id: &ThreadId, turns: IncludeTurns) -> Result<ThreadRead, ThreadError> {
@@ -118,11 +120,8 @@ impl Threads {
                 if self.0.engine.store.find(id).await.map_err(not_found)?.archived {
                     return Err(ThreadError::NotFound(id.clone()));
                 }
-                let mut log = self.0.engine.store.open_log(id).await.map_err(not_found)?;
-                if self.stored_result::<()>(id, key.as_ref()).await?.is_none() {
-                    let record = Record::Name { name: name.to_owned() };
-                    append_keyed(&mut log, Some(record), key.as_ref(), &()).await?;
-                }
+                let rename = |_| Ok((Some(Record::Name { name: name.to_owned() }), ()));
+                self.change_stored(id, key.as_ref(), rename).await?;
             }
         }
         Ok(name.to_owned())
@@ -156,7 +155,7 @@ impl Threads {
         let git = (git != GitInfo::default()).then_some(git);
         match &handle {
             Some(handle) => handle.set_git(git.clone()).await?,
-            None => self.0.engine.store.set_git(id, git.clone()).await.map_err(not_found)?,
+            None => drop(self.0.engine.store.set_git(id, git.clone()).await.map_err(not_found)?),
         }
         Ok(Thread { git_info: git, ..before })
     }
@@ -219,13 +218,11 @@ impl Threads {
         if let Some(handle) = self.loaded_for_goal(id).await? {
             return handle.with_key(key).set_goal(change).await;
         }
-        let mut log = self.0.engine.store.open_log(id).await.map_err(not_found)?;
-        if let Some(goal) = self.stored_result(id, key.as_ref()).await? {
-            return Ok(goal);
-        }
-        let goal = goals::changed(id, self.stored_goal(id).await?, change, unix_now())?;
-        append_keyed(&mut log, Some(Record::goal(Some(&goal))), key.as_ref(), &goal).await?;
-        Ok(goal)
+        let set = |goal| {
+            let goal = goals::changed(id, goal, change.clone(), unix_now())?;
+            Ok((Some(Record::goal(Some(&goal))), goal))
+        };
+        self.change_stored(id, key.as_ref(), set).await
     }
 
     /// Clears the goal of a thread. Returns false if there is none.
@@ -234,26 +231,39 @@ impl Threads {
         if let Some(handle) = self.loaded_for_goal(id).await? {
             return handle.with_key(key).clear_goal().await;
         }
-        let mut log = self.0.engine.store.open_log(id).await.map_err(not_found)?;
-        if let Some(has_goal) = self.stored_result(id, key.as_ref()).await? {
-            return Ok(has_goal);
-        }
-        let has_goal = self.stored_goal(id).await?.is_some();
-        let record = has_goal.then(|| Record::goal(None));
-        append_keyed(&mut log, record, key.as_ref(), &has_goal).await?;
-        Ok(has_goal)
+        let clear =
+            |goal: Option<ThreadGoal>| Ok((goal.as_ref().map(|_| Record::goal(None)), goal.is_some()));
+        self.change_stored(id, key.as_ref(), clear).await
     }
 
-    /// Returns the result of an earlier request with this key to a thread that is not loaded.
-    async fn stored_result<T: DeserializeOwned>(
+    /// Changes a thread that is not loaded, unless the key of the request is known. `change` takes the goal of the thread
+    /// and returns the record of the change, if there is one, and the result.
+    async fn change_stored<T: Serialize + DeserializeOwned>(
         &self,
         id: &ThreadId,
         key: Option<&RequestKey>,
-    ) -> Result<Option<T>, ThreadError> {
-        let Some(key) = key else { return Ok(None) };
-        let stored = self.0.engine.store.keys(id).await.map_err(not_found)?;
-        let known = stored.iter().rfind(|stored| stored.record.key == key.hash());
-        known.map(|known| key.replay(known)).transpose()
+        change: impl Fn(Option<ThreadGoal>) -> Result<(Option<Record>, T), ThreadError>,
+    ) -> Result<T, ThreadError> {
+        let store = &self.0.engine.store;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            // Opened before anything is read: an append after another writer's fails.
+            let mut log = store.open_log(id).await.map_err(not_found)?;
+            if let Some(key) = key
+                && let Some(known) = find_key(&store.keys(id).await.map_err(not_found)?, key)
+            {
+                return key.replay(known);
+            }
+            let (effect, result) = change(self.stored_goal(id).await?)?;
+            let key_record = key.map(|key| key.record(&result)).transpose()?;
+            let records: Vec<_> = effect.into_iter().chain(key_record).collect();
+            match log.append(&records).await {
+                Ok(_) => return Ok(result),
+                Err(StoreError::Overtaken { .. }) if attempts < MAX_OVERTAKEN => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Returns the thread if it is loaded. An ephemeral thread cannot have a goal.
@@ -268,18 +278,6 @@ impl Threads {
     async fn stored_goal(&self, id: &ThreadId) -> Result<Option<ThreadGoal>, ThreadError> {
         Ok(self.0.engine.store.read(id).await.map_err(not_found)?.goal)
     }
-}
-
-/// Appends the effect of a request to a thread that is not loaded, with the request's key.
-async fn append_keyed(
-    log: &mut ThreadLog,
-    effect: Option<Record>,
-    key: Option<&RequestKey>,
-    result: &impl Serialize,
-) -> Result<(), ThreadError> {
-    let key = key.map(|key| key.record(result)).transpose()?;
-    let records: Vec<_> = effect.into_iter().chain(key).collect();
-    Ok(log.append(&records).await?)
 }
 
 /// Checks the filters of a list. Returns `None` if nothing can match.

@@ -184,7 +184,7 @@ impl<'a> RolloutConverter<'a> {
         self.is_marked = id.is_some();
         let id = id.unwrap_or_else(|| TurnId::from(format!("{}-{}", self.head.meta.id, self.turns)));
         self.turn = Some(id.clone());
-        let mut records = vec![Record::Turn { turn_id: id }];
+        let mut records = vec![Record::Turn { turn_id: id, run: None }];
         for item in std::mem::take(&mut self.waiting_items) {
             records.extend(self.show(item));
         }
@@ -195,7 +195,7 @@ impl<'a> RolloutConverter<'a> {
         self.calls_with_events.clear();
         self.last_user_message = None;
         let error = self.error.take().filter(|_| status == TurnStatus::Failed);
-        let end = |turn_id| Record::TurnEnd { turn_id, status, error };
+        let end = |turn_id| Record::TurnEnd { turn_id, status, error, cause: None };
         self.turn.take().map(end).into_iter().collect()
     }
 
@@ -207,7 +207,12 @@ impl<'a> RolloutConverter<'a> {
         let is_answer = matches!(item, ThreadItem::AgentMessage { .. });
         let mut records = vec![Record::Item { turn_id: turn_id.clone(), item }];
         if is_answer && !self.is_marked {
-            records.push(Record::TurnEnd { turn_id, status: TurnStatus::Completed, error: None });
+            records.push(Record::TurnEnd {
+                turn_id,
+                status: TurnStatus::Completed,
+                error: None,
+                cause: None,
+            });
         }
         records
     }

@@ -264,7 +264,7 @@ impl<'a> RecordWriter<'a> {
         }
         batch.push((Timestamp::now(), self.mark.to_record()));
         match &mut self.log {
-            Some(log) => log.append_dated(&batch).await?,
+            Some(log) => drop(log.append_dated(&batch).await?),
             None => {
                 let meta = self.head.meta.clone();
                 self.log = Some(self.transfer.store.import(meta, self.head.started_at, batch).await?);

@@ -124,6 +124,7 @@ async fn only_the_damaged_line_is_lost() {
     assert_eq!(loaded.thread.turns.len(), 2);
     assert_eq!(loaded.thread.turns[0].items.len(), 1);
     assert_eq!(loaded.history.len(), 3);
+    let mut log = home.store.open_log_after(&loaded.thread).await.unwrap();
     log.append(&turn("t3", "three", "done")).await.unwrap();
     assert_eq!(home.store.read(log.id()).await.unwrap().turns.len(), 3);
 }

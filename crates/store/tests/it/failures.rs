@@ -95,7 +95,7 @@ async fn child_with_a_full_disk() {
     let mut turns = 1;
     let error = loop {
         match log.append(&turn(&format!("t{}", turns + 1), &text, &text)).await {
-            Ok(()) => turns += 1,
+            Ok(_) => turns += 1,
             Err(error) => break error,
         }
         assert!(turns < 1000, "the limit has no effect");

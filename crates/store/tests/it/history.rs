@@ -81,9 +81,9 @@ async fn turns_have_the_times_of_their_records() {
     let mut log = home.begin().await;
     let at = |text: &str| text.parse::<Timestamp>().unwrap();
     log.append_dated(&[
-        (at("2026-11-15T20:00:00.900Z"), Record::Turn { turn_id: "t1".into() }),
+        (at("2026-11-15T20:00:00.900Z"), Record::Turn { turn_id: "t1".into(), run: None }),
         (at("2026-11-15T20:00:02.100Z"), ended("t1", TurnStatus::Completed)),
-        (at("2026-11-15T20:01:00Z"), Record::Turn { turn_id: "t2".into() }),
+        (at("2026-11-15T20:01:00Z"), Record::Turn { turn_id: "t2".into(), run: None }),
     ])
     .await
     .unwrap();

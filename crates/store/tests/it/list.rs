@@ -43,7 +43,7 @@ async fn threads_appear_with_their_first_user_message() {
     let home = Home::new();
     let mut log = home.begin().await;
     assert!(home.previews().await.is_empty());
-    log.append(&[Record::Turn { turn_id: "t1".into() }]).await.unwrap();
+    log.append(&[Record::Turn { turn_id: "t1".into(), run: None }]).await.unwrap();
     assert!(home.previews().await.is_empty());
     log.append(&[Record::Item { turn_id: "t1".into(), item: user("t1", "hello") }]).await.unwrap();
     assert_eq!(home.previews().await, ["hello"]);

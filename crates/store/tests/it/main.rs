@@ -18,3 +18,4 @@ mod outside;
 mod processes;
 mod records;
 mod timings;
+mod writers;

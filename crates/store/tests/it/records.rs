@@ -145,7 +145,9 @@ async fn a_failed_turn_reads_as_failed_with_its_error() {
     log.append(&begun("t1", "hi")).await.unwrap();
     let turn_id = TurnId::from("t1");
     let status = TurnStatus::Failed;
-    log.append(&[Record::TurnEnd { turn_id, status, error: Some(error.clone()) }]).await.unwrap();
+    log.append(&[Record::TurnEnd { turn_id, status, error: Some(error.clone()), cause: None }])
+        .await
+        .unwrap();
     let turn = &home.store.read(log.id()).await.unwrap().turns()[0];
     assert_eq!((&turn.status, &turn.error), (&TurnStatus::Failed, &Some(error)));
 }
@@ -252,7 +254,7 @@ async fn a_withdrawn_item_is_skipped() {
     let [first, second] = ["call-1", "call-2"].map(|id| command(id, ""));
     let item = |item: &ThreadItem| Record::Item { turn_id: turn_id.clone(), item: item.clone() };
     log.append(&[
-        Record::Turn { turn_id: turn_id.clone() },
+        Record::Turn { turn_id: turn_id.clone(), run: None },
         item(&first),
         item(&second),
         Record::withdrawn(&turn_id, first.id().unwrap()),

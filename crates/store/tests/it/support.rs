@@ -165,14 +165,14 @@ pub fn usage(tokens: i64) -> ThreadTokenUsage {
 pub fn begun(turn: &str, text: &str) -> Vec<Record> {
     let turn_id = TurnId::from(turn);
     vec![
-        Record::Turn { turn_id: turn_id.clone() },
+        Record::Turn { turn_id: turn_id.clone(), run: None },
         Record::Item { turn_id: turn_id.clone(), item: user(turn, text) },
         Record::Context { turn_id: Some(turn_id), item: message("user", text) },
     ]
 }
 
 pub fn ended(turn: &str, status: TurnStatus) -> Record {
-    Record::TurnEnd { turn_id: TurnId::from(turn), status, error: None }
+    Record::TurnEnd { turn_id: TurnId::from(turn), status, error: None, cause: None }
 }
 
 /// Returns the records of a complete turn.

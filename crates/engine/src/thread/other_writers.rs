@@ -1,0 +1,150 @@
+//! Other processes that write the same thread: turns that they run, turns that they left without an end, and records that
+//! they have written since this process loaded the thread.
+//!
+//! A thread has one writer at a time. While a process runs a turn, its run is alive and other processes refuse to extend
+//! the conversation. Without a turn, any process may go on: it notices by the ordinals that another one has written, loads
+//! the thread again and continues from there.
+
+use codicil_protocol::{ThreadStatus, TurnId, TurnStatus};
+use codicil_store::{LiveRun, LoadedThread, Record, RunId, RunState, StoredThread, TurnEndCause};
+
+use super::{actor::ThreadActor, input::context_record};
+use crate::error::ThreadError;
+
+/// The number of times that a request loads the thread again because other processes keep writing to it.
+pub(super) const MAX_RELOADS: usize = 16;
+
+/// A turn that the records leave without an end.
+#[derive(Clone, Debug)]
+pub(crate) struct UnfinishedTurn {
+    pub id: TurnId,
+    /// The run of the process that started the turn; `None` for turns of earlier versions.
+    pub run: Option<RunId>,
+    /// The live process that runs the turn, once known.
+    pub owner: Option<LiveRun>,
+}
+
+impl UnfinishedTurn {
+    pub fn of(thread: &StoredThread) -> Option<Self> {
+        let turn = thread.unfinished_turn()?;
+        Some(Self { id: turn.id.clone(), run: turn.run.clone(), owner: None })
+    }
+}
+
+impl ThreadActor {
+    /// Does what a loaded thread needs before its first command.
+    pub(super) async fn on_loaded(&mut self) {
+        let resolved = match self.resolve_unfinished_turn().await {
+            Err(error) if error.is_overtaken() => self.reload().await,
+            resolved => resolved,
+        };
+        if let Err(error) = resolved {
+            // The thread can be read all the same. The next turn tries again.
+            tracing::warn!(thread = %self.state.id, "failed to settle a turn without an end: {error}");
+        }
+    }
+
+    /// Decides about the turn that the loaded records leave without an end, before anything is sent for the thread. The turn
+    /// of a live process stays as it is. The turn of a process that has ended is settled.
+    async fn resolve_unfinished_turn(&mut self) -> Result<(), ThreadError> {
+        let Some(unfinished) = self.state.unfinished.clone() else { return Ok(()) };
+        let run_state = match &unfinished.run {
+            Some(run) => self.engine.store.run_state(run).await?,
+            None => RunState::Over,
+        };
+        match run_state {
+            RunState::Live(owner) => {
+                self.state.unfinished = Some(UnfinishedTurn { owner: Some(owner), ..unfinished });
+                Ok(())
+            }
+            RunState::Own | RunState::Over => self.settle_turn(unfinished.id).await,
+        }
+    }
+
+    /// Writes the end of a turn whose process has ended.
+    async fn settle_turn(&mut self, turn_id: TurnId) -> Result<(), ThreadError> {
+        // Without this message the model would take the turn for a finished one.
+        let aborted = codicil_prompts::turn_aborted_message();
+        let message = context_record(&turn_id, &aborted);
+        let cause = Some(TurnEndCause::ServerRestart);
+        let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause, cause: None };
+        self.append(&[message, end]).await?;
+        self.state.remember([aborted]);
+        self.state.unfinished = None;
+        Ok(())
+    }
+
+    /// Checks that this process may extend the conversation: no other live process runs a turn of it.
+    pub(super) async fn claim_conversation(&mut self) -> Result<(), ThreadError> {
+        if self.state.unfinished.is_none() {
+            return Ok(());
+        }
+        self.catch_up().await
+    }
+
+    /// Loads the records of other processes, and refuses to go on while one of them runs a turn.
+    pub(super) async fn catch_up(&mut self) -> Result<(), ThreadError> {
+        self.reload().await?;
+        match self.state.unfinished.as_ref().and_then(|unfinished| unfinished.owner.clone()) {
+            Some(owner) => Err(ThreadError::InUse { thread: self.state.id.clone(), owner }),
+            None => Ok(()),
+        }
+    }
+
+    /// Loads the thread again if another process has written to it. Does nothing during a turn.
+    pub(super) async fn refresh_records(&mut self) {
+        let Some(log) = self.state.log.as_ref().filter(|_| self.is_idle()) else { return };
+        if log.is_current().await {
+            return;
+        }
+        if let Err(error) = self.reload().await {
+            tracing::warn!(thread = %self.state.id, "failed to load records of another process: {error}");
+        }
+    }
+
+    /// Replaces the state of an idle thread by what is stored now.
+    async fn reload(&mut self) -> Result<(), ThreadError> {
+        for _ in 0..MAX_RELOADS {
+            self.sync_later();
+            let loaded = self.engine.store.load(&self.state.id).await?;
+            self.take_records(loaded).await?;
+            match self.resolve_unfinished_turn().await {
+                Err(error) if error.is_overtaken() => {}
+                resolved => return resolved,
+            }
+        }
+        Err(ThreadError::Busy)
+    }
+
+    async fn take_records(&mut self, loaded: LoadedThread) -> Result<(), ThreadError> {
+        self.state.log = Some(self.engine.store.open_log_after(&loaded.thread).await?);
+        // What another process has written since then takes precedence.
+        self.late_records.clear();
+        self.state.recall_again(loaded);
+        Ok(())
+    }
+
+    /// Gives up the running turn because another process has extended the conversation: stops the turn and its commands,
+    /// sends nothing more for it, and unloads the thread. Clients see that the thread is closed.
+    pub(super) fn abandon_turn(&mut self) {
+        if std::mem::replace(&mut self.is_overtaken, true) {
+            return;
+        }
+        tracing::error!(thread = %self.state.id, "stopping the turn: another process has written to its thread");
+        self.notifier.is_silent = true;
+        if let Some(active) = &mut self.active {
+            active.is_store_failing = true;
+            active.cancel.cancel();
+        }
+        if let Some(threads) = self.threads.upgrade() {
+            let id = self.state.id.clone();
+            // Ends when this thread has ended.
+            tokio::spawn(async move { threads.close(&id).await });
+        }
+    }
+
+    /// Returns whether the status may be sent: not for a thread that another process has taken over.
+    pub(super) fn may_send(&self, status: &ThreadStatus) -> bool {
+        !self.is_overtaken || *status == ThreadStatus::NotLoaded
+    }
+}
