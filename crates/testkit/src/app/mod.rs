@@ -26,6 +26,7 @@ mod home;
 mod host;
 mod inbox;
 mod process;
+mod proxy;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -43,9 +44,10 @@ pub use self::{
     client::{AskedRequest, KeyedAnswer, PendingRequest, TestClient},
     home::TestHome,
     process::ServerProcess,
+    proxy::CutProxy,
 };
 
-use self::host::ServerHost;
+use self::{host::ServerHost, wire::TestWire};
 use crate::{ModelServer, Script};
 
 /// Maximum time to wait for an event. Generous, because machines are busy.
@@ -76,6 +78,22 @@ impl App {
     pub async fn another_client(&mut self) -> TestClient {
         let wire = self.host.connect().await;
         self.options.new_client(wire, &self.home).await
+    }
+
+    /// Opens another connection to a server with a websocket, through a proxy.
+    pub async fn proxied_client(&mut self) -> (TestClient, CutProxy) {
+        let proxy = CutProxy::start(self.host.address().to_owned()).await;
+        let wire = TestWire::websocket(proxy.address()).await;
+        (self.options.new_client(wire, &self.home).await, proxy)
+    }
+
+    /// Starts a second server with the same home, in a process of its own, and connects to it.
+    pub async fn second_server(&mut self) -> (ServerProcess, TestClient) {
+        let mut process =
+            ServerProcess::spawn(self.home.path(), ["app-server", "--listen", "ws://127.0.0.1:0"]);
+        let address = process.announced_address().await;
+        let wire = TestWire::websocket(&address).await;
+        (process, self.options.new_client(wire, &self.home).await)
     }
 
     /// Stops the server and starts it again in the same home. Unread messages are dropped.
