@@ -120,7 +120,7 @@ impl Record {
     pub fn extends_conversation(&self) -> bool {
         match self {
             Self::Name { .. } | Self::Git { .. } => false,
-            Self::Extra { kind, .. } => kind != GOAL,
+            Self::Extra { kind, .. } => kind != GOAL && kind != KEY,
             _ => true,
         }
     }

@@ -215,7 +215,7 @@ async fn side_effects_happen_at_most_once_over_lost_responses_and_kills() {
 async fn two_servers_with_one_home_carry_a_request_out_once() {
     let mut app = start().await;
     app.ignore_rest();
-    let (_process, mut other) = app.second_server().await;
+    let mut other = app.another_server().await;
     other.ignore_rest();
     let both = async |app: &mut App, other: &mut TestClient, method: &str, params: &Value, key: &str| {
         let first = app.send_keyed(method, params, key).await;

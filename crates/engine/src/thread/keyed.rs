@@ -33,8 +33,19 @@ impl ThreadActor {
     }
 
     /// Returns the record of the key of the current request, for the append that has its effect.
-    pub(super) fn key_record(&mut self, result: &impl Serialize) -> Result<Option<Record>, ThreadError> {
-        self.request_key.take().map(|key| key.record(result)).transpose()
+    pub(super) fn key_record(&self, result: &impl Serialize) -> Result<Option<Record>, ThreadError> {
+        self.request_key.as_ref().map(|key| key.record(result)).transpose()
+    }
+
+    /// Refuses to carry out the current request after records of another server were loaded that have its key. The client
+    /// repeats the request and gets their result.
+    pub(super) async fn check_key_again(&mut self) -> Result<(), ThreadError> {
+        let Some(key) = self.request_key.clone() else { return Ok(()) };
+        self.state.keys = None;
+        match self.find_key(&key).await? {
+            Some(_) => Err(ThreadError::Busy),
+            None => Ok(()),
+        }
     }
 
     /// Stores the key of the current request alone, for a request whose effect is not in the thread's file.

@@ -12,6 +12,7 @@ mod model_facts;
 mod notifier;
 mod open_commands;
 mod open_questions;
+mod other_writers;
 mod refresh;
 mod request;
 mod review;

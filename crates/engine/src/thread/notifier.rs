@@ -27,6 +27,8 @@ pub(super) struct ThreadNotifier {
     pub thread_id: ThreadId,
     /// Whether subscribers also get the raw items of the model's history.
     pub has_raw_events: bool,
+    /// Whether another process has taken over the thread, so that nothing more is sent.
+    pub is_silent: bool,
 }
 
 impl ThreadNotifier {
@@ -35,6 +37,9 @@ impl ThreadNotifier {
     }
 
     pub fn send(&self, frame: &Frame) {
+        if self.is_silent {
+            return;
+        }
         self.clients.notify_subscribers(&self.thread_id, frame);
     }
 

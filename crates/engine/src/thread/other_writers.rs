@@ -67,7 +67,7 @@ impl ThreadActor {
         let aborted = codicil_prompts::turn_aborted_message();
         let message = context_record(&turn_id, &aborted);
         let cause = Some(TurnEndCause::ServerRestart);
-        let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause, cause: None };
+        let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause };
         self.append(&[message, end]).await?;
         self.state.remember([aborted]);
         self.state.unfinished = None;
@@ -85,6 +85,7 @@ impl ThreadActor {
     /// Loads the records of other processes, and refuses to go on while one of them runs a turn.
     pub(super) async fn catch_up(&mut self) -> Result<(), ThreadError> {
         self.reload().await?;
+        self.check_key_again().await?;
         match self.state.unfinished.as_ref().and_then(|unfinished| unfinished.owner.clone()) {
             Some(owner) => Err(ThreadError::InUse { thread: self.state.id.clone(), owner }),
             None => Ok(()),
@@ -120,6 +121,7 @@ impl ThreadActor {
         self.state.log = Some(self.engine.store.open_log_after(&loaded.thread).await?);
         // What another process has written since then takes precedence.
         self.late_records.clear();
+        self.state.keys = None;
         self.state.recall_again(loaded);
         Ok(())
     }

@@ -13,6 +13,7 @@ use super::{
     active_turn::ActiveTurn,
     actor::{ThreadActor, answer},
     input::{context_record, user_message},
+    other_writers::MAX_RELOADS,
     start::NewTurn,
 };
 use crate::{
@@ -81,6 +82,7 @@ impl ThreadActor {
         let provider = self.provider()?;
         // A review replaces the running turn.
         self.end_active_turn().await;
+        self.claim_conversation().await?;
         let id = new_turn_id();
         let label = review_label(target);
         // Without a merge base, the reviewer looks for it.
@@ -91,19 +93,13 @@ impl ThreadActor {
         let task = review_prompt(target, merge_base.as_deref());
         let entered = ThreadItem::EnteredReviewMode { id: new_item_id(), review: label.clone() };
         let prompt = user_message(vec![text_input(task.clone())]);
-        let mut records = vec![Record::Turn { turn_id: id.clone(), run: None }];
-        records.extend(self.state.settings_record());
-        records.extend(self.git_record().await);
-        records
-            .extend([&entered, &prompt].map(|item| Record::Item { turn_id: id.clone(), item: item.clone() }));
         let named = ThreadItem::UserMessage {
             id: (&id[..]).into(),
             content: vec![text_input(label.clone())],
             client_id: None,
         };
         let turn = Turn { items: vec![named], ..Turn::in_progress(id.clone()) };
-        records.extend(self.key_record(&turn)?);
-        self.store(records).await?;
+        self.store_review(&turn, [&entered, &prompt]).await?;
         self.state.note_preview(&prompt);
         let context = self.reviewer_context().await;
         let mut active = self.launch(NewTurn::new(id, TurnKind::Review, provider, origin));
@@ -111,6 +107,23 @@ impl ThreadActor {
         active.review = Some(ActiveReview { label, history, last_message: None });
         self.active = Some(active);
         Ok(NewReview { turn, entered, prompt })
+    }
+
+    /// Stores the start of a review, on the thread as it is now.
+    async fn store_review(&mut self, turn: &Turn, items: [&ThreadItem; 2]) -> Result<(), ThreadError> {
+        for _ in 0..MAX_RELOADS {
+            let before = self.state.restore_point();
+            let mut records = vec![self.turn_record(&turn.id).await?];
+            records.extend(self.state.settings_record());
+            records.extend(self.git_record().await);
+            records.extend(items.map(|item| Record::Item { turn_id: turn.id.clone(), item: item.clone() }));
+            records.extend(self.key_record(turn)?);
+            match self.store_once(records).await {
+                Ok(()) => return Ok(()),
+                Err(error) => self.restore_or_catch_up(before, error).await?,
+            }
+        }
+        Err(ThreadError::Busy)
     }
 
     /// Makes a request of a review one about the reviewer's history. Other requests stay as they are.

@@ -10,8 +10,8 @@ use codicil_config::Feature;
 use codicil_extensions::MessageMentions;
 use codicil_model::ModelProvider;
 use codicil_protocol::{
-    ApprovalsReviewer, AskForApproval, ConfigWarning, ConfigWarningNotification, ReasoningEffort, ThreadItem,
-    ThreadStatus, Turn, TurnId, TurnStartParams, TurnSteerParams,
+    ApprovalsReviewer, AskForApproval, ConfigWarning, ReasoningEffort, ThreadItem, ThreadStatus, Turn,
+    TurnId, TurnStartParams, TurnSteerParams,
 };
 use codicil_store::Record;
 use serde_json::Value;
@@ -23,11 +23,14 @@ use super::{
     active_turn::{ActiveTurn, UsageBaseline},
     actor::{ThreadActor, answer},
     input::{FirstInput, RequestInput, SteeredInput, context_record, stored_form},
+    other_writers::MAX_RELOADS,
+    state::RestorePoint,
 };
 use crate::{
     clock::unix_now,
     error::{SettingsError, ThreadError, TurnInputError},
     ids::new_turn_id,
+    model_support::warning,
     profiles::BuiltinProfile,
     settings::TurnSettings,
     subagent::SubagentOrigin,
@@ -72,6 +75,9 @@ impl ThreadActor {
         reply: CommandReply<AnnouncedReply<Turn>>,
     ) {
         if self.active.is_none() {
+            if let Err(error) = self.claim_conversation().await {
+                return answer(reply, Err(error));
+            }
             self.refresh_config().await;
         }
         let input = RequestInput::take(&mut params);
@@ -106,23 +112,44 @@ impl ThreadActor {
     /// Changes the settings of the next turn. A running turn keeps those that it began with.
     pub(super) async fn on_update_settings(
         &mut self,
-        mut change: TurnStartParams,
+        change: TurnStartParams,
     ) -> Result<TurnSettings, ThreadError> {
         self.check_allowed(&change)?;
-        let before = self.state.restore_point();
-        let (settings, record) = if self.active.is_some() {
-            self.change_later(&mut change)
-        } else {
-            self.state.settings.apply(&mut change);
-            (self.state.settings.clone(), self.state.settings_record())
-        };
-        let mut records: Vec<_> = record.into_iter().collect();
-        records.extend(self.key_record(&())?);
-        if let Err(error) = self.store(records).await {
-            self.state.restore(before);
+        if self.active.is_some() {
+            let before = self.state.restore_point();
+            let (settings, record) = self.change_later(&mut change.clone());
+            let records = record.into_iter().chain(self.key_record(&())?).collect();
+            if let Err(error) = self.store(records).await {
+                self.state.restore(before);
+                return Err(error);
+            }
+            return Ok(self.shown_settings(settings));
+        }
+        self.claim_conversation().await?;
+        for _ in 0..MAX_RELOADS {
+            let before = self.state.restore_point();
+            self.state.settings.apply(&mut change.clone());
+            let records = self.state.settings_record().into_iter().chain(self.key_record(&())?).collect();
+            match self.store_once(records).await {
+                Ok(()) => return Ok(self.shown_settings(self.state.settings.clone())),
+                Err(error) => self.restore_or_catch_up(before, error).await?,
+            }
+        }
+        Err(ThreadError::Busy)
+    }
+
+    /// Restores the state of a change that was not stored. Returns the error, unless the thread was overtaken by another
+    /// process: then its records are loaded, and the change can be tried again.
+    pub(super) async fn restore_or_catch_up(
+        &mut self,
+        before: RestorePoint,
+        error: ThreadError,
+    ) -> Result<(), ThreadError> {
+        self.state.restore(before);
+        if !error.is_overtaken() {
             return Err(error);
         }
-        Ok(self.shown_settings(settings))
+        self.catch_up().await
     }
 
     /// Returns settings as clients see them: without a personality if the configuration switches personalities off.
@@ -169,21 +196,15 @@ impl ThreadActor {
     async fn begin_turn(
         &mut self,
         input: RequestInput,
-        mut params: TurnStartParams,
+        params: TurnStartParams,
         origin: TurnOrigin,
         reply: CommandReply<AnnouncedReply<Turn>>,
     ) {
         self.refresh_servers().await;
-        let before = self.state.restore_point();
-        self.state.settings.apply(&mut params);
-        self.learn_about_model().await;
         let mentions = MessageMentions::of(input.user_input());
-        let PreparedTurn { id, provider, first } = match self.prepare_turn(input).await {
+        let PreparedTurn { id, provider, first } = match self.prepare_current_turn(input, &params).await {
             Ok(prepared) => prepared,
-            Err(error) => {
-                self.state.restore(before);
-                return answer(reply, Err(error));
-            }
+            Err(error) => return answer(reply, Err(error)),
         };
         let mut active = self.launch(NewTurn {
             output_schema: params.output_schema,
@@ -200,6 +221,24 @@ impl ThreadActor {
         self.report_missing_reviewer();
     }
 
+    /// Prepares a turn on the history as it is now, also if another process extends it meanwhile.
+    async fn prepare_current_turn(
+        &mut self,
+        input: RequestInput,
+        params: &TurnStartParams,
+    ) -> Result<PreparedTurn, ThreadError> {
+        for _ in 0..MAX_RELOADS {
+            let before = self.state.restore_point();
+            self.state.settings.apply(&mut params.clone());
+            self.learn_about_model().await;
+            match self.prepare_turn(input.clone()).await {
+                Ok(prepared) => return Ok(prepared),
+                Err(error) => self.restore_or_catch_up(before, error).await?,
+            }
+        }
+        Err(ThreadError::Busy)
+    }
+
     /// Reads the turn's context and stores its input. Clients see none of it yet.
     async fn prepare_turn(&mut self, input: RequestInput) -> Result<PreparedTurn, ThreadError> {
         let provider = self.provider()?;
@@ -209,7 +248,7 @@ impl ThreadActor {
         let mut content = input.new_context(&self.state.history);
         let item = input.into_item();
         content.extend(self.item_content(&item).await);
-        let mut records = vec![Record::Turn { turn_id: id.clone(), run: None }];
+        let mut records = vec![self.turn_record(&id).await?];
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
         records.extend(context.iter().map(|item| context_record(&id, item)));
@@ -225,7 +264,7 @@ impl ThreadActor {
         } else {
             records.extend(content_records);
         }
-        self.store(records).await?;
+        self.store_once(records).await?;
         self.state.note_preview(&item);
         self.state.remember(context.iter().cloned());
         let first = FirstInput { item, context, content, unstored, waits_for_hooks };
@@ -256,17 +295,11 @@ impl ThreadActor {
         if !is_missing || std::mem::replace(&mut self.is_reviewer_reported, true) {
             return;
         }
-        self.notifier.notify::<ConfigWarning>(&ConfigWarningNotification {
-            summary: "`approvalsReviewer: guardian_subagent` has no effect: the feature `guardian_approval` is disabled"
+        self.notifier.notify::<ConfigWarning>(&warning(
+            "`approvalsReviewer: guardian_subagent` has no effect: the feature `guardian_approval` is disabled"
                 .to_owned(),
-            details: Some(
-                "Approval requests go to the user. Set `features.guardian_approval = true` to have the guardian \
-                 answer them."
-                    .to_owned(),
-            ),
-            path: None,
-            range: None,
-        });
+            "Approval requests go to the user. Set `features.guardian_approval = true` to have the guardian answer them.",
+        ));
     }
 
     pub(super) fn provider(&self) -> Result<Arc<dyn ModelProvider>, ThreadError> {
@@ -345,6 +378,7 @@ impl ThreadActor {
         if expected.is_empty() {
             return Err(TurnInputError::EmptyExpectedTurn.into());
         }
+        self.check_running_here().await?;
         let active = self.active.as_ref().ok_or(TurnInputError::NothingToSteer)?;
         if active.id != *expected {
             let found = active.id.clone();
@@ -404,13 +438,18 @@ impl ThreadActor {
         }
     }
 
+    /// Refuses a request about the running turn if another process runs it.
+    async fn check_running_here(&mut self) -> Result<(), ThreadError> {
+        if self.active.is_none() { self.claim_conversation().await } else { Ok(()) }
+    }
+
     pub(super) async fn on_interrupt(
         &mut self,
         turn: Option<TurnId>,
         reply: CommandReply<AnnouncedReply<()>>,
     ) {
-        if let Err(error) = self.check_interrupt(turn) {
-            return answer(reply, Err(error.into()));
+        if let Err(error) = self.check_interrupt(turn).await {
+            return answer(reply, Err(error));
         }
         // Before the turn ends: the end is the effect, and it follows also if this process is killed.
         if let Err(error) = self.store_key(&()).await {
@@ -422,13 +461,14 @@ impl ThreadActor {
         }
     }
 
-    fn check_interrupt(&self, turn: Option<TurnId>) -> Result<(), TurnInputError> {
+    async fn check_interrupt(&mut self, turn: Option<TurnId>) -> Result<(), ThreadError> {
         if turn.is_none() && self.request_key.is_some() {
-            return Err(TurnInputError::InterruptWithoutTurn);
+            return Err(TurnInputError::InterruptWithoutTurn.into());
         }
+        self.check_running_here().await?;
         let active = self.active.as_ref().ok_or(TurnInputError::NothingToInterrupt)?;
         match turn.filter(|turn| *turn != active.id) {
-            Some(expected) => Err(TurnInputError::OtherTurn { expected, found: active.id.clone() }),
+            Some(expected) => Err(TurnInputError::OtherTurn { expected, found: active.id.clone() }.into()),
             None => Ok(()),
         }
     }
@@ -447,13 +487,6 @@ impl ThreadActor {
         self.active = Some(self.launch(NewTurn::new(id.clone(), TurnKind::Compact, provider, origin)));
         self.accept(reply, ()).await;
         self.announce_turn(&id);
-    }
-
-    /// Stores the beginning of a turn without input.
-    async fn store_turn(&mut self, id: &TurnId) -> Result<(), ThreadError> {
-        let mut records = vec![Record::Turn { turn_id: id.clone(), run: None }];
-        records.extend(self.key_record(&())?);
-        self.store(records).await
     }
 
     /// Runs a user's shell command beside the running turn, or as a turn of its own.
@@ -486,6 +519,13 @@ impl ThreadActor {
         self.active = Some(ActiveTurn::new(id.clone(), TurnKind::Shell, own_reporter, run));
         self.accept(reply, ()).await;
         self.announce_turn(&id);
+    }
+
+    /// Stores the start of a turn without input.
+    async fn store_turn(&mut self, id: &TurnId) -> Result<(), ThreadError> {
+        let mut records = vec![self.turn_record(id).await?];
+        records.extend(self.key_record(&())?);
+        self.store(records).await
     }
 }
 

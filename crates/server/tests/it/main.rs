@@ -38,6 +38,7 @@ mod reference_details;
 mod request_keys;
 mod requirements;
 mod services;
+mod shared_home;
 mod skills;
 mod thread_list;
 mod threads;
