@@ -1,6 +1,8 @@
 //! The setup of an [`App`].
 
-use codicil_protocol::{ClientInfo, Initialize, InitializeCapabilities, InitializeParams, Initialized};
+use codicil_protocol::{
+    ClientInfo, CodicilCapabilities, Initialize, InitializeCapabilities, InitializeParams, Initialized,
+};
 
 use super::{App, client::TestClient, home::TestHome, host::ServerHost, wire::TestWire};
 use crate::{ModelServer, Script};
@@ -25,6 +27,7 @@ pub struct AppBuilder {
     config: String,
     provider: String,
     experimental: bool,
+    codicil: Option<CodicilCapabilities>,
     opted_out: Vec<String>,
     uninitialized: bool,
 }
@@ -45,6 +48,12 @@ impl AppBuilder {
     /// Enables the experimental API for clients.
     pub fn experimental(mut self) -> Self {
         self.experimental = true;
+        self
+    }
+
+    /// Enables the extension `codicil` for clients.
+    pub fn codicil(mut self, capabilities: CodicilCapabilities) -> Self {
+        self.codicil = Some(capabilities);
         self
     }
 
@@ -101,6 +110,7 @@ impl AppBuilder {
             ClientInfo { name: "testkit".into(), title: Some("Testkit".into()), version: "1.2.3".into() };
         let capabilities = InitializeCapabilities {
             experimental_api: self.experimental,
+            codicil: self.codicil.clone(),
             opt_out_notification_methods: Some(self.opted_out.clone()),
             ..InitializeCapabilities::default()
         };
