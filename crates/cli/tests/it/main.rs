@@ -35,6 +35,7 @@ mod mock_model;
 mod mutation;
 mod network_hosts;
 mod raw_server;
+mod repeated_requests;
 mod sandbox;
 #[cfg(target_os = "linux")]
 mod secrets;
@@ -44,9 +45,11 @@ mod shutdown;
 #[cfg(target_os = "linux")]
 mod silent_connections;
 mod stdio;
+mod store_check;
 #[cfg(target_os = "linux")]
 mod trust;
 mod turns;
+mod two_servers;
 mod unix;
 #[cfg(target_os = "linux")]
 mod wait;

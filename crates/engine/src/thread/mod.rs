@@ -3,15 +3,18 @@
 mod active_turn;
 mod actor;
 mod apps;
+mod continuation;
 mod finish;
 mod history;
 mod input;
 mod join;
+mod keyed;
 mod model_facts;
 mod notifier;
 mod open_commands;
 mod open_questions;
 mod other_writers;
+mod questions;
 mod refresh;
 mod request;
 mod review;
@@ -24,22 +27,32 @@ use std::sync::Arc;
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
     CollabAgentState, CollabAgentStatus, GitInfo, ResponseItem, ReviewTarget, Thread,
-    ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadStatus, Turn, TurnError,
-    TurnId, TurnStartParams, TurnSteerParams,
+    ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadItem, ThreadStatus, Turn,
+    TurnError, TurnId, TurnStartParams, TurnSteerParams,
 };
 use codicil_store::StoredTurn;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     error::ThreadError,
+    request_key::RequestKey,
     settings::{SettingsOverrides, TurnSettings},
     subagent::{self, SubagentOrigin},
+    thread_clients::ClientAnswer,
     threads::IncludeTurns,
 };
 
-pub use {active_turn::TurnKind, history::parse_injected_items, review::check_review_target};
+pub use {
+    active_turn::TurnKind,
+    history::parse_injected_items,
+    questions::{AnswerOutcome, WaitingRequest},
+    review::check_review_target,
+};
 
-pub(crate) use {actor::ThreadActor, history::InheritedHistory, state::ThreadState};
+pub(crate) use {
+    actor::ThreadActor, continuation::ContinuedTurn, history::InheritedHistory, state::ThreadState,
+};
 
 /// Commands that may wait for one thread; more are refused as overload.
 const MAILBOX: usize = 64;
@@ -48,7 +61,9 @@ const MAILBOX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct ThreadHandle {
     id: ThreadId,
-    mailbox: mpsc::Sender<ThreadCommand>,
+    mailbox: mpsc::Sender<PostedCommand>,
+    /// The key of the request on whose behalf this handle is used.
+    key: Option<RequestKey>,
     /// Set for subagents.
     origin: Option<Arc<SubagentOrigin>>,
     progress: watch::Receiver<CollabAgentState>,
@@ -57,9 +72,21 @@ pub struct ThreadHandle {
 
 /// The receiving half of a thread's handle.
 pub(crate) struct ThreadInbox {
-    mailbox: mpsc::Receiver<ThreadCommand>,
+    mailbox: mpsc::Receiver<PostedCommand>,
     progress: watch::Sender<CollabAgentState>,
     status: watch::Sender<ThreadStatus>,
+}
+
+/// A command in the mailbox, with the key of its request.
+pub(crate) struct PostedCommand {
+    pub command: ThreadCommand,
+    pub key: Option<RequestKey>,
+}
+
+impl From<ThreadCommand> for PostedCommand {
+    fn from(command: ThreadCommand) -> Self {
+        Self { command, key: None }
+    }
 }
 
 /// The client that starts a turn, for the headers of its model requests.
@@ -93,6 +120,8 @@ pub struct ThreadSnapshot {
     pub thread: Thread,
     pub settings: TurnSettings,
     pub active_turn: Option<TurnId>,
+    /// The items that wait for an answer.
+    pub open_items: Vec<ThreadItem>,
     pub goal: Option<ThreadGoal>,
     /// The configuration, with requirements and features.
     pub config: Arc<EffectiveConfig>,
@@ -116,7 +145,7 @@ pub(crate) struct JoinedThread {
 }
 
 /// A thread after turns were dropped.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RevertedThread {
     pub thread: Thread,
     /// The number of turns that are left.
@@ -167,8 +196,20 @@ pub(crate) enum ThreadCommand {
     SetGoal(ThreadGoalSetParams, CommandReply<ThreadGoal>),
     ClearGoal(CommandReply<bool>),
     CountElicitation(ElicitationChange, CommandReply<u64>),
-    /// Unloads the thread. A running turn is interrupted first.
-    Unload(CommandReply<()>),
+    /// Returns the open server requests that outlive the process.
+    WaitingRequests(CommandReply<Vec<WaitingRequest>>),
+    /// Answers a server request; `None` if the running turn does not have it.
+    AnswerRequest(String, ClientAnswer, CommandReply<Option<AnswerOutcome>>),
+    /// Unloads the thread. Returns the status that it has from then on.
+    Unload(UnloadedTurn, CommandReply<ThreadStatus>),
+}
+
+/// What becomes of the running turn of a thread that is unloaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnloadedTurn {
+    /// It is left for the next process if it waits for answers, and interrupted otherwise.
+    Parked,
+    Interrupted,
 }
 
 /// A change to the number of open out-of-band elicitations reported by the client.
@@ -184,12 +225,18 @@ impl ThreadHandle {
         let (progress, seen) = watch::channel(subagent::state(CollabAgentStatus::PendingInit));
         let (status, current_status) = watch::channel(ThreadStatus::Idle);
         let origin = origin.map(Arc::new);
-        let handle = Self { id, mailbox, origin, progress: seen, status: current_status };
+        let handle = Self { id, mailbox, key: None, origin, progress: seen, status: current_status };
         (handle, ThreadInbox { mailbox: commands, progress, status })
     }
 
     pub fn id(&self) -> &ThreadId {
         &self.id
+    }
+
+    /// Returns the handle for a request with this key. A change whose key is known is answered with its first result.
+    #[must_use]
+    pub fn with_key(self, key: Option<RequestKey>) -> Self {
+        Self { key, ..self }
     }
 
     /// Returns the current status without waiting for the thread; `None` if its task is over.
@@ -296,7 +343,7 @@ impl ThreadHandle {
 
     /// Has the thread report an error that is part of no turn. A thread whose mailbox is full does not.
     pub(crate) fn report_error(&self, error: TurnError) {
-        let _ = self.mailbox.try_send(ThreadCommand::ReportError(error));
+        let _ = self.mailbox.try_send(ThreadCommand::ReportError(error).into());
     }
 
     /// Returns the thread for a client that subscribes. The thread waits until the client has, so that the answer and
@@ -321,7 +368,7 @@ impl ThreadHandle {
     /// Adds an item to the model's history with its next request. Waits for room in the mailbox, so that it is not lost.
     pub(crate) async fn notice(&self, item: ResponseItem) {
         // An error means that the thread has been unloaded.
-        let _ = self.mailbox.send(ThreadCommand::Notice(item)).await;
+        let _ = self.mailbox.send(ThreadCommand::Notice(item).into()).await;
     }
 
     pub fn set_name(&self, name: String) -> impl Future<Output = Result<(), ThreadError>> + use<> {
@@ -381,8 +428,25 @@ impl ThreadHandle {
         self.ask(move |reply| ThreadCommand::CountElicitation(change, reply))
     }
 
-    pub(crate) fn unload(&self) -> impl Future<Output = Result<(), ThreadError>> + use<> {
-        self.ask(ThreadCommand::Unload)
+    pub(crate) fn unload(
+        &self,
+        turn: UnloadedTurn,
+    ) -> impl Future<Output = Result<ThreadStatus, ThreadError>> + use<> {
+        self.ask(move |reply| ThreadCommand::Unload(turn, reply))
+    }
+
+    /// Returns the open server requests that outlive the process.
+    pub fn waiting_requests(&self) -> impl Future<Output = Result<Vec<WaitingRequest>, ThreadError>> + use<> {
+        self.ask(ThreadCommand::WaitingRequests)
+    }
+
+    /// Answers a server request; `None` if the running turn does not have it.
+    pub(crate) fn answer_request(
+        &self,
+        request: String,
+        answer: ClientAnswer,
+    ) -> impl Future<Output = Result<Option<AnswerOutcome>, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::AnswerRequest(request, answer, reply))
     }
 
     /// Posts before returning, so that callers keep the order in which they called.
@@ -392,7 +456,8 @@ impl ThreadHandle {
         F: FnOnce(CommandReply<T>) -> ThreadCommand,
     {
         let (reply, answer) = oneshot::channel();
-        let posted = self.mailbox.try_send(command(reply)).map_err(|error| match error {
+        let posted = PostedCommand { command: command(reply), key: self.key.clone() };
+        let posted = self.mailbox.try_send(posted).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ThreadError::Busy,
             mpsc::error::TrySendError::Closed(_) => ThreadError::Closed,
         });

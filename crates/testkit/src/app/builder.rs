@@ -1,6 +1,9 @@
 //! The setup of an [`App`].
 
-use codicil_protocol::{ClientInfo, Initialize, InitializeCapabilities, InitializeParams, Initialized};
+use codicil_protocol::{
+    CODICIL_VERSION, ClientInfo, CodicilCapabilities, Initialize, InitializeCapabilities, InitializeParams,
+    Initialized,
+};
 
 use super::{App, client::TestClient, home::TestHome, host::ServerHost, wire::TestWire};
 use crate::{ModelServer, Script};
@@ -25,6 +28,7 @@ pub struct AppBuilder {
     config: String,
     provider: String,
     experimental: bool,
+    extension: Option<CodicilCapabilities>,
     opted_out: Vec<String>,
     uninitialized: bool,
 }
@@ -45,6 +49,12 @@ impl AppBuilder {
     /// Enables the experimental API for clients.
     pub fn experimental(mut self) -> Self {
         self.experimental = true;
+        self
+    }
+
+    /// Lets clients use the extension `codicil`.
+    pub fn extension(mut self) -> Self {
+        self.extension = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: false });
         self
     }
 
@@ -102,6 +112,7 @@ impl AppBuilder {
         let capabilities = InitializeCapabilities {
             experimental_api: self.experimental,
             opt_out_notification_methods: Some(self.opted_out.clone()),
+            codicil: self.extension.clone(),
             ..InitializeCapabilities::default()
         };
         InitializeParams { client_info, capabilities: Some(capabilities) }
