@@ -83,6 +83,13 @@ pub(crate) enum TurnEvent {
     Failed(TurnError),
 }
 
+impl TurnEvent {
+    /// Returns whether the event becomes records before clients see it.
+    pub fn is_stored(&self) -> bool {
+        matches!(self, Self::Completed { .. } | Self::Context(_) | Self::Used(_))
+    }
+}
+
 /// A question of the turn to its thread. The answer accounts for every message sent before it.
 #[derive(Debug)]
 pub(crate) enum TurnQuery {

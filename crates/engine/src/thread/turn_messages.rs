@@ -17,6 +17,26 @@ use crate::{
     turn_channel::{BackgroundCommandEnd, TurnEvent, TurnMessage, TurnMessageBody, TurnQuery},
 };
 
+/// An event of a turn that is stored before clients see it.
+enum StoredEvent {
+    /// A complete item, with what it adds to the model's history.
+    Item { item: ThreadItem, context: Vec<ResponseItem> },
+    /// Additions to the model's history that have no item.
+    Context(Vec<ResponseItem>),
+    /// The usage of the thread after a response.
+    Usage(ThreadTokenUsage),
+}
+
+impl StoredEvent {
+    /// Returns what the event adds to the model's history.
+    fn into_context(self) -> Vec<ResponseItem> {
+        match self {
+            Self::Item { context, .. } | Self::Context(context) => context,
+            Self::Usage(_) => Vec::new(),
+        }
+    }
+}
+
 impl ThreadActor {
     pub(super) async fn on_turn_message(&mut self, message: TurnMessage) {
         let TurnMessage { turn_id, body } = message;
@@ -25,11 +45,7 @@ impl ThreadActor {
                 self.on_background_command_ended(&turn_id, *end).await
             }
             late if !self.is_active(&turn_id) => self.on_late_message(late),
-            TurnMessageBody::Events(events) => {
-                for event in events {
-                    self.on_turn_event(&turn_id, event).await;
-                }
-            }
+            TurnMessageBody::Events(events) => self.on_turn_events(&turn_id, events).await,
             TurnMessageBody::Query(query) => self.on_turn_query(&turn_id, query).await,
             TurnMessageBody::Question(request) => self.on_question(*request).await,
             TurnMessageBody::ShellCommandEnded => {
@@ -77,23 +93,36 @@ impl ThreadActor {
         }
     }
 
-    async fn on_turn_event(&mut self, turn: &TurnId, event: TurnEvent) {
+    /// Handles events in order. Those that are stored and follow each other are one append.
+    async fn on_turn_events(&mut self, turn: &TurnId, events: Vec<TurnEvent>) {
+        let mut unstored = Vec::new();
+        for event in events {
+            if !event.is_stored() {
+                self.store_events(turn, std::mem::take(&mut unstored)).await;
+            }
+            self.on_turn_event(turn, event, &mut unstored).await;
+        }
+        self.store_events(turn, unstored).await;
+    }
+
+    /// Handles an event, or adds it to those that are stored next.
+    async fn on_turn_event(&mut self, turn: &TurnId, event: TurnEvent, unstored: &mut Vec<StoredEvent>) {
         match event {
+            TurnEvent::Completed { item, context } => unstored.push(StoredEvent::Item { item, context }),
+            TurnEvent::Context(items) => unstored.push(StoredEvent::Context(items)),
+            TurnEvent::Used(last) => unstored.extend(self.usage_event(last)),
             TurnEvent::Notification(frame) => self.notifier.send(&frame),
             TurnEvent::Started(item) => self.on_item_started(turn, item),
-            TurnEvent::Completed { item, context } => self.on_item_completed(turn, item, context).await,
             TurnEvent::Discarded(item) => self.emit_completed(turn, &item),
             TurnEvent::Withdrawn(items) => {
                 let records = items.iter().map(|item| Record::withdrawn(turn, item)).collect();
                 self.store_or_fail_turn(records).await;
             }
-            TurnEvent::Context(items) => self.on_context(turn, items).await,
             TurnEvent::Notice(items) => {
                 if let Some(active) = &mut self.active {
                     active.add_notices(items);
                 }
             }
-            TurnEvent::Used(last) => self.on_usage(turn, last).await,
             TurnEvent::RateLimits(rate_limits) => {
                 let params = AccountRateLimitsUpdatedNotification { rate_limits: *rate_limits };
                 self.engine.clients.broadcast::<AccountRateLimitsUpdated>(&params);
@@ -134,20 +163,61 @@ impl ThreadActor {
         }
     }
 
-    async fn on_item_completed(&mut self, turn: &TurnId, item: ThreadItem, context: Vec<ResponseItem>) {
-        if let (ThreadItem::CommandExecution { .. }, Some(id)) = (&item, item.id()) {
+    async fn on_item_completed(&mut self, turn: &TurnId, item: ThreadItem) {
+        self.store_events(turn, vec![StoredEvent::Item { item, context: Vec::new() }]).await;
+    }
+
+    /// Stores events in one append, then announces them.
+    async fn store_events(&mut self, turn: &TurnId, events: Vec<StoredEvent>) {
+        if events.is_empty() {
+            return;
+        }
+        let mut records = Vec::new();
+        for event in &events {
+            if let StoredEvent::Item { item, .. } = event {
+                self.note_completed(item);
+            }
+            self.add_records(turn, event, &mut records);
+        }
+        let is_stored = self.store_or_fail_turn(records).await;
+        for event in events {
+            if is_stored {
+                self.announce_event(turn, &event);
+            }
+            self.extend_history(event.into_context());
+        }
+    }
+
+    fn note_completed(&mut self, item: &ThreadItem) {
+        if let (ThreadItem::CommandExecution { .. }, Some(id)) = (item, item.id()) {
             self.commands.remove(id);
         }
-        if let (Some(active), ThreadItem::AgentMessage { text, .. }) = (&mut self.active, &item) {
+        if let (Some(active), ThreadItem::AgentMessage { text, .. }) = (&mut self.active, item) {
             active.last_message = Some(text.clone());
         }
-        let mut records = self.context_records(turn, &context);
-        records.push(Record::Item { turn_id: turn.clone(), item: item.clone() });
-        if self.store_or_fail_turn(records).await {
-            self.emit_completed(turn, &item);
-            self.notifier.raw_items(turn, &context);
+    }
+
+    fn add_records(&self, turn: &TurnId, event: &StoredEvent, records: &mut Vec<Record>) {
+        let turn_id = turn.clone();
+        match event {
+            StoredEvent::Item { item, context } => {
+                records.extend(self.context_records(turn, context));
+                records.push(Record::Item { turn_id, item: item.clone() });
+            }
+            StoredEvent::Context(items) => records.extend(self.context_records(turn, items)),
+            StoredEvent::Usage(usage) => records.push(Record::Usage { turn_id, usage: usage.clone() }),
         }
-        self.extend_history(context);
+    }
+
+    fn announce_event(&mut self, turn: &TurnId, event: &StoredEvent) {
+        match event {
+            StoredEvent::Item { item, context } => {
+                self.emit_completed(turn, item);
+                self.notifier.raw_items(turn, context);
+            }
+            StoredEvent::Context(items) => self.notifier.raw_items(turn, items),
+            StoredEvent::Usage(usage) => self.notifier.token_usage(turn, usage),
+        }
     }
 
     /// Announces an item that is complete when it starts.
@@ -193,17 +263,11 @@ impl ThreadActor {
         self.active.as_ref().is_some_and(|active| active.review.is_some())
     }
 
-    async fn on_context(&mut self, turn: &TurnId, items: Vec<ResponseItem>) {
-        if self.store_or_fail_turn(self.context_records(turn, &items)).await {
-            self.notifier.raw_items(turn, &items);
-        }
-        self.extend_history(items);
-    }
-
-    async fn on_usage(&mut self, turn: &TurnId, last: TokenUsageBreakdown) {
-        // A reviewer's tokens do not fill the thread's context window.
+    /// Adds the usage of a response to that of the thread. `None` for a reviewer's, whose tokens do not fill the thread's
+    /// context window.
+    fn usage_event(&mut self, last: TokenUsageBreakdown) -> Option<StoredEvent> {
         if self.is_reviewing() {
-            return;
+            return None;
         }
         let usage = ThreadTokenUsage {
             total: sum(&self.state.usage.total, &last),
@@ -211,9 +275,7 @@ impl ThreadActor {
             model_context_window: self.context_window(),
         };
         self.state.usage = usage.clone();
-        if self.store_or_fail_turn(vec![Record::Usage { turn_id: turn.clone(), usage }]).await {
-            self.notifier.token_usage(turn, &self.state.usage);
-        }
+        Some(StoredEvent::Usage(usage))
     }
 
     fn on_rerouted(&self, turn: &TurnId, to_model: String) {
@@ -228,7 +290,7 @@ impl ThreadActor {
 
     /// Completes the item of a background command, then releases the tool call that waits for its end.
     async fn on_background_command_ended(&mut self, turn: &TurnId, end: BackgroundCommandEnd) {
-        self.on_item_completed(turn, end.item, Vec::new()).await;
+        self.on_item_completed(turn, end.item).await;
         let terminal = self.tools.terminals().remove(&end.session);
         if let Some(terminal) = terminal {
             terminal.completed.cancel();
@@ -277,7 +339,7 @@ impl ThreadActor {
 
     async fn cut_off_commands(&mut self, lost: Vec<(TurnId, ThreadItem)>) {
         for (turn, item) in lost {
-            self.on_item_completed(&turn, cut_off(item), Vec::new()).await;
+            self.on_item_completed(&turn, cut_off(item)).await;
         }
     }
 
