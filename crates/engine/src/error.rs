@@ -73,6 +73,8 @@ pub enum ThreadError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error(transparent)]
     KeyConflict(#[from] KeyConflict),
     #[error("the thread has too much to do; try again later")]
     Busy,
@@ -243,4 +245,18 @@ pub enum SettingsError {
     Provider(ModelError),
     #[error("failed to load configuration: {0}")]
     Servers(String),
+}
+
+/// Why a server request cannot be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    #[error("request not found: {0}")]
+    NotFound(String),
+    /// Contains what was expected.
+    #[error("{0}; the request is still open")]
+    WrongShape(String),
+    #[error("give either `result` or `error`")]
+    NoAnswer,
+    #[error("the answer could not be stored, so the turn ends; the server's log has the details")]
+    NotStored,
 }

@@ -11,6 +11,11 @@ pub const CODICIL_VERSION: u32 = 1;
 requests! {
     /// The requests of the extension.
     CODICIL_REQUESTS;
+
+    /// Lists the server requests that wait for an answer.
+    extension CodicilRequestList = "codicil/request/list" (CodicilRequestListParams) -> CodicilRequestListResponse;
+    /// Answers a server request, from any connection.
+    extension CodicilRequestAnswer = "codicil/request/answer" (CodicilRequestAnswerParams) -> CodicilRequestAnswerResponse;
 }
 
 /// The notifications of the extension.

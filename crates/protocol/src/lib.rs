@@ -29,6 +29,7 @@ mod accounts;
 mod approvals;
 mod apps;
 mod codicil;
+mod codicil_requests;
 mod config;
 mod diagnostics;
 mod dynamic_tools;
@@ -71,10 +72,10 @@ fn yes() -> bool {
 }
 
 pub use {
-    accounts::*, approvals::*, apps::*, client_requests::*, codicil::*, config::*, diagnostics::*,
-    dynamic_tools::*, elicitation::*, exec::*, external_agents::*, feedback::*, frame::*, fs::*, goals::*,
-    guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*, items::*,
-    known_methods::*, lines::*, mcp::*, methods::*, models::*, notifications::*, patch::*, path::*,
+    accounts::*, approvals::*, apps::*, client_requests::*, codicil::*, codicil_requests::*, config::*,
+    diagnostics::*, dynamic_tools::*, elicitation::*, exec::*, external_agents::*, feedback::*, frame::*,
+    fs::*, goals::*, guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*,
+    items::*, known_methods::*, lines::*, mcp::*, methods::*, models::*, notifications::*, patch::*, path::*,
     plugins::*, policy::*, realtime::*, request_keys::*, response_items::*, review::*, search::*, secret::*,
     server_requests::*, skills::*, thread_opening::*, thread_pages::*, thread_settings::*, threads::*,
     tool_calls::*, turns::*, windows::*,

@@ -8,7 +8,7 @@ use std::{fmt, io};
 use codicil_accounts::AccountError;
 use codicil_config::{ConfigError, FeatureError, WriteError};
 use codicil_engine::{
-    ConfineError, ForkError, GoalError, InjectError, MetadataError, RevertError, RollbackError,
+    ConfineError, ForkError, GoalError, InjectError, MetadataError, RequestError, RevertError, RollbackError,
     SettingsError, ThreadError, ThreadListError, TurnInputError,
 };
 use codicil_exec::SpawnError;
@@ -166,6 +166,7 @@ impl From<ThreadError> for RpcError {
             ThreadError::Metadata(error) => error.into(),
             ThreadError::Goal(error) => error.into(),
             ThreadError::Settings(error) => error.into(),
+            ThreadError::Request(error) => error.into(),
             ThreadError::Busy => Self::overloaded(),
             ThreadError::CannotLocate(_)
             | ThreadError::RequiredServers(_)
@@ -278,6 +279,16 @@ impl From<GoalError> for RpcError {
             | GoalError::LongObjective(_)
             | GoalError::Budget
             | GoalError::Ephemeral(_) => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<RequestError> for RpcError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::NotFound(_) => Self::invalid_request(error),
+            RequestError::WrongShape(_) | RequestError::NoAnswer => Self::invalid_params(&error),
+            RequestError::NotStored => Self::internal(error),
         }
     }
 }

@@ -14,29 +14,29 @@
 
 use codicil_protocol::{
     AccountLoginCancel, AccountLoginStart, AccountLogout, AccountRateLimitsRead, AccountRead, AppList,
-    BedrockCheckGovCloudRequirements, CollaborationModeList, CommandExec, CommandExecResize,
-    CommandExecTerminate, CommandExecWrite, ConfigBatchWrite, ConfigMcpServerReload, ConfigRead,
-    ConfigRequirementsRead, ConfigValueWrite, ExperimentalFeatureEnablementSet, ExperimentalFeatureList,
-    ExternalAgentConfigDetect, ExternalAgentConfigImport, FeedbackUpload, FsCopy, FsCreateDirectory,
-    FsGetMetadata, FsReadDirectory, FsReadFile, FsRemove, FsUnwatch, FsWatch, FsWriteFile, FuzzyFileSearch,
-    FuzzyFileSearchSessionStart, FuzzyFileSearchSessionStop, FuzzyFileSearchSessionUpdate, HooksList,
-    Initialize, McpServerOauthLogin, McpServerStatusList, MockExperimentalMethod, ModelList,
-    PermissionProfileList, PluginInstall, PluginList, PluginRead, PluginUninstall, ReviewStart,
-    SkillsConfigWrite, SkillsList, ThreadArchive, ThreadBackgroundTerminalsClean,
-    ThreadBackgroundTerminalsList, ThreadBackgroundTerminalsTerminate, ThreadCompactStart,
-    ThreadDecrementElicitation, ThreadDelete, ThreadFork, ThreadGoalClear, ThreadGoalGet, ThreadGoalSet,
-    ThreadIncrementElicitation, ThreadInjectItems, ThreadItemsList, ThreadList, ThreadLoadedList,
-    ThreadMetadataUpdate, ThreadNameSet, ThreadRead, ThreadRealtimeAppendAudio, ThreadRealtimeAppendText,
-    ThreadRealtimeStart, ThreadRealtimeStop, ThreadResume, ThreadRevert, ThreadRollback,
-    ThreadSettingsUpdate, ThreadShellCommand, ThreadStart, ThreadTurnsList, ThreadUnarchive,
+    BedrockCheckGovCloudRequirements, CodicilRequestAnswer, CodicilRequestList, CollaborationModeList,
+    CommandExec, CommandExecResize, CommandExecTerminate, CommandExecWrite, ConfigBatchWrite,
+    ConfigMcpServerReload, ConfigRead, ConfigRequirementsRead, ConfigValueWrite,
+    ExperimentalFeatureEnablementSet, ExperimentalFeatureList, ExternalAgentConfigDetect,
+    ExternalAgentConfigImport, FeedbackUpload, FsCopy, FsCreateDirectory, FsGetMetadata, FsReadDirectory,
+    FsReadFile, FsRemove, FsUnwatch, FsWatch, FsWriteFile, FuzzyFileSearch, FuzzyFileSearchSessionStart,
+    FuzzyFileSearchSessionStop, FuzzyFileSearchSessionUpdate, HooksList, Initialize, McpServerOauthLogin,
+    McpServerStatusList, MockExperimentalMethod, ModelList, PermissionProfileList, PluginInstall, PluginList,
+    PluginRead, PluginUninstall, ReviewStart, SkillsConfigWrite, SkillsList, ThreadArchive,
+    ThreadBackgroundTerminalsClean, ThreadBackgroundTerminalsList, ThreadBackgroundTerminalsTerminate,
+    ThreadCompactStart, ThreadDecrementElicitation, ThreadDelete, ThreadFork, ThreadGoalClear, ThreadGoalGet,
+    ThreadGoalSet, ThreadIncrementElicitation, ThreadInjectItems, ThreadItemsList, ThreadList,
+    ThreadLoadedList, ThreadMetadataUpdate, ThreadNameSet, ThreadRead, ThreadRealtimeAppendAudio,
+    ThreadRealtimeAppendText, ThreadRealtimeStart, ThreadRealtimeStop, ThreadResume, ThreadRevert,
+    ThreadRollback, ThreadSettingsUpdate, ThreadShellCommand, ThreadStart, ThreadTurnsList, ThreadUnarchive,
     ThreadUnsubscribe, TurnInterrupt, TurnStart, TurnSteer, WindowsSandboxSetupStart,
 };
 
 use crate::{
     handlers::{
-        account, app, collaboration_mode, command, config, config_requirements, experimental_feature,
-        external_agent_config, feedback, fs, fuzzy_file_search, hooks, initialize, mcp_server,
-        mcp_server_status, mock, model, permission_profile, plugin, review, skills, thread, turn,
+        account, app, codicil, collaboration_mode, command, config, config_requirements,
+        experimental_feature, external_agent_config, feedback, fs, fuzzy_file_search, hooks, initialize,
+        mcp_server, mcp_server_status, mock, model, permission_profile, plugin, review, skills, thread, turn,
         windows_sandbox,
     },
     route::Router,
@@ -135,6 +135,9 @@ pub fn router() -> Router {
         .on::<AccountRateLimitsRead>(account::rate_limits_read)
         .on::<BedrockCheckGovCloudRequirements>(account::bedrock_check_gov_cloud_requirements)
         .on::<FeedbackUpload>(feedback::upload)
+        // The extension.
+        .on::<CodicilRequestList>(codicil::request_list)
+        .on::<CodicilRequestAnswer>(codicil::request_answer)
 }
 
 #[cfg(test)]

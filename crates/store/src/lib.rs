@@ -11,6 +11,7 @@ mod error;
 mod record;
 mod store;
 
+mod check;
 mod fork;
 mod import;
 mod item_decoder;
@@ -18,6 +19,7 @@ mod list;
 mod thread;
 mod thread_keys;
 mod thread_log;
+mod unfinished_turn;
 
 mod home_keys;
 
@@ -38,18 +40,23 @@ mod work_pool;
 
 pub use {
     blobs::BLOB_MIN,
+    check::{CheckFinding, CheckProgress, CheckReport, FindingKind},
     error::{Result, StoreError},
     fork::ForkPoint,
     home_keys::{HomeKeyLock, KeyIntent},
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
     list::{ListBelow, ListQuery, ListSort, ThreadPage},
-    record::{Record, RunId, StoredSettings, ThreadMeta, TurnEndCause, new_thread_id},
+    record::{
+        AskedRequest, QuestionKind, Record, RequestAnswer, RunId, StoredSettings, ThreadMeta, TurnEndCause,
+        new_thread_id,
+    },
     run_lock::{LiveRun, RunState},
     store::Store,
     summary::preview,
     thread::{LoadProblem, LoadWarning, LoadWarnings, LoadedThread, StoredThread, StoredTurn, ThreadJson},
     thread_keys::{KeyRecord, StoredKey},
     thread_log::{AdoptedRecord, AppendedRecords, ThreadLog},
+    unfinished_turn::{BegunCall, CallState, RequestOutcome, StoredAnswer, StoredRequest, UnfinishedTurn},
     work_pool::LOCK_TIME,
 };

@@ -174,8 +174,13 @@ impl RecordBatch {
             Record::Extra { .. } => {}
             record => {
                 self.change.active_at = Some(at.as_millisecond().div_euclid(1000));
-                if let Record::Settings(settings) = record {
-                    self.change.model = Some(ModelChoice::from(settings));
+                match record {
+                    Record::Settings(settings) => self.change.model = Some(ModelChoice::from(settings)),
+                    Record::Asked { open, .. } | Record::Answered { open, .. } => {
+                        self.change.open_requests = Some(open.clone());
+                    }
+                    Record::TurnEnd { .. } => self.change.open_requests = Some(Vec::new()),
+                    _ => {}
                 }
                 if let Record::Item { item: item @ ThreadItem::UserMessage { .. }, .. } = record
                     && wants_preview

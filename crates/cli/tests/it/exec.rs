@@ -448,7 +448,8 @@ fn help_names_the_flags() {
 
 #[tokio::test]
 async fn retries_are_shown_with_their_reason() {
-    let script = || Script::new().reply(Reply::new().say("Half").cut()).reply(Reply::new().say("Whole"));
+    let script =
+        || Script::new().reply(Reply::new().say("Half").unfinished().cut()).reply(Reply::new().say("Whole"));
     let retries = ["-c", "model_providers.mock.stream_max_retries=1", "go"];
     let test = ExecTest::new(script()).await;
     let output = test.run(&retries).await;
@@ -462,6 +463,9 @@ async fn retries_are_shown_with_their_reason() {
     let warning = events.iter().find(|event| event["item"]["type"] == "error").unwrap();
     let message = warning["item"]["message"].as_str().unwrap();
     assert!(message.contains("Reconnecting... 1/1: stream disconnected before completion"), "{message}");
+    let messages = events.iter().filter(|event| event["item"]["type"] == "agent_message");
+    let messages: Vec<_> = messages.map(|event| &event["item"]["text"]).collect();
+    assert_eq!(messages, ["Whole"], "the discarded message is not shown");
 }
 
 #[tokio::test]

@@ -11,6 +11,8 @@
 //! | the model's context window and warnings about it | `model_facts.rs` |
 //! | apps that input mentions | `apps.rs` |
 //! | the end of turns | `finish.rs` |
+//! | server requests and their answers | `questions.rs` |
+//! | turns that outlive the process | `continuation.rs` |
 //! | reviews | `review.rs` |
 //! | compaction, notices, injected items, rollback, revert | `history.rs` |
 //! | other processes that write the thread | `other_writers.rs` |
@@ -33,7 +35,7 @@ use tokio::{
 
 use super::{
     CommandReply, ElicitationChange, PostedCommand, ThreadCommand, ThreadInbox, ThreadSetup, ThreadSnapshot,
-    ThreadState,
+    ThreadState, UnloadedTurn,
     active_turn::ActiveTurn,
     notifier::{Retry, ThreadNotifier},
     open_commands::OpenCommands,
@@ -154,28 +156,42 @@ impl ThreadActor {
             let event = self.next_event().await;
             self.last_event = Instant::now();
             match event {
-                ThreadEvent::Command(PostedCommand { command: ThreadCommand::Unload(reply), .. }) => {
-                    self.shut_down().await;
+                ThreadEvent::Command(PostedCommand {
+                    command: ThreadCommand::Unload(turn, reply), ..
+                }) => {
+                    let status = self.shut_down(turn).await;
                     // The slot is free before the requester learns that the thread is unloaded.
                     self.state.slot = None;
-                    return answer(reply, Ok(()));
+                    return answer(reply, Ok(status));
                 }
                 ThreadEvent::Command(posted) => self.on_posted(posted).await,
                 ThreadEvent::Turn(message) => self.on_turn_message(message).await,
-                ThreadEvent::QuestionEnded(ended) => self.on_question_ended(ended),
+                ThreadEvent::QuestionEnded(ended) => self.on_question_ended(ended).await,
                 ThreadEvent::Idle => self.on_idle(),
-                ThreadEvent::Abandoned => return self.shut_down().await,
+                ThreadEvent::Abandoned => return drop(self.shut_down(UnloadedTurn::Parked).await),
             }
         }
     }
 
-    /// Ends the turn and all commands, and tries for the last time to store late records.
-    async fn shut_down(&mut self) {
+    /// Parks or ends the turn, ends all commands, and tries for the last time to store late records. Returns the status that
+    /// the thread has from then on.
+    async fn shut_down(&mut self, turn: UnloadedTurn) -> ThreadStatus {
+        let status = match turn {
+            UnloadedTurn::Parked if self.state.continued.is_some() || self.park_turn().await => {
+                self.state.status.clone()
+            }
+            UnloadedTurn::Parked => ThreadStatus::NotLoaded,
+            UnloadedTurn::Interrupted => {
+                self.continue_turn().await;
+                ThreadStatus::NotLoaded
+            }
+        };
         self.end_active_turn().await;
         self.end_commands().await;
         if let Err(error) = self.store_or_keep(Vec::new()).await {
             tracing::error!(thread = %self.state.id, "failed to store the end of a turn: {error}");
         }
+        status
     }
 
     async fn next_event(&mut self) -> ThreadEvent {
@@ -202,10 +218,12 @@ impl ThreadActor {
         }
     }
 
-    /// When this idle thread may be unloaded; `None` if it is busy or a subagent. An ephemeral thread without subscribers
+    /// When this idle thread may be unloaded; `None` if it is busy or a subagent. A turn that only waits for answers is not
+    /// busy: it continues when the thread is loaded again. An ephemeral thread without subscribers
     /// cannot be joined again, so it goes too. An idle time of zero, or more than the clock has, means never.
     fn idle_deadline(&self) -> Option<Instant> {
-        let is_free = self.active.is_none() && self.commands.is_empty();
+        let is_waiting = self.can_park() && self.tools.terminals().is_empty();
+        let is_free = is_waiting || (self.active.is_none() && self.commands.is_empty());
         let may_go = is_free && self.state.slot.is_none();
         let idle = self.state.config.settings.codicil.deadlines.idle_thread;
         if !may_go || idle.is_zero() { None } else { self.last_event.checked_add(idle) }
@@ -224,6 +242,11 @@ impl ThreadActor {
     }
 
     pub(super) async fn on_command(&mut self, command: ThreadCommand) {
+        // A client that joins gets its response before anything that the turn sends.
+        if !matches!(command, ThreadCommand::Join(..) | ThreadCommand::Snapshot(_) | ThreadCommand::Setup(_))
+        {
+            self.continue_turn().await;
+        }
         match command {
             ThreadCommand::StartTurn(params, origin, reply) => {
                 self.on_start_turn(*params, origin, reply).await
@@ -267,7 +290,11 @@ impl ThreadActor {
             ThreadCommand::SetGoal(change, reply) => answer(reply, self.on_set_goal(change).await),
             ThreadCommand::ClearGoal(reply) => answer(reply, self.on_clear_goal().await),
             ThreadCommand::CountElicitation(change, reply) => answer(reply, self.on_elicitation(change)),
-            ThreadCommand::Unload(_) => unreachable!("handled by run"),
+            ThreadCommand::WaitingRequests(reply) => answer(reply, Ok(self.waiting_requests())),
+            ThreadCommand::AnswerRequest(request, given, reply) => {
+                answer(reply, self.on_answer_request(&request, given).await)
+            }
+            ThreadCommand::Unload(..) => unreachable!("handled by run"),
         }
     }
 
@@ -319,10 +346,21 @@ impl ThreadActor {
         ThreadSnapshot {
             thread: self.state.view(),
             settings: self.state.settings.clone(),
-            active_turn: self.active.as_ref().map(|active| active.id.clone()),
+            active_turn: self.active_turn(),
+            open_items: match (&self.active, &self.state.continued) {
+                (Some(active), _) => active.questions.open_items(),
+                (None, Some(continued)) => continued.open_items(),
+                (None, None) => Vec::new(),
+            },
             goal: self.state.goal.clone(),
             config: self.state.config.clone(),
         }
+    }
+
+    /// Returns the running turn, or the one that is about to continue.
+    fn active_turn(&self) -> Option<TurnId> {
+        let continued = self.state.continued.as_ref().map(|continued| continued.id());
+        self.active.as_ref().map(|active| &active.id).or(continued).cloned()
     }
 
     /// Returns the sending half of the thread's channel, for a turn.
@@ -407,6 +445,12 @@ impl ThreadActor {
         let AppendedRecords { adopted, .. } = log.append(records).await?;
         self.state.adopt(adopted);
         Ok(())
+    }
+
+    /// Sets the status that a loaded thread begins with. The request that loads it announces the status.
+    pub(super) fn show_loaded_status(&mut self, status: ThreadStatus) {
+        self.state.status = status.clone();
+        self.status.send_replace(status);
     }
 
     pub(super) fn set_status(&mut self, status: ThreadStatus) {

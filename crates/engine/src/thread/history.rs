@@ -220,7 +220,7 @@ impl ThreadActor {
     /// to which turn.
     async fn drop_turns(&mut self, turns: u32, key: Option<Record>) -> Result<StoredThread, ThreadError> {
         self.store([Record::Rollback { turns }].into_iter().chain(key).collect()).await?;
-        let LoadedThread { thread, history } = self.engine.store.load(&self.state.id).await?;
+        let LoadedThread { thread, history, .. } = self.engine.store.load(&self.state.id).await?;
         self.state.history = history.into_iter().collect();
         // Settings of dropped turns stay in force, but the model no longer has the messages about them.
         self.state.context = thread.known_settings.as_ref().and_then(StoredContext::read_context);

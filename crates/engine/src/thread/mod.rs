@@ -3,6 +3,7 @@
 mod active_turn;
 mod actor;
 mod apps;
+mod continuation;
 mod finish;
 mod history;
 mod input;
@@ -13,6 +14,7 @@ mod notifier;
 mod open_commands;
 mod open_questions;
 mod other_writers;
+mod questions;
 mod refresh;
 mod request;
 mod review;
@@ -25,8 +27,8 @@ use std::sync::Arc;
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
     CollabAgentState, CollabAgentStatus, GitInfo, ResponseItem, ReviewTarget, Thread,
-    ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadStatus, Turn, TurnError,
-    TurnId, TurnStartParams, TurnSteerParams,
+    ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadItem, ThreadStatus, Turn,
+    TurnError, TurnId, TurnStartParams, TurnSteerParams,
 };
 use codicil_store::StoredTurn;
 use serde::{Deserialize, Serialize};
@@ -37,12 +39,20 @@ use crate::{
     request_key::RequestKey,
     settings::{SettingsOverrides, TurnSettings},
     subagent::{self, SubagentOrigin},
+    thread_clients::ClientAnswer,
     threads::IncludeTurns,
 };
 
-pub use {active_turn::TurnKind, history::parse_injected_items, review::check_review_target};
+pub use {
+    active_turn::TurnKind,
+    history::parse_injected_items,
+    questions::{AnswerOutcome, WaitingRequest},
+    review::check_review_target,
+};
 
-pub(crate) use {actor::ThreadActor, history::InheritedHistory, state::ThreadState};
+pub(crate) use {
+    actor::ThreadActor, continuation::ContinuedTurn, history::InheritedHistory, state::ThreadState,
+};
 
 /// Commands that may wait for one thread; more are refused as overload.
 const MAILBOX: usize = 64;
@@ -110,6 +120,8 @@ pub struct ThreadSnapshot {
     pub thread: Thread,
     pub settings: TurnSettings,
     pub active_turn: Option<TurnId>,
+    /// The items that wait for an answer.
+    pub open_items: Vec<ThreadItem>,
     pub goal: Option<ThreadGoal>,
     /// The configuration, with requirements and features.
     pub config: Arc<EffectiveConfig>,
@@ -184,8 +196,20 @@ pub(crate) enum ThreadCommand {
     SetGoal(ThreadGoalSetParams, CommandReply<ThreadGoal>),
     ClearGoal(CommandReply<bool>),
     CountElicitation(ElicitationChange, CommandReply<u64>),
-    /// Unloads the thread. A running turn is interrupted first.
-    Unload(CommandReply<()>),
+    /// Returns the open server requests that outlive the process.
+    WaitingRequests(CommandReply<Vec<WaitingRequest>>),
+    /// Answers a server request; `None` if the running turn does not have it.
+    AnswerRequest(String, ClientAnswer, CommandReply<Option<AnswerOutcome>>),
+    /// Unloads the thread. Returns the status that it has from then on.
+    Unload(UnloadedTurn, CommandReply<ThreadStatus>),
+}
+
+/// What becomes of the running turn of a thread that is unloaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnloadedTurn {
+    /// It is left for the next process if it waits for answers, and interrupted otherwise.
+    Parked,
+    Interrupted,
 }
 
 /// A change to the number of open out-of-band elicitations reported by the client.
@@ -404,8 +428,25 @@ impl ThreadHandle {
         self.ask(move |reply| ThreadCommand::CountElicitation(change, reply))
     }
 
-    pub(crate) fn unload(&self) -> impl Future<Output = Result<(), ThreadError>> + use<> {
-        self.ask(ThreadCommand::Unload)
+    pub(crate) fn unload(
+        &self,
+        turn: UnloadedTurn,
+    ) -> impl Future<Output = Result<ThreadStatus, ThreadError>> + use<> {
+        self.ask(move |reply| ThreadCommand::Unload(turn, reply))
+    }
+
+    /// Returns the open server requests that outlive the process.
+    pub fn waiting_requests(&self) -> impl Future<Output = Result<Vec<WaitingRequest>, ThreadError>> + use<> {
+        self.ask(ThreadCommand::WaitingRequests)
+    }
+
+    /// Answers a server request; `None` if the running turn does not have it.
+    pub(crate) fn answer_request(
+        &self,
+        request: String,
+        answer: ClientAnswer,
+    ) -> impl Future<Output = Result<Option<AnswerOutcome>, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::AnswerRequest(request, answer, reply))
     }
 
     /// Posts before returning, so that callers keep the order in which they called.

@@ -34,7 +34,7 @@ use crate::{
     profiles::BuiltinProfile,
     settings::TurnSettings,
     subagent::SubagentOrigin,
-    tools::{MentionedSkills, ThreadRole, ToolOffer, TurnConfig, TurnTools, shell_start},
+    tools::{MentionedSkills, ThreadRole, ToolCall, ToolOffer, TurnConfig, TurnTools, shell_start},
     turn::{ResponseVisibility, ShellTask, TurnTask},
     turn_channel::TurnReporter,
 };
@@ -52,11 +52,22 @@ pub(super) struct NewTurn {
     /// The user's text, for turns that start with user input.
     pub prompt: Option<String>,
     pub skills: Option<MentionedSkills>,
+    /// The calls that a turn of an earlier process still has to run. It does not start from the beginning then.
+    pub continued_calls: Option<Vec<ToolCall>>,
 }
 
 impl NewTurn {
     pub fn new(id: TurnId, kind: TurnKind, provider: Arc<dyn ModelProvider>, origin: TurnOrigin) -> Self {
-        Self { id, kind, provider, origin, output_schema: None, prompt: None, skills: None }
+        Self {
+            id,
+            kind,
+            provider,
+            origin,
+            output_schema: None,
+            prompt: None,
+            skills: None,
+            continued_calls: None,
+        }
     }
 }
 
@@ -231,7 +242,7 @@ impl ThreadActor {
             let before = self.state.restore_point();
             self.state.settings.apply(&mut params.clone());
             self.learn_about_model().await;
-            match self.prepare_turn(input.clone()).await {
+            match self.prepare_turn(input.clone(), params).await {
                 Ok(prepared) => return Ok(prepared),
                 Err(error) => self.restore_or_catch_up(before, error).await?,
             }
@@ -240,7 +251,11 @@ impl ThreadActor {
     }
 
     /// Reads the turn's context and stores its input. Clients see none of it yet.
-    async fn prepare_turn(&mut self, input: RequestInput) -> Result<PreparedTurn, ThreadError> {
+    async fn prepare_turn(
+        &mut self,
+        input: RequestInput,
+        params: &TurnStartParams,
+    ) -> Result<PreparedTurn, ThreadError> {
         let provider = self.provider()?;
         let id = new_turn_id();
         let context = self.context_messages().await;
@@ -249,6 +264,7 @@ impl ThreadActor {
         let item = input.into_item();
         content.extend(self.item_content(&item).await);
         let mut records = vec![self.turn_record(&id).await?];
+        records.extend(params.output_schema.as_ref().map(|schema| Record::output_schema(&id, schema)));
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
         records.extend(context.iter().map(|item| context_record(&id, item)));
@@ -309,7 +325,7 @@ impl ThreadActor {
 
     /// Starts the turn's task. Its first messages wait until the turn has been announced.
     pub(super) fn launch(&self, new: NewTurn) -> ActiveTurn {
-        let NewTurn { id, kind, provider, origin, output_schema, prompt, skills } = new;
+        let NewTurn { id, kind, provider, origin, output_schema, prompt, skills, continued_calls } = new;
         let config = TurnConfig {
             settings: self.tool_settings(kind),
             config: self.state.config.clone(),
@@ -333,6 +349,7 @@ impl ThreadActor {
                 visibility: self.visibility(kind),
                 tools,
                 prompt,
+                continued_calls,
             };
             task.run()
         };

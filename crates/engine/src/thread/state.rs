@@ -15,7 +15,7 @@ use codicil_store::{
 };
 use serde_json::{Map, Value};
 
-use super::other_writers::UnfinishedTurn;
+use super::{ContinuedTurn, other_writers::UnfinishedTurn};
 use crate::{
     clock::unix_now,
     permissions::{InheritedPermissions, StoredPermissions},
@@ -50,6 +50,8 @@ pub(crate) struct ThreadState {
     /// Whether a client has joined since the usage was last sent.
     pub is_usage_unsent: bool,
     pub status: ThreadStatus,
+    /// The turn of an earlier process, until it continues.
+    pub continued: Option<Box<ContinuedTurn>>,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
     pub goal: Option<ThreadGoal>,
@@ -123,6 +125,7 @@ impl ThreadState {
             usage: ThreadTokenUsage::default(),
             is_usage_unsent: true,
             status: ThreadStatus::Idle,
+            continued: None,
             name: None,
             git: None,
             goal: None,
@@ -161,10 +164,11 @@ impl ThreadState {
 
     /// Restores what is stored of the thread.
     pub fn recall(&mut self, loaded: LoadedThread) {
-        let LoadedThread { thread, history } = loaded;
+        self.unfinished = UnfinishedTurn::of(&loaded);
+        self.continued = None;
+        let LoadedThread { thread, history, .. } = loaded;
         self.history = history.into_iter().collect();
         self.context = thread.known_settings.as_ref().and_then(StoredContext::read_context);
-        self.unfinished = UnfinishedTurn::of(&thread);
         if let Some(settings) = &thread.settings {
             self.recall_settings(settings);
         }

@@ -14,7 +14,7 @@ use codicil_store::{
 use super::{
     IncludeTurns, OpenedThread, Threads,
     ids::{canonical, thread_of_file},
-    mark_running, not_stored,
+    not_stored,
 };
 use crate::{
     error::{ForkError, SettingsError, ThreadError},
@@ -165,9 +165,11 @@ impl Threads {
         state.developer_instructions = (given.developer_instructions.clone())
             .or(stored_instructions.developer)
             .or(state.developer_instructions);
-        let mut turns = stored.thread.turns.clone();
-        mark_running(&self.0.engine, &mut turns, None).await?;
+        let turns = stored.thread.turns.clone();
         state.recall(stored);
+        if state.unfinished.is_some() {
+            return self.open_unfinished(state, given).await;
+        }
         let opened = self.open(state, turns, given).await?;
         if opened.announce.is_none() {
             self.broadcast_status(&opened.thread.id, ThreadStatus::Idle);

@@ -3,7 +3,7 @@
 
 use codicil_protocol::{
     GitInfo, Patch, Thread, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadListParams, ThreadListResponse,
-    ThreadMetadataUpdateParams,
+    ThreadMetadataUpdateParams, ThreadStatus,
 };
 use codicil_store::{ListQuery, Record, RunState, StoreError, ThreadPage};
 use serde::{Serialize, de::DeserializeOwned};
@@ -14,7 +14,7 @@ use crate::{
     error::{GoalError, MetadataError, ThreadError, ThreadListError},
     goals,
     request_key::{RequestKey, find_key},
-    thread::ThreadHandle,
+    thread::{ContinuedTurn, ThreadHandle},
 };
 
 /// The number of threads that one request deletes at most: stored files could name each other as parents.
@@ -38,10 +38,7 @@ impl Threads {
         };
         let turns = match turns {
             IncludeTurns::LeftOut => Vec::new(),
-            IncludeTurns::Included => {
-                let active = live.as_ref().and_then(|live| live.active_turn.as_deref());
-                stored_turns(&self.0.engine, id, active).await?
-            }
+            IncludeTurns::Included => stored_turns(&self.0.engine, id, live.as_ref()).await?,
         };
         Ok(ThreadRead { thread, turns })
     }
@@ -86,7 +83,21 @@ impl Threads {
         }
         self.check_not_in_use(id).await?;
         self.unload(id).await;
+        self.settle_waiting(id).await?;
         self.0.engine.store.archive(id).await.map_err(not_stored)?;
+        Ok(())
+    }
+
+    /// Ends the turn of a stored thread that waits for answers: its thread is about to be archived.
+    async fn settle_waiting(&self, id: &ThreadId) -> Result<(), ThreadError> {
+        let store = &self.0.engine.store;
+        if store.read_summary(id).await?.status == ThreadStatus::NotLoaded {
+            return Ok(());
+        }
+        let loaded = store.load(id).await?;
+        if let Some(left) = ContinuedTurn::of(&loaded) {
+            store.open_log_after(&loaded.thread).await?.append(&left.settled()).await?;
+        }
         Ok(())
     }
 

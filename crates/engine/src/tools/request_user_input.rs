@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{
     TurnTools,
-    ask::{QuestionKind, QuestionReply},
+    ask::{AskingCall, QuestionKind, QuestionReply},
     builtin::BuiltinTool,
     call::{ToolCall, ToolError, ToolResult, text_output},
     offer::ToolOffer,
@@ -75,7 +75,12 @@ impl BuiltinTool for RequestUserInput {
             },
         });
         let description = "Asks the user to choose and waits for the answers. Works in plan mode.";
-        offer.is_main().then(|| function(self.name(), description, properties, &["questions"]))
+        let is_offered = offer.request_user_input && offer.is_main();
+        is_offered.then(|| function(self.name(), description, properties, &["questions"]))
+    }
+
+    fn begins_at_once(&self) -> bool {
+        false
     }
 
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
@@ -115,7 +120,8 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
         questions: questions.collect(),
         is_blocking: true,
     };
-    let response = match turn.ask::<ToolUserInput>(params, QuestionKind::UserInput).await? {
+    let asker = AskingCall { call_id: &call.id, item: None };
+    let response = match turn.ask_durably::<ToolUserInput>(params, QuestionKind::UserInput, asker).await? {
         QuestionReply::Answer(response) => response,
         // The model reads a missing answer as one without choices.
         QuestionReply::Nonsense | QuestionReply::Error => {

@@ -42,7 +42,10 @@ impl BuiltinTool for UpdatePlan {
         "update_plan"
     }
 
-    fn spec(&self, _offer: &ToolOffer) -> Option<ToolSpec> {
+    fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
+        if !offer.update_plan {
+            return None;
+        }
         let step = object(
             json!({
                 "step": string("What is to be done, in a few words."),
@@ -57,6 +60,10 @@ impl BuiltinTool for UpdatePlan {
         let description = "Shows the user the plan for the task and how far it has come. Give the whole plan each \
                            time; at most one step is in progress.";
         Some(function(self.name(), description, properties, &["plan"]))
+    }
+
+    fn begins_at_once(&self) -> bool {
+        false
     }
 
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {

@@ -1,7 +1,7 @@
 //! Converts the events of a model's response into the events of a turn: items start, grow and complete.
 //!
 //! Clients see items as they complete. The model's history gets them at the end of the response: of a response that
-//! breaks and is requested again, nothing is sent to the model.
+//! breaks and is requested again, nothing is stored, and nothing is sent to the model.
 
 use std::collections::BTreeMap;
 
@@ -32,6 +32,8 @@ pub struct ResponseReader {
     place: ItemPlace,
     visibility: ResponseVisibility,
     open: BTreeMap<ItemId, OpenItem>,
+    /// The items that the response has completed.
+    completed: Vec<ItemId>,
     /// What the response adds to the model's history.
     context: Vec<ResponseItem>,
     response: ModelResponse,
@@ -78,6 +80,7 @@ impl ResponseReader {
             place,
             visibility,
             open: BTreeMap::new(),
+            completed: Vec::new(),
             context: Vec::new(),
             response: ModelResponse::default(),
         }
@@ -87,6 +90,10 @@ impl ResponseReader {
     pub fn read(&mut self, model_events: impl Iterator<Item = ModelEvent>) -> Vec<TurnEvent> {
         let mut events = Vec::with_capacity(model_events.size_hint().0);
         model_events.for_each(|event| self.on_event(event, &mut events));
+        self.completed.extend(events.iter().filter_map(|event| match event {
+            TurnEvent::Completed { item, .. } => item.id().cloned(),
+            _ => None,
+        }));
         events
     }
 
@@ -100,14 +107,16 @@ impl ResponseReader {
         events
     }
 
-    /// Ends a response that is requested again. Items that are still open complete without content, and the history
-    /// stays as it was before the response.
+    /// Ends a response that is requested again. Items that are still open complete without content, complete ones do not
+    /// stay, and the history is as it was before the response.
     pub fn discard(&mut self) -> Vec<TurnEvent> {
         self.context.clear();
         let open = std::mem::take(&mut self.open).into_iter();
-        open.flat_map(|(id, open)| cut_off(id, open))
-            .map(|item| TurnEvent::Discarded(emptied(item)))
-            .collect()
+        let open = open.flat_map(|(id, open)| cut_off(id, open));
+        let mut events: Vec<_> = open.map(|item| TurnEvent::Discarded(emptied(item))).collect();
+        let completed = std::mem::take(&mut self.completed);
+        events.extend((!completed.is_empty()).then_some(TurnEvent::Withdrawn(completed)));
+        events
     }
 
     /// Adds messages that are still open to the history: the provider has ended the response within them.

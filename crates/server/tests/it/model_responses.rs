@@ -62,11 +62,14 @@ async fn a_retried_response_leaves_no_fragment() {
 }
 
 #[tokio::test]
-async fn a_complete_item_of_a_broken_response_is_not_sent_to_the_model() {
+async fn a_complete_item_of_a_broken_response_does_not_stay() {
     let script = Script::new().say("first attempt").cut().say("second attempt").then().say("later");
     let mut app = App::start(script).await;
     let thread = app.start_thread_with(with_provider(&[("stream_max_retries", json!(2))])).await;
     app.run_turn(&thread, "hi").await;
+    let stored = app.read(&thread).await;
+    let shown = format!("{:?}", stored.turns[0].items);
+    assert!(shown.contains("second attempt") && !shown.contains("first attempt"), "{shown}");
     app.run_turn(&thread, "and?").await;
     assert!(was_sent(&app, "second attempt") && !was_sent(&app, "first attempt"));
     app.rest().await;

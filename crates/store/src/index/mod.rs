@@ -15,6 +15,7 @@ mod ingest;
 mod listing;
 mod query;
 mod rows;
+mod verify;
 
 use std::{
     sync::Arc,
@@ -28,6 +29,7 @@ use rusqlite::Connection;
 
 pub use backlog::BacklogProgress;
 pub use changes::{GitChange, SummaryChange};
+pub use verify::{IndexRows, differences};
 
 use crate::{
     error::{Result, StoreError, is_busy},
@@ -134,6 +136,19 @@ impl ThreadIndex {
     /// Returns the children of a thread, sorted by id.
     pub fn children(&self, id: &ThreadId) -> Result<Vec<ThreadId>> {
         self.with(|open| rows::children(&open.db.connection, id).map_err(open.db.failed()))
+    }
+
+    /// Returns the threads from `from` on that have open requests, sorted by id.
+    pub fn with_requests(self: &Arc<Self>, from: &str) -> Result<Vec<ThreadId>> {
+        self.reconcile()?;
+        loop {
+            let seen = self.backlog.progress();
+            if seen.is_done() {
+                break;
+            }
+            self.backlog.wait(seen)?;
+        }
+        self.with(|open| rows::with_requests(&open.db.connection, from).map_err(open.db.failed()))
     }
 
     /// Writes pending changes.
