@@ -14,6 +14,7 @@ mod debug;
 mod demo;
 mod doctor;
 mod documents;
+mod durable_approvals;
 #[cfg(target_os = "linux")]
 mod escapes;
 mod exec;

@@ -268,6 +268,15 @@ impl TestClient {
         }
     }
 
+    /// Waits for the next notification or request of the server, and returns it untyped.
+    pub async fn next_message(&mut self) -> Value {
+        let IncomingMessage { method, id, params } = self.next_unread("a message").await;
+        match id {
+            Some(id) => json!({ "id": id, "method": method, "params": params }),
+            None => json!({ "method": method, "params": params }),
+        }
+    }
+
     /// Waits for the server's next request, which must have this method, and reads everything up to it.
     pub async fn expect_request<M: Method>(&mut self) -> AskedRequest<M> {
         loop {
