@@ -6,7 +6,7 @@ use codicil_prompts::ReviewTargetError;
 use codicil_protocol::{CodexErrorInfo, ThreadId, TurnError, TurnId};
 use codicil_store::{LiveRun, StoreError};
 
-use crate::thread::TurnKind;
+use crate::{request_key::KeyConflict, thread::TurnKind};
 
 /// Why a request about a thread was refused or failed.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +74,8 @@ pub enum ThreadError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Request(#[from] RequestError),
+    #[error(transparent)]
+    KeyConflict(#[from] KeyConflict),
     #[error("the thread has too much to do; try again later")]
     Busy,
     #[error("the thread has ended")]
@@ -117,6 +119,10 @@ pub enum TurnInputError {
     NotSteerable { kind: TurnKind, error: Box<TurnError> },
     #[error("no active turn to interrupt")]
     NothingToInterrupt,
+    #[error(
+        "a `turn/interrupt` with a key needs `turnId`, so that a late repetition cannot stop another turn"
+    )]
+    InterruptWithoutTurn,
 }
 
 /// Why a thread cannot be forked at a turn.

@@ -23,6 +23,7 @@ mod notify_program;
 mod permissions;
 mod profiles;
 mod realtime;
+mod request_key;
 mod settings;
 mod settings_forms;
 mod subagent;
@@ -42,6 +43,7 @@ pub use error::{
 pub use hooks::declared_hooks;
 pub use profiles::BuiltinProfile;
 pub use realtime::{InputAccepted, ThreadVoice};
+pub use request_key::{KeyConflict, MAX_KEY_BYTES, RequestKey};
 pub use settings::{SettingsOverrides, TurnSettings};
 pub use thread::{
     AnnounceGuard, AnnouncedReply, AnswerOutcome, ElicitationChange, RevertedThread, ThreadHandle, TurnKind,

@@ -51,6 +51,7 @@ mod models;
 mod plugins;
 mod policy;
 mod realtime;
+mod request_keys;
 mod response_items;
 mod review;
 mod search;
@@ -75,7 +76,7 @@ pub use {
     diagnostics::*, dynamic_tools::*, elicitation::*, exec::*, external_agents::*, feedback::*, frame::*,
     fs::*, goals::*, guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*,
     items::*, known_methods::*, lines::*, mcp::*, methods::*, models::*, notifications::*, patch::*, path::*,
-    plugins::*, policy::*, realtime::*, response_items::*, review::*, search::*, secret::*,
+    plugins::*, policy::*, realtime::*, request_keys::*, response_items::*, review::*, search::*, secret::*,
     server_requests::*, skills::*, thread_opening::*, thread_pages::*, thread_settings::*, threads::*,
     tool_calls::*, turns::*, windows::*,
 };

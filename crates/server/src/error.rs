@@ -28,6 +28,7 @@ use crate::{
     files::{ClientWatchError, SearchSessionError},
     handlers::{hooks::TooManyDirectories, mcp_server::ServerTableError},
     paging::PageError,
+    request_keys::KeyError,
     route::UnroutedMethod,
 };
 
@@ -112,6 +113,14 @@ impl RpcError {
     }
 }
 
+impl From<KeyError> for RpcError {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Malformed | KeyError::NotKeyed(_) => Self::invalid_params(error),
+        }
+    }
+}
+
 impl From<UnroutedMethod> for RpcError {
     fn from(error: UnroutedMethod) -> Self {
         let reason = match error {
@@ -145,6 +154,9 @@ impl From<ThreadError> for RpcError {
             | ThreadError::DynamicTools(_)
             | ThreadError::ReviewTarget(_)
             | ThreadError::Store(StoreError::InvalidCursor(_)) => Self::invalid_request(error),
+            ThreadError::KeyConflict(error) => {
+                Self::invalid_params(error).with_data(json!({ "codicil": { "code": "keyConflict" } }))
+            }
             ThreadError::TurnInput(error) => error.into(),
             ThreadError::Fork(error) => error.into(),
             ThreadError::Rollback(error) => error.into(),
@@ -176,7 +188,8 @@ impl From<TurnInputError> for RpcError {
             | TurnInputError::NothingToSteer
             | TurnInputError::EmptyExpectedTurn
             | TurnInputError::OtherTurn { .. }
-            | TurnInputError::NothingToInterrupt => Self::invalid_request(error),
+            | TurnInputError::NothingToInterrupt
+            | TurnInputError::InterruptWithoutTurn => Self::invalid_request(error),
             TurnInputError::TooLong { max, actual } => Self::invalid_params(&error).with_data(json!({
                 "input_error_code": "input_too_large",
                 "max_chars": max,

@@ -16,8 +16,11 @@ mod import;
 mod item_decoder;
 mod list;
 mod thread;
+mod thread_keys;
 mod thread_log;
 mod unfinished_turn;
+
+mod home_keys;
 
 mod blobs;
 mod file_end;
@@ -38,6 +41,7 @@ pub use {
     blobs::BLOB_MIN,
     error::{Result, StoreError},
     fork::ForkPoint,
+    home_keys::{HomeKeyLock, KeyIntent},
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
     list::{ListBelow, ListQuery, ListSort, ThreadPage},
@@ -49,6 +53,7 @@ pub use {
     store::Store,
     summary::preview,
     thread::{LoadProblem, LoadWarning, LoadWarnings, LoadedThread, StoredThread, StoredTurn, ThreadJson},
+    thread_keys::{KeyRecord, StoredKey},
     thread_log::{AdoptedRecord, AppendedRecords, ThreadLog},
     unfinished_turn::{BegunCall, CallState, RequestOutcome, StoredAnswer, StoredRequest, UnfinishedTurn},
     work_pool::LOCK_TIME,

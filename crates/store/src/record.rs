@@ -211,13 +211,15 @@ pub(crate) const GOAL: &str = "goal";
 pub(crate) const PARKED: &str = "parked";
 /// The kind of the extra record with the output schema of a turn.
 pub(crate) const OUTPUT_SCHEMA: &str = "outputSchema";
+/// The kind of the extra record that holds the key of a request.
+pub(crate) const KEY: &str = "key";
 
 impl Record {
     /// Returns whether the record concerns the conversation. Other records may be written by any process at any time.
     pub fn extends_conversation(&self) -> bool {
         match self {
             Self::Name { .. } | Self::Git { .. } => false,
-            Self::Extra { kind, .. } => kind != GOAL,
+            Self::Extra { kind, .. } => kind != GOAL && kind != KEY,
             _ => true,
         }
     }

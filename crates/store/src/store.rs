@@ -16,6 +16,7 @@ use crate::{
     file_end::{self, FileTail},
     file_scanner::FileScanner,
     fork::{self, ForkPoint},
+    home_keys::KeyCleaning,
     index::{BacklogProgress, ThreadIndex},
     layout::{self, FileName, HomeLayout, ThreadLocation},
     list::{ListQuery, ThreadPage},
@@ -48,6 +49,7 @@ pub(crate) struct StoreInner {
     pub layout: HomeLayout,
     pub index: Arc<ThreadIndex>,
     pub pool: WorkPool,
+    pub key_cleaning: KeyCleaning,
     run: Mutex<StoreRun>,
 }
 
@@ -78,7 +80,13 @@ impl Store {
         let layout = HomeLayout::new(home);
         let index = Arc::new(ThreadIndex::new(layout.clone()));
         Ok(Self {
-            inner: Arc::new(StoreInner { layout, index, pool: WorkPool::new(), run: Mutex::default() }),
+            inner: Arc::new(StoreInner {
+                layout,
+                index,
+                pool: WorkPool::new(),
+                key_cleaning: KeyCleaning::default(),
+                run: Mutex::default(),
+            }),
         })
     }
 
@@ -355,7 +363,7 @@ impl StoreInner {
         Ok(LoadedThread::new(stored(id, place, &bytes, lines.end, replay)?, history))
     }
 
-    fn bytes(&self, id: &ThreadId) -> Result<(ThreadLocation, Vec<u8>)> {
+    pub(crate) fn bytes(&self, id: &ThreadId) -> Result<(ThreadLocation, Vec<u8>)> {
         self.with_location(id, |place| {
             let bytes = layout::read_regular(&place.path).map_err(StoreError::io("read", &place.path))?;
             Ok((place, bytes))

@@ -33,7 +33,7 @@ fn append_line() -> Value {
 }
 
 fn builder(script: Script) -> AppBuilder {
-    App::builder().experimental().codicil(from_value(json!({ "version": 1 })).unwrap()).script(script)
+    App::builder().experimental().extension().script(script)
 }
 
 /// Starts a turn that waits for the approval of a command.

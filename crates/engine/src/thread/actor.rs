@@ -6,6 +6,7 @@
 //! | the start of turns, and their input | `start.rs` |
 //! | messages of turns and commands | `turn_messages.rs` |
 //! | clients that join | `join.rs` |
+//! | requests with keys | `keyed.rs` |
 //! | the next model request | `request.rs` |
 //! | the model's context window and warnings about it | `model_facts.rs` |
 //! | apps that input mentions | `apps.rs` |
@@ -33,8 +34,8 @@ use tokio::{
 };
 
 use super::{
-    CommandReply, ElicitationChange, ThreadCommand, ThreadInbox, ThreadSetup, ThreadSnapshot, ThreadState,
-    UnloadedTurn,
+    CommandReply, ElicitationChange, PostedCommand, ThreadCommand, ThreadInbox, ThreadSetup, ThreadSnapshot,
+    ThreadState, UnloadedTurn,
     active_turn::ActiveTurn,
     notifier::{Retry, ThreadNotifier},
     open_commands::OpenCommands,
@@ -47,6 +48,7 @@ use crate::{
     error::ThreadError,
     goals,
     ids::new_turn_id,
+    request_key::RequestKey,
     threads::WeakThreads,
     tools::ThreadTools,
     turn_channel::{TurnMessage, TurnReporter, turn_channel},
@@ -67,6 +69,8 @@ pub(crate) struct ThreadActor {
     pub(super) skills: SkillWatch,
     /// Records of the end of a turn that could not be stored yet.
     pub(super) late_records: Vec<Record>,
+    /// The key of the current request.
+    pub(super) request_key: Option<RequestKey>,
     /// Whether another process has extended the conversation during a turn. The thread is then about to be unloaded.
     pub(super) is_overtaken: bool,
     /// Whether a turn is being ended: it is not active any more, and its last records are not stored yet.
@@ -83,14 +87,14 @@ pub(crate) struct ThreadActor {
     pub(super) reloads_seen: u64,
     /// Whether clients know that the chosen reviewer of approvals is not available.
     pub(super) is_reviewer_reported: bool,
-    mailbox: mpsc::Receiver<ThreadCommand>,
+    mailbox: mpsc::Receiver<PostedCommand>,
     pub(super) threads: WeakThreads,
     last_event: Instant,
 }
 
 /// Everything that can happen to a thread.
 enum ThreadEvent {
-    Command(ThreadCommand),
+    Command(PostedCommand),
     Turn(TurnMessage),
     /// The wait for the reply to a server request is over.
     QuestionEnded(EndedQuestion),
@@ -129,6 +133,7 @@ impl ThreadActor {
             turn_sender,
             skills,
             late_records: Vec::new(),
+            request_key: None,
             is_overtaken: false,
             is_finishing: false,
             progress,
@@ -151,13 +156,15 @@ impl ThreadActor {
             let event = self.next_event().await;
             self.last_event = Instant::now();
             match event {
-                ThreadEvent::Command(ThreadCommand::Unload(turn, reply)) => {
+                ThreadEvent::Command(PostedCommand {
+                    command: ThreadCommand::Unload(turn, reply), ..
+                }) => {
                     let status = self.shut_down(turn).await;
                     // The slot is free before the requester learns that the thread is unloaded.
                     self.state.slot = None;
                     return answer(reply, Ok(status));
                 }
-                ThreadEvent::Command(command) => self.on_command(command).await,
+                ThreadEvent::Command(posted) => self.on_posted(posted).await,
                 ThreadEvent::Turn(message) => self.on_turn_message(message).await,
                 ThreadEvent::QuestionEnded(ended) => self.on_question_ended(ended).await,
                 ThreadEvent::Idle => self.on_idle(),
@@ -234,7 +241,7 @@ impl ThreadActor {
         }
     }
 
-    async fn on_command(&mut self, command: ThreadCommand) {
+    pub(super) async fn on_command(&mut self, command: ThreadCommand) {
         // A client that joins gets its response before anything that the turn sends.
         if !matches!(command, ThreadCommand::Join(..) | ThreadCommand::Snapshot(_) | ThreadCommand::Setup(_))
         {
@@ -263,10 +270,7 @@ impl ThreadActor {
             ThreadCommand::ReportError(error) => self.on_report_error(error),
             ThreadCommand::Join(request, reply) => self.on_join(*request, reply).await,
             ThreadCommand::Notice(item) => self.on_notice(item).await,
-            ThreadCommand::SetName(name, reply) => {
-                let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
-                answer(reply, stored.map(|()| self.state.name = Some(name)));
-            }
+            ThreadCommand::SetName(name, reply) => answer(reply, self.on_set_name(name).await),
             ThreadCommand::SetGit(git, reply) => {
                 let stored = self.store(vec![Record::Git { git: git.clone() }]).await;
                 answer(reply, stored.map(|()| self.state.git = git));
@@ -312,20 +316,30 @@ impl ThreadActor {
         self.notifier.error(&new_turn_id(), error, Retry::No);
     }
 
+    async fn on_set_name(&mut self, name: String) -> Result<(), ThreadError> {
+        let mut records = vec![Record::Name { name: name.clone() }];
+        records.extend(self.key_record(&())?);
+        self.store(records).await?;
+        self.state.name = Some(name);
+        Ok(())
+    }
+
     async fn on_set_goal(&mut self, change: ThreadGoalSetParams) -> Result<ThreadGoal, ThreadError> {
         let goal = goals::changed(&self.state.id, self.state.goal.clone(), change, unix_now())?;
-        self.store(vec![Record::goal(Some(&goal))]).await?;
+        let mut records = vec![Record::goal(Some(&goal))];
+        records.extend(self.key_record(&goal)?);
+        self.store(records).await?;
         self.state.goal = Some(goal.clone());
         Ok(goal)
     }
 
     async fn on_clear_goal(&mut self) -> Result<bool, ThreadError> {
-        if self.state.goal.is_none() {
-            return Ok(false);
-        }
-        self.store(vec![Record::goal(None)]).await?;
+        let has_goal = self.state.goal.is_some();
+        let mut records: Vec<_> = has_goal.then(|| Record::goal(None)).into_iter().collect();
+        records.extend(self.key_record(&has_goal)?);
+        self.store(records).await?;
         self.state.goal = None;
-        Ok(true)
+        Ok(has_goal)
     }
 
     pub(super) fn snapshot(&self) -> ThreadSnapshot {
@@ -404,6 +418,7 @@ impl ThreadActor {
     /// locked the file, they are stored with the next ones.
     pub(super) async fn store_or_keep(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
         if self.state.log.is_none() {
+            self.note_keys(&records);
             return Ok(());
         }
         let begun = records.iter().rev().find_map(|record| match record {
@@ -419,6 +434,7 @@ impl ThreadActor {
             }
             return Err(error);
         }
+        self.note_keys(&records);
         self.state.last_turn = begun.or(self.state.last_turn.take());
         Ok(())
     }

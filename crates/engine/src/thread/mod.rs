@@ -8,6 +8,7 @@ mod finish;
 mod history;
 mod input;
 mod join;
+mod keyed;
 mod model_facts;
 mod notifier;
 mod open_commands;
@@ -30,10 +31,12 @@ use codicil_protocol::{
     TurnError, TurnId, TurnStartParams, TurnSteerParams,
 };
 use codicil_store::StoredTurn;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     error::ThreadError,
+    request_key::RequestKey,
     settings::{SettingsOverrides, TurnSettings},
     subagent::{self, SubagentOrigin},
     thread_clients::ClientAnswer,
@@ -58,7 +61,9 @@ const MAILBOX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct ThreadHandle {
     id: ThreadId,
-    mailbox: mpsc::Sender<ThreadCommand>,
+    mailbox: mpsc::Sender<PostedCommand>,
+    /// The key of the request on whose behalf this handle is used.
+    key: Option<RequestKey>,
     /// Set for subagents.
     origin: Option<Arc<SubagentOrigin>>,
     progress: watch::Receiver<CollabAgentState>,
@@ -67,9 +72,21 @@ pub struct ThreadHandle {
 
 /// The receiving half of a thread's handle.
 pub(crate) struct ThreadInbox {
-    mailbox: mpsc::Receiver<ThreadCommand>,
+    mailbox: mpsc::Receiver<PostedCommand>,
     progress: watch::Sender<CollabAgentState>,
     status: watch::Sender<ThreadStatus>,
+}
+
+/// A command in the mailbox, with the key of its request.
+pub(crate) struct PostedCommand {
+    pub command: ThreadCommand,
+    pub key: Option<RequestKey>,
+}
+
+impl From<ThreadCommand> for PostedCommand {
+    fn from(command: ThreadCommand) -> Self {
+        Self { command, key: None }
+    }
 }
 
 /// The client that starts a turn, for the headers of its model requests.
@@ -128,7 +145,7 @@ pub(crate) struct JoinedThread {
 }
 
 /// A thread after turns were dropped.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RevertedThread {
     pub thread: Thread,
     /// The number of turns that are left.
@@ -208,12 +225,18 @@ impl ThreadHandle {
         let (progress, seen) = watch::channel(subagent::state(CollabAgentStatus::PendingInit));
         let (status, current_status) = watch::channel(ThreadStatus::Idle);
         let origin = origin.map(Arc::new);
-        let handle = Self { id, mailbox, origin, progress: seen, status: current_status };
+        let handle = Self { id, mailbox, key: None, origin, progress: seen, status: current_status };
         (handle, ThreadInbox { mailbox: commands, progress, status })
     }
 
     pub fn id(&self) -> &ThreadId {
         &self.id
+    }
+
+    /// Returns the handle for a request with this key. A change whose key is known is answered with its first result.
+    #[must_use]
+    pub fn with_key(self, key: Option<RequestKey>) -> Self {
+        Self { key, ..self }
     }
 
     /// Returns the current status without waiting for the thread; `None` if its task is over.
@@ -320,7 +343,7 @@ impl ThreadHandle {
 
     /// Has the thread report an error that is part of no turn. A thread whose mailbox is full does not.
     pub(crate) fn report_error(&self, error: TurnError) {
-        let _ = self.mailbox.try_send(ThreadCommand::ReportError(error));
+        let _ = self.mailbox.try_send(ThreadCommand::ReportError(error).into());
     }
 
     /// Returns the thread for a client that subscribes. The thread waits until the client has, so that the answer and
@@ -345,7 +368,7 @@ impl ThreadHandle {
     /// Adds an item to the model's history with its next request. Waits for room in the mailbox, so that it is not lost.
     pub(crate) async fn notice(&self, item: ResponseItem) {
         // An error means that the thread has been unloaded.
-        let _ = self.mailbox.send(ThreadCommand::Notice(item)).await;
+        let _ = self.mailbox.send(ThreadCommand::Notice(item).into()).await;
     }
 
     pub fn set_name(&self, name: String) -> impl Future<Output = Result<(), ThreadError>> + use<> {
@@ -433,7 +456,8 @@ impl ThreadHandle {
         F: FnOnce(CommandReply<T>) -> ThreadCommand,
     {
         let (reply, answer) = oneshot::channel();
-        let posted = self.mailbox.try_send(command(reply)).map_err(|error| match error {
+        let posted = PostedCommand { command: command(reply), key: self.key.clone() };
+        let posted = self.mailbox.try_send(posted).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ThreadError::Busy,
             mpsc::error::TrySendError::Closed(_) => ThreadError::Closed,
         });

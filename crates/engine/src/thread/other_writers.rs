@@ -87,6 +87,7 @@ impl ThreadActor {
     /// Loads the records of other processes, and refuses to go on while one of them runs a turn.
     pub(super) async fn catch_up(&mut self) -> Result<(), ThreadError> {
         self.reload().await?;
+        self.check_key_again().await?;
         match self.state.unfinished.as_ref().and_then(|unfinished| unfinished.owner.clone()) {
             Some(owner) => Err(ThreadError::InUse { thread: self.state.id.clone(), owner }),
             // The next command continues the turn that another process has left.
@@ -124,6 +125,7 @@ impl ThreadActor {
         self.state.log = Some(self.engine.store.open_log_after(&loaded.thread).await?);
         // What another process has written since then takes precedence.
         self.late_records.clear();
+        self.state.keys = None;
         self.state.recall_again(loaded);
         Ok(())
     }

@@ -19,6 +19,7 @@ use super::{ContinuedTurn, other_writers::UnfinishedTurn};
 use crate::{
     clock::unix_now,
     permissions::{InheritedPermissions, StoredPermissions},
+    request_key::KeyTable,
     settings::TurnSettings,
     settings_forms::StoredContext,
     subagent::SubagentSlot,
@@ -81,6 +82,8 @@ pub(crate) struct ThreadState {
     /// Tools that the client runs.
     pub dynamic_tools: Vec<DynamicToolEntry>,
     pub raw_events: bool,
+    /// The keys of requests, once there was one.
+    pub keys: Option<KeyTable>,
 }
 
 /// The instructions in the first record of a thread.
@@ -92,6 +95,7 @@ struct FirstInstructions {
 /// What [`ThreadState::restore`] goes back to.
 pub(crate) struct RestorePoint {
     settings: TurnSettings,
+    next_settings: Option<TurnSettings>,
     stored: Option<StoredContext>,
     context: Option<ContextSnapshot>,
     git: Option<GitInfo>,
@@ -148,6 +152,7 @@ impl ThreadState {
             developer_instructions: meta.developer_instructions.clone(),
             dynamic_tools: meta.dynamic_tools.clone(),
             raw_events: false,
+            keys: None,
         }
     }
 
@@ -216,9 +221,10 @@ impl ThreadState {
 
     /// Returns the state that a turn changes before it is accepted.
     pub fn restore_point(&self) -> RestorePoint {
-        let Self { settings, stored, context, git, .. } = self;
+        let Self { settings, next_settings, stored, context, git, .. } = self;
         RestorePoint {
             settings: settings.clone(),
+            next_settings: next_settings.clone(),
             stored: stored.clone(),
             context: context.clone(),
             git: git.clone(),
@@ -228,6 +234,7 @@ impl ThreadState {
     /// Restores the state of a turn that was not accepted.
     pub fn restore(&mut self, before: RestorePoint) {
         self.settings = before.settings;
+        self.next_settings = before.next_settings;
         self.stored = before.stored;
         self.context = before.context;
         self.git = before.git;
@@ -322,6 +329,8 @@ impl ThreadState {
                 AdoptedRecord::Name(name) => self.name = Some(name),
                 AdoptedRecord::Git(git) => self.git = git,
                 AdoptedRecord::Goal(goal) => self.goal = goal,
+                // The table is read again with the next key.
+                AdoptedRecord::Key => self.keys = None,
             }
         }
     }

@@ -26,7 +26,7 @@ pub async fn initialize(cx: Cx, params: InitializeParams) -> Result<InitializeRe
 }
 
 /// The features of the extension.
-const FEATURES: &[&str] = &["requests"];
+const FEATURES: &[&str] = &["keys", "requests"];
 
 fn codicil_support() -> CodicilSupport {
     CodicilSupport {

@@ -1,7 +1,8 @@
 //! The setup of an [`App`].
 
 use codicil_protocol::{
-    ClientInfo, CodicilCapabilities, Initialize, InitializeCapabilities, InitializeParams, Initialized,
+    CODICIL_VERSION, ClientInfo, CodicilCapabilities, Initialize, InitializeCapabilities, InitializeParams,
+    Initialized,
 };
 
 use super::{App, client::TestClient, home::TestHome, host::ServerHost, wire::TestWire};
@@ -27,7 +28,7 @@ pub struct AppBuilder {
     config: String,
     provider: String,
     experimental: bool,
-    codicil: Option<CodicilCapabilities>,
+    extension: Option<CodicilCapabilities>,
     opted_out: Vec<String>,
     uninitialized: bool,
 }
@@ -51,9 +52,9 @@ impl AppBuilder {
         self
     }
 
-    /// Enables the extension `codicil` for clients.
-    pub fn codicil(mut self, capabilities: CodicilCapabilities) -> Self {
-        self.codicil = Some(capabilities);
+    /// Lets clients use the extension `codicil`.
+    pub fn extension(mut self) -> Self {
+        self.extension = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: false });
         self
     }
 
@@ -110,8 +111,8 @@ impl AppBuilder {
             ClientInfo { name: "testkit".into(), title: Some("Testkit".into()), version: "1.2.3".into() };
         let capabilities = InitializeCapabilities {
             experimental_api: self.experimental,
-            codicil: self.codicil.clone(),
             opt_out_notification_methods: Some(self.opted_out.clone()),
+            codicil: self.extension.clone(),
             ..InitializeCapabilities::default()
         };
         InitializeParams { client_info, capabilities: Some(capabilities) }

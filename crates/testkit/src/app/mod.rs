@@ -26,6 +26,7 @@ mod home;
 mod host;
 mod inbox;
 mod process;
+mod proxy;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -40,12 +41,13 @@ use std::{
 
 pub use self::{
     builder::{AppBuilder, TestTransport},
-    client::{AskedRequest, PendingRequest, TestClient},
+    client::{AskedRequest, KeyedAnswer, PendingRequest, TestClient},
     home::TestHome,
     process::ServerProcess,
+    proxy::CutProxy,
 };
 
-use self::host::ServerHost;
+use self::{host::ServerHost, wire::TestWire};
 use crate::{ModelServer, Script};
 
 /// Maximum time to wait for an event. Generous, because machines are busy.
@@ -76,6 +78,13 @@ impl App {
     pub async fn another_client(&mut self) -> TestClient {
         let wire = self.host.connect().await;
         self.options.new_client(wire, &self.home).await
+    }
+
+    /// Opens another connection to a server with a websocket, through a proxy.
+    pub async fn proxied_client(&mut self) -> (TestClient, CutProxy) {
+        let proxy = CutProxy::start(self.host.address().to_owned()).await;
+        let wire = TestWire::websocket(proxy.address()).await;
+        (self.options.new_client(wire, &self.home).await, proxy)
     }
 
     /// Starts another server on the same home, with the same options.
