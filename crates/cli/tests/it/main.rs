@@ -46,9 +46,11 @@ mod shutdown;
 #[cfg(target_os = "linux")]
 mod silent_connections;
 mod stdio;
+mod store_check;
 #[cfg(target_os = "linux")]
 mod trust;
 mod turns;
+mod two_servers;
 mod unix;
 #[cfg(target_os = "linux")]
 mod wait;
