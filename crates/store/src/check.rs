@@ -209,7 +209,7 @@ impl<'a> HomeCheck<'a> {
         };
         let lines = RecordLines::of(&bytes);
         let mut replay = Replay::run(&lines, HistoryWanted::TurnsAndHistory);
-        decode_history(&replay.steps, &mut replay.warnings);
+        decode_history(&mut replay);
         if replay.meta.is_none() {
             let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
             let reason = file_end::first_line_reason(first);
