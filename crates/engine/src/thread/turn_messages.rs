@@ -83,6 +83,10 @@ impl ThreadActor {
             TurnEvent::Started(item) => self.on_item_started(turn, item),
             TurnEvent::Completed { item, context } => self.on_item_completed(turn, item, context).await,
             TurnEvent::Discarded(item) => self.emit_completed(turn, &item),
+            TurnEvent::Withdrawn(items) => {
+                let records = items.iter().map(|item| Record::withdrawn(turn, item)).collect();
+                self.store_or_fail_turn(records).await;
+            }
             TurnEvent::Context(items) => self.on_context(turn, items).await,
             TurnEvent::Notice(items) => {
                 if let Some(active) = &mut self.active {

@@ -28,7 +28,7 @@ pub struct AppBuilder {
     config: String,
     provider: String,
     experimental: bool,
-    extension: Option<CodicilCapabilities>,
+    codicil: Option<CodicilCapabilities>,
     opted_out: Vec<String>,
     uninitialized: bool,
 }
@@ -54,7 +54,7 @@ impl AppBuilder {
 
     /// Lets clients use the extension `codicil`.
     pub fn extension(mut self) -> Self {
-        self.extension = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: false });
+        self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: false });
         self
     }
 
@@ -111,8 +111,8 @@ impl AppBuilder {
             ClientInfo { name: "testkit".into(), title: Some("Testkit".into()), version: "1.2.3".into() };
         let capabilities = InitializeCapabilities {
             experimental_api: self.experimental,
+            codicil: self.codicil.clone(),
             opt_out_notification_methods: Some(self.opted_out.clone()),
-            codicil: self.extension.clone(),
             ..InitializeCapabilities::default()
         };
         InitializeParams { client_info, capabilities: Some(capabilities) }
