@@ -45,6 +45,8 @@ pub enum ThreadError {
     DynamicTools(String),
     #[error("{0}")]
     RequiredServers(String),
+    #[error("ephemeral thread {0} is not stored: only messages of its running turn can be replayed")]
+    NotReplayable(ThreadId),
     #[error(transparent)]
     TurnInput(#[from] TurnInputError),
     #[error(transparent)]

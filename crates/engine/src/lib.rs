@@ -43,7 +43,8 @@ pub use profiles::BuiltinProfile;
 pub use realtime::{InputAccepted, ThreadVoice};
 pub use settings::{SettingsOverrides, TurnSettings};
 pub use thread::{
-    AnnounceGuard, AnnouncedReply, ElicitationChange, RevertedThread, ThreadHandle, TurnKind, TurnOrigin,
+    AnnounceGuard, AnnouncedReply, ElicitationChange, MAX_RECENT_MESSAGES, MAX_REPLAY_BYTES,
+    MAX_REPLAY_MESSAGES, RevertedThread, ThreadHandle, ThreadSubscription, TurnKind, TurnOrigin,
     check_review_target, parse_injected_items,
 };
 pub use thread_clients::{ClientReply, OpenQuestion, QuestionGuard, ThreadClients};

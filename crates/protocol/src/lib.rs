@@ -24,6 +24,7 @@ mod ids;
 mod patch;
 mod path;
 mod secret;
+mod sequence;
 
 mod accounts;
 mod approvals;
@@ -74,7 +75,7 @@ pub use {
     dynamic_tools::*, elicitation::*, exec::*, external_agents::*, feedback::*, frame::*, fs::*, goals::*,
     guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*, items::*,
     known_methods::*, lines::*, mcp::*, methods::*, models::*, notifications::*, patch::*, path::*,
-    plugins::*, policy::*, realtime::*, response_items::*, review::*, search::*, secret::*,
+    plugins::*, policy::*, realtime::*, response_items::*, review::*, search::*, secret::*, sequence::*,
     server_requests::*, skills::*, thread_opening::*, thread_pages::*, thread_settings::*, threads::*,
     tool_calls::*, turns::*, windows::*,
 };

@@ -14,13 +14,13 @@
 
 use codicil_protocol::{
     AccountLoginCancel, AccountLoginStart, AccountLogout, AccountRateLimitsRead, AccountRead, AppList,
-    BedrockCheckGovCloudRequirements, CollaborationModeList, CommandExec, CommandExecResize,
-    CommandExecTerminate, CommandExecWrite, ConfigBatchWrite, ConfigMcpServerReload, ConfigRead,
-    ConfigRequirementsRead, ConfigValueWrite, ExperimentalFeatureEnablementSet, ExperimentalFeatureList,
-    ExternalAgentConfigDetect, ExternalAgentConfigImport, FeedbackUpload, FsCopy, FsCreateDirectory,
-    FsGetMetadata, FsReadDirectory, FsReadFile, FsRemove, FsUnwatch, FsWatch, FsWriteFile, FuzzyFileSearch,
-    FuzzyFileSearchSessionStart, FuzzyFileSearchSessionStop, FuzzyFileSearchSessionUpdate, HooksList,
-    Initialize, McpServerOauthLogin, McpServerStatusList, MockExperimentalMethod, ModelList,
+    BedrockCheckGovCloudRequirements, CodicilSubscribe, CollaborationModeList, CommandExec,
+    CommandExecResize, CommandExecTerminate, CommandExecWrite, ConfigBatchWrite, ConfigMcpServerReload,
+    ConfigRead, ConfigRequirementsRead, ConfigValueWrite, ExperimentalFeatureEnablementSet,
+    ExperimentalFeatureList, ExternalAgentConfigDetect, ExternalAgentConfigImport, FeedbackUpload, FsCopy,
+    FsCreateDirectory, FsGetMetadata, FsReadDirectory, FsReadFile, FsRemove, FsUnwatch, FsWatch, FsWriteFile,
+    FuzzyFileSearch, FuzzyFileSearchSessionStart, FuzzyFileSearchSessionStop, FuzzyFileSearchSessionUpdate,
+    HooksList, Initialize, McpServerOauthLogin, McpServerStatusList, MockExperimentalMethod, ModelList,
     PermissionProfileList, PluginInstall, PluginList, PluginRead, PluginUninstall, ReviewStart,
     SkillsConfigWrite, SkillsList, ThreadArchive, ThreadBackgroundTerminalsClean,
     ThreadBackgroundTerminalsList, ThreadBackgroundTerminalsTerminate, ThreadCompactStart,
@@ -34,9 +34,9 @@ use codicil_protocol::{
 
 use crate::{
     handlers::{
-        account, app, collaboration_mode, command, config, config_requirements, experimental_feature,
-        external_agent_config, feedback, fs, fuzzy_file_search, hooks, initialize, mcp_server,
-        mcp_server_status, mock, model, permission_profile, plugin, review, skills, thread, turn,
+        account, app, codicil, collaboration_mode, command, config, config_requirements,
+        experimental_feature, external_agent_config, feedback, fs, fuzzy_file_search, hooks, initialize,
+        mcp_server, mcp_server_status, mock, model, permission_profile, plugin, review, skills, thread, turn,
         windows_sandbox,
     },
     route::Router,
@@ -78,6 +78,7 @@ pub fn router() -> Router {
         .on::<ThreadRealtimeAppendAudio>(thread::realtime_append_audio)
         .on::<ThreadRealtimeAppendText>(thread::realtime_append_text)
         .on::<ThreadRealtimeStop>(thread::realtime_stop)
+        .on_encoded::<CodicilSubscribe, _>(codicil::subscribe)
         // Turns.
         .on::<TurnStart>(turn::start)
         .on::<TurnSteer>(turn::steer)

@@ -22,6 +22,7 @@ mod blobs;
 mod file_end;
 mod record_line;
 mod record_lines;
+mod record_tail;
 mod replay;
 
 mod file_scanner;
@@ -40,7 +41,8 @@ pub use {
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
     list::{ListBelow, ListQuery, ListSort, ThreadPage},
-    record::{Record, RunId, StoredSettings, ThreadMeta, TurnEndCause, new_thread_id},
+    record::{GoalChange, ItemMark, Record, RunId, StoredSettings, ThreadMeta, TurnEndCause, new_thread_id},
+    record_tail::{PlacedRecord, RecordTail},
     run_lock::{LiveRun, RunState},
     store::Store,
     summary::preview,

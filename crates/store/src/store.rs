@@ -336,7 +336,7 @@ impl StoreInner {
         Ok(LoadedThread { thread: stored(id, place, &bytes, lines.end, replay)?, history })
     }
 
-    fn bytes(&self, id: &ThreadId) -> Result<(ThreadLocation, Vec<u8>)> {
+    pub(crate) fn bytes(&self, id: &ThreadId) -> Result<(ThreadLocation, Vec<u8>)> {
         self.with_location(id, |place| {
             let bytes = layout::read_regular(&place.path).map_err(StoreError::io("read", &place.path))?;
             Ok((place, bytes))

@@ -5,7 +5,8 @@
 //! |---|---|
 //! | the start of turns, and their input | `start.rs` |
 //! | messages of turns and commands | `turn_messages.rs` |
-//! | clients that join | `join.rs` |
+//! | clients that join, and that subscribe at a position | `join.rs`, `subscribe.rs` |
+//! | messages of stored records | `announce.rs` |
 //! | the next model request | `request.rs` |
 //! | the model's context window and warnings about it | `model_facts.rs` |
 //! | apps that input mentions | `apps.rs` |
@@ -20,10 +21,11 @@ use codicil_extensions::SkillWatch;
 use codicil_mcp::ThreadServers;
 use codicil_model::ServedModels;
 use codicil_protocol::{
-    CollabAgentState, ThreadGoal, ThreadGoalSetParams, ThreadStatus, ThreadStatusChanged,
+    CollabAgentState, MessageSeq, ThreadGoal, ThreadGoalSetParams, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnError, TurnId,
 };
 use codicil_store::Record;
+use jiff::Timestamp;
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
@@ -32,6 +34,7 @@ use tokio::{
 use super::{
     CommandReply, ElicitationChange, ThreadCommand, ThreadInbox, ThreadSetup, ThreadSnapshot, ThreadState,
     active_turn::ActiveTurn,
+    announce::UnsentMessages,
     notifier::{Retry, ThreadNotifier},
     open_commands::OpenCommands,
     open_questions::EndedQuestion,
@@ -51,7 +54,11 @@ use crate::{
 pub(crate) struct ThreadActor {
     pub(super) engine: Arc<EngineContext>,
     pub(super) state: ThreadState,
-    pub(super) notifier: ThreadNotifier,
+    pub(super) notifier: Arc<ThreadNotifier>,
+    /// The messages of stored records that are not sent yet.
+    pub(super) unsent: UnsentMessages,
+    /// The ordinal of the next record of an ephemeral thread, which only positions of messages depend on.
+    next_ephemeral: u64,
     pub(super) active: Option<ActiveTurn>,
     pub(super) tools: Arc<ThreadTools>,
     pub(super) commands: OpenCommands,
@@ -101,17 +108,14 @@ impl ThreadActor {
     ) -> Self {
         let tools = ThreadTools::new(engine.clone(), threads.clone(), &state, servers);
         let (turn_sender, turn_messages) = turn_channel();
-        let ThreadInbox { mailbox, progress, status } = inbox;
+        let ThreadInbox { mailbox, progress, status, notifier } = inbox;
         let skills = engine.extensions.skills.watch(&state.settings.cwd);
-        let notifier = ThreadNotifier {
-            clients: engine.clients.clone(),
-            thread_id: state.id.clone(),
-            has_raw_events: state.raw_events,
-        };
         Self {
             engine,
             state,
             notifier,
+            unsent: UnsentMessages::default(),
+            next_ephemeral: 1,
             active: None,
             tools,
             commands: OpenCommands::default(),
@@ -227,10 +231,15 @@ impl ThreadActor {
             }
             ThreadCommand::ReportError(error) => self.on_report_error(error),
             ThreadCommand::Join(request, reply) => self.on_join(*request, reply).await,
+            ThreadCommand::Subscribe(after, reply) => self.on_subscribe(after, reply).await,
             ThreadCommand::Notice(item) => self.on_notice(item).await,
             ThreadCommand::SetName(name, reply) => {
                 let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
-                answer(reply, stored.map(|()| self.state.name = Some(name)));
+                let position = stored.map(|()| {
+                    self.state.name = Some(name);
+                    self.last_record()
+                });
+                answer(reply, position);
             }
             ThreadCommand::SetGit(git, reply) => {
                 let stored = self.store(vec![Record::Git { git: git.clone() }]).await;
@@ -317,15 +326,41 @@ impl ThreadActor {
     /// Stores records of what has happened already. If that fails, on a full disk or because another process has
     /// locked the file, they are stored with the next ones.
     pub(super) async fn store_or_keep(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
-        let Some(log) = &mut self.state.log else { return Ok(()) };
         let begun = records.iter().rev().find_map(|record| match record {
             Record::Turn { turn_id, .. } => Some(turn_id.clone()),
             _ => None,
         });
         self.state.last_turn = begun.or(self.state.last_turn.take());
         self.late_records.extend(records);
-        log.append(&self.late_records).await?;
-        self.late_records.clear();
+        let records = std::mem::take(&mut self.late_records);
+        if let Err(error) = self.append(&records).await {
+            self.late_records = records;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Returns the position of the first message of the last record.
+    fn last_record(&self) -> MessageSeq {
+        let next = self.state.log.as_ref().map_or(self.next_ephemeral, |log| log.next_ordinal());
+        MessageSeq::durable(next.saturating_sub(1), 0)
+    }
+
+    /// Appends records to the thread's file. Their messages wait to be sent.
+    pub(super) async fn append(&mut self, records: &[Record]) -> Result<(), ThreadError> {
+        let mut at = Timestamp::now();
+        let mut first = self.next_ephemeral;
+        match &mut self.state.log {
+            Some(log) => {
+                let appended = log.append(records).await?;
+                at = appended.at;
+                first = appended.ordinals.start;
+            }
+            None => self.next_ephemeral += records.len() as u64,
+        }
+        for (ordinal, record) in (first..).zip(records) {
+            self.unsent.add(ordinal, at, record);
+        }
         Ok(())
     }
 
@@ -336,7 +371,7 @@ impl ThreadActor {
         self.state.status = status.clone();
         self.status.send_replace(status.clone());
         let params = ThreadStatusChangedNotification { thread_id: self.state.id.clone(), status };
-        self.engine.clients.broadcast::<ThreadStatusChanged>(&params);
+        self.notifier.broadcast::<ThreadStatusChanged>(&params);
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod active_turn;
 mod actor;
+mod announce;
 mod apps;
 mod finish;
 mod history;
@@ -11,18 +12,21 @@ mod model_facts;
 mod notifier;
 mod open_commands;
 mod open_questions;
+mod recent_frames;
+mod record_messages;
 mod refresh;
 mod request;
 mod review;
 mod start;
 mod state;
+mod subscribe;
 mod turn_messages;
 
 use std::sync::Arc;
 
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
-    CollabAgentState, CollabAgentStatus, GitInfo, ResponseItem, ReviewTarget, Thread,
+    CollabAgentState, CollabAgentStatus, GitInfo, MessageSeq, ResponseItem, ReviewTarget, Thread,
     ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadStatus, Turn, TurnError,
     TurnId, TurnStartParams, TurnSteerParams,
 };
@@ -36,9 +40,17 @@ use crate::{
     threads::IncludeTurns,
 };
 
-pub use {active_turn::TurnKind, history::parse_injected_items, review::check_review_target};
+pub use {
+    active_turn::TurnKind,
+    history::parse_injected_items,
+    recent_frames::MAX_RECENT_MESSAGES,
+    review::check_review_target,
+    subscribe::{MAX_REPLAY_BYTES, MAX_REPLAY_MESSAGES, ThreadSubscription},
+};
 
-pub(crate) use {actor::ThreadActor, history::InheritedHistory, state::ThreadState};
+pub(crate) use {
+    actor::ThreadActor, history::InheritedHistory, notifier::ThreadNotifier, state::ThreadState,
+};
 
 /// Commands that may wait for one thread; more are refused as overload.
 const MAILBOX: usize = 64;
@@ -52,6 +64,7 @@ pub struct ThreadHandle {
     origin: Option<Arc<SubagentOrigin>>,
     progress: watch::Receiver<CollabAgentState>,
     status: watch::Receiver<ThreadStatus>,
+    notifier: Arc<ThreadNotifier>,
 }
 
 /// The receiving half of a thread's handle.
@@ -59,6 +72,7 @@ pub(crate) struct ThreadInbox {
     mailbox: mpsc::Receiver<ThreadCommand>,
     progress: watch::Sender<CollabAgentState>,
     status: watch::Sender<ThreadStatus>,
+    notifier: Arc<ThreadNotifier>,
 }
 
 /// The client that starts a turn, for the headers of its model requests.
@@ -112,6 +126,8 @@ pub(crate) struct JoinedThread {
     pub turns: Vec<StoredTurn>,
     /// The members of the request that differ from the thread's settings.
     pub unapplied: Vec<String>,
+    /// The position of the thread's last message.
+    pub position: MessageSeq,
 }
 
 /// A thread after turns were dropped.
@@ -153,9 +169,12 @@ pub(crate) enum ThreadCommand {
     ReportError(TurnError),
     /// A client subscribes. There are no notifications until it has.
     Join(Box<JoinRequest>, CommandReply<AnnouncedReply<JoinedThread>>),
+    /// A client subscribes at a position. There are no notifications until it has.
+    Subscribe(Option<MessageSeq>, CommandReply<AnnouncedReply<ThreadSubscription>>),
     /// Adds to the model's history.
     Notice(ResponseItem),
-    SetName(String, CommandReply<()>),
+    /// The answer is the position of the record.
+    SetName(String, CommandReply<MessageSeq>),
     SetGit(Option<GitInfo>, CommandReply<()>),
     CleanTerminals(CommandReply<()>),
     Terminals(CommandReply<Vec<ThreadBackgroundTerminal>>),
@@ -178,13 +197,18 @@ pub enum ElicitationChange {
 }
 
 impl ThreadHandle {
-    pub(crate) fn new(id: ThreadId, origin: Option<SubagentOrigin>) -> (Self, ThreadInbox) {
+    pub(crate) fn new(
+        id: ThreadId,
+        origin: Option<SubagentOrigin>,
+        notifier: ThreadNotifier,
+    ) -> (Self, ThreadInbox) {
         let (mailbox, commands) = mpsc::channel(MAILBOX);
         let (progress, seen) = watch::channel(subagent::state(CollabAgentStatus::PendingInit));
         let (status, current_status) = watch::channel(ThreadStatus::Idle);
         let origin = origin.map(Arc::new);
-        let handle = Self { id, mailbox, origin, progress: seen, status: current_status };
-        (handle, ThreadInbox { mailbox: commands, progress, status })
+        let notifier = Arc::new(notifier);
+        let inbox = ThreadInbox { mailbox: commands, progress, status, notifier: notifier.clone() };
+        (Self { id, mailbox, origin, progress: seen, status: current_status, notifier }, inbox)
     }
 
     pub fn id(&self) -> &ThreadId {
@@ -307,6 +331,24 @@ impl ThreadHandle {
         self.ask(|reply| ThreadCommand::Join(Box::new(request), reply))
     }
 
+    /// Returns what a client at a position has missed. The thread waits until the client has it.
+    pub(crate) fn subscribe(
+        &self,
+        after: Option<MessageSeq>,
+    ) -> impl Future<Output = Result<AnnouncedReply<ThreadSubscription>, ThreadError>> + use<> {
+        self.ask(move |reply| ThreadCommand::Subscribe(after, reply))
+    }
+
+    /// Returns the position of the thread's last message.
+    pub(crate) fn position(&self) -> MessageSeq {
+        self.notifier.position()
+    }
+
+    /// Returns the sender of the thread's notifications.
+    pub(crate) fn notifier(&self) -> &ThreadNotifier {
+        &self.notifier
+    }
+
     /// Returns whether the thread's task has ended or panicked.
     pub(crate) fn is_over(&self) -> bool {
         self.mailbox.is_closed()
@@ -323,7 +365,7 @@ impl ThreadHandle {
         let _ = self.mailbox.send(ThreadCommand::Notice(item)).await;
     }
 
-    pub fn set_name(&self, name: String) -> impl Future<Output = Result<(), ThreadError>> + use<> {
+    pub fn set_name(&self, name: String) -> impl Future<Output = Result<MessageSeq, ThreadError>> + use<> {
         self.ask(|reply| ThreadCommand::SetName(name, reply))
     }
 

@@ -95,11 +95,12 @@ impl ThreadActor {
         let task = review_prompt(target, merge_base.as_deref());
         let entered = ThreadItem::EnteredReviewMode { id: new_item_id(), review: label.clone() };
         let prompt = user_message(vec![text_input(task.clone())]);
-        let mut records = vec![Record::Turn { turn_id: id.clone(), run: None }];
+        let item = |item: &ThreadItem| Record::Item { turn_id: id.clone(), item: item.clone() };
+        // In the order in which clients see them.
+        let mut records = vec![item(&entered), Record::Turn { turn_id: id.clone(), run: None }];
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
-        records
-            .extend([&entered, &prompt].map(|item| Record::Item { turn_id: id.clone(), item: item.clone() }));
+        records.push(item(&prompt));
         self.store(records).await?;
         self.state.note_preview(&prompt);
         let context = self.reviewer_context().await;

@@ -25,7 +25,6 @@ use super::{
     input::{FirstInput, RequestInput, SteeredInput, context_record, stored_form},
 };
 use crate::{
-    clock::unix_now,
     error::{SettingsError, ThreadError, TurnInputError},
     ids::new_turn_id,
     profiles::BuiltinProfile,
@@ -205,14 +204,19 @@ impl ThreadActor {
         records.extend(self.git_record().await);
         records.extend(context.iter().map(|item| context_record(&id, item)));
         // A hook may reject this prompt. The stored item is then withdrawn and never enters the model's history.
-        records.push(Record::Item { turn_id: id.clone(), item: stored_form(&item) });
         let waits_for_hooks = self.state.config.features.enabled(Feature::Hooks);
         // A history that is too long is compacted first, without this input.
+        let is_queued = self.is_too_long() || waits_for_hooks;
         let content_records = content.iter().map(|item| context_record(&id, item));
         let mut unstored = Vec::new();
-        if self.is_too_long() || waits_for_hooks {
+        if is_queued {
+            records.extend(item.id().map(|item| Record::queued(&id, item)));
+            records.push(message_record(&id, &item));
             unstored.extend(content_records);
+            // Written again where the model gets it.
+            unstored.push(message_record(&id, &item));
         } else {
+            records.push(message_record(&id, &item));
             records.extend(content_records);
         }
         self.store(records).await?;
@@ -230,13 +234,13 @@ impl ThreadActor {
     }
 
     pub(super) fn announce_turn(&mut self, id: &TurnId) {
-        let started_at = unix_now();
+        self.notifier.keep_recent();
+        self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
+        let started_at = self.announce_turn_started(id);
         if let Some(active) = &mut self.active {
             let total = self.state.usage.total.clone();
             active.baseline = Some(UsageBaseline { started: Instant::now(), started_at, total });
         }
-        self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
-        self.notifier.turn_started(Turn { started_at: Some(started_at), ..Turn::in_progress(id.clone()) });
     }
 
     /// Warns, once for a loaded thread, that approvals go to the user although the settings choose the guardian.
@@ -355,7 +359,8 @@ impl ThreadActor {
         let turn = active.id.clone();
         let context = input.new_context(&self.state.history);
         let item = input.into_item();
-        self.store(vec![message_record(&turn, &item)]).await?;
+        let mark = item.id().map(|item| Record::queued(&turn, item));
+        self.store(mark.into_iter().chain([message_record(&turn, &item)]).collect()).await?;
         if let Some(active) = &mut self.active {
             active.steered.push(SteeredInput { item, context });
         }

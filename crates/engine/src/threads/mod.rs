@@ -5,19 +5,21 @@
 //! | opening threads (`thread/start`, `thread/resume`, `thread/fork`) | `open.rs` |
 //! | stored threads (`thread/read`, `thread/list`, `thread/archive`, …) | `stored.rs` |
 //! | the threads of subagents | `subagents.rs` |
+//! | subscriptions at a position (`codicil/subscribe`), and messages of requests about threads | `subscribe.rs` |
 
 mod ids;
 mod loaded;
 mod open;
 mod stored;
 mod subagents;
+mod subscribe;
 
 use std::sync::Arc;
 
 use codicil_mcp::{APP_SERVER, ThreadServers};
 use codicil_protocol::{
-    ConfigWarningNotification, DeprecationNoticeNotification, McpServerStartupStatusUpdated, Thread,
-    ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
+    ConfigWarningNotification, DeprecationNoticeNotification, McpServerStartupStatusUpdated, MessageSeq,
+    Thread, ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnStatus,
 };
 use codicil_store::{StoreError, StoredTurn};
@@ -32,8 +34,8 @@ use crate::{
     settings::{SettingsOverrides, TurnSettings},
     subagent::{SubagentOrigin, SubagentSlots},
     thread::{
-        AnnounceGuard, AnnouncedReply, JoinRequest, JoinedThread, ThreadActor, ThreadHandle, ThreadSnapshot,
-        ThreadState,
+        AnnounceGuard, AnnouncedReply, JoinRequest, JoinedThread, ThreadActor, ThreadHandle, ThreadNotifier,
+        ThreadSnapshot, ThreadState,
     },
 };
 
@@ -71,6 +73,8 @@ pub struct OpenedThread {
     pub unapplied: Vec<String>,
     /// Warnings about its configuration.
     pub warnings: Vec<ConfigWarningNotification>,
+    /// The position of the thread's last message.
+    pub position: MessageSeq,
     /// Set for a thread that was loaded already: its notifications resume when this is dropped.
     pub announce: Option<AnnounceGuard>,
 }
@@ -138,20 +142,21 @@ impl Threads {
         let goal = state.goal.clone();
         let deprecations = state.config.deprecations.clone();
         let warnings = state.config.warnings.clone();
-        let other = {
+        let opened = {
             let mut loaded = self.lock();
             // A thread whose task panicked is replaced.
-            let other = loaded.get(&state.id).filter(|other| !other.is_over()).cloned();
-            if other.is_none() {
-                loaded.insert(self.run(state, servers));
+            match loaded.get(&state.id).filter(|other| !other.is_over()).cloned() {
+                Some(other) => Err(other),
+                None => {
+                    let handle = self.run(state, servers);
+                    loaded.insert(handle.clone());
+                    Ok(handle.position())
+                }
             }
-            other
         };
-        match other {
-            Some(other) => {
-                self.join(&other, None, JoinRequest { turns: IncludeTurns::Included, given }).await
-            }
-            None => {
+        match opened {
+            Err(other) => self.join(&other, None, JoinRequest { turns: IncludeTurns::Included, given }).await,
+            Ok(position) => {
                 let unapplied = Vec::new();
                 let announce = None;
                 Ok(OpenedThread {
@@ -162,6 +167,7 @@ impl Threads {
                     deprecations,
                     unapplied,
                     warnings,
+                    position,
                     announce,
                 })
             }
@@ -189,7 +195,11 @@ impl Threads {
 
     /// Starts the task of a thread.
     fn run(&self, state: ThreadState, servers: ThreadServers) -> ThreadHandle {
-        let (handle, inbox) = ThreadHandle::new(state.id.clone(), SubagentOrigin::of(&state.source));
+        let clients = self.0.engine.clients.clone();
+        let last_ordinal = state.log.as_ref().map_or(0, |log| log.next_ordinal().saturating_sub(1));
+        let notifier = ThreadNotifier::new(clients, state.id.clone(), last_ordinal, state.raw_events);
+        let (handle, inbox) =
+            ThreadHandle::new(state.id.clone(), SubagentOrigin::of(&state.source), notifier);
         let threads = WeakThreads::from(self);
         self.0.tasks.spawn(ThreadActor::new(self.0.engine.clone(), threads, state, servers, inbox).run());
         handle
@@ -202,7 +212,7 @@ impl Threads {
         path: Option<&str>,
         request: JoinRequest,
     ) -> Result<OpenedThread, ThreadError> {
-        let AnnouncedReply { answer: JoinedThread { snapshot, turns, unapplied }, announce } =
+        let AnnouncedReply { answer: JoinedThread { snapshot, turns, unapplied, position }, announce } =
             handle.join(request).await?;
         let ThreadSnapshot { thread, settings, goal, .. } = snapshot;
         if thread.ephemeral {
@@ -225,6 +235,7 @@ impl Threads {
             deprecations: Vec::new(),
             unapplied,
             warnings: Vec::new(),
+            position,
             announce: Some(announce),
         })
     }

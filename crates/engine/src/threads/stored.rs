@@ -2,8 +2,8 @@
 //! goals.
 
 use codicil_protocol::{
-    GitInfo, Patch, Thread, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadListParams, ThreadListResponse,
-    ThreadMetadataUpdateParams,
+    GitInfo, MessageSeq, Patch, Thread, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadListParams,
+    ThreadListResponse, ThreadMetadataUpdateParams,
 };
 use codicil_store::{ListQuery, Record, StoreError, ThreadPage};
 
@@ -95,22 +95,28 @@ impl Threads {
         Ok(self.0.engine.store.read_summary(id).await?)
     }
 
-    pub async fn set_name(&self, id: &ThreadId, name: &str) -> Result<String, ThreadError> {
+    /// Sets the name of a thread. Returns it as it is stored and, for a loaded thread, the position of its message.
+    pub async fn set_name(
+        &self,
+        id: &ThreadId,
+        name: &str,
+    ) -> Result<(String, Option<MessageSeq>), ThreadError> {
         let id = &canonical(id)?;
         let name = name.trim();
         if name.is_empty() {
             return Err(MetadataError::EmptyName.into());
         }
-        match self.get(id) {
-            Ok(handle) => handle.set_name(name.to_owned()).await?,
+        let position = match self.get(id) {
+            Ok(handle) => Some(handle.set_name(name.to_owned()).await?),
             Err(_) => {
                 if self.0.engine.store.find(id).await.map_err(not_found)?.archived {
                     return Err(ThreadError::NotFound(id.clone()));
                 }
                 self.0.engine.store.set_name(id, name).await.map_err(not_found)?;
+                None
             }
-        }
-        Ok(name.to_owned())
+        };
+        Ok((name.to_owned(), position))
     }
 
     pub async fn update_metadata(&self, params: ThreadMetadataUpdateParams) -> Result<Thread, ThreadError> {
@@ -170,7 +176,7 @@ impl Threads {
     }
 
     /// Returns the stored subagents below a thread, the deepest first.
-    async fn stored_below(&self, id: &ThreadId) -> Result<Vec<ThreadId>, ThreadError> {
+    pub(super) async fn stored_below(&self, id: &ThreadId) -> Result<Vec<ThreadId>, ThreadError> {
         let mut found = vec![id.clone()];
         let mut next = 0;
         while let Some(parent) = found.get(next).cloned().filter(|_| next < MAX_DELETED) {

@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod app;
+pub mod codicil;
 pub mod collaboration_mode;
 pub mod command;
 pub mod config;
