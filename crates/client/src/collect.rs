@@ -235,7 +235,12 @@ fn into_result(
 
 /// Returns whether an item is work of the agent, as opposed to input.
 fn is_work(item: &ThreadItem) -> bool {
-    !matches!(item, ThreadItem::UserMessage { .. } | ThreadItem::HookPrompt { .. })
+    !matches!(
+        item,
+        ThreadItem::UserMessage { .. }
+            | ThreadItem::FunctionCallOutput { .. }
+            | ThreadItem::HookPrompt { .. }
+    )
 }
 
 /// Returns whether a notification outside the protocol's table reports work: `item/mcpToolCall/started`, or an item

@@ -207,7 +207,7 @@ pub fn provider_config(id: &str, config: &EffectiveConfig) -> Result<ProviderCon
     Ok(provider)
 }
 
-/// The header that tells OpenAI where data must be processed.
+/// The header with the region in which OpenAI must process data.
 const RESIDENCY_HEADER: &str = "x-openai-internal-codex-residency";
 
 /// Adds the administrator's residency to the requests of a provider. Only OpenAI's own service can promise it, so others

@@ -4,7 +4,7 @@ use codicil_config::{ConfigError, NotAllowed};
 use codicil_model::ModelError;
 use codicil_prompts::ReviewTargetError;
 use codicil_protocol::{CodexErrorInfo, ThreadId, TurnError, TurnId};
-use codicil_store::StoreError;
+use codicil_store::{LiveRun, StoreError};
 
 use crate::thread::TurnKind;
 
@@ -47,6 +47,11 @@ pub enum ThreadError {
     RequiredServers(String),
     #[error("ephemeral thread {0} is not stored: only messages of its running turn can be replayed")]
     NotReplayable(ThreadId),
+    /// Another process runs a turn of the thread.
+    #[error(
+        "thread {thread} is in use: {owner}, runs a turn of it; try again after the turn, or end it there"
+    )]
+    InUse { thread: ThreadId, owner: LiveRun },
     #[error(transparent)]
     TurnInput(#[from] TurnInputError),
     #[error(transparent)]
@@ -75,6 +80,13 @@ pub enum ThreadError {
     Closed,
 }
 
+impl ThreadError {
+    /// Returns whether another process has extended the conversation since the thread was loaded.
+    pub(crate) fn is_overtaken(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Overtaken { .. }))
+    }
+}
+
 /// Why a turn does not start, take input or stop.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnInputError {
@@ -87,6 +99,10 @@ pub enum TurnInputError {
          in lower case"
     )]
     ContextName(String),
+    #[error("`toolOutput` cannot be combined with nonempty `input`")]
+    InputAndToolOutput,
+    #[error("`toolOutput.name` must not be empty")]
+    EmptyToolName,
     #[error("command must not be empty")]
     EmptyCommand,
     #[error("Input exceeds the maximum length of {max} characters.")]

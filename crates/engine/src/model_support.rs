@@ -3,7 +3,7 @@
 //! The same rules decide about both, so that a setting is either sent or reported.
 
 use codicil_config::{EffectiveConfig, Feature};
-use codicil_model::{ModelInfo, ReasoningOptions, WireApi};
+use codicil_model::{ModelInfo, ReasoningOptions, WireApi, anthropic_tier};
 use codicil_protocol::{
     ConfigWarningNotification, Personality, ReasoningEffort, ReasoningSummary, ServiceTier,
 };
@@ -13,6 +13,15 @@ use crate::settings::TurnSettings;
 
 /// Tiers of OpenAI's API besides those that the protocol names.
 const OTHER_TIERS: [&str; 3] = ["priority", "auto", "scale"];
+
+/// The efforts that stand for a number of thinking tokens, for models of Anthropic's API that are not in the catalogue.
+const THINKING_EFFORTS: [ReasoningEffort; 5] = [
+    ReasoningEffort::Minimal,
+    ReasoningEffort::Low,
+    ReasoningEffort::Medium,
+    ReasoningEffort::High,
+    ReasoningEffort::Xhigh,
+];
 
 /// A model and the configuration that restricts or extends it.
 pub(crate) struct ModelSupport<'a> {
@@ -81,21 +90,26 @@ impl ModelSupport<'_> {
         wire_api: WireApi,
     ) -> Option<ConfigWarningNotification> {
         let effort = settings.effort.as_ref().filter(|effort| **effort != ReasoningEffort::None)?;
-        let (model, name) = (&settings.model, word(effort));
+        let model = &settings.model;
+        let name = word(effort);
         if !self.reasons() {
             return Some(warning(
                 format!("effort `{name}` has no effect: model `{model}` is not known to reason"),
                 "Set `model_supports_reasoning_summaries = true` in config.toml if it does.",
             ));
         }
-        if self.info.efforts.is_empty() || self.info.has_effort(effort) {
+        let known = match wire_api {
+            WireApi::Anthropic if self.info.efforts.is_empty() => &THINKING_EFFORTS[..],
+            _ => &self.info.efforts,
+        };
+        if known.is_empty() || known.contains(effort) {
             return None;
         }
-        let efforts: Vec<_> = self.info.efforts.iter().map(word).collect();
         let consequence = match wire_api {
             WireApi::Anthropic => "the nearest effort is used",
             _ => "it is sent as it is, and the provider may refuse it",
         };
+        let efforts: Vec<_> = known.iter().map(word).collect();
         Some(warning(
             format!("model `{model}` is not known to have effort `{name}`: {consequence}"),
             &format!("Its efforts are {}.", efforts.join(", ")),
@@ -110,7 +124,8 @@ impl ModelSupport<'_> {
         let is_specific =
             |summary: &&ReasoningSummary| !matches!(summary, ReasoningSummary::Auto | ReasoningSummary::None);
         let summary = settings.summary.as_ref().filter(is_specific)?;
-        let (model, name) = (&settings.model, word(summary));
+        let model = &settings.model;
+        let name = word(summary);
         if !self.reasons() {
             return Some(warning(
                 format!("summary `{name}` has no effect: model `{model}` is not known to reason"),
@@ -149,26 +164,29 @@ impl ModelSupport<'_> {
 
     fn tier_warning(&self, settings: &TurnSettings, wire_api: WireApi) -> Option<ConfigWarningNotification> {
         let tier = settings.service_tier.as_ref().filter(|tier| **tier != ServiceTier::Default)?;
-        let (model, name) = (&settings.model, word(tier));
-        let is_sent = self.service_tier(settings).is_some();
+        let model = &settings.model;
+        let name = word(tier);
+        let is_used = self.service_tier(settings).is_some();
+        if !is_used && is_fast(tier) {
+            return Some(warning(
+                format!("service tier `{name}` is not used: fast mode is switched off"),
+                "Remove `fast_mode = false` from `[features]` to use it.",
+            ));
+        }
         let text = match tier {
-            tier if is_fast(tier) && is_sent => return None,
-            tier if is_fast(tier) => {
-                return Some(warning(
-                    format!("service tier `{name}` is not used: fast mode is switched off"),
-                    "Remove `fast_mode = false` from `[features]` to use it.",
-                ));
+            _ if !is_used => {
+                format!("service tier `{name}` is not used: model `{model}` is not known to have it")
             }
-            ServiceTier::Unrecognized(name) if !is_known_tier(name) && is_sent => {
+            tier if wire_api == WireApi::Anthropic => {
+                if anthropic_tier(tier).is_some() {
+                    return None;
+                }
+                format!("service tier `{name}` has no effect: Anthropic's API does not have it")
+            }
+            ServiceTier::Unrecognized(name) if !is_known_tier(name) => {
                 format!(
                     "service tier `{name}` is unknown: it is sent as it is, and the provider may refuse it"
                 )
-            }
-            _ if !is_sent => {
-                format!("service tier `{name}` is not used: model `{model}` is not known to have it")
-            }
-            _ if wire_api == WireApi::Anthropic => {
-                format!("service tier `{name}` has no effect: Anthropic's API does not have it")
             }
             _ => return None,
         };

@@ -16,6 +16,7 @@ use crate::{
     error::SettingsError,
     permissions::{InheritedPermissions, StoredPermissions},
     profiles::BuiltinProfile,
+    settings_forms::StoredSetting,
 };
 
 /// The model if none is named and the catalogue has none for the provider. For the default provider it is the same as
@@ -237,6 +238,38 @@ impl TurnSettings {
         {
             self.model.clone_from(model);
             self.effort.clone_from(&used.effort);
+        }
+    }
+
+    /// Restores the other settings of a stored thread that the request does not name: the summary, the service tier, the
+    /// personality and the collaboration mode.
+    pub(crate) fn keep_others(&mut self, stored: &StoredThread, given: &SettingsOverrides) {
+        let stored = stored.settings.as_ref();
+        let names = |key: &str| given.config.contains_key(key);
+        if let StoredSetting::Value(summary) = StoredSetting::read(stored, "summary")
+            && !names("model_reasoning_summary")
+        {
+            self.summary = Some(summary);
+        }
+        if let StoredSetting::Value(tier) = StoredSetting::read(stored, "serviceTier")
+            && given.service_tier.is_missing()
+            && !names("service_tier")
+        {
+            self.service_tier = Some(tier);
+        }
+        if let StoredSetting::Value(personality) = StoredSetting::read(stored, "personality")
+            && given.personality.is_none()
+            && !names("personality")
+            && !names("model_personality")
+        {
+            self.personality = Some(personality);
+        }
+        if let StoredSetting::Value::<CollaborationMode>(mut mode) =
+            StoredSetting::read(stored, "collaborationMode")
+        {
+            mode.settings.model.clone_from(&self.model);
+            mode.settings.reasoning_effort.clone_from(&self.effort);
+            self.collaboration_mode = Some(mode);
         }
     }
 

@@ -61,6 +61,12 @@ pub(crate) struct StoredContext {
     /// The personality with which the thread began.
     #[serde(rename = "tone")]
     pub first_personality: Option<Personality>,
+    /// The base instructions, if they are not those that the thread was started with.
+    #[serde(default, rename = "baseInstructions", skip_serializing_if = "Option::is_none")]
+    pub base_instructions: Option<String>,
+    /// The developer instructions, if they are not those that the thread was started with.
+    #[serde(default, rename = "developerInstructions", skip_serializing_if = "Option::is_none")]
+    pub developer_instructions: Option<String>,
 }
 
 /// A snapshot as far as it could be read.
@@ -165,6 +171,20 @@ impl<T: DeserializeOwned> StoredSetting<T> {
     }
 }
 
+/// Instructions that replaced those of the first record.
+#[derive(Debug, Default)]
+pub(crate) struct StoredInstructions {
+    pub base: Option<String>,
+    pub developer: Option<String>,
+}
+
+impl StoredInstructions {
+    pub fn read(stored: Option<&StoredSettings>) -> Self {
+        let text = |name: &str| stored?.snapshot.get(name)?.as_str().map(str::to_owned);
+        Self { base: text("baseInstructions"), developer: text("developerInstructions") }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use codicil_protocol::{
@@ -225,6 +245,8 @@ mod tests {
                 developer_instructions: None,
             }),
             first_personality: Some(Personality::Pragmatic),
+            base_instructions: None,
+            developer_instructions: None,
         }
     }
 
@@ -237,7 +259,13 @@ mod tests {
         settings.approval_policy = AskForApproval::OnRequest;
         settings.profile = None;
         settings.personality = None;
-        StoredContext { settings, context: None, first_personality: None }
+        StoredContext {
+            settings,
+            context: None,
+            first_personality: None,
+            base_instructions: None,
+            developer_instructions: None,
+        }
     }
 
     fn read(record: &str) -> RecalledContext {

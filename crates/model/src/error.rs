@@ -82,9 +82,9 @@ pub struct StatusFailure {
     /// Address of the request, without its query.
     pub url: String,
     pub body: String,
-    /// `error.message` of a JSON body.
+    /// What a JSON body says: `error.message`, or another member such as `detail`.
     pub message: Option<String>,
-    /// The explanation in another member of a JSON body.
+    /// The words of a provider behind this one.
     pub details: Option<String>,
     /// `error.code` of a JSON body.
     pub code: Option<String>,

@@ -46,6 +46,7 @@ mod responses;
 mod scripted;
 
 pub use {
+    anthropic::anthropic_tier,
     catalogue::{ApplyPatch, CatalogueError, ModelCatalogue, ModelInfo, ThinkingStyle},
     config::{ProviderConfig, ProviderLimits, WireApi},
     credentials::{AccountAuth, AuthFuture, ProviderCredentials},

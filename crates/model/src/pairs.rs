@@ -3,11 +3,14 @@
 //! Chat Completions and Anthropic's Messages require the result of every tool call right after the message with
 //! the call, and reject a call without a result or a result without a call. A history does not always satisfy
 //! this: a turn may have been interrupted, or the user may have written while a tool ran. So each call gets its
-//! result here, moved from its place in the history or made up, and results without a call are dropped.
+//! result here, moved from its place in the history or made up, and results without a call are dropped. An output
+//! that was never meant for a call has no call id; it becomes a message of the user.
 
-use codicil_protocol::{ContentItem, ResponseItem, ToolCallPairs};
+use codicil_protocol::{
+    ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ResponseItem, ToolCallPairs,
+};
 
-use crate::{History, HistoryItem};
+use crate::{History, HistoryItem, joined_name};
 
 pub(crate) use codicil_protocol::ABORTED_OUTPUT as ABORTED;
 
@@ -108,6 +111,7 @@ fn side(item: &ResponseItem) -> ExchangeSide<'_> {
         ResponseItem::FunctionCall { call_id, .. } | ResponseItem::CustomToolCall { call_id, .. } => {
             ExchangeSide::Call(call_id)
         }
+        ResponseItem::FunctionCallOutput { call_id: None, .. } => ExchangeSide::User,
         ResponseItem::FunctionCallOutput { .. } | ResponseItem::CustomToolCallOutput { .. } => {
             ExchangeSide::Output
         }
@@ -115,9 +119,39 @@ fn side(item: &ResponseItem) -> ExchangeSide<'_> {
     }
 }
 
+/// Returns the content of a message of the user that an output without a call becomes; `None` for other items.
+pub(crate) fn lone_output_content(item: &ResponseItem) -> Option<Vec<ContentItem>> {
+    let ResponseItem::FunctionCallOutput { call_id: None, name, namespace, output } = item else {
+        return None;
+    };
+    let tool = joined_name(namespace.as_deref(), name.as_deref().unwrap_or("a tool"));
+    let mut content = vec![ContentItem::InputText { text: format!("Output of `{tool}`:") }];
+    match output {
+        FunctionCallOutputBody::Text(text) => content.push(ContentItem::InputText { text: text.clone() }),
+        FunctionCallOutputBody::Content(parts) => content.extend(parts.iter().filter_map(message_part)),
+    }
+    Some(content)
+}
+
+fn message_part(part: &FunctionCallOutputContentItem) -> Option<ContentItem> {
+    match part {
+        FunctionCallOutputContentItem::InputText { text } => {
+            Some(ContentItem::InputText { text: text.clone() })
+        }
+        FunctionCallOutputContentItem::InputImage { image_url, .. } => {
+            Some(ContentItem::InputImage { image_url: image_url.clone() })
+        }
+        FunctionCallOutputContentItem::Unrecognized(_) => None,
+    }
+}
+
 /// Returns whether a message has content. Most providers reject empty messages.
 pub(crate) fn says_something(item: &ResponseItem) -> bool {
-    let ResponseItem::Message { content, .. } = item else { return false };
+    let content = match item {
+        ResponseItem::Message { content, .. } => content,
+        ResponseItem::FunctionCallOutput { call_id: None, .. } => return true,
+        _ => return false,
+    };
     content.iter().any(|part| match part {
         ContentItem::InputText { text } | ContentItem::OutputText { text } => !text.is_empty(),
         ContentItem::InputImage { .. } => true,
@@ -148,13 +182,19 @@ pub(crate) mod tests {
     }
 
     fn output(id: &str) -> ResponseItem {
-        ResponseItem::FunctionCallOutput {
-            call_id: id.into(),
-            output: FunctionCallOutputBody::Text("r".into()),
+        let output = FunctionCallOutputBody::Text("r".into());
+        match id {
+            "" => ResponseItem::FunctionCallOutput {
+                call_id: None,
+                name: Some("f".into()),
+                namespace: None,
+                output,
+            },
+            id => ResponseItem::function_call_output(id.into(), output),
         }
     }
 
-    /// `u`, `d`, `a` are messages, `+x` calls, `-x` results.
+    /// `u`, `d`, `a` are messages, `+x` calls, `-x` results, `-` an output without a call.
     pub(crate) fn history(sketch: &str) -> History {
         let item = |word: &str| match word.split_at(1) {
             ("+", id) => call(id),
@@ -175,6 +215,7 @@ pub(crate) mod tests {
                 _ => unreachable!("the sketches have texts only"),
             },
             ResponseItem::FunctionCall { call_id, .. } => format!("+{call_id}"),
+            ResponseItem::FunctionCallOutput { call_id: None, .. } => "-".into(),
             _ => unreachable!("results are apart"),
         };
         let names = |items: &[&HistoryItem]| items.iter().map(name).collect::<Vec<_>>().join(" ");
@@ -210,12 +251,14 @@ pub(crate) mod tests {
         check("u1 -x a1 -y a2", "[] U(u1) A(a1 a2)");
         check("u1 +x -x u2 +x -x", "[] U(u1) A(+x | -x) U(u2) A(+x | -x)");
         check("u1 +x u2 +x -x", "[] U(u1) A(+x | -x) U(u2) A(+x | !x)");
+        check("u1 a1 - u2 a2", "[] U(u1) A(a1) U(- u2) A(a2)");
+        check("u1 +x - -x a1", "[] U(u1) A(+x | -x) U(-) A(a1)");
     }
 
     proptest! {
         #[test]
         fn every_call_has_one_result_and_sides_alternate(
-            words in prop::collection::vec("(u|d|a|\\+[xyz]|-[xyz])", 0..40),
+            words in prop::collection::vec("(u|d|a|-|\\+[xyz]|-[xyz])", 0..40),
         ) {
             let history = history(&words.join(" "));
             let exchange = exchange(&history, says_something);

@@ -106,16 +106,17 @@ enum PartKind {
     Output,
     /// A message or a call by the model.
     Model,
-    /// A message that is not by the model.
+    /// A message that is not by the model, or an output without a call.
     Input,
 }
 
 fn kind(item: &ResponseItem) -> PartKind {
     match item {
         ResponseItem::Reasoning { .. } => PartKind::Reasoning,
-        ResponseItem::FunctionCallOutput { .. }
+        ResponseItem::FunctionCallOutput { call_id: Some(_), .. }
         | ResponseItem::CustomToolCallOutput { .. }
         | ResponseItem::ToolSearchOutput { call_id: Some(_), .. } => PartKind::Output,
+        ResponseItem::FunctionCallOutput { call_id: None, .. } => PartKind::Input,
         ResponseItem::Message { role, .. } if role != "assistant" => PartKind::Input,
         _ => PartKind::Model,
     }

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{DynamicToolCallOutputContentItem, ItemId, ReasoningEffort, ThreadId, UserInput, wire};
+use crate::{
+    DynamicToolCallOutputContentItem, FunctionCallOutputBody, ItemId, ReasoningEffort, ThreadId, UserInput,
+    wire,
+};
 
 /// A part of a turn, as it is streamed, stored and read.
 #[wire(open, tag = "type")]
@@ -19,6 +22,9 @@ pub enum ThreadItem {
         #[later]
         client_id: Option<String>,
     },
+    /// The output of a tool that the client ran without a call of the model: `toolOutput` of `turn/start`.
+    #[later]
+    FunctionCallOutput { id: ItemId, name: String, namespace: Option<String>, output: FunctionCallOutputBody },
     /// Text that hooks added as user input.
     HookPrompt { id: ItemId, fragments: Vec<HookPromptFragment> },
     /// A message of the agent to the user.
@@ -138,6 +144,7 @@ impl ThreadItem {
     pub fn id(&self) -> Option<&ItemId> {
         match self {
             Self::UserMessage { id, .. }
+            | Self::FunctionCallOutput { id, .. }
             | Self::HookPrompt { id, .. }
             | Self::AgentMessage { id, .. }
             | Self::Plan { id, .. }

@@ -52,7 +52,17 @@ pub enum ResponseItem {
         arguments: String,
     },
     FunctionCallOutput {
-        call_id: String,
+        /// The call that this output answers. `None` for an output without a call: `toolOutput` of `turn/start`.
+        #[omit]
+        #[schemars(with = "String")]
+        call_id: Option<String>,
+        /// The tool, for an output without a call.
+        #[later]
+        #[omit]
+        name: Option<String>,
+        #[later]
+        #[omit]
+        namespace: Option<String>,
         output: FunctionCallOutputBody,
     },
     /// A call of a tool that takes free text, such as a patch.
@@ -107,15 +117,18 @@ pub enum ResponseItem {
         result: String,
     },
     /// The state of the work tree at this point. Recorded by the server and never sent to the model.
-    GhostSnapshot {
-        ghost_commit: GhostCommit,
-    },
+    GhostSnapshot { ghost_commit: GhostCommit },
     /// Compacted history in a format that only the provider can read.
-    Compaction {
-        encrypted_content: String,
-    },
+    Compaction { encrypted_content: String },
     /// An item of a kind that its sender did not know.
     Other,
+}
+
+impl ResponseItem {
+    /// Returns the output of a call.
+    pub fn function_call_output(call_id: String, output: FunctionCallOutputBody) -> Self {
+        Self::FunctionCallOutput { call_id: Some(call_id), name: None, namespace: None, output }
+    }
 }
 
 /// A part of a message: `input_*` from the user or the server, `output_text` from the model.
@@ -138,6 +151,21 @@ pub enum ContentItem {
 pub enum FunctionCallOutputBody {
     Text(String),
     Content(Vec<FunctionCallOutputContentItem>),
+}
+
+impl FunctionCallOutputBody {
+    /// Returns the texts of the output, each on a line of its own.
+    pub fn text(&self) -> String {
+        let parts = match self {
+            Self::Text(text) => return text.clone(),
+            Self::Content(parts) => parts.iter(),
+        };
+        let texts = parts.filter_map(|part| match part {
+            FunctionCallOutputContentItem::InputText { text } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
 }
 
 /// A part of a tool's output.

@@ -106,7 +106,7 @@ impl<'a> ToolCallRole<'a> {
             ResponseItem::ToolSearchCall { call_id: Some(call_id), .. } => {
                 Self::Call(key(ToolCallFamily::ToolSearch, call_id))
             }
-            ResponseItem::FunctionCallOutput { call_id, .. } => {
+            ResponseItem::FunctionCallOutput { call_id: Some(call_id), .. } => {
                 Self::Output(key(ToolCallFamily::Function, call_id))
             }
             ResponseItem::CustomToolCallOutput { call_id, .. } => {
@@ -115,7 +115,7 @@ impl<'a> ToolCallRole<'a> {
             ResponseItem::ToolSearchOutput { call_id: Some(call_id), .. } => {
                 Self::Output(key(ToolCallFamily::ToolSearch, call_id))
             }
-            // The provider runs calls without an id itself and expects no output.
+            // The provider runs calls without an id itself and expects no output. An output without an id has no call.
             _ => Self::Neither,
         }
     }
@@ -127,7 +127,7 @@ fn aborted_output(call: &ResponseItem) -> Option<ResponseItem> {
     match call {
         ResponseItem::FunctionCall { call_id, .. }
         | ResponseItem::LocalShellCall { call_id: Some(call_id), .. } => {
-            Some(ResponseItem::FunctionCallOutput { call_id: call_id.clone(), output })
+            Some(ResponseItem::function_call_output(call_id.clone(), output))
         }
         ResponseItem::CustomToolCall { call_id, .. } => {
             Some(ResponseItem::CustomToolCallOutput { call_id: call_id.clone(), name: None, output })
@@ -170,7 +170,13 @@ mod tests {
                 namespace: None,
                 arguments: "{}".to_owned(),
             },
-            "-" => ResponseItem::FunctionCallOutput { call_id, output },
+            "-" if call_id.is_empty() => ResponseItem::FunctionCallOutput {
+                call_id: None,
+                name: Some("clock".to_owned()),
+                namespace: None,
+                output,
+            },
+            "-" => ResponseItem::function_call_output(call_id, output),
             "*" => ResponseItem::CustomToolCall {
                 id: None,
                 call_id,
@@ -233,10 +239,16 @@ mod tests {
         check("?", "?");
     }
 
+    #[test]
+    fn an_output_without_an_id_needs_no_call() {
+        check("-", "-");
+        check("+a - -a", "+a - -a");
+    }
+
     proptest! {
         #[test]
         fn completing_is_idempotent_and_keeps_pairs(
-            words in prop::collection::vec("(o|[-+*/?=][xyz])", 0..40),
+            words in prop::collection::vec("(o|-|[-+*/?=][xyz])", 0..40),
         ) {
             let history = history(&words.join(" "));
             let complete = complete_tool_calls(history.clone());

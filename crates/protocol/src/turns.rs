@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    ApprovalsReviewer, AskForApproval, CollaborationMode, Patch, Personality, ReasoningEffort,
-    ReasoningSummary, SandboxPolicy, ServiceTier, ThreadId, ThreadItem, TurnId, TurnItemsView, UserInput,
-    wire,
+    ApprovalsReviewer, AskForApproval, CollaborationMode, FunctionCallOutputBody, Patch, Personality,
+    ReasoningEffort, ReasoningSummary, SandboxPolicy, ServiceTier, ThreadId, ThreadItem, TurnId,
+    TurnItemsView, UserInput, wire,
 };
 
 /// Adds user input to a thread and starts a turn.
@@ -19,7 +19,7 @@ use crate::{
 #[wire(sparse)]
 pub struct TurnStartParams {
     pub thread_id: ThreadId,
-    /// The input; must not be empty. All texts together have at most 1,048,576 characters.
+    /// The input; must not be empty, unless there is a `toolOutput`. All texts together have at most 1,048,576 characters.
     pub input: Vec<UserInput>,
     #[serde(default, deserialize_with = "crate::path::text::optional")]
     pub cwd: Option<String>,
@@ -49,6 +49,9 @@ pub struct TurnStartParams {
     /// Comes back as `clientId` of the user message.
     #[later]
     pub client_user_message_id: Option<String>,
+    /// The output of a tool, instead of `input`.
+    #[later]
+    pub tool_output: Option<TurnToolOutput>,
 }
 
 impl TurnStartParams {
@@ -71,8 +74,20 @@ impl TurnStartParams {
             collaboration_mode: None,
             additional_context: None,
             client_user_message_id: None,
+            tool_output: None,
         }
     }
+}
+
+/// The output of a tool that the model has not called, such as the result of another task.
+#[wire(sparse)]
+pub struct TurnToolOutput {
+    /// The tool's name; must not be empty.
+    pub name: String,
+    pub namespace: Option<String>,
+    pub output: FunctionCallOutputBody,
+    /// Whether the output should stay in the model's history. It always does, until the history is compacted.
+    pub retain: Option<bool>,
 }
 
 /// Context that a client adds to a turn.

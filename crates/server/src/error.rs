@@ -133,6 +133,10 @@ impl From<UnroutedMethod> for RpcError {
 impl From<ThreadError> for RpcError {
     fn from(error: ThreadError) -> Self {
         match error {
+            ThreadError::InUse { ref owner, .. } => {
+                let data = json!({ "reason": "threadInUse", "pid": owner.pid });
+                Self::invalid_request(error).with_data(data)
+            }
             ThreadError::MalformedId(_)
             | ThreadError::NotFound(_)
             | ThreadError::NotLoaded(_)
@@ -174,6 +178,8 @@ impl From<TurnInputError> for RpcError {
             TurnInputError::TurnRunning
             | TurnInputError::EmptyInput
             | TurnInputError::ContextName(_)
+            | TurnInputError::InputAndToolOutput
+            | TurnInputError::EmptyToolName
             | TurnInputError::EmptyCommand
             | TurnInputError::NothingToSteer
             | TurnInputError::EmptyExpectedTurn

@@ -83,7 +83,7 @@ impl PlainCall {
 impl PlainOutput {
     fn into_item(self) -> ResponseItem {
         let output = FunctionCallOutputBody::Text(self.output);
-        ResponseItem::FunctionCallOutput { call_id: self.call_id, output }
+        ResponseItem::function_call_output(self.call_id, output)
     }
 }
 
@@ -102,6 +102,7 @@ mod tests {
             r#"{"type":"function_call","name":"n","arguments":"{}","call_id":"c","id":"i"}"#,
             r#"{"type":"function_call","name":"n","namespace":"s","arguments":"{}","call_id":"c"}"#,
             r#"{"type":"function_call_output","call_id":"c","output":"text"}"#,
+            r#"{"type":"function_call_output","name":"clock","output":"text"}"#,
             r#"{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"t"}]}"#,
             r#"{"type":"reasoning","summary":[],"encrypted_content":null}"#,
             r#"{"type":"of_the_future","x":1}"#,

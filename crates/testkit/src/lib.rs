@@ -16,7 +16,8 @@ mod mutation;
 mod programs;
 
 pub use app::{
-    App, AppBuilder, AskedRequest, PendingRequest, ServerProcess, TestClient, TestHome, TestTransport,
+    App, AppBuilder, AskedRequest, PendingRequest, ServerBeside, ServerProcess, TestClient, TestHome,
+    TestTransport,
 };
 pub use fake_server::FakeServer;
 pub use issuer::{TestIssuer, token, visit};

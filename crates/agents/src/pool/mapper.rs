@@ -264,6 +264,7 @@ impl MessageMapper {
 fn type_name(item: &ThreadItem) -> &'static str {
     match item {
         ThreadItem::UserMessage { .. } => "userMessage",
+        ThreadItem::FunctionCallOutput { .. } => "functionCallOutput",
         ThreadItem::HookPrompt { .. } => "hookPrompt",
         ThreadItem::AgentMessage { .. } => "agentMessage",
         ThreadItem::Plan { .. } => "plan",

@@ -13,6 +13,7 @@
 //! | the end of turns | `finish.rs` |
 //! | reviews | `review.rs` |
 //! | compaction, notices, injected items, rollback, revert | `history.rs` |
+//! | other processes that write the thread | `other_writers.rs` |
 //! | configuration, MCP servers, skills | `refresh.rs` |
 
 use std::{collections::HashSet, sync::Arc};
@@ -38,6 +39,7 @@ use super::{
     notifier::{Retry, ThreadNotifier},
     open_commands::OpenCommands,
     open_questions::EndedQuestion,
+    other_writers::MAX_RELOADS,
 };
 use crate::{
     clock::unix_now,
@@ -68,7 +70,11 @@ pub(crate) struct ThreadActor {
     /// Notifies clients of changes to the skills of a loaded thread.
     pub(super) skills: SkillWatch,
     /// Records of the end of a turn that could not be stored yet.
-    late_records: Vec<Record>,
+    pub(super) late_records: Vec<Record>,
+    /// Whether another process has extended the conversation during a turn. The thread is then about to be unloaded.
+    pub(super) is_overtaken: bool,
+    /// Whether a turn is being ended: it is not active any more, and its last records are not stored yet.
+    pub(super) is_finishing: bool,
     /// The thread's state as a subagent, for its parent.
     pub(super) progress: watch::Sender<CollabAgentState>,
     /// The status, for readers that must not wait for the mailbox.
@@ -123,6 +129,8 @@ impl ThreadActor {
             turn_sender,
             skills,
             late_records: Vec::new(),
+            is_overtaken: false,
+            is_finishing: false,
             progress,
             status,
             served: None,
@@ -138,6 +146,7 @@ impl ThreadActor {
 
     /// Runs until the thread is unloaded.
     pub async fn run(mut self) {
+        self.on_loaded().await;
         loop {
             let event = self.next_event().await;
             self.last_event = Instant::now();
@@ -217,14 +226,17 @@ impl ThreadActor {
                 self.on_start_turn(*params, origin, reply).await
             }
             ThreadCommand::Steer(params, reply) => answer(reply, self.on_steer(*params).await),
-            ThreadCommand::Interrupt(turn, reply) => self.on_interrupt(turn, reply),
+            ThreadCommand::Interrupt(turn, reply) => self.on_interrupt(turn, reply).await,
             ThreadCommand::Compact(origin, reply) => self.on_compact(origin, reply).await,
             ThreadCommand::Review(target, origin, reply) => self.on_review(target, origin, reply).await,
             ThreadCommand::Rollback(turns, reply) => self.on_rollback(turns, reply).await,
             ThreadCommand::Revert(before, reply) => self.on_revert(before, reply).await,
             ThreadCommand::Inject(items, reply) => answer(reply, self.on_inject(items).await),
             ThreadCommand::Shell(command, reply) => self.on_shell(command, reply).await,
-            ThreadCommand::Snapshot(reply) => answer(reply, Ok(self.snapshot())),
+            ThreadCommand::Snapshot(reply) => {
+                self.refresh_records().await;
+                answer(reply, Ok(self.snapshot()));
+            }
             ThreadCommand::Setup(reply) => {
                 let config = self.state.config.clone();
                 answer(reply, Ok(ThreadSetup { config, settings: self.state.settings.clone() }));
@@ -313,8 +325,44 @@ impl ThreadActor {
         TurnReporter::new(turn_id.clone(), self.turn_sender.clone())
     }
 
-    /// Stores records, after those that could not be stored before. If that fails, the new ones are dropped.
-    pub(super) async fn store(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
+    /// Returns whether no turn is running or being ended.
+    pub(super) fn is_idle(&self) -> bool {
+        self.active.is_none() && !self.is_finishing
+    }
+
+    /// Returns the record of a new turn. It names the run of this process, whose lock is held from now on.
+    pub(super) async fn turn_record(&self, turn: &TurnId) -> Result<Record, ThreadError> {
+        let run = if self.state.log.is_some() { self.engine.store.begin_run().await? } else { None };
+        Ok(Record::Turn { turn_id: turn.clone(), run })
+    }
+
+    /// Stores records, after those that could not be stored before. If that fails, the new ones are dropped. An idle thread
+    /// that was overtaken by another process is loaded again first.
+    pub(super) async fn store(&mut self, mut records: Vec<Record>) -> Result<(), ThreadError> {
+        let is_idle = self.is_idle();
+        let extends = records.iter().any(Record::extends_conversation);
+        if is_idle && extends {
+            self.claim_conversation().await?;
+        }
+        for _ in 0..MAX_RELOADS {
+            let late = self.late_records.len();
+            let stored = self.store_or_keep(records).await;
+            let Err(error) = stored else { return Ok(()) };
+            records = self.late_records.split_off(late.min(self.late_records.len()));
+            if !error.is_overtaken() || !is_idle {
+                return Err(error);
+            }
+            match self.catch_up().await {
+                Err(ThreadError::InUse { .. }) if !extends => {}
+                caught_up => caught_up?,
+            }
+        }
+        Err(ThreadError::Busy)
+    }
+
+    /// Stores records that depend on the state of the thread, like [`store`](Self::store). If the thread was overtaken, the
+    /// caller catches up and makes them again.
+    pub(super) async fn store_once(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
         let late = self.late_records.len();
         let stored = self.store_or_keep(records).await;
         if stored.is_err() {
@@ -330,13 +378,16 @@ impl ThreadActor {
             Record::Turn { turn_id, .. } => Some(turn_id.clone()),
             _ => None,
         });
-        self.state.last_turn = begun.or(self.state.last_turn.take());
         self.late_records.extend(records);
         let records = std::mem::take(&mut self.late_records);
         if let Err(error) = self.append(&records).await {
             self.late_records = records;
+            if error.is_overtaken() && !self.is_idle() {
+                self.abandon_turn();
+            }
             return Err(error);
         }
+        self.state.last_turn = begun.or(self.state.last_turn.take());
         Ok(())
     }
 
@@ -346,7 +397,8 @@ impl ThreadActor {
         MessageSeq::durable(next.saturating_sub(1), 0)
     }
 
-    /// Appends records to the thread's file. Their messages wait to be sent.
+    /// Appends records to the thread's file, and takes over what other processes have written besides the conversation. The
+    /// messages of the records wait to be sent.
     pub(super) async fn append(&mut self, records: &[Record]) -> Result<(), ThreadError> {
         let mut at = Timestamp::now();
         let mut first = self.next_ephemeral;
@@ -355,6 +407,7 @@ impl ThreadActor {
                 let appended = log.append(records).await?;
                 at = appended.at;
                 first = appended.ordinals.start;
+                self.state.adopt(appended.adopted);
             }
             None => self.next_ephemeral += records.len() as u64,
         }
@@ -365,7 +418,7 @@ impl ThreadActor {
     }
 
     pub(super) fn set_status(&mut self, status: ThreadStatus) {
-        if self.state.status == status {
+        if self.state.status == status || !self.may_send(&status) {
             return;
         }
         self.state.status = status.clone();

@@ -82,6 +82,11 @@ impl UnsentMessages {
         self.messages.remove(at)
     }
 
+    /// Forgets all messages.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
     /// Returns whether a message of an earlier record waits.
     fn has_before(&self, seq: MessageSeq) -> bool {
         self.messages.iter().any(|message| message.seq < seq)
@@ -140,8 +145,10 @@ impl ThreadActor {
 
     /// Announces the end of a turn. A stored end has the times of the records.
     pub(super) fn announce_turn_completed(&mut self, turn: Turn) {
-        let stored =
-            self.unsent.take(|body| matches!(body, UnsentBody::TurnCompleted(ended) if ended.id == turn.id));
+        let is_it =
+            |body: &UnsentBody| matches!(body, UnsentBody::TurnCompleted(ended) if ended.id == turn.id);
+        // An end that could not be made durable is followed by another one.
+        let stored = std::iter::from_fn(|| self.unsent.take(is_it)).last();
         let seq = stored.as_ref().map(|message| message.seq);
         let turn = match stored.map(|message| message.body) {
             Some(UnsentBody::TurnCompleted(stored)) => stored,

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     clock::{millis, unix_now},
+    error::ThreadError,
     goals,
     notify_program::TurnNotice,
     subagent::{self, SubagentOrigin},
@@ -39,7 +40,7 @@ impl ThreadActor {
         if let Some(outcome) = active.take_outcome()
             && let Some(active) = self.active.take()
         {
-            self.finish(active, outcome).await;
+            self.end_turn(active, outcome).await;
         }
     }
 
@@ -62,7 +63,7 @@ impl ThreadActor {
         }
         self.handle_queued_messages().await;
         if let Some(active) = self.active.take() {
-            self.finish(active, TurnOutcome::Interrupted).await;
+            self.end_turn(active, TurnOutcome::Interrupted).await;
         }
     }
 
@@ -81,6 +82,12 @@ impl ThreadActor {
         if tokio::time::timeout(END_TIME, ended).await.is_err() {
             self.cut_off_all_commands().await;
         }
+    }
+
+    async fn end_turn(&mut self, active: ActiveTurn, outcome: TurnOutcome) {
+        self.is_finishing = true;
+        self.finish(active, outcome).await;
+        self.is_finishing = false;
     }
 
     async fn finish(&mut self, mut active: ActiveTurn, outcome: TurnOutcome) {
@@ -104,9 +111,16 @@ impl ThreadActor {
         }
         let unfinished: Vec<_> = std::mem::take(&mut active.open_items).into_values().map(cut_off).collect();
         let records = self.last_records(&mut active, &unfinished, &status, error.as_ref());
-        if let Err(error) = self.store_or_keep(records).await {
-            tracing::error!(thread = %self.state.id, "failed to store the end of a turn, will retry: {error}");
+        let stored = self.store_turn_end(records).await;
+        if self.is_overtaken {
+            return self.leave_turn(active);
         }
+        let (status, error) = match stored {
+            Ok(()) => (status, error),
+            Err(failure) => {
+                (TurnStatus::Failed, Some(self.replace_turn_end(&active.id, error, &failure).await))
+            }
+        };
         let subagent_state = active.subagent_state(&status, error.as_ref());
         // The parent knows before anyone else that its subagent is done.
         self.notify_parent(subagent_state.as_ref()).await;
@@ -138,9 +152,57 @@ impl ThreadActor {
             self.notifier.request_resolved(request_id, kind);
         }
         self.forget_recent_if_idle();
-        self.sync_later();
         // Last of all: a parent that waits for this may ask for more at once.
         if let Some(state) = subagent_state {
+            self.progress.send_replace(state);
+        }
+    }
+
+    /// Stores the end of a turn and waits until it is durable: clients may rely on a turn that they saw complete.
+    async fn store_turn_end(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
+        self.store_or_keep(records).await?;
+        match &self.state.log {
+            Some(log) => Ok(log.sync().await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the stored end of a turn agree with what clients are about to see: the turn has failed, because its end could
+    /// not be stored. Returns the error of the turn; an earlier one counts more.
+    async fn replace_turn_end(
+        &mut self,
+        turn: &TurnId,
+        earlier: Option<TurnError>,
+        failure: &ThreadError,
+    ) -> TurnError {
+        tracing::error!(thread = %self.state.id, "failed to store the end of a turn, will retry: {failure}");
+        let turn_error = earlier.unwrap_or_else(|| TurnError {
+            message: format!("the end of the turn could not be stored: {failure}"),
+            codex_error_info: Some(CodexErrorInfo::Other),
+            additional_details: None,
+        });
+        let end = Record::TurnEnd {
+            turn_id: turn.clone(),
+            status: TurnStatus::Failed,
+            error: Some(turn_error.clone()),
+            cause: None,
+        };
+        match self.late_records.last_mut() {
+            Some(kept @ Record::TurnEnd { .. }) => *kept = end,
+            // The records are in the file, but may not be on the disk.
+            _ => {
+                if let Err(error) = self.store_or_keep(vec![end]).await {
+                    tracing::error!(thread = %self.state.id, "failed to correct the end of a turn: {error}");
+                }
+            }
+        }
+        turn_error
+    }
+
+    /// Drops a turn that another process has taken over. Clients see nothing more of it.
+    fn leave_turn(&mut self, active: ActiveTurn) {
+        active.over.cancel();
+        if let Some(state) = active.subagent_state(&TurnStatus::Interrupted, None) {
             self.progress.send_replace(state);
         }
     }

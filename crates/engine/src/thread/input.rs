@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use codicil_model::{History, HistoryItem};
 use codicil_protocol::{
-    AdditionalContextEntry, ResponseItem, ThreadItem, TurnId, TurnStartParams, TurnSteerParams, UserInput,
+    AdditionalContextEntry, ResponseItem, ThreadItem, TurnId, TurnStartParams, TurnSteerParams,
+    TurnToolOutput, UserInput,
 };
 use codicil_store::Record;
 
@@ -14,11 +15,13 @@ use crate::{error::TurnInputError, ids::new_item_id};
 const MAX_INPUT_CHARS: usize = 1 << 20;
 
 /// The input of a request, for a new turn or for the running one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RequestInput {
     content: Vec<UserInput>,
     /// The client's id of the message.
     client_id: Option<String>,
+    /// The output of a tool, instead of content.
+    tool_output: Option<TurnToolOutput>,
     context: BTreeMap<String, AdditionalContextEntry>,
 }
 
@@ -33,13 +36,17 @@ impl RequestInput {
         Self {
             content: std::mem::take(&mut params.input),
             client_id: params.client_user_message_id.take(),
+            tool_output: params.tool_output.take(),
             context: params.additional_context.take().unwrap_or_default(),
         }
     }
 
     pub fn check(&self) -> Result<(), TurnInputError> {
-        if self.content.is_empty() {
-            return Err(TurnInputError::EmptyInput);
+        match &self.tool_output {
+            None if self.content.is_empty() => return Err(TurnInputError::EmptyInput),
+            Some(_) if !self.content.is_empty() => return Err(TurnInputError::InputAndToolOutput),
+            Some(output) if output.name.is_empty() => return Err(TurnInputError::EmptyToolName),
+            _ => {}
         }
         let mut names = self.context.iter().map(|(key, entry)| shown_name(key, entry));
         if let Some(name) = names.find(|name| !codicil_prompts::is_context_name(name)) {
@@ -50,7 +57,8 @@ impl RequestInput {
             _ => None,
         });
         let values = self.context.values().map(|entry| &entry.value);
-        let actual = texts.chain(values).map(|text| text.chars().count()).sum();
+        let output = self.tool_output.as_ref().map_or(0, |output| output.output.text().chars().count());
+        let actual = texts.chain(values).map(|text| text.chars().count()).sum::<usize>() + output;
         if actual > MAX_INPUT_CHARS {
             return Err(TurnInputError::TooLong { max: MAX_INPUT_CHARS, actual });
         }
@@ -68,7 +76,13 @@ impl RequestInput {
 
     /// Returns the input as an item of the thread.
     pub fn into_item(self) -> ThreadItem {
-        ThreadItem::UserMessage { id: new_item_id(), content: self.content, client_id: self.client_id }
+        let id = new_item_id();
+        match self.tool_output {
+            Some(TurnToolOutput { name, namespace, output, .. }) => {
+                ThreadItem::FunctionCallOutput { id, name, namespace, output }
+            }
+            None => ThreadItem::UserMessage { id, content: self.content, client_id: self.client_id },
+        }
     }
 }
 
@@ -77,6 +91,7 @@ impl From<TurnSteerParams> for RequestInput {
         Self {
             content: params.input,
             client_id: params.client_user_message_id,
+            tool_output: None,
             context: params.additional_context.unwrap_or_default(),
         }
     }
@@ -119,9 +134,13 @@ impl FirstInput {
         if self.waits_for_hooks { Default::default() } else { (self.unstored, self.content) }
     }
 
-    /// Returns the user's text.
+    /// Returns the text of the user, or of the tool whose output this is.
     pub fn text(&self) -> String {
-        let ThreadItem::UserMessage { content, .. } = &self.item else { return String::new() };
+        let content = match &self.item {
+            ThreadItem::UserMessage { content, .. } => content,
+            ThreadItem::FunctionCallOutput { output, .. } => return output.text(),
+            _ => return String::new(),
+        };
         let texts = content.iter().filter_map(|input| match input {
             UserInput::Text { text, .. } => Some(text.as_str()),
             _ => None,

@@ -22,6 +22,7 @@ impl ThreadActor {
         request: JoinRequest,
         reply: CommandReply<AnnouncedReply<JoinedThread>>,
     ) {
+        self.refresh_records().await;
         let snapshot = self.snapshot();
         let turns = if self.state.log.is_some() && request.turns == IncludeTurns::Included {
             stored_turns(&self.engine, &self.state.id, snapshot.active_turn.as_deref()).await

@@ -12,6 +12,7 @@ mod model_facts;
 mod notifier;
 mod open_commands;
 mod open_questions;
+mod other_writers;
 mod recent_frames;
 mod record_messages;
 mod refresh;

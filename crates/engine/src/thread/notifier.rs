@@ -51,6 +51,8 @@ struct MessageSequence {
     recent: RecentFrames,
     /// Messages that wait for the end of a pause; `None` without a pause.
     waiting: Option<Vec<(Frame, Option<MessageSeq>, NotifyReach)>>,
+    /// Whether another process has taken over the thread, so that subscribers receive nothing more.
+    is_silent: bool,
 }
 
 impl ThreadNotifier {
@@ -65,6 +67,7 @@ impl ThreadNotifier {
             last: MessageSeq::end_of(last_ordinal),
             recent: RecentFrames::default(),
             waiting: None,
+            is_silent: false,
         };
         Self { clients, thread_id, has_raw_events, sequence: Mutex::new(sequence) }
     }
@@ -105,7 +108,7 @@ impl ThreadNotifier {
         self.sequence.lock().last
     }
 
-    /// Asks clients with a cursor to subscribe again, because turns were removed.
+    /// Asks clients with a cursor to subscribe again, because records were changed otherwise than by messages.
     pub fn fall_behind(&self) {
         let sequence = self.sequence.lock();
         self.clients.fall_behind(&self.thread_id, sequence.last);
@@ -155,8 +158,16 @@ impl ThreadNotifier {
         }
     }
 
+    /// Sends nothing more to subscribers, because another process has taken over the thread.
+    pub fn silence(&self) {
+        self.sequence.lock().is_silent = true;
+    }
+
     fn deliver(&self, frame: Frame, seq: Option<MessageSeq>, reach: NotifyReach) {
         let mut sequence = self.sequence.lock();
+        if sequence.is_silent && reach == NotifyReach::Subscribers {
+            return;
+        }
         if let Some(waiting) = &mut sequence.waiting {
             waiting.push((frame, seq, reach));
             return;

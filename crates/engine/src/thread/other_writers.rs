@@ -67,10 +67,11 @@ impl ThreadActor {
         let aborted = codicil_prompts::turn_aborted_message();
         let message = context_record(&turn_id, &aborted);
         let cause = Some(TurnEndCause::ServerRestart);
-        let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause, cause: None };
+        let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause };
         self.append(&[message, end]).await?;
         self.state.remember([aborted]);
         self.state.unfinished = None;
+        self.skip_messages();
         Ok(())
     }
 
@@ -121,7 +122,15 @@ impl ThreadActor {
         // What another process has written since then takes precedence.
         self.late_records.clear();
         self.state.recall_again(loaded);
+        self.skip_messages();
         Ok(())
+    }
+
+    /// Has clients with a cursor read the records that were added without messages.
+    fn skip_messages(&mut self) {
+        self.unsent.clear();
+        self.notifier.fall_behind();
+        self.note_position();
     }
 
     /// Gives up the running turn because another process has extended the conversation: stops the turn and its commands,
@@ -131,7 +140,7 @@ impl ThreadActor {
             return;
         }
         tracing::error!(thread = %self.state.id, "stopping the turn: another process has written to its thread");
-        self.notifier.is_silent = true;
+        self.notifier.silence();
         if let Some(active) = &mut self.active {
             active.is_store_failing = true;
             active.cancel.cancel();

@@ -160,6 +160,14 @@ impl ThreadActor {
     pub(super) async fn item_content(&self, item: &ThreadItem) -> Vec<ResponseItem> {
         match item {
             ThreadItem::UserMessage { content, .. } => self.user_content(content).await,
+            ThreadItem::FunctionCallOutput { name, namespace, output, .. } => {
+                vec![ResponseItem::FunctionCallOutput {
+                    call_id: None,
+                    name: Some(name.clone()),
+                    namespace: namespace.clone(),
+                    output: output.clone(),
+                }]
+            }
             _ => Vec::new(),
         }
     }

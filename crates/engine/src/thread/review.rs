@@ -13,6 +13,7 @@ use super::{
     active_turn::ActiveTurn,
     actor::{ThreadActor, answer},
     input::{context_record, user_message},
+    other_writers::MAX_RELOADS,
     start::NewTurn,
 };
 use crate::{
@@ -85,6 +86,7 @@ impl ThreadActor {
         let provider = self.provider()?;
         // A review replaces the running turn.
         self.end_active_turn().await;
+        self.claim_conversation().await?;
         let id = new_turn_id();
         let label = review_label(target);
         // Without a merge base, the reviewer looks for it.
@@ -95,13 +97,7 @@ impl ThreadActor {
         let task = review_prompt(target, merge_base.as_deref());
         let entered = ThreadItem::EnteredReviewMode { id: new_item_id(), review: label.clone() };
         let prompt = user_message(vec![text_input(task.clone())]);
-        let item = |item: &ThreadItem| Record::Item { turn_id: id.clone(), item: item.clone() };
-        // In the order in which clients see them.
-        let mut records = vec![item(&entered), Record::Turn { turn_id: id.clone(), run: None }];
-        records.extend(self.state.settings_record());
-        records.extend(self.git_record().await);
-        records.push(item(&prompt));
-        self.store(records).await?;
+        self.store_review(&id, [&entered, &prompt]).await?;
         self.state.note_preview(&prompt);
         let context = self.reviewer_context().await;
         let mut active = self.launch(NewTurn::new(id.clone(), TurnKind::Review, provider, origin));
@@ -109,6 +105,25 @@ impl ThreadActor {
         active.review = Some(ActiveReview { label: label.clone(), history, last_message: None });
         self.active = Some(active);
         Ok(NewReview { turn_id: id, label, entered, prompt })
+    }
+
+    /// Stores the start of a review, on the thread as it is now.
+    async fn store_review(&mut self, turn: &TurnId, items: [&ThreadItem; 2]) -> Result<(), ThreadError> {
+        for _ in 0..MAX_RELOADS {
+            let before = self.state.restore_point();
+            let [entered, prompt] =
+                items.map(|item| Record::Item { turn_id: turn.clone(), item: item.clone() });
+            // In the order in which clients see them.
+            let mut records = vec![entered, self.turn_record(turn).await?];
+            records.extend(self.state.settings_record());
+            records.extend(self.git_record().await);
+            records.push(prompt);
+            match self.store_once(records).await {
+                Ok(()) => return Ok(()),
+                Err(error) => self.restore_or_catch_up(before, error).await?,
+            }
+        }
+        Err(ThreadError::Busy)
     }
 
     /// Makes a request of a review one about the reviewer's history. Other requests stay as they are.

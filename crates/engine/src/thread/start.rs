@@ -10,8 +10,8 @@ use codicil_config::Feature;
 use codicil_extensions::MessageMentions;
 use codicil_model::ModelProvider;
 use codicil_protocol::{
-    ApprovalsReviewer, AskForApproval, ConfigWarning, ConfigWarningNotification, ReasoningEffort, ThreadItem,
-    ThreadStatus, Turn, TurnId, TurnStartParams, TurnSteerParams,
+    ApprovalsReviewer, AskForApproval, ConfigWarning, ReasoningEffort, ThreadItem, ThreadStatus, Turn,
+    TurnId, TurnStartParams, TurnSteerParams,
 };
 use codicil_store::Record;
 use serde_json::Value;
@@ -23,10 +23,13 @@ use super::{
     active_turn::{ActiveTurn, UsageBaseline},
     actor::{ThreadActor, answer},
     input::{FirstInput, RequestInput, SteeredInput, context_record, stored_form},
+    other_writers::MAX_RELOADS,
+    state::RestorePoint,
 };
 use crate::{
     error::{SettingsError, ThreadError, TurnInputError},
     ids::new_turn_id,
+    model_support::warning,
     profiles::BuiltinProfile,
     settings::TurnSettings,
     subagent::SubagentOrigin,
@@ -71,6 +74,9 @@ impl ThreadActor {
         reply: CommandReply<AnnouncedReply<Turn>>,
     ) {
         if self.active.is_none() {
+            if let Err(error) = self.claim_conversation().await {
+                return answer(reply, Err(error));
+            }
             self.refresh_config().await;
         }
         let input = RequestInput::take(&mut params);
@@ -98,20 +104,38 @@ impl ThreadActor {
     /// Changes the settings of the next turn. A running turn keeps those that it began with.
     pub(super) async fn on_update_settings(
         &mut self,
-        mut change: TurnStartParams,
+        change: TurnStartParams,
     ) -> Result<TurnSettings, ThreadError> {
         self.check_allowed(&change)?;
         if self.active.is_some() {
-            let settings = self.set_later(&mut change).await?;
+            let settings = self.set_later(&mut change.clone()).await?;
             return Ok(self.shown_settings(settings));
         }
-        let before = self.state.restore_point();
-        self.state.settings.apply(&mut change);
-        if let Err(error) = self.state.store_settings().await {
-            self.state.restore(before);
-            return Err(error.into());
+        self.claim_conversation().await?;
+        for _ in 0..MAX_RELOADS {
+            let before = self.state.restore_point();
+            self.state.settings.apply(&mut change.clone());
+            let records = self.state.settings_record().into_iter().collect();
+            match self.store_once(records).await {
+                Ok(()) => return Ok(self.shown_settings(self.state.settings.clone())),
+                Err(error) => self.restore_or_catch_up(before, error).await?,
+            }
         }
-        Ok(self.shown_settings(self.state.settings.clone()))
+        Err(ThreadError::Busy)
+    }
+
+    /// Restores the state of a change that was not stored. Returns the error, unless the thread was overtaken by another
+    /// process: then its records are loaded, and the change can be tried again.
+    pub(super) async fn restore_or_catch_up(
+        &mut self,
+        before: RestorePoint,
+        error: ThreadError,
+    ) -> Result<(), ThreadError> {
+        self.state.restore(before);
+        if !error.is_overtaken() {
+            return Err(error);
+        }
+        self.catch_up().await
     }
 
     /// Returns settings as clients see them: without a personality if the configuration switches personalities off.
@@ -126,7 +150,8 @@ impl ThreadActor {
         let mut settings = self.state.next_settings.as_ref().unwrap_or(&self.state.settings).clone();
         settings.apply(change);
         self.state.next_settings = Some(settings.clone());
-        self.state.store_settings().await?;
+        let records = self.state.settings_record().into_iter().collect();
+        self.store(records).await?;
         Ok(settings)
     }
 
@@ -159,21 +184,15 @@ impl ThreadActor {
     async fn begin_turn(
         &mut self,
         input: RequestInput,
-        mut params: TurnStartParams,
+        params: TurnStartParams,
         origin: TurnOrigin,
         reply: CommandReply<AnnouncedReply<Turn>>,
     ) {
         self.refresh_servers().await;
-        let before = self.state.restore_point();
-        self.state.settings.apply(&mut params);
-        self.learn_about_model().await;
         let mentions = MessageMentions::of(input.user_input());
-        let PreparedTurn { id, provider, first } = match self.prepare_turn(input).await {
+        let PreparedTurn { id, provider, first } = match self.prepare_current_turn(input, &params).await {
             Ok(prepared) => prepared,
-            Err(error) => {
-                self.state.restore(before);
-                return answer(reply, Err(error));
-            }
+            Err(error) => return answer(reply, Err(error)),
         };
         let mut active = self.launch(NewTurn {
             output_schema: params.output_schema,
@@ -190,6 +209,24 @@ impl ThreadActor {
         self.report_missing_reviewer();
     }
 
+    /// Prepares a turn on the history as it is now, also if another process extends it meanwhile.
+    async fn prepare_current_turn(
+        &mut self,
+        input: RequestInput,
+        params: &TurnStartParams,
+    ) -> Result<PreparedTurn, ThreadError> {
+        for _ in 0..MAX_RELOADS {
+            let before = self.state.restore_point();
+            self.state.settings.apply(&mut params.clone());
+            self.learn_about_model().await;
+            match self.prepare_turn(input.clone()).await {
+                Ok(prepared) => return Ok(prepared),
+                Err(error) => self.restore_or_catch_up(before, error).await?,
+            }
+        }
+        Err(ThreadError::Busy)
+    }
+
     /// Reads the turn's context and stores its input. Clients see none of it yet.
     async fn prepare_turn(&mut self, input: RequestInput) -> Result<PreparedTurn, ThreadError> {
         let provider = self.provider()?;
@@ -199,7 +236,7 @@ impl ThreadActor {
         let mut content = input.new_context(&self.state.history);
         let item = input.into_item();
         content.extend(self.item_content(&item).await);
-        let mut records = vec![Record::Turn { turn_id: id.clone(), run: None }];
+        let mut records = vec![self.turn_record(&id).await?];
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
         records.extend(context.iter().map(|item| context_record(&id, item)));
@@ -219,7 +256,7 @@ impl ThreadActor {
             records.push(message_record(&id, &item));
             records.extend(content_records);
         }
-        self.store(records).await?;
+        self.store_once(records).await?;
         self.state.note_preview(&item);
         self.state.remember(context.iter().cloned());
         let first = FirstInput { item, context, content, unstored, waits_for_hooks };
@@ -250,17 +287,11 @@ impl ThreadActor {
         if !is_missing || std::mem::replace(&mut self.is_reviewer_reported, true) {
             return;
         }
-        self.notifier.notify::<ConfigWarning>(&ConfigWarningNotification {
-            summary: "`approvalsReviewer: guardian_subagent` has no effect: the feature `guardian_approval` is disabled"
+        self.notifier.notify::<ConfigWarning>(&warning(
+            "`approvalsReviewer: guardian_subagent` has no effect: the feature `guardian_approval` is disabled"
                 .to_owned(),
-            details: Some(
-                "Approval requests go to the user. Set `features.guardian_approval = true` to have the guardian \
-                 answer them."
-                    .to_owned(),
-            ),
-            path: None,
-            range: None,
-        });
+            "Approval requests go to the user. Set `features.guardian_approval = true` to have the guardian answer them.",
+        ));
     }
 
     pub(super) fn provider(&self) -> Result<Arc<dyn ModelProvider>, ThreadError> {
@@ -339,6 +370,7 @@ impl ThreadActor {
         if expected.is_empty() {
             return Err(TurnInputError::EmptyExpectedTurn.into());
         }
+        self.check_running_here().await?;
         let active = self.active.as_ref().ok_or(TurnInputError::NothingToSteer)?;
         if active.id != *expected {
             let found = active.id.clone();
@@ -385,7 +417,19 @@ impl ThreadActor {
         }
     }
 
-    pub(super) fn on_interrupt(&mut self, turn: Option<TurnId>, reply: CommandReply<AnnouncedReply<()>>) {
+    /// Refuses a request about the running turn if another process runs it.
+    async fn check_running_here(&mut self) -> Result<(), ThreadError> {
+        if self.active.is_none() { self.claim_conversation().await } else { Ok(()) }
+    }
+
+    pub(super) async fn on_interrupt(
+        &mut self,
+        turn: Option<TurnId>,
+        reply: CommandReply<AnnouncedReply<()>>,
+    ) {
+        if let Err(error) = self.check_running_here().await {
+            return answer(reply, Err(error));
+        }
         let Some(active) = &mut self.active else {
             return answer(reply, Err(TurnInputError::NothingToInterrupt.into()));
         };
@@ -405,7 +449,7 @@ impl ThreadActor {
         };
         self.end_active_turn().await;
         let id = new_turn_id();
-        if let Err(error) = self.store(vec![Record::Turn { turn_id: id.clone(), run: None }]).await {
+        if let Err(error) = self.store_turn(&id).await {
             return answer(reply, Err(error));
         }
         self.active = Some(self.launch(NewTurn::new(id.clone(), TurnKind::Compact, provider, origin)));
@@ -432,12 +476,18 @@ impl ThreadActor {
             active.run_beside(own_reporter, run);
             return self.accept(reply, ()).await;
         }
-        if let Err(error) = self.store(vec![Record::Turn { turn_id: id.clone(), run: None }]).await {
+        if let Err(error) = self.store_turn(&id).await {
             return answer(reply, Err(error));
         }
         self.active = Some(ActiveTurn::new(id.clone(), TurnKind::Shell, own_reporter, run));
         self.accept(reply, ()).await;
         self.announce_turn(&id);
+    }
+
+    /// Stores the start of a turn without input.
+    async fn store_turn(&mut self, id: &TurnId) -> Result<(), ThreadError> {
+        let record = self.turn_record(id).await?;
+        self.store(vec![record]).await
     }
 }
 

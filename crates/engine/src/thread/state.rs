@@ -9,10 +9,20 @@ use codicil_protocol::{
     DynamicToolEntry, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadGoal,
     ThreadHistoryMode, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, TurnId,
 };
-use codicil_store::{LoadedThread, Record, Store, StoreError, StoredSettings, ThreadLog, ThreadMeta};
+use codicil_store::{
+    AdoptedRecord, AppendedRecords, LoadedThread, Record, Store, StoreError, StoredSettings, ThreadLog,
+    ThreadMeta,
+};
 use serde_json::{Map, Value};
 
-use crate::{clock::unix_now, settings::TurnSettings, settings_forms::StoredContext, subagent::SubagentSlot};
+use super::other_writers::UnfinishedTurn;
+use crate::{
+    clock::unix_now,
+    permissions::{InheritedPermissions, StoredPermissions},
+    settings::TurnSettings,
+    settings_forms::StoredContext,
+    subagent::SubagentSlot,
+};
 
 /// The state of one thread, owned by its actor.
 pub(crate) struct ThreadState {
@@ -31,6 +41,8 @@ pub(crate) struct ThreadState {
     pub context: Option<ContextSnapshot>,
     /// The personality that the thread began with.
     pub first_personality: Option<Personality>,
+    /// The last turn, if its end is not stored and this process does not run it.
+    pub unfinished: Option<UnfinishedTurn>,
     /// The last turn that was not dropped.
     pub last_turn: Option<TurnId>,
     pub usage: ThreadTokenUsage,
@@ -58,13 +70,21 @@ pub(crate) struct ThreadState {
     pub created_at: i64,
     pub updated_at: i64,
     pub base_instructions: Option<String>,
+    /// The instructions that the thread was started with.
+    first_instructions: FirstInstructions,
     /// The label of the client's service, for the provider's metrics.
     pub service_name: Option<String>,
-    /// The instructions of the request that opened the thread.
+    /// The instructions of the request that opened the thread, else the stored ones.
     pub developer_instructions: Option<String>,
     /// Tools that the client runs.
     pub dynamic_tools: Vec<DynamicToolEntry>,
     pub raw_events: bool,
+}
+
+/// The instructions in the first record of a thread.
+struct FirstInstructions {
+    base: Option<String>,
+    developer: Option<String>,
 }
 
 /// What [`ThreadState::restore`] goes back to.
@@ -94,6 +114,7 @@ impl ThreadState {
             stored: None,
             history: History::new(),
             context: None,
+            unfinished: None,
             last_turn: None,
             usage: ThreadTokenUsage::default(),
             is_usage_unsent: true,
@@ -117,6 +138,10 @@ impl ThreadState {
             updated_at: now,
             service_name: None,
             base_instructions: meta.base_instructions.clone(),
+            first_instructions: FirstInstructions {
+                base: meta.base_instructions.clone(),
+                developer: meta.developer_instructions.clone(),
+            },
             developer_instructions: meta.developer_instructions.clone(),
             dynamic_tools: meta.dynamic_tools.clone(),
             raw_events: false,
@@ -134,6 +159,7 @@ impl ThreadState {
         let LoadedThread { thread, history } = loaded;
         self.history = history.into_iter().collect();
         self.context = thread.known_settings.as_ref().and_then(StoredContext::read_context);
+        self.unfinished = UnfinishedTurn::of(&thread);
         if let Some(settings) = &thread.settings {
             self.recall_settings(settings);
         }
@@ -147,6 +173,24 @@ impl ThreadState {
         self.preview = thread.preview;
         self.created_at = thread.created_at;
         self.updated_at = thread.updated_at;
+    }
+
+    /// Restores what is stored of the thread after another process has written to it, including settings that it has changed.
+    pub fn recall_again(&mut self, loaded: LoadedThread) {
+        let known = self.stored.clone();
+        self.usage = ThreadTokenUsage::default();
+        self.recall(loaded);
+        let Some(stored) = self.stored.clone().filter(|stored| Some(stored) != known.as_ref()) else {
+            return;
+        };
+        let permissions = StoredPermissions::from(&stored.settings);
+        let TurnSettings { approval_policy, approvals_reviewer, sandbox, profile, .. } =
+            self.settings.clone();
+        self.settings =
+            TurnSettings { approval_policy, approvals_reviewer, sandbox, profile, ..stored.settings };
+        self.settings.inherit(permissions, InheritedPermissions::ALL, &self.config);
+        self.base_instructions = stored.base_instructions.or(self.base_instructions.take());
+        self.developer_instructions = stored.developer_instructions.or(self.developer_instructions.take());
     }
 
     /// Takes over what is stored besides the settings, which were resolved before from request, configuration and record.
@@ -240,7 +284,14 @@ impl ThreadState {
 
     fn current_context(&self) -> StoredContext {
         let settings = self.next_settings.as_ref().unwrap_or(&self.settings).clone();
-        StoredContext { settings, context: self.context.clone(), first_personality: self.first_personality }
+        let changed = |now: &Option<String>, first: &Option<String>| now.clone().filter(|_| now != first);
+        StoredContext {
+            settings,
+            context: self.context.clone(),
+            first_personality: self.first_personality,
+            base_instructions: changed(&self.base_instructions, &self.first_instructions.base),
+            developer_instructions: changed(&self.developer_instructions, &self.first_instructions.developer),
+        }
     }
 
     /// Creates the file of a new thread with its settings: its permissions hold even if no turn ever runs.
@@ -254,9 +305,21 @@ impl ThreadState {
     pub async fn store_settings(&mut self) -> Result<(), StoreError> {
         let record = self.settings_record();
         if let (Some(record), Some(log)) = (record, &mut self.log) {
-            log.append(&[record]).await?;
+            let AppendedRecords { adopted, .. } = log.append(&[record]).await?;
+            self.adopt(adopted);
         }
         Ok(())
+    }
+
+    /// Takes over records that another process has written besides the conversation.
+    pub fn adopt(&mut self, records: Vec<AdoptedRecord>) {
+        for record in records {
+            match record {
+                AdoptedRecord::Name(name) => self.name = Some(name),
+                AdoptedRecord::Git(git) => self.git = git,
+                AdoptedRecord::Goal(goal) => self.goal = goal,
+            }
+        }
     }
 
     /// Extends the model's history.

@@ -44,6 +44,7 @@ impl ThreadActor {
         after: Option<MessageSeq>,
         reply: CommandReply<AnnouncedReply<ThreadSubscription>>,
     ) {
+        self.refresh_records().await;
         self.notifier.pause();
         match self.subscription(after).await {
             Ok(subscription) => self.accept(reply, subscription).await,

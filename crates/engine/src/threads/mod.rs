@@ -22,7 +22,7 @@ use codicil_protocol::{
     Thread, ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnStatus,
 };
-use codicil_store::{StoreError, StoredTurn};
+use codicil_store::{RunState, StoreError, StoredTurn};
 use futures_util::future::join_all;
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
@@ -142,21 +142,28 @@ impl Threads {
         let goal = state.goal.clone();
         let deprecations = state.config.deprecations.clone();
         let warnings = state.config.warnings.clone();
+        let has_unfinished_turn = state.unfinished.is_some();
         let opened = {
             let mut loaded = self.lock();
             // A thread whose task panicked is replaced.
-            match loaded.get(&state.id).filter(|other| !other.is_over()).cloned() {
+            let other = loaded.get(&state.id).filter(|other| !other.is_over()).cloned();
+            match other {
                 Some(other) => Err(other),
                 None => {
                     let handle = self.run(state, servers);
                     loaded.insert(handle.clone());
-                    Ok(handle.position())
+                    Ok(handle)
                 }
             }
         };
         match opened {
             Err(other) => self.join(&other, None, JoinRequest { turns: IncludeTurns::Included, given }).await,
-            Ok(position) => {
+            Ok(handle) => {
+                if has_unfinished_turn {
+                    // A turn without an end is settled before the answer.
+                    let _ = handle.setup().await;
+                }
+                let position = handle.position();
                 let unapplied = Vec::new();
                 let announce = None;
                 Ok(OpenedThread {
@@ -308,13 +315,26 @@ pub(crate) async fn stored_turns(
     active: Option<&str>,
 ) -> Result<Vec<StoredTurn>, ThreadError> {
     let mut turns = engine.store.read(id).await?.turns;
-    if let (Some(active), Some(last)) = (active, turns.last_mut())
-        && !last.ended
-        && &last.id[..] == active
-    {
+    mark_running(engine, &mut turns, active).await?;
+    Ok(turns)
+}
+
+/// Sets the last turn to in progress if it is the active one, or if another live process runs it.
+pub(crate) async fn mark_running(
+    engine: &EngineContext,
+    turns: &mut [StoredTurn],
+    active: Option<&str>,
+) -> Result<(), ThreadError> {
+    let Some(last) = turns.last_mut().filter(|last| !last.ended) else { return Ok(()) };
+    let is_running = match &last.run {
+        _ if active == Some(&last.id[..]) => true,
+        Some(run) => matches!(engine.store.run_state(run).await?, RunState::Live(_)),
+        None => false,
+    };
+    if is_running {
         last.status = TurnStatus::InProgress;
     }
-    Ok(turns)
+    Ok(())
 }
 
 fn not_stored(error: StoreError) -> ThreadError {

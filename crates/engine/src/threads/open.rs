@@ -12,12 +12,13 @@ use codicil_store::{ForkPoint, LoadedThread, Record, StoredThread, StoredTurn, T
 use super::{
     IncludeTurns, OpenedThread, Threads,
     ids::{canonical, thread_of_file},
-    not_stored,
+    mark_running, not_stored,
 };
 use crate::{
     error::{ForkError, SettingsError, ThreadError},
     profiles::BuiltinProfile,
     settings::{SettingsOverrides, TurnSettings, join},
+    settings_forms::{StoredInstructions, StoredSetting},
     thread::{JoinRequest, ThreadState},
     tools::check_dynamic_tools,
 };
@@ -128,13 +129,17 @@ impl Threads {
         if given.provider.is_none() && !given.config.contains_key("model_provider") {
             settings.provider.clone_from(&meta.model_provider);
         }
-        let log = self.0.engine.store.open_log(&meta.id).await?;
+        let log = self.0.engine.store.open_log_after(&stored.thread).await?;
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
         state.overrides = given.config.clone();
-        // For as long as the thread is loaded; the stored instructions stay.
-        state.base_instructions = given.base_instructions.clone().or(state.base_instructions);
-        state.developer_instructions = given.developer_instructions.clone().or(state.developer_instructions);
-        let turns = stored.thread.turns.clone();
+        let stored_instructions = StoredInstructions::read(stored.thread.settings.as_ref());
+        state.base_instructions =
+            (given.base_instructions.clone()).or(stored_instructions.base).or(state.base_instructions);
+        state.developer_instructions = (given.developer_instructions.clone())
+            .or(stored_instructions.developer)
+            .or(state.developer_instructions);
+        let mut turns = stored.thread.turns.clone();
+        mark_running(&self.0.engine, &mut turns, None).await?;
         state.recall(stored);
         let opened = self.open(state, turns, given).await?;
         if opened.announce.is_none() {
@@ -203,6 +208,8 @@ impl Threads {
         state.remember(aborted);
         state.name = name;
         state.goal = None;
+        // The copy has its end.
+        state.unfinished = None;
         state.created_at = created_at;
         state.updated_at = created_at;
         self.open(state, turns, given).await
@@ -222,8 +229,8 @@ impl Threads {
         stored: Option<&StoredThread>,
     ) -> Result<(Arc<EffectiveConfig>, TurnSettings), ThreadError> {
         let engine = self.0.engine.clone();
-        let stored_cwd = stored.map(|stored| stored.meta.cwd.as_str());
-        let cwd: PathBuf = match given.cwd.as_deref().or(stored_cwd) {
+        let stored_cwd = stored.map(stored_directory);
+        let cwd: PathBuf = match given.cwd.as_deref().or(stored_cwd.as_deref()) {
             Some(cwd) => join(&engine.cwd, cwd),
             None => engine.cwd.clone(),
         };
@@ -245,6 +252,7 @@ impl Threads {
                 settings.use_model_of(stored);
             }
             settings.keep_permissions(stored, given, &config, engine.config.home());
+            settings.keep_others(stored, given);
         }
         Ok((Arc::new(config), settings))
     }
@@ -268,6 +276,14 @@ impl Threads {
             return Err(ThreadError::NotStored(id.clone()));
         }
         self.0.engine.store.load(id).await.map_err(not_stored)
+    }
+}
+
+/// Returns the last working directory of a stored thread.
+fn stored_directory(stored: &StoredThread) -> String {
+    match StoredSetting::read(stored.settings.as_ref(), "cwd") {
+        StoredSetting::Value(cwd) => cwd,
+        StoredSetting::Missing | StoredSetting::Unreadable => stored.meta.cwd.clone(),
     }
 }
 

@@ -5,7 +5,7 @@ use codicil_protocol::{
     GitInfo, MessageSeq, Patch, Thread, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadListParams,
     ThreadListResponse, ThreadMetadataUpdateParams,
 };
-use codicil_store::{ListQuery, Record, StoreError, ThreadPage};
+use codicil_store::{ListQuery, Record, RunState, StoreError, ThreadPage};
 
 use super::{IncludeTurns, ThreadRead, Threads, ids::canonical, not_stored, stored_turns};
 use crate::{
@@ -80,6 +80,7 @@ impl Threads {
         if location.archived {
             return Err(ThreadError::NotStored(id.clone()));
         }
+        self.check_not_in_use(id).await?;
         self.unload(id).await;
         self.0.engine.store.archive(id).await.map_err(not_stored)?;
         Ok(())
@@ -161,6 +162,7 @@ impl Threads {
             return Err(ThreadError::EphemeralDelete(id));
         }
         self.0.engine.store.find(&id).await.map_err(not_stored)?;
+        self.check_not_in_use(&id).await?;
         self.unload(&id).await;
         let mut deleted = Vec::new();
         for agent in self.stored_below(&id).await? {
@@ -173,6 +175,16 @@ impl Threads {
         self.0.engine.store.delete(&id).await.map_err(not_stored)?;
         deleted.push(id);
         Ok(deleted)
+    }
+
+    /// Refuses to move or delete the file of a thread while another process runs a turn of it.
+    async fn check_not_in_use(&self, id: &ThreadId) -> Result<(), ThreadError> {
+        let stored = self.0.engine.store.read(id).await.map_err(not_stored)?;
+        let Some(run) = stored.unfinished_turn().and_then(|turn| turn.run.as_ref()) else { return Ok(()) };
+        match self.0.engine.store.run_state(run).await? {
+            RunState::Live(owner) => Err(ThreadError::InUse { thread: id.clone(), owner }),
+            RunState::Own | RunState::Over => Ok(()),
+        }
     }
 
     /// Returns the stored subagents below a thread, the deepest first.

@@ -110,7 +110,7 @@ impl Threads {
         settings.use_model_of(&stored.thread);
         settings.provider.clone_from(&meta.model_provider);
         self.0.engine.provider(&settings.provider, &config).map_err(SettingsError::Provider)?;
-        let log = self.0.engine.store.open_log(&meta.id).await?;
+        let log = self.0.engine.store.open_log_after(&stored.thread).await?;
         let mut state = ThreadState::new(&meta, Some(log), config, settings);
         state.recall(stored);
         state.slot = Some(slot);

@@ -89,7 +89,7 @@ impl ToolCall {
     /// Turns the call's output into the item that enters the model's history.
     pub fn into_output_item(self, output: ToolOutput) -> ResponseItem {
         match self.input {
-            ToolInput::Arguments(_) => ResponseItem::FunctionCallOutput { call_id: self.id, output },
+            ToolInput::Arguments(_) => ResponseItem::function_call_output(self.id, output),
             ToolInput::Text(_) => {
                 ResponseItem::CustomToolCallOutput { call_id: self.id, name: Some(self.name), output }
             }

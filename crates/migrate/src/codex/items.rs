@@ -6,9 +6,9 @@
 
 use codicil_prompts::ReviewOutput;
 use codicil_protocol::{
-    CommandExecutionSource, ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ItemId,
-    LocalShellAction, ReasoningItemContent, ReasoningItemReasoningSummary, ResponseItem,
-    ResponsesApiWebSearchAction, ThreadItem, UserInput, WebSearchAction,
+    CommandExecutionSource, ContentItem, FunctionCallOutputBody, ItemId, LocalShellAction,
+    ReasoningItemContent, ReasoningItemReasoningSummary, ResponseItem, ResponsesApiWebSearchAction,
+    ThreadItem, UserInput, WebSearchAction,
 };
 use serde_json::Value;
 
@@ -118,7 +118,7 @@ pub fn from_history(converter: &mut RolloutConverter<'_>, item: &ResponseItem) -
             let input = serde_json::json!({ "command": command, "workdir": working_directory });
             open_call(converter, call_id, None, "shell", &input.to_string())
         }
-        ResponseItem::FunctionCallOutput { call_id, output }
+        ResponseItem::FunctionCallOutput { call_id: Some(call_id), output, .. }
         | ResponseItem::CustomToolCallOutput { call_id, output, .. } => {
             tool_output(converter, call_id, output)
         }
@@ -227,7 +227,7 @@ fn tool_output(
     let call = converter.calls.remove(id).filter(|_| !converter.calls_with_events.contains(id))?;
     let arguments: Value = serde_json::from_str(&call.input).unwrap_or_default();
     let id = ItemId::from(id);
-    let output = output_text(output);
+    let output = output.text();
     match call.name.as_str() {
         "exec_command" | "shell_command" | "shell" | "container.exec" | "local_shell" => {
             let cwd = text(&arguments, "workdir").unwrap_or(&converter.cwd).to_owned();
@@ -254,19 +254,6 @@ fn is_dynamic(converter: &RolloutConverter<'_>, call: &OpenCall) -> bool {
     let tools = converter.head.meta.dynamic_tools.iter().flat_map(|entry| entry.tools());
     let mut names = tools.map(|(space, tool)| (space.map(|space| space.name.as_str()), tool.name.as_str()));
     names.any(|name| name == (call.namespace.as_deref(), call.name.as_str()))
-}
-
-fn output_text(output: &FunctionCallOutputBody) -> String {
-    match output {
-        FunctionCallOutputBody::Text(text) => text.clone(),
-        FunctionCallOutputBody::Content(parts) => {
-            let texts = parts.iter().filter_map(|part| match part {
-                FunctionCallOutputContentItem::InputText { text } => Some(text.as_str()),
-                _ => None,
-            });
-            texts.collect()
-        }
-    }
 }
 
 /// Converts the action of a search from the model's form to the protocol's.

@@ -17,7 +17,7 @@ use crate::{
     history::RenderDialect,
     http::BodyExtent,
     joined_name,
-    pairs::{ABORTED, ExchangeGroup, HistoryExchange, exchange, says_something},
+    pairs::{ABORTED, ExchangeGroup, HistoryExchange, exchange, lone_output_content, says_something},
 };
 
 pub(super) const SIGNED: &str = "anthropic:";
@@ -176,7 +176,10 @@ fn render(item: &ResponseItem) -> Vec<u8> {
         ResponseItem::CustomToolCall { name, input, call_id, .. } => {
             vec![tool_use(call_id, name, json!({ "input": input }))]
         }
-        ResponseItem::FunctionCallOutput { call_id, output }
+        ResponseItem::FunctionCallOutput { call_id: None, .. } => {
+            lone_output_content(item).iter().flatten().filter_map(content_block).collect()
+        }
+        ResponseItem::FunctionCallOutput { call_id: Some(call_id), output, .. }
         | ResponseItem::CustomToolCallOutput { call_id, output, .. } => {
             vec![tool_result(call_id, &output_content(output))]
         }

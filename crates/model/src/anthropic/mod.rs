@@ -4,6 +4,8 @@ mod decoder;
 mod messages;
 mod wire;
 
+pub use wire::anthropic_tier;
+
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};

@@ -33,15 +33,16 @@ pub(super) fn body(request: &ModelRequest, model: &ModelInfo, extent: BodyExtent
     if let Some(config) = output_config(request, model) {
         body.member("output_config", &config);
     }
-    if let Some(tier) = request.service_tier.as_ref().and_then(tier_name) {
+    if let Some(tier) = request.service_tier.as_ref().and_then(anthropic_tier) {
         body.member("service_tier", tier);
     }
     body.raw("}");
     body.finish()
 }
 
-/// Returns the API's name for a tier. `auto` uses reserved capacity where the account has it; there is nothing like `flex`.
-fn tier_name(tier: &ServiceTier) -> Option<&str> {
+/// Returns the name of a tier in Anthropic's API. `auto` uses reserved capacity where the account has it; there is nothing
+/// like `flex`.
+pub fn anthropic_tier(tier: &ServiceTier) -> Option<&str> {
     match tier {
         ServiceTier::Fast => Some("auto"),
         ServiceTier::Unrecognized(name) => match name.as_str() {
@@ -58,13 +59,13 @@ fn thinking(reasoning: &ReasoningOptions, model: &ModelInfo) -> Option<Value> {
         return None;
     }
     match model.thinking {
-        ThinkingStyle::None => None,
         ThinkingStyle::Adaptive => {
             let is_hidden = reasoning.summary == Some(ReasoningSummary::None);
             let display = if is_hidden { "omitted" } else { "summarized" };
             Some(json!({ "type": "adaptive", "display": display }))
         }
-        ThinkingStyle::Budget => {
+        // A request for reasoning from a model without a style: the configuration knows that it reasons.
+        ThinkingStyle::Budget | ThinkingStyle::None => {
             let wanted = match reasoning.effort.clone() {
                 Some(ReasoningEffort::Minimal | ReasoningEffort::Low) => 4096,
                 Some(ReasoningEffort::High) => 24_576,

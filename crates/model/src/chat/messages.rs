@@ -20,7 +20,7 @@ use crate::{
     body::BodyBuilder,
     history::RenderDialect,
     joined_name,
-    pairs::{ABORTED, ExchangeGroup, ToolResult, exchange, says_something},
+    pairs::{ABORTED, ExchangeGroup, ToolResult, exchange, lone_output_content, says_something},
 };
 
 /// Separator between texts that were separate messages.
@@ -93,7 +93,8 @@ fn reasoning_of_calls(history: &History) -> HashMap<&str, &HistoryItem> {
             ResponseItem::FunctionCall { call_id, .. } | ResponseItem::CustomToolCall { call_id, .. } => {
                 reasoning_of.extend(last.take().map(|reasoning| (call_id.as_str(), reasoning)));
             }
-            ResponseItem::Message { role, .. } if role != "assistant" => {
+            ResponseItem::Message { role, .. } if role == "assistant" => {}
+            ResponseItem::Message { .. } | ResponseItem::FunctionCallOutput { call_id: None, .. } => {
                 reasoning_of.clear();
                 last = None;
             }
@@ -205,14 +206,7 @@ fn fragment(item: &HistoryItem) -> Bytes {
 /// the member with the reasoning, or the whole message of a result.
 fn render(item: &ResponseItem) -> Vec<u8> {
     match item {
-        ResponseItem::Message { content, .. } if has_image(item) => {
-            let parts: Vec<String> = content.iter().filter_map(part).map(|part| part.to_string()).collect();
-            parts.join(",").into_bytes()
-        }
-        ResponseItem::Message { content, .. } => {
-            let texts: Vec<&str> = content.iter().filter_map(text).filter(|text| !text.is_empty()).collect();
-            escaped(&texts.join("\n\n"))
-        }
+        ResponseItem::Message { content, .. } => render_content(content),
         ResponseItem::Reasoning { content, encrypted_content, .. } => {
             let Some(member) = ReasoningMember::of(encrypted_content.as_deref()) else { return Vec::new() };
             let texts = content.iter().flatten().filter_map(|part| match part {
@@ -229,13 +223,25 @@ fn render(item: &ResponseItem) -> Vec<u8> {
         ResponseItem::CustomToolCall { name, input, call_id, .. } => {
             call(call_id, name, &json!({ "input": input }).to_string())
         }
-        ResponseItem::FunctionCallOutput { call_id, output }
+        ResponseItem::FunctionCallOutput { call_id: None, .. } => {
+            render_content(&lone_output_content(item).unwrap_or_default())
+        }
+        ResponseItem::FunctionCallOutput { call_id: Some(call_id), output, .. }
         | ResponseItem::CustomToolCallOutput { call_id, output, .. } => {
             let content = output_text(output);
             json!({ "role": "tool", "tool_call_id": call_id, "content": content }).to_string().into_bytes()
         }
         _ => Vec::new(),
     }
+}
+
+fn render_content(content: &[ContentItem]) -> Vec<u8> {
+    if content.iter().any(is_image) {
+        let parts: Vec<String> = content.iter().filter_map(part).map(|part| part.to_string()).collect();
+        return parts.join(",").into_bytes();
+    }
+    let texts: Vec<&str> = content.iter().filter_map(text).filter(|text| !text.is_empty()).collect();
+    escaped(&texts.join("\n\n"))
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> Vec<u8> {
@@ -276,8 +282,15 @@ fn image_part(url: &str) -> Value {
 }
 
 fn has_image(item: &ResponseItem) -> bool {
-    let ResponseItem::Message { content, .. } = item else { return false };
-    content.iter().any(|part| matches!(part, ContentItem::InputImage { .. }))
+    match item {
+        ResponseItem::Message { content, .. } => content.iter().any(is_image),
+        ResponseItem::FunctionCallOutput { call_id: None, .. } => !output_images(item).is_empty(),
+        _ => false,
+    }
+}
+
+fn is_image(part: &ContentItem) -> bool {
+    matches!(part, ContentItem::InputImage { .. })
 }
 
 fn is_call(item: &ResponseItem) -> bool {
@@ -294,18 +307,9 @@ fn call_id(item: &ResponseItem) -> Option<&str> {
 }
 
 fn output_text(output: &FunctionCallOutputBody) -> String {
-    let parts = match output {
-        FunctionCallOutputBody::Text(text) => return text.clone(),
-        FunctionCallOutputBody::Content(parts) => parts,
-    };
-    let texts: Vec<&str> = parts
-        .iter()
-        .filter_map(|part| match part {
-            FunctionCallOutputContentItem::InputText { text } => Some(text.as_str()),
-            _ => None,
-        })
-        .collect();
-    if texts.is_empty() { "(the result is an image, which follows)".to_owned() } else { texts.join("\n") }
+    let text = output.text();
+    let has_text = !text.is_empty() || matches!(output, FunctionCallOutputBody::Text(_));
+    if has_text { text } else { "(the result is an image, which follows)".to_owned() }
 }
 
 fn output_images(item: &ResponseItem) -> Vec<String> {

@@ -50,7 +50,12 @@ enum SentItem<'a> {
         call_id: &'a str,
     },
     FunctionCallOutput {
-        call_id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        call_id: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<&'a str>,
         output: &'a FunctionCallOutputBody,
     },
     CustomToolCall {
@@ -117,8 +122,13 @@ fn sent(item: &ResponseItem) -> Option<SentItem<'_>> {
         ResponseItem::FunctionCall { name, namespace, arguments, call_id, .. } => {
             SentItem::FunctionCall { name, namespace: namespace.as_deref(), arguments, call_id }
         }
-        ResponseItem::FunctionCallOutput { call_id, output } => {
-            SentItem::FunctionCallOutput { call_id, output }
+        ResponseItem::FunctionCallOutput { call_id, name, namespace, output } => {
+            SentItem::FunctionCallOutput {
+                call_id: call_id.as_deref(),
+                name: name.as_deref(),
+                namespace: namespace.as_deref(),
+                output,
+            }
         }
         ResponseItem::CustomToolCall { call_id, name, input, status, .. } => {
             SentItem::CustomToolCall { status: status.as_deref(), call_id, name, input }
@@ -199,6 +209,8 @@ mod tests {
         let image = json!([{"type": "input_image", "image_url": "data:image/png;base64,AA=="}]);
         for output in [json!("done"), image] {
             let item = json!({"type": "function_call_output", "call_id": "c", "output": output});
+            check(item.clone(), item);
+            let item = json!({"type": "function_call_output", "name": "clock", "namespace": "app", "output": output});
             check(item.clone(), item);
             let item = json!({"type": "custom_tool_call_output", "call_id": "c", "output": output});
             check(item.clone(), item);

@@ -1,6 +1,6 @@
 //! The properties of a request that a script refers to.
 
-use codicil_protocol::{ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ResponseItem};
+use codicil_protocol::{ContentItem, FunctionCallOutputBody, ResponseItem};
 
 use crate::ModelRequest;
 
@@ -90,17 +90,7 @@ fn is_from_model(item: &ResponseItem) -> bool {
 }
 
 fn output_text(output: &FunctionCallOutputBody) -> String {
-    let text = match output {
-        FunctionCallOutputBody::Text(text) => text.clone(),
-        FunctionCallOutputBody::Content(parts) => parts
-            .iter()
-            .filter_map(|part| match part {
-                FunctionCallOutputContentItem::InputText { text } => Some(text.as_str()),
-                _ => None,
-            })
-            .collect::<Vec<_>>()
-            .join("\n"),
-    };
+    let text = output.text();
     // Shell tools put lines about the call before the output of the command.
     let written = text.split_once("Output:\n").map_or(text.as_str(), |(_, written)| written);
     written.trim().chars().take(OUTPUT_LIMIT).collect()

@@ -146,7 +146,8 @@ impl ServedModels {
             // The mark keeps other turns from asking the same meanwhile.
             let report = kept.map_or(WindowReport::Unanswered, |kept| kept.report);
             self.0.keep_window(model, report, WindowKind::Actual);
-            let (inner, model) = (self.0.clone(), model.to_owned());
+            let inner = self.0.clone();
+            let model = model.to_owned();
             // Detached: it ends by itself within its deadline.
             tokio::spawn(async move { inner.learn_window(&model, LIST_TIME).await });
         }

@@ -197,6 +197,26 @@ async fn any_history_becomes_valid_messages() {
 }
 
 #[tokio::test]
+async fn an_output_without_a_call_is_a_message_of_the_user() {
+    let output = json!({"type": "function_call_output", "name": "look", "output": [
+        {"type": "input_text", "text": "a map"}, {"type": "input_image", "image_url": "data:image/png;base64,AA=="}]});
+    let body = sent(request([user("hi"), assistant("Hello."), item(output)])).await;
+    let cached = json!({"type": "ephemeral"});
+    assert_eq!(
+        body["messages"],
+        json!([
+            {"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": cached}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "Hello."}]},
+            {"role": "user", "content": [
+                {"type": "text", "text": "Output of `look`:", "cache_control": cached},
+                {"type": "text", "text": "a map"},
+                {"type": "image",
+                    "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}]},
+        ])
+    );
+}
+
+#[tokio::test]
 async fn the_thinking_mode_depends_on_the_model() {
     let asked = async |model: &str, effort| {
         let mut request = hello();
@@ -222,7 +242,10 @@ async fn the_thinking_mode_depends_on_the_model() {
         asked("claude-sonnet-5-5", ReasoningEffort::None).await,
         (json!(128_000), Value::Null, json!({"effort": "low"}))
     );
-    assert_eq!(asked("unknown", ReasoningEffort::High).await, (json!(32_000), Value::Null, Value::Null));
+    assert_eq!(
+        asked("unknown", ReasoningEffort::High).await,
+        (json!(32_000), json!({"type": "enabled", "budget_tokens": 16_000}), Value::Null)
+    );
     let other = |name: &str| ReasoningEffort::Unrecognized(name.to_owned());
     let effort = async |model: &str, name: &str| asked(model, other(name)).await.2["effort"].clone();
     assert_eq!(effort("claude-opus-5-5", "max").await, "xhigh", "the most that the model has");

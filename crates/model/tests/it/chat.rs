@@ -397,6 +397,31 @@ async fn a_history_becomes_messages() {
 }
 
 #[tokio::test]
+async fn an_output_without_a_call_is_a_message_of_the_user() {
+    let server = Server::start([Answer::sse([finish("stop")])]).await;
+    let text = json!({"type": "function_call_output", "name": "clock", "output": "It is \"noon\"."});
+    let image = json!({"type": "function_call_output", "name": "look", "namespace": "app", "output": [
+        {"type": "input_text", "text": "a map"}, {"type": "input_image", "image_url": "data:image/png;base64,AA=="}]});
+    let request = request([user("hi"), assistant("Hello."), item(text), assistant("Lunch."), item(image)]);
+    events(&provider(&server.base_url, WireApi::Chat), request).await;
+    assert_eq!(
+        server.requests()[0].json()["messages"],
+        json!([
+            {"role": "system", "content": "Be helpful."},
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "Hello."},
+            {"role": "user", "content": "Output of `clock`:\n\nIt is \"noon\"."},
+            {"role": "assistant", "content": "Lunch."},
+            {"role": "user", "content": [
+                {"type": "text", "text": "Output of `app__look`:"},
+                {"type": "text", "text": "a map"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
+            ]},
+        ])
+    );
+}
+
+#[tokio::test]
 async fn reasoning_goes_back_with_its_tool_calls_until_the_user_writes() {
     let reasoning = |text: &str, mark: Option<&str>| {
         item(json!({"type": "reasoning", "summary": [], "encrypted_content": mark,

@@ -79,7 +79,7 @@ pub fn call(id: &str, name: &str, arguments: &str) -> ResponseItem {
 }
 
 pub fn output(id: &str, text: &str) -> ResponseItem {
-    ResponseItem::FunctionCallOutput { call_id: id.into(), output: FunctionCallOutputBody::Text(text.into()) }
+    ResponseItem::function_call_output(id.into(), FunctionCallOutputBody::Text(text.into()))
 }
 
 pub fn item(json: Value) -> ResponseItem {

@@ -37,6 +37,7 @@ mod realtime;
 mod reference_details;
 mod requirements;
 mod services;
+mod shared_home;
 mod skills;
 mod thread_list;
 mod threads;

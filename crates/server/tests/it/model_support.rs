@@ -52,6 +52,27 @@ async fn efforts_and_tiers_reach_chat_completions_too() {
 }
 
 #[tokio::test]
+async fn efforts_and_tiers_reach_anthropics_api_or_are_reported() {
+    let mut app = app().config("model_supports_reasoning_summaries = true").start().await;
+    let anthropic = json!({ "config": { "model_providers.mock.wire_api": "anthropic" } });
+    let thread = thread_with(&mut app, anthropic).await;
+    let (sent, warnings) =
+        turn(&mut app, &thread, json!({ "effort": "low", "serviceTier": "priority" })).await;
+    assert_eq!((&sent["thinking"]["budget_tokens"], &sent["service_tier"]), (&json!(4096), &json!("auto")));
+    assert_eq!(warnings, Vec::<String>::new());
+    let settings = json!({ "effort": "whatever", "serviceTier": "made-up" });
+    let (sent, warnings) = turn(&mut app, &thread, settings).await;
+    assert_eq!((&sent["thinking"]["type"], sent.get("service_tier")), (&json!("enabled"), None));
+    assert_eq!(
+        warnings,
+        [
+            "model `mock-model` is not known to have effort `whatever`: the nearest effort is used",
+            "service tier `made-up` has no effect: Anthropic's API does not have it",
+        ]
+    );
+}
+
+#[tokio::test]
 async fn an_unknown_tier_is_reported() {
     let mut app = app().start().await;
     let known = thread_with(&mut app, json!({ "model": "gpt-5.4", "serviceTier": "made-up" })).await;

@@ -161,11 +161,13 @@ async fn the_preview_is_the_first_text_or_image() {
 }
 
 #[tokio::test]
-async fn instructions_of_a_resume_apply_while_the_thread_is_loaded() {
+async fn instructions_of_a_resume_stay_until_others_replace_them() {
     let mut app = App::start(always("Hi")).await;
     let thread = app.start_thread_with(params(json!({ "baseInstructions": "BASE" }))).await;
     app.run_turn(&thread, "one").await;
-    for (given, expected) in [(json!("OTHER"), "OTHER"), (Value::Null, "BASE")] {
+    for (given, expected) in
+        [(json!("OTHER"), "OTHER"), (Value::Null, "OTHER"), (json!("BASE"), "BASE"), (Value::Null, "BASE")]
+    {
         app.rest().await;
         app.restart().await;
         let resume = json!({ "threadId": thread.id, "baseInstructions": given });

@@ -1,8 +1,9 @@
-//! What clients of later generations send with a turn besides its text: context, and an id of their own.
+//! What clients of later generations send with a turn besides its text, or instead of it: context, an id of their own,
+//! the output of a tool.
 
 use codicil_protocol::{
-    AgentMessageDelta, ItemCompleted, Thread, ThreadItem, TurnCompleted, TurnStart, TurnStartParams,
-    TurnSteer,
+    AgentMessageDelta, FunctionCallOutputBody, ItemCompleted, ItemStarted, Thread, ThreadItem,
+    ThreadStartParams, TurnCompleted, TurnStart, TurnStartParams, TurnStatus, TurnSteer,
 };
 use codicil_testkit::{App, RecordedRequest, Script};
 use serde_json::{Value, from_value, json};
@@ -120,4 +121,66 @@ async fn additional_context_is_experimental() {
     let entry = json!({ "additionalContext": { "a": { "kind": "untrusted", "value": "v" } } });
     let error = app.try_call::<TurnStart>(turn(&thread, entry)).await.unwrap_err();
     assert_eq!(error.message, "turn/start.additionalContext requires experimentalApi capability");
+}
+
+#[tokio::test]
+async fn the_output_of_a_tool_starts_a_turn_in_every_dialect() {
+    for wire_api in ["responses", "chat", "anthropic"] {
+        let mut app = App::start(Script::new().say("one").then().say("two").then().say("three")).await;
+        let config = [("model_providers.mock.wire_api".to_owned(), json!(wire_api))];
+        let params = ThreadStartParams { config: Some(config.into_iter().collect()), ..Default::default() };
+        let thread = app.start_thread_with(params).await;
+        app.run_turn(&thread, "first").await;
+
+        let output = json!({ "input": [], "toolOutput": { "name": "other_task", "output": "It is done" } });
+        app.call::<TurnStart>(turn(&thread, output)).await;
+        let is_output = |item: &ThreadItem| {
+            let ThreadItem::FunctionCallOutput { name, output, .. } = item else { return false };
+            name == "other_task" && *output == FunctionCallOutputBody::Text("It is done".to_owned())
+        };
+        app.until_where::<ItemStarted>(|started| is_output(&started.item)).await;
+        app.until_where::<ItemCompleted>(|completed| is_output(&completed.item)).await;
+        assert_eq!(app.until::<TurnCompleted>().await.turn.status, TurnStatus::Completed, "{wire_api}");
+
+        let request = app.model().requests()[1].clone();
+        let sent = request.input().iter().find(|item| item.to_string().contains("It is done"));
+        let sent = sent.unwrap_or_else(|| panic!("{wire_api}: the model did not see the output"));
+        match wire_api {
+            "responses" => assert_eq!(
+                *sent,
+                json!({ "type": "function_call_output", "name": "other_task", "output": "It is done" })
+            ),
+            _ => assert_eq!(sent["role"], "user", "{wire_api}"),
+        }
+
+        app.rest().await;
+        let stored = app.restart().await.read(&thread).await;
+        assert!(is_output(&stored.turns[1].items[0]), "{wire_api}: {:?}", stored.turns[1].items);
+        app.resume(&thread).await;
+        app.run_turn(&thread, "And now?").await;
+        let again = app.model().requests()[2].body().to_string();
+        assert!(again.contains("other_task") && again.contains("It is done"), "{wire_api}: {again}");
+        app.rest().await;
+    }
+}
+
+#[tokio::test]
+async fn the_output_of_a_tool_needs_a_name_and_no_input() {
+    let mut app = App::start(Script::new()).await;
+    let thread = app.start_thread().await;
+    for (params, expected) in [
+        (
+            json!({ "toolOutput": { "name": "n", "output": "o" } }),
+            "`toolOutput` cannot be combined with nonempty `input`",
+        ),
+        (
+            json!({ "input": [], "toolOutput": { "name": "", "output": "o" } }),
+            "`toolOutput.name` must not be empty",
+        ),
+        (json!({ "input": [], "toolOutput": null }), "input must not be empty"),
+    ] {
+        let error = app.try_call::<TurnStart>(turn(&thread, params)).await.unwrap_err();
+        assert_eq!((error.code, error.message.as_str()), (-32600, expected));
+    }
+    app.rest().await;
 }

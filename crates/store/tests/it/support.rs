@@ -147,7 +147,7 @@ pub fn call(id: &str) -> ResponseItem {
 
 pub fn output(id: &str, text: &str) -> ResponseItem {
     let output = FunctionCallOutputBody::Text(text.to_owned());
-    ResponseItem::FunctionCallOutput { call_id: id.to_owned(), output }
+    ResponseItem::function_call_output(id.to_owned(), output)
 }
 
 pub fn usage(tokens: i64) -> ThreadTokenUsage {

@@ -78,6 +78,12 @@ impl App {
         self.options.new_client(wire, &self.home).await
     }
 
+    /// Starts another server on the same home, with the same options.
+    pub async fn another_server(&mut self) -> ServerBeside {
+        let (host, wire) = ServerHost::start(self.options.transport, &self.home).await;
+        ServerBeside { client: self.options.new_client(wire, &self.home).await, host }
+    }
+
     /// Stops the server and starts it again in the same home. Unread messages are dropped.
     pub async fn restart(&mut self) -> &mut Self {
         self.client.disconnect();
@@ -130,6 +136,33 @@ impl Deref for App {
 }
 
 impl DerefMut for App {
+    fn deref_mut(&mut self) -> &mut TestClient {
+        &mut self.client
+    }
+}
+
+/// A second server on the home of an [`App`], with a client, which this dereferences to.
+pub struct ServerBeside {
+    client: TestClient,
+    host: ServerHost,
+}
+
+impl ServerBeside {
+    /// Returns the process of the server, if that is not this one.
+    pub fn process(&mut self) -> &mut ServerProcess {
+        self.host.process().expect("the server runs in a process of its own")
+    }
+}
+
+impl Deref for ServerBeside {
+    type Target = TestClient;
+
+    fn deref(&self) -> &TestClient {
+        &self.client
+    }
+}
+
+impl DerefMut for ServerBeside {
     fn deref_mut(&mut self) -> &mut TestClient {
         &mut self.client
     }

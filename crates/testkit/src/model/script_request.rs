@@ -95,7 +95,7 @@ fn call_item(id: Option<&Value>, name: Option<&Value>, arguments: Option<&Value>
 
 fn output_item(call_id: Option<&Value>, content: &Value) -> ResponseItem {
     let output = FunctionCallOutputBody::Text(text(content).unwrap_or_default());
-    ResponseItem::FunctionCallOutput { call_id: text_of(call_id), output }
+    ResponseItem::function_call_output(text_of(call_id), output)
 }
 
 fn text_of(value: Option<&Value>) -> String {

@@ -76,7 +76,7 @@ struct SkillSources {
 }
 
 impl SkillSources {
-    /// Returns the directories of the skills. Only the policy `granular` tells their commands apart. Blocks.
+    /// Returns the directories of the skills. Only the policy `granular` distinguishes their commands. Blocks.
     fn folders(&self, approval: &AskForApproval) -> Vec<PathBuf> {
         if !matches!(approval, AskForApproval::Granular { .. }) {
             return Vec::new();

@@ -99,11 +99,10 @@ fn decide(
         ApprovalMode::Prompt => false,
         ApprovalMode::Auto => !could_harm(&tool.hints) || is_approved || has_full_access(policy, sandbox),
     };
-    match why_not_ask(policy, QuestionTopic::McpElicitations) {
-        _ if may_run => CallDecision::Run,
-        Some(why) => CallDecision::Refuse(why),
-        None => CallDecision::Ask,
+    if may_run {
+        return CallDecision::Run;
     }
+    why_not_ask(policy, QuestionTopic::McpElicitations).map_or(CallDecision::Ask, CallDecision::Refuse)
 }
 
 /// Returns whether the policies allow everything without a question.
