@@ -1,6 +1,9 @@
 //! The setup of an [`App`].
 
-use codicil_protocol::{ClientInfo, Initialize, InitializeCapabilities, InitializeParams, Initialized};
+use codicil_protocol::{
+    CODICIL_VERSION, ClientInfo, CodicilCapabilities, Initialize, InitializeCapabilities, InitializeParams,
+    Initialized,
+};
 
 use super::{App, client::TestClient, home::TestHome, host::ServerHost, wire::TestWire};
 use crate::{ModelServer, Script};
@@ -27,6 +30,7 @@ pub struct AppBuilder {
     experimental: bool,
     opted_out: Vec<String>,
     uninitialized: bool,
+    pub(super) codicil: Option<CodicilCapabilities>,
 }
 
 impl AppBuilder {
@@ -45,6 +49,12 @@ impl AppBuilder {
     /// Enables the experimental API for clients.
     pub fn experimental(mut self) -> Self {
         self.experimental = true;
+        self
+    }
+
+    /// Asks for the extension, with positions in the messages of threads.
+    pub fn cursor(mut self) -> Self {
+        self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true });
         self
     }
 
@@ -102,6 +112,7 @@ impl AppBuilder {
         let capabilities = InitializeCapabilities {
             experimental_api: self.experimental,
             opt_out_notification_methods: Some(self.opted_out.clone()),
+            codicil: self.codicil.clone(),
             ..InitializeCapabilities::default()
         };
         InitializeParams { client_info, capabilities: Some(capabilities) }
