@@ -64,7 +64,7 @@ impl MessageReceiver {
             Ok(Message::Notification { method, params }) => {
                 self.handle_notification(&method, params, message.len())
             }
-            Ok(Message::Request { id, method, params }) => self.handle_request(id, &method, params),
+            Ok(Message::Request { id, method, params, .. }) => self.handle_request(id, &method, params),
             Err(error) => self.handle_invalid(text, &error.to_string()),
         }
     }

@@ -8,6 +8,13 @@
 //! tool = 3600000
 //! idle_thread = 1800000
 //!
+//! [codicil]
+//! cut_off_turns = "interrupt"     # or "resume"
+//!
+//! [codicil.approvals]
+//! deadline_ms = 3600000           # without it, approvals wait for ever
+//! default = "decline"             # or "cancel"
+//!
 //! [codicil.login]                 # the sign-in service
 //! issuer = "https://auth.example.com"
 //! client_id = "app"
@@ -24,6 +31,47 @@ use serde::{Deserialize, Deserializer};
 pub struct CodicilSettings {
     pub deadlines: TurnDeadlines,
     pub login: LoginSettings,
+    pub cut_off_turns: CutOffTurns,
+    pub approvals: ApprovalSettings,
+}
+
+/// What becomes of a turn that the end of the server cut off while it waited for no answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CutOffTurns {
+    #[default]
+    Interrupt,
+    /// The model is asked again when the thread is loaded.
+    Resume,
+}
+
+/// How long approvals wait, and what happens then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ApprovalSettings {
+    /// `None`: for ever.
+    pub deadline_ms: Option<u64>,
+    pub default: DefaultDecision,
+}
+
+/// The decision about an approval whose deadline has passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DefaultDecision {
+    #[default]
+    Decline,
+    /// Also interrupts the turn.
+    Cancel,
+}
+
+impl DefaultDecision {
+    /// Returns the decision as the protocol spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Decline => "decline",
+            Self::Cancel => "cancel",
+        }
+    }
 }
 
 /// The sign-in service and its callback. `None`: the built-in value.

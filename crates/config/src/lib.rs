@@ -64,7 +64,9 @@ pub use {
     app_policies::{AppTool, app_tool_approval, is_app_enabled, is_app_tool_enabled},
     atomic_file::{remove_leftovers, replace_private, replace_shared},
     catalogue::{CATALOGUE, CatalogueEntry, KeyEffect, UnreadFeature, key_effect},
-    codicil_settings::{CodicilSettings, LoginSettings, TurnDeadlines},
+    codicil_settings::{
+        ApprovalSettings, CodicilSettings, CutOffTurns, DefaultDecision, LoginSettings, TurnDeadlines,
+    },
     document::CannotEdit,
     edit::{EditError, KeyEdit},
     effective::{ConfigQuery, EffectiveConfig},

@@ -6,7 +6,7 @@ use codicil_prompts::ReviewTargetError;
 use codicil_protocol::{CodexErrorInfo, ThreadId, TurnError, TurnId};
 use codicil_store::{LiveRun, StoreError};
 
-use crate::thread::TurnKind;
+use crate::{request_key::KeyConflict, thread::TurnKind};
 
 /// Why a request about a thread was refused or failed.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +74,10 @@ pub enum ThreadError {
     Settings(#[from] SettingsError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error(transparent)]
+    KeyConflict(#[from] KeyConflict),
     #[error("the thread has too much to do; try again later")]
     Busy,
     #[error("the thread has ended")]
@@ -117,6 +121,10 @@ pub enum TurnInputError {
     NotSteerable { kind: TurnKind, error: Box<TurnError> },
     #[error("no active turn to interrupt")]
     NothingToInterrupt,
+    #[error(
+        "a `turn/interrupt` with a key needs `turnId`, so that a late repetition cannot stop another turn"
+    )]
+    InterruptWithoutTurn,
 }
 
 /// Why a thread cannot be forked at a turn.
@@ -239,4 +247,18 @@ pub enum SettingsError {
     Provider(ModelError),
     #[error("failed to load configuration: {0}")]
     Servers(String),
+}
+
+/// Why a server request cannot be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    #[error("request not found: {0}")]
+    NotFound(String),
+    /// Contains what was expected.
+    #[error("{0}; the request is still open")]
+    WrongShape(String),
+    #[error("give either `result` or `error`")]
+    NoAnswer,
+    #[error("the answer could not be stored, so the turn ends; the server's log has the details")]
+    NotStored,
 }

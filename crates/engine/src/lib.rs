@@ -9,6 +9,7 @@
 
 mod clock;
 mod confine;
+mod durable_requests;
 mod engine_context;
 mod error;
 mod file_access;
@@ -22,6 +23,7 @@ mod notify_program;
 mod permissions;
 mod profiles;
 mod realtime;
+mod request_key;
 mod settings;
 mod settings_forms;
 mod subagent;
@@ -35,18 +37,19 @@ mod turn_channel;
 pub use confine::{ConfineError, ConfinedProcess, ProxiedNetwork, confine, confinement};
 pub use engine_context::{EngineContext, provider_config};
 pub use error::{
-    ForkError, GoalError, InjectError, MetadataError, RevertError, RollbackError, SettingsError, ThreadError,
-    ThreadListError, TurnInputError,
+    ForkError, GoalError, InjectError, MetadataError, RequestError, RevertError, RollbackError,
+    SettingsError, ThreadError, ThreadListError, TurnInputError,
 };
 pub use hooks::declared_hooks;
 pub use profiles::BuiltinProfile;
 pub use realtime::{InputAccepted, ThreadVoice};
+pub use request_key::{KeyConflict, MAX_KEY_BYTES, RequestKey};
 pub use settings::{SettingsOverrides, TurnSettings};
 pub use thread::{
-    AnnounceGuard, AnnouncedReply, ElicitationChange, MAX_RECENT_MESSAGES, MAX_REPLAY_BYTES,
+    AnnounceGuard, AnnouncedReply, AnswerOutcome, ElicitationChange, MAX_RECENT_MESSAGES, MAX_REPLAY_BYTES,
     MAX_REPLAY_MESSAGES, RevertedThread, ThreadHandle, ThreadSubscription, TurnKind, TurnOrigin,
-    check_review_target, parse_injected_items,
+    WaitingRequest, check_review_target, parse_injected_items,
 };
-pub use thread_clients::{ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
-pub use threads::{ForkName, IncludeTurns, OpenedThread, ThreadRead, Threads};
+pub use thread_clients::{ClientAnswer, ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
+pub use threads::{ForkName, IncludeTurns, OpenedThread, RequestPage, ThreadRead, ThreadRequest, Threads};
 pub use tools::{CredentialVariables, environment_policy};

@@ -38,11 +38,18 @@ pub trait ThreadClients: Send + Sync + 'static {
 /// The reply of a client: an encoded result, or an error.
 pub type ClientReply = Result<Box<RawValue>, ErrorObject>;
 
+/// The reply of a client, and the client's name.
+#[derive(Debug)]
+pub struct ClientAnswer {
+    pub reply: ClientReply,
+    pub by: String,
+}
+
 /// A server request that waits for a reply. Dropping it withdraws the request.
 #[derive(Debug)]
 pub struct OpenQuestion {
     pub id: RequestId,
-    pub answer: oneshot::Receiver<ClientReply>,
+    pub answer: oneshot::Receiver<ClientAnswer>,
     /// Withdraws the request when it is dropped.
     pub withdraw: QuestionGuard,
 }

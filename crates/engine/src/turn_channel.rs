@@ -12,9 +12,11 @@ use std::time::Duration;
 use codicil_exec::SessionId;
 use codicil_model::{History, ModelRequest, ToolList};
 use codicil_protocol::{
-    Frame, ItemId, RateLimitSnapshot, ResponseItem, ThreadActiveFlag, ThreadItem, TokenUsageBreakdown,
-    TurnError, TurnId, rpc::RequestId,
+    Frame, ItemId, RateLimitSnapshot, ResponseItem, ThreadItem, TokenUsageBreakdown, TurnError, TurnId,
+    rpc::RequestId,
 };
+use codicil_store::QuestionKind;
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{thread::InheritedHistory, thread_clients::ClientReply};
@@ -89,6 +91,12 @@ pub(crate) enum TurnQuery {
     History(oneshot::Sender<History>),
     /// Answered once every event sent before it is stored, or the turn has been cancelled because that failed.
     Stored(oneshot::Sender<()>),
+    /// Answered once it is stored that a tool call may have effects. Dropped if the call must not have any.
+    Begin {
+        call_id: String,
+        item: Option<Box<ThreadItem>>,
+        reply: oneshot::Sender<()>,
+    },
     InheritedHistory(oneshot::Sender<InheritedHistory>),
 }
 
@@ -102,39 +110,24 @@ pub(crate) struct QuestionRequest {
     pub encode: Box<dyn Fn(&RequestId) -> Frame + Send>,
     /// Time after which the request is withdrawn and the reply is `None`.
     pub time_limit: Option<Duration>,
+    /// Set for requests that outlive the process.
+    pub durable: Option<DurableQuestion>,
     pub reply: oneshot::Sender<Option<ClientReply>>,
+}
+
+/// The part of a server request that is stored before it is sent.
+#[derive(Clone, Debug)]
+pub(crate) struct DurableQuestion {
+    pub call_id: String,
+    pub method: &'static str,
+    pub params: Value,
+    /// The item that waits for the answer.
+    pub item: Option<ThreadItem>,
 }
 
 impl std::fmt::Debug for QuestionRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("QuestionRequest").field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
-
-/// The effect of an open server request on its thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QuestionKind {
-    /// A person decides.
-    Approval,
-    /// A person answers.
-    UserInput,
-    /// The client's program answers; the status of the thread does not change.
-    Call,
-}
-
-impl QuestionKind {
-    /// Returns the flag that the thread's status has while the request is open.
-    pub fn flag(self) -> Option<ThreadActiveFlag> {
-        match self {
-            Self::Approval => Some(ThreadActiveFlag::WaitingOnApproval),
-            Self::UserInput => Some(ThreadActiveFlag::WaitingOnUserInput),
-            Self::Call => None,
-        }
-    }
-
-    /// Returns whether `serverRequest/resolved` is sent when the request is over.
-    pub fn is_announced(self) -> bool {
-        self != Self::Call
     }
 }
 
@@ -217,6 +210,13 @@ impl TurnReporter {
     /// Waits until everything reported so far is stored. A turn whose records cannot be stored is cancelled before.
     pub async fn stored(&self) {
         self.query(TurnQuery::Stored).await;
+    }
+
+    /// Waits until it is stored that a tool call may have effects. Returns `None` if the call must not have any, because the
+    /// turn is being stopped.
+    pub async fn begin(&self, call_id: String, item: Option<ThreadItem>) -> Option<()> {
+        let item = item.map(Box::new);
+        self.query(|reply| TurnQuery::Begin { call_id, item, reply }).await
     }
 
     /// Returns what to do next. The turn ends if the thread has been unloaded.

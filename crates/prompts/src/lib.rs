@@ -50,7 +50,7 @@ pub use {
     instructions::{
         COMPACTION_PROMPT, DEFAULT_PERSONALITY, REVIEW_INSTRUCTIONS, base_instructions, effective_personality,
     },
-    message::{assistant_message, developer_message, message_text, user_text_message},
+    message::{assistant_message, developer_message, json_object_text, message_text, user_text_message},
     plan::{PlanPiece, PlanSplitter},
     review::{
         CodeLocation, LineRange, NO_REVIEW, REVIEW_CUT_SHORT, ReviewFinding, ReviewOutput, ReviewTargetError,

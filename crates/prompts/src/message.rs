@@ -23,6 +23,11 @@ pub fn message_text(item: &ResponseItem) -> String {
     content.iter().filter_map(part_text).collect()
 }
 
+/// Returns the JSON object in the answer of a model, which may have put it into a code block or between sentences.
+pub fn json_object_text(answer: &str) -> Option<&str> {
+    answer.get(answer.find('{')?..=answer.rfind('}')?)
+}
+
 pub(crate) fn message(role: &str, content: Vec<ContentItem>) -> ResponseItem {
     ResponseItem::Message { id: None, role: role.to_owned(), content, end_turn: None, phase: None }
 }

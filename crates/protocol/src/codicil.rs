@@ -16,6 +16,10 @@ requests! {
 
     /// Subscribes to a thread, from a position in its messages on.
     extension CodicilSubscribe = "codicil/subscribe" (CodicilSubscribeParams) -> CodicilSubscribeResponse;
+    /// Lists the server requests that wait for an answer.
+    extension CodicilRequestList = "codicil/request/list" (CodicilRequestListParams) -> CodicilRequestListResponse;
+    /// Answers a server request, from any connection.
+    extension CodicilRequestAnswer = "codicil/request/answer" (CodicilRequestAnswerParams) -> CodicilRequestAnswerResponse;
 }
 
 /// Messages of a thread were dropped because the client reads too slowly, or are no longer valid. There are no

@@ -73,6 +73,12 @@ impl Frame {
         Self::new(FrameKind::Response, encode(&OutgoingMessage::Response { id, result }))
     }
 
+    /// Returns the response to a request whose key is known: the first result, marked as such.
+    pub fn replayed_response(id: &rpc::RequestId, result: &impl Serialize) -> Self {
+        let codicil = ResponseExtension { replayed: true };
+        Self::new(FrameKind::Response, encode(&OutgoingMessage::ReplayedResponse { id, result, codicil }))
+    }
+
     pub fn error(id: &rpc::RequestId, error: &rpc::ErrorObject) -> Self {
         Self::new(FrameKind::Response, encode::<()>(&OutgoingMessage::Error { error, id }))
     }
@@ -169,7 +175,14 @@ enum OutgoingMessage<'a, T: Serialize> {
     Notification { method: &'a str, params: &'a T },
     Request { method: &'a str, id: &'a rpc::RequestId, params: &'a T },
     Response { id: &'a rpc::RequestId, result: &'a T },
+    ReplayedResponse { id: &'a rpc::RequestId, result: &'a T, codicil: ResponseExtension },
     Error { error: &'a rpc::ErrorObject, id: &'a rpc::RequestId },
+}
+
+/// The member `codicil` of a response.
+#[derive(Serialize)]
+struct ResponseExtension {
+    replayed: bool,
 }
 
 /// The protocol's types have string keys and no foreign `Serialize`, so encoding them cannot fail.

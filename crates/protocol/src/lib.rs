@@ -30,6 +30,7 @@ mod accounts;
 mod approvals;
 mod apps;
 mod codicil;
+mod codicil_requests;
 mod config;
 mod diagnostics;
 mod dynamic_tools;
@@ -51,6 +52,7 @@ mod models;
 mod plugins;
 mod policy;
 mod realtime;
+mod request_keys;
 mod response_items;
 mod review;
 mod search;
@@ -71,11 +73,11 @@ fn yes() -> bool {
 }
 
 pub use {
-    accounts::*, approvals::*, apps::*, client_requests::*, codicil::*, config::*, diagnostics::*,
-    dynamic_tools::*, elicitation::*, exec::*, external_agents::*, feedback::*, frame::*, fs::*, goals::*,
-    guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*, items::*,
-    known_methods::*, lines::*, mcp::*, methods::*, models::*, notifications::*, patch::*, path::*,
-    plugins::*, policy::*, realtime::*, response_items::*, review::*, search::*, secret::*, sequence::*,
-    server_requests::*, skills::*, thread_opening::*, thread_pages::*, thread_settings::*, threads::*,
-    tool_calls::*, turns::*, windows::*,
+    accounts::*, approvals::*, apps::*, client_requests::*, codicil::*, codicil_requests::*, config::*,
+    diagnostics::*, dynamic_tools::*, elicitation::*, exec::*, external_agents::*, feedback::*, frame::*,
+    fs::*, goals::*, guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*,
+    items::*, known_methods::*, lines::*, mcp::*, methods::*, models::*, notifications::*, patch::*, path::*,
+    plugins::*, policy::*, realtime::*, request_keys::*, response_items::*, review::*, search::*, secret::*,
+    sequence::*, server_requests::*, skills::*, thread_opening::*, thread_pages::*, thread_settings::*,
+    threads::*, tool_calls::*, turns::*, windows::*,
 };

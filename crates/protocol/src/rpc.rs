@@ -1,7 +1,8 @@
 //! The JSON-RPC envelope: requests, notifications, responses and errors, without the `jsonrpc` member.
 //!
 //! Reading is lazy: [`Message::parse`] decodes the method and the id and leaves `params` as raw JSON for the decoder that
-//! knows its type. `jsonrpc` and other unknown members are ignored.
+//! knows its type. The same holds for `codicil`, the member of the extension. `jsonrpc` and other unknown members are
+//! ignored.
 
 use std::fmt;
 
@@ -102,7 +103,7 @@ pub mod codes {
 /// A received message, with its content as raw JSON.
 #[derive(Debug)]
 pub enum Message<'a> {
-    Request { id: RequestId, method: String, params: Option<&'a RawValue> },
+    Request { id: RequestId, method: String, params: Option<&'a RawValue>, codicil: Option<&'a RawValue> },
     Notification { method: String, params: Option<&'a RawValue> },
     Response { id: RequestId, result: &'a RawValue },
     Error { id: RequestId, error: ErrorObject },
@@ -117,7 +118,9 @@ impl<'a> Message<'a> {
             None => None,
         };
         match (envelope.method, id, envelope.result, envelope.error) {
-            (Some(method), Some(id), ..) => Ok(Self::Request { id, method, params: envelope.params }),
+            (Some(method), Some(id), ..) => {
+                Ok(Self::Request { id, method, params: envelope.params, codicil: envelope.codicil })
+            }
             (Some(method), None, ..) => Ok(Self::Notification { method, params: envelope.params }),
             (None, Some(id), Some(result), _) => Ok(Self::Response { id, result }),
             (None, Some(id), None, Some(error)) => Ok(Self::Error { id, error }),
@@ -136,6 +139,8 @@ struct MessageEnvelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     error: Option<ErrorObject>,
+    #[serde(borrow)]
+    codicil: Option<&'a RawValue>,
 }
 
 /// Reads a member for which null is a value: a null id is invalid, a null result is a result.

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use codicil_engine::{ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
+use codicil_engine::{ClientAnswer, ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 use codicil_protocol::{
     CodicilCapabilities, CodicilOpenRequest, ConfigWarning, ConfigWarningNotification, Frame,
     InitializeParams, MessageSeq, NotificationMethod, SubscriptionScope, ThreadId,
@@ -268,7 +268,9 @@ impl ClientRegistry {
             }
             QuestionAudience::Clients(clients) => clients.contains(&from),
         };
-        self.0.questions.answer(id, may_answer, answer);
+        let client = subscriptions.clients.get(&from);
+        let name = client.and_then(|client| client.session()).map_or("", |session| session.name.as_str());
+        self.0.questions.answer(id, may_answer, answer, name);
     }
 
     /// Asks one client, or every initialized client if that one has disconnected. Returns `None` if there is no
@@ -303,11 +305,11 @@ impl ClientRegistry {
         }
         tracing::warn!(bytes, method = frame.method(), "did not send a request that is too long");
         let error = RpcError::too_long("request", bytes, MAX_RESPONSE_BYTES);
-        self.0.questions.answer(id, |_| true, Err(error.object().clone()));
+        self.0.questions.answer(id, |_| true, Err(error.object().clone()), "server");
         true
     }
 
-    fn question(&self, id: RequestId, answer: oneshot::Receiver<ClientReply>) -> OpenQuestion {
+    fn question(&self, id: RequestId, answer: oneshot::Receiver<ClientAnswer>) -> OpenQuestion {
         let withdraw = QuestionWithdrawal { id: id.clone(), clients: self.clone() };
         OpenQuestion { id, answer, withdraw: QuestionGuard(Box::new(withdraw)) }
     }
@@ -375,7 +377,7 @@ impl ThreadClients for ClientRegistry {
 
 fn open_request(frame: &Frame) -> Option<CodicilOpenRequest> {
     let text = std::str::from_utf8(frame.bytes()).ok()?;
-    let Ok(Message::Request { id, method, params }) = Message::parse(text) else { return None };
+    let Ok(Message::Request { id, method, params, .. }) = Message::parse(text) else { return None };
     let params = serde_json::from_str(params?.get()).ok()?;
     Some(CodicilOpenRequest { id, method, params, seq: frame.place()?.seq })
 }

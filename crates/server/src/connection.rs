@@ -19,6 +19,7 @@ use crate::{
     inbound::max_message_bytes,
     limits::{FLUSH_TIME, MAX_IN_FLIGHT},
     outbox::OutboxClosed,
+    request_keys::request_key,
     route::{PendingResponse, QueuedResponse},
     server::ServerShared,
 };
@@ -73,7 +74,9 @@ impl Connection {
             return;
         };
         match Message::parse(text) {
-            Ok(Message::Request { id, method, params }) => self.request(id, &method, params),
+            Ok(Message::Request { id, method, params, codicil }) => {
+                self.request(id, &method, params, codicil)
+            }
             Ok(Message::Response { id, result }) => self.answer(&id, Ok(result.to_owned())),
             Ok(Message::Error { id, error }) => self.answer(&id, Err(error)),
             Ok(Message::Notification { method, .. }) => tracing::trace!(method, "notification"),
@@ -82,12 +85,24 @@ impl Connection {
         }
     }
 
-    fn request(&mut self, id: RequestId, method: &str, params: Option<&RawValue>) {
+    fn request(
+        &mut self,
+        id: RequestId,
+        method: &str,
+        params: Option<&RawValue>,
+        extension: Option<&RawValue>,
+    ) {
         if self.in_flight.len() >= MAX_IN_FLIGHT || self.client.outbox.is_busy() {
             self.client.outbox.push(&Frame::error(&id, RpcError::overloaded().object()));
             return;
         }
-        let cx = Cx::new(self.client.clone(), self.shared.clone());
+        let mut cx = Cx::new(self.client.clone(), self.shared.clone());
+        match request_key(&cx, method, params, extension) {
+            Ok(key) => cx.set_key(key),
+            Err(error) => {
+                return self.client.outbox.push(&Frame::error(&id, RpcError::from(error).object()));
+            }
+        }
         match self.shared.router.call(cx, id, method, params) {
             PendingResponse::Ready(response) => response.send(&self.client),
             PendingResponse::Pending(work) => self.in_flight.push(work),

@@ -4,8 +4,10 @@ use std::{path::Path, sync::Arc};
 
 use codicil_accounts::Accounts;
 use codicil_config::ConfigStore;
-use codicil_engine::{AnnouncedReply, ThreadClients, Threads, TurnOrigin};
-use codicil_protocol::{Frame, NotificationMethod};
+use codicil_engine::{
+    AnnounceGuard, AnnouncedReply, RequestKey, ThreadClients, ThreadError, ThreadHandle, Threads, TurnOrigin,
+};
+use codicil_protocol::{Frame, NotificationMethod, ThreadId};
 use parking_lot::Mutex;
 
 use crate::{
@@ -25,6 +27,7 @@ pub struct Cx {
     pub client: Arc<ConnectedClient>,
     shared: Arc<ServerShared>,
     after_response: Arc<Mutex<Vec<AfterReply>>>,
+    key: Option<RequestKey>,
 }
 
 /// Work that runs once the response is queued.
@@ -32,7 +35,26 @@ pub type AfterReply = Box<dyn FnOnce() + Send>;
 
 impl Cx {
     pub fn new(client: Arc<ConnectedClient>, shared: Arc<ServerShared>) -> Self {
-        Self { client, shared, after_response: Arc::default() }
+        Self { client, shared, after_response: Arc::default(), key: None }
+    }
+
+    pub fn set_key(&mut self, key: Option<RequestKey>) {
+        self.key = key;
+    }
+
+    /// Returns the key of the request.
+    pub fn key(&self) -> Option<RequestKey> {
+        self.key.clone()
+    }
+
+    /// Returns whether the response is that of an earlier request with the same key.
+    pub fn is_replayed(&self) -> bool {
+        self.key.as_ref().is_some_and(RequestKey::is_replayed)
+    }
+
+    /// Returns a loaded thread, for a change that has the key of this request.
+    pub fn thread(&self, id: &ThreadId) -> Result<ThreadHandle, ThreadError> {
+        Ok(self.threads().get(id)?.with_key(self.key()))
     }
 
     /// Returns the directory with configuration, credentials and threads.
@@ -126,7 +148,18 @@ impl Cx {
         answer
     }
 
+    /// Holds the notifications of a thread back until the response is queued.
+    pub fn hold(&self, announce: Option<AnnounceGuard>) {
+        self.after_response(move || drop(announce));
+    }
+
+    /// Returns the work that follows the response. What a replayed response is about was announced by the first one.
     pub fn take_after_response(&self) -> Vec<AfterReply> {
-        std::mem::take(&mut *self.after_response.lock())
+        let work = std::mem::take(&mut *self.after_response.lock());
+        if self.is_replayed() {
+            work.into_iter().map(|held| -> AfterReply { Box::new(move || drop(held)) }).collect()
+        } else {
+            work
+        }
     }
 }

@@ -137,7 +137,10 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::{clients::ClientRegistry, error::RpcError, fixture, handlers::thread, server::Server};
+    use crate::{
+        clients::ClientRegistry, error::RpcError, fixture, handlers::thread, request_keys::OnceResponse,
+        server::Server,
+    };
 
     #[test]
     fn a_slot_that_is_not_kept_is_free_again() {
@@ -169,7 +172,10 @@ mod tests {
 
     async fn start_ephemeral(cx: &Cx) -> Result<ThreadId, RpcError> {
         let params = ThreadStartParams { ephemeral: Some(true), ..ThreadStartParams::default() };
-        thread::start(cx.clone(), params).await.map(|response| response.thread.id)
+        match thread::start(cx.clone(), params).await? {
+            OnceResponse::Made(response) => Ok(response.thread.id),
+            OnceResponse::Encoded(_) => unreachable!("the request has no key"),
+        }
     }
 
     #[tokio::test]

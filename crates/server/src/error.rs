@@ -8,7 +8,7 @@ use std::{fmt, io};
 use codicil_accounts::AccountError;
 use codicil_config::{ConfigError, FeatureError, WriteError};
 use codicil_engine::{
-    ConfineError, ForkError, GoalError, InjectError, MetadataError, RevertError, RollbackError,
+    ConfineError, ForkError, GoalError, InjectError, MetadataError, RequestError, RevertError, RollbackError,
     SettingsError, ThreadError, ThreadListError, TurnInputError,
 };
 use codicil_exec::SpawnError;
@@ -28,6 +28,7 @@ use crate::{
     files::{ClientWatchError, SearchSessionError},
     handlers::{hooks::TooManyDirectories, mcp_server::ServerTableError},
     paging::PageError,
+    request_keys::KeyError,
     route::UnroutedMethod,
 };
 
@@ -120,6 +121,14 @@ impl RpcError {
     }
 }
 
+impl From<KeyError> for RpcError {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Malformed | KeyError::NotKeyed(_) => Self::invalid_params(error),
+        }
+    }
+}
+
 impl From<UnroutedMethod> for RpcError {
     fn from(error: UnroutedMethod) -> Self {
         let reason = match error {
@@ -153,6 +162,9 @@ impl From<ThreadError> for RpcError {
             | ThreadError::DynamicTools(_)
             | ThreadError::ReviewTarget(_)
             | ThreadError::Store(StoreError::InvalidCursor(_)) => Self::invalid_request(error),
+            ThreadError::KeyConflict(error) => {
+                Self::invalid_params(error).with_data(json!({ "codicil": { "code": "keyConflict" } }))
+            }
             ThreadError::TurnInput(error) => error.into(),
             ThreadError::Fork(error) => error.into(),
             ThreadError::Rollback(error) => error.into(),
@@ -162,6 +174,7 @@ impl From<ThreadError> for RpcError {
             ThreadError::Metadata(error) => error.into(),
             ThreadError::Goal(error) => error.into(),
             ThreadError::Settings(error) => error.into(),
+            ThreadError::Request(error) => error.into(),
             ThreadError::Busy => Self::overloaded(),
             ThreadError::CannotLocate(_)
             | ThreadError::RequiredServers(_)
@@ -184,7 +197,8 @@ impl From<TurnInputError> for RpcError {
             | TurnInputError::NothingToSteer
             | TurnInputError::EmptyExpectedTurn
             | TurnInputError::OtherTurn { .. }
-            | TurnInputError::NothingToInterrupt => Self::invalid_request(error),
+            | TurnInputError::NothingToInterrupt
+            | TurnInputError::InterruptWithoutTurn => Self::invalid_request(error),
             TurnInputError::TooLong { max, actual } => Self::invalid_params(&error).with_data(json!({
                 "input_error_code": "input_too_large",
                 "max_chars": max,
@@ -274,6 +288,16 @@ impl From<GoalError> for RpcError {
             | GoalError::LongObjective(_)
             | GoalError::Budget
             | GoalError::Ephemeral(_) => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<RequestError> for RpcError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::NotFound(_) => Self::invalid_request(error),
+            RequestError::WrongShape(_) | RequestError::NoAnswer => Self::invalid_params(&error),
+            RequestError::NotStored => Self::internal(error),
         }
     }
 }

@@ -25,6 +25,7 @@ mod limits;
 mod outbox;
 mod paging;
 mod questions;
+mod request_keys;
 mod route;
 mod router;
 mod server;

@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicI64, Ordering},
 };
 
-use codicil_engine::ClientReply;
+use codicil_engine::{ClientAnswer, ClientReply};
 use codicil_protocol::{Frame, ThreadId, rpc::RequestId};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -34,7 +34,7 @@ pub enum QuestionAudience {
 struct PendingQuestion {
     audience: QuestionAudience,
     frame: Frame,
-    reply: oneshot::Sender<ClientReply>,
+    reply: oneshot::Sender<ClientAnswer>,
 }
 
 impl OpenQuestions {
@@ -43,7 +43,7 @@ impl OpenQuestions {
         &self,
         audience: QuestionAudience,
         encode: &dyn Fn(&RequestId) -> Frame,
-    ) -> (RequestId, Frame, oneshot::Receiver<ClientReply>) {
+    ) -> (RequestId, Frame, oneshot::Receiver<ClientAnswer>) {
         let id = RequestId::Integer(self.next_id.fetch_add(1, Ordering::Relaxed));
         let frame = encode(&id);
         let (reply, answer) = oneshot::channel();
@@ -57,7 +57,8 @@ impl OpenQuestions {
         &self,
         id: &RequestId,
         may_answer: impl FnOnce(&QuestionAudience) -> bool,
-        answer: ClientReply,
+        reply: ClientReply,
+        by: &str,
     ) {
         let mut pending = self.pending.lock();
         if pending.get(id).is_some_and(|question| may_answer(&question.audience))
@@ -65,7 +66,7 @@ impl OpenQuestions {
         {
             drop(pending);
             // Fails if the asker has withdrawn the question meanwhile.
-            let _ = question.reply.send(answer);
+            let _ = question.reply.send(ClientAnswer { reply, by: by.to_owned() });
         }
     }
 

@@ -155,6 +155,7 @@ async fn respond<T: Serialize>(
     // Encoding can panic too: a path that is not UTF-8 has no JSON form.
     let encoded = AssertUnwindSafe(async {
         let frame = match handled.await {
+            Ok(response) if cx.is_replayed() => Frame::replayed_response(&id, &response),
             Ok(response) => Frame::response(&id, &response),
             Err(error) => {
                 tracing::debug!(code = error.object().code, message = %error.object().message, "request failed");

@@ -14,21 +14,21 @@
 
 use codicil_protocol::{
     AccountLoginCancel, AccountLoginStart, AccountLogout, AccountRateLimitsRead, AccountRead, AppList,
-    BedrockCheckGovCloudRequirements, CodicilSubscribe, CollaborationModeList, CommandExec,
-    CommandExecResize, CommandExecTerminate, CommandExecWrite, ConfigBatchWrite, ConfigMcpServerReload,
-    ConfigRead, ConfigRequirementsRead, ConfigValueWrite, ExperimentalFeatureEnablementSet,
-    ExperimentalFeatureList, ExternalAgentConfigDetect, ExternalAgentConfigImport, FeedbackUpload, FsCopy,
-    FsCreateDirectory, FsGetMetadata, FsReadDirectory, FsReadFile, FsRemove, FsUnwatch, FsWatch, FsWriteFile,
-    FuzzyFileSearch, FuzzyFileSearchSessionStart, FuzzyFileSearchSessionStop, FuzzyFileSearchSessionUpdate,
-    HooksList, Initialize, McpServerOauthLogin, McpServerStatusList, MockExperimentalMethod, ModelList,
-    PermissionProfileList, PluginInstall, PluginList, PluginRead, PluginUninstall, ReviewStart,
-    SkillsConfigWrite, SkillsList, ThreadArchive, ThreadBackgroundTerminalsClean,
-    ThreadBackgroundTerminalsList, ThreadBackgroundTerminalsTerminate, ThreadCompactStart,
-    ThreadDecrementElicitation, ThreadDelete, ThreadFork, ThreadGoalClear, ThreadGoalGet, ThreadGoalSet,
-    ThreadIncrementElicitation, ThreadInjectItems, ThreadItemsList, ThreadList, ThreadLoadedList,
-    ThreadMetadataUpdate, ThreadNameSet, ThreadRead, ThreadRealtimeAppendAudio, ThreadRealtimeAppendText,
-    ThreadRealtimeStart, ThreadRealtimeStop, ThreadResume, ThreadRevert, ThreadRollback,
-    ThreadSettingsUpdate, ThreadShellCommand, ThreadStart, ThreadTurnsList, ThreadUnarchive,
+    BedrockCheckGovCloudRequirements, CodicilRequestAnswer, CodicilRequestList, CodicilSubscribe,
+    CollaborationModeList, CommandExec, CommandExecResize, CommandExecTerminate, CommandExecWrite,
+    ConfigBatchWrite, ConfigMcpServerReload, ConfigRead, ConfigRequirementsRead, ConfigValueWrite,
+    ExperimentalFeatureEnablementSet, ExperimentalFeatureList, ExternalAgentConfigDetect,
+    ExternalAgentConfigImport, FeedbackUpload, FsCopy, FsCreateDirectory, FsGetMetadata, FsReadDirectory,
+    FsReadFile, FsRemove, FsUnwatch, FsWatch, FsWriteFile, FuzzyFileSearch, FuzzyFileSearchSessionStart,
+    FuzzyFileSearchSessionStop, FuzzyFileSearchSessionUpdate, HooksList, Initialize, McpServerOauthLogin,
+    McpServerStatusList, MockExperimentalMethod, ModelList, PermissionProfileList, PluginInstall, PluginList,
+    PluginRead, PluginUninstall, ReviewStart, SkillsConfigWrite, SkillsList, ThreadArchive,
+    ThreadBackgroundTerminalsClean, ThreadBackgroundTerminalsList, ThreadBackgroundTerminalsTerminate,
+    ThreadCompactStart, ThreadDecrementElicitation, ThreadDelete, ThreadFork, ThreadGoalClear, ThreadGoalGet,
+    ThreadGoalSet, ThreadIncrementElicitation, ThreadInjectItems, ThreadItemsList, ThreadList,
+    ThreadLoadedList, ThreadMetadataUpdate, ThreadNameSet, ThreadRead, ThreadRealtimeAppendAudio,
+    ThreadRealtimeAppendText, ThreadRealtimeStart, ThreadRealtimeStop, ThreadResume, ThreadRevert,
+    ThreadRollback, ThreadSettingsUpdate, ThreadShellCommand, ThreadStart, ThreadTurnsList, ThreadUnarchive,
     ThreadUnsubscribe, TurnInterrupt, TurnStart, TurnSteer, WindowsSandboxSetupStart,
 };
 
@@ -46,7 +46,7 @@ pub fn router() -> Router {
     Router::new()
         .on::<Initialize>(initialize::initialize)
         // Threads.
-        .on::<ThreadStart>(thread::start)
+        .on_encoded::<ThreadStart, _>(thread::start)
         .on_encoded::<ThreadResume, _>(thread::resume)
         .on_encoded::<ThreadFork, _>(thread::fork)
         .on::<ThreadList>(thread::list)
@@ -55,9 +55,9 @@ pub fn router() -> Router {
         .on::<ThreadTurnsList>(thread::turns_list)
         .on::<ThreadItemsList>(thread::items_list)
         .on::<ThreadUnsubscribe>(thread::unsubscribe)
-        .on::<ThreadArchive>(thread::archive)
-        .on::<ThreadUnarchive>(thread::unarchive)
-        .on::<ThreadDelete>(thread::delete)
+        .on_encoded::<ThreadArchive, _>(thread::archive)
+        .on_encoded::<ThreadUnarchive, _>(thread::unarchive)
+        .on_encoded::<ThreadDelete, _>(thread::delete)
         .on::<ThreadNameSet>(thread::name_set)
         .on::<ThreadMetadataUpdate>(thread::metadata_update)
         .on::<ThreadSettingsUpdate>(thread::settings_update)
@@ -83,7 +83,7 @@ pub fn router() -> Router {
         .on::<TurnStart>(turn::start)
         .on::<TurnSteer>(turn::steer)
         .on::<TurnInterrupt>(turn::interrupt)
-        .on::<ReviewStart>(review::start)
+        .on_encoded::<ReviewStart, _>(review::start)
         // Commands and files of the client.
         .on::<CommandExec>(command::exec)
         .on::<CommandExecWrite>(command::exec_write)
@@ -136,6 +136,9 @@ pub fn router() -> Router {
         .on::<AccountRateLimitsRead>(account::rate_limits_read)
         .on::<BedrockCheckGovCloudRequirements>(account::bedrock_check_gov_cloud_requirements)
         .on::<FeedbackUpload>(feedback::upload)
+        // The extension.
+        .on::<CodicilRequestList>(codicil::request_list)
+        .on::<CodicilRequestAnswer>(codicil::request_answer)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::{
     error::{Result, StoreError},
     file_end,
     layout::{self, FileName, HomeLayout},
-    record::{StoredSettings, ThreadMeta},
+    record::{QuestionKind, StoredSettings, ThreadMeta},
     record_line::{self, LineHead, RecordKind},
     summary::{self, FileStamp, ModelChoice, ThreadSummary},
 };
@@ -56,6 +56,7 @@ impl<'a> FileScanner<'a> {
         row.name = found.name;
         row.model = found.model.unwrap_or_default();
         row.git = found.git;
+        row.open_requests = found.open_requests;
         row.stamp = stamp;
         Ok(row)
     }
@@ -101,13 +102,24 @@ struct ScanFindings {
     name: Option<String>,
     git: Option<GitInfo>,
     model: Option<ModelChoice>,
+    /// The kinds of open server requests by the last record about them.
+    open_requests: Vec<QuestionKind>,
     active_at: Option<i64>,
 }
 
 impl ScanFindings {
     fn new() -> Self {
         let reason = file_end::first_line_reason(b"");
-        Self { meta: None, reason, preview: None, name: None, git: None, model: None, active_at: None }
+        Self {
+            meta: None,
+            reason,
+            preview: None,
+            name: None,
+            git: None,
+            model: None,
+            open_requests: Vec::new(),
+            active_at: None,
+        }
     }
 
     /// Searches a block of whole lines.
@@ -142,7 +154,33 @@ impl ScanFindings {
         let mut settings = memmem::rfind_iter(block, b"\"type\":\"settings\"")
             .filter_map(|at| read::<StoredSettings>(line_at(block, at), layout));
         self.model = settings.next().map(|settings| ModelChoice::from(&settings)).or(self.model.take());
+        if let Some(kinds) = last_requests(block, layout) {
+            self.open_requests = kinds;
+        }
         self.active_at = last_activity(block).or(self.active_at);
+    }
+}
+
+/// Returns the kinds of open server requests by the last record of a block that changes them; `None` if there is none. The
+/// end of a turn ends its requests.
+fn last_requests(block: &[u8], layout: &HomeLayout) -> Option<Vec<QuestionKind>> {
+    let last = |mark: &[u8], kind: RecordKind| {
+        memmem::rfind_iter(block, mark).find(|at| {
+            let line = record_line::canonical(line_at(block, *at));
+            line.and_then(|line| LineHead::read(&line).map(|head| head.kind)) == Some(kind)
+        })
+    };
+    let asked = last(b"\"type\":\"asked\"", RecordKind::Asked);
+    let answered = last(b"\"type\":\"answered\"", RecordKind::Answered);
+    let ended = last(b"\"type\":\"turnEnd\"", RecordKind::TurnEnd);
+    match asked.max(answered) {
+        None => ended.map(|_| Vec::new()),
+        changed if changed < ended => Some(Vec::new()),
+        Some(changed) => {
+            let line = line_at(block, changed);
+            let asked = read::<ScannedAsked>(line, layout).map(|record| record.open);
+            asked.or_else(|| read::<ScannedAnswered>(line, layout).map(|record| record.open))
+        }
     }
 }
 
@@ -182,6 +220,24 @@ struct ScannedItem {
 
 impl OfKind for ScannedItem {
     const KIND: RecordKind = RecordKind::Item;
+}
+
+#[derive(Deserialize)]
+struct ScannedAsked {
+    open: Vec<QuestionKind>,
+}
+
+impl OfKind for ScannedAsked {
+    const KIND: RecordKind = RecordKind::Asked;
+}
+
+#[derive(Deserialize)]
+struct ScannedAnswered {
+    open: Vec<QuestionKind>,
+}
+
+impl OfKind for ScannedAnswered {
+    const KIND: RecordKind = RecordKind::Answered;
 }
 
 #[derive(Deserialize)]

@@ -1,7 +1,7 @@
 //! Forking: a new thread that starts with the records of another one.
 //!
-//! Lines are copied with new ordinals and without decoding them; blobs are shared. Rolled-back turns, the name, the goal and
-//! the first line of the source are not copied.
+//! Lines are copied with new ordinals and without decoding them; blobs are shared. Rolled-back turns, the name, the goal,
+//! the request keys and the first line of the source are not copied.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     clock,
     error::{Result, StoreError},
     layout::{self, ThreadLocation},
-    record::{GOAL, Record, ThreadMeta},
+    record::{GOAL, KEY, Record, ThreadMeta},
     record_line::{self, LineHead, RecordKind},
     record_lines::RecordLines,
     replay::{RollbackRecord, TurnPlaces, decode, extra_kind, turn_of},
@@ -99,7 +99,7 @@ fn survivors<'a>(lines: &'a RecordLines<'_>) -> (Vec<SurvivingTurn<'a>>, TurnPla
     for (_, head) in lines.heads() {
         match head.kind {
             RecordKind::Meta | RecordKind::Name => {}
-            RecordKind::Extra if extra_kind(head).as_deref() == Some(GOAL) => {}
+            RecordKind::Extra if matches!(extra_kind(head).as_deref(), Some(GOAL | KEY)) => {}
             RecordKind::Rollback => {
                 let Some(RollbackRecord { turns }) = decode(head) else { continue };
                 let remaining = places.len().saturating_sub(turns as usize);

@@ -17,6 +17,7 @@ use jiff::{Timestamp, ToSpan, civil::Date};
 use crate::{
     clock,
     error::{Result, StoreError},
+    file_end::WriteOnce,
     record::RunId,
 };
 
@@ -27,6 +28,8 @@ pub const ARCHIVED: &str = "archived_sessions";
 
 /// The maximum length of an id, so that file names stay within the limits of file systems.
 const MAX_ID: usize = 128;
+/// The beginning of the name of a file that is being created.
+const UNFINISHED_PREFIX: &str = ".new-";
 const LOCAL_TIME_LEN: usize = "2026-11-15T20-00-00".len();
 
 /// The paths of one home.
@@ -79,6 +82,11 @@ impl HomeLayout {
 
     pub fn absolute(&self, relative: &str) -> PathBuf {
         self.home.join(relative)
+    }
+
+    /// Returns the directory of the keys of requests that create, move or delete threads.
+    pub fn keys(&self) -> PathBuf {
+        self.home.join("request_keys")
     }
 
     /// Returns the path relative to the home, as stored in the index; `None` for paths outside the home.
@@ -186,6 +194,39 @@ pub fn make_dir(dir: &Path) -> Result<bool> {
 /// Creates a file, which must not exist, with mode 0600.
 pub fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().create_new(true).append(true).mode(0o600).open(path)
+}
+
+/// Creates a file, which must not exist, with mode 0600 and this content. The content is written under another name first,
+/// so that no process ever sees a part of it.
+pub fn write_new_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let unfinished = path.with_file_name(format!("{UNFINISHED_PREFIX}{name}"));
+    let written = create_truncated(&unfinished)
+        .and_then(|mut file| file.write_all_once(content))
+        .and_then(|()| give_name(&unfinished, path));
+    // A renamed file is gone already; a leftover of a process that was killed is replaced by the next attempt.
+    let _ = fs::remove_file(&unfinished);
+    written
+}
+
+/// Gives a finished file its name, unless that is taken.
+fn give_name(unfinished: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(unfinished, path) {
+        // File systems without hard links.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied) =>
+        {
+            if path.exists() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            fs::rename(unfinished, path)
+        }
+        result => result,
+    }
+}
+
+fn create_truncated(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path)
 }
 
 /// Opens a regular file for reading. Anything else, such as a named pipe or a device, is an error and never blocks.

@@ -16,7 +16,11 @@ mod import;
 mod item_decoder;
 mod list;
 mod thread;
+mod thread_keys;
 mod thread_log;
+mod unfinished_turn;
+
+mod home_keys;
 
 mod blobs;
 mod file_end;
@@ -38,15 +42,21 @@ pub use {
     blobs::BLOB_MIN,
     error::{Result, StoreError},
     fork::ForkPoint,
+    home_keys::{HomeKeyLock, KeyIntent},
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
     list::{ListBelow, ListQuery, ListSort, ThreadPage},
-    record::{GoalChange, ItemMark, Record, RunId, StoredSettings, ThreadMeta, TurnEndCause, new_thread_id},
+    record::{
+        AskedRequest, GoalChange, ItemMark, QuestionKind, Record, RequestAnswer, RunId, StoredSettings,
+        ThreadMeta, TurnEndCause, new_thread_id,
+    },
     record_tail::{PlacedRecord, RecordTail},
     run_lock::{LiveRun, RunState},
     store::Store,
     summary::preview,
     thread::{LoadProblem, LoadWarning, LoadWarnings, LoadedThread, StoredThread, StoredTurn, ThreadJson},
+    thread_keys::{KeyRecord, StoredKey},
     thread_log::{AdoptedRecord, AppendedRecords, ThreadLog},
+    unfinished_turn::{BegunCall, CallState, RequestOutcome, StoredAnswer, StoredRequest, UnfinishedTurn},
     work_pool::LOCK_TIME,
 };

@@ -6,8 +6,9 @@
 use std::{fmt, ops::Deref};
 
 use codicil_protocol::{
-    DynamicToolEntry, GitInfo, ItemId, ReasoningEffort, ResponseItem, SessionSource, ThreadGoal,
-    ThreadHistoryMode, ThreadId, ThreadItem, ThreadTokenUsage, TurnError, TurnId, TurnStatus,
+    DynamicToolEntry, GitInfo, ItemId, ReasoningEffort, ResponseItem, SessionSource, ThreadActiveFlag,
+    ThreadGoal, ThreadHistoryMode, ThreadId, ThreadItem, ThreadTokenUsage, TurnError, TurnId, TurnStatus,
+    rpc::ErrorObject,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -20,7 +21,7 @@ pub enum Record {
     Meta(ThreadMeta),
     /// The settings from here on.
     Settings(StoredSettings),
-    /// A turn was accepted.
+    /// A turn was accepted. A second record of the same turn means that it continues after a restart.
     Turn {
         turn_id: TurnId,
         /// The run of the process that runs the turn. Records of earlier versions and of imports have none.
@@ -58,6 +59,33 @@ pub enum Record {
         turn_id: TurnId,
         replacement: Vec<ResponseItem>,
     },
+    /// A tool call may have effects from here on.
+    Begun {
+        turn_id: TurnId,
+        call_id: String,
+        /// The item of the call, unless a server request of the call has it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        item: Option<ThreadItem>,
+    },
+    /// A server request of a tool call, before it is sent.
+    Asked {
+        turn_id: TurnId,
+        #[serde(flatten)]
+        request: AskedRequest,
+        /// The kinds of all requests that are open from here on.
+        open: Vec<QuestionKind>,
+    },
+    /// The end of a server request, before its tool goes on.
+    Answered {
+        turn_id: TurnId,
+        request: String,
+        #[serde(flatten)]
+        answer: RequestAnswer,
+        /// The client or rule that answered.
+        by: String,
+        /// The kinds of all requests that are open from here on.
+        open: Vec<QuestionKind>,
+    },
     Name {
         name: String,
     },
@@ -70,6 +98,73 @@ pub enum Record {
         kind: String,
         data: Value,
     },
+}
+
+/// A server request that outlives the process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AskedRequest {
+    /// The identity of the request. Unlike the id of the message, it stays the same when the request is sent again.
+    pub request: String,
+    pub call_id: String,
+    pub kind: QuestionKind,
+    pub method: String,
+    pub params: Value,
+    /// The item that waits for the answer, as clients have seen it start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<ThreadItem>,
+    /// When the default answer is given, in Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<i64>,
+}
+
+/// The effect of an open server request on its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum QuestionKind {
+    /// A person decides.
+    Approval,
+    /// A person answers.
+    UserInput,
+    /// The client's program answers; the status of the thread does not change.
+    Call,
+}
+
+impl QuestionKind {
+    /// Returns the flag that the thread's status has while the request is open.
+    pub fn flag(self) -> Option<ThreadActiveFlag> {
+        match self {
+            Self::Approval => Some(ThreadActiveFlag::WaitingOnApproval),
+            Self::UserInput => Some(ThreadActiveFlag::WaitingOnUserInput),
+            Self::Call => None,
+        }
+    }
+
+    /// Returns the flags of several requests, each once.
+    pub fn flags(kinds: impl IntoIterator<Item = Self>) -> Vec<ThreadActiveFlag> {
+        let mut flags = Vec::new();
+        for flag in kinds.into_iter().filter_map(Self::flag) {
+            if !flags.contains(&flag) {
+                flags.push(flag);
+            }
+        }
+        flags
+    }
+
+    /// Returns whether `serverRequest/resolved` is sent when the request is over.
+    pub fn is_announced(self) -> bool {
+        self != Self::Call
+    }
+}
+
+/// The end of a server request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RequestAnswer {
+    Result(Value),
+    Error(ErrorObject),
+    /// The time limit of the tool passed.
+    TimedOut(bool),
 }
 
 /// The reason for the end of a turn that did not end by itself.
@@ -114,13 +209,19 @@ pub(crate) const WITHDRAWN: &str = "withdrawn";
 const QUEUED: &str = "queued";
 /// The kind of the extra record that sets the goal of the thread.
 pub(crate) const GOAL: &str = "goal";
+/// The kind of the extra record of a turn whose server was stopped while it waited.
+pub(crate) const PARKED: &str = "parked";
+/// The kind of the extra record with the output schema of a turn.
+pub(crate) const OUTPUT_SCHEMA: &str = "outputSchema";
+/// The kind of the extra record that holds the key of a request.
+pub(crate) const KEY: &str = "key";
 
 impl Record {
     /// Returns whether the record concerns the conversation. Other records may be written by any process at any time.
     pub fn extends_conversation(&self) -> bool {
         match self {
             Self::Name { .. } | Self::Git { .. } => false,
-            Self::Extra { kind, .. } => kind != GOAL,
+            Self::Extra { kind, .. } => kind != GOAL && kind != KEY,
             _ => true,
         }
     }
@@ -156,6 +257,17 @@ impl Record {
             Value::Null => Some(GoalChange::Removed),
             goal => serde_json::from_value(goal.clone()).ok().map(GoalChange::Set),
         }
+    }
+
+    /// Notes that a turn waits for the thread to be loaded again. Continuing it does not count as one after a crash.
+    pub fn parked(turn: &TurnId) -> Self {
+        Self::Extra { kind: PARKED.to_owned(), data: serde_json::json!({ "turnId": turn }) }
+    }
+
+    /// Stores the output schema of a turn.
+    pub fn output_schema(turn: &TurnId, schema: &Value) -> Self {
+        let data = serde_json::json!({ "turnId": turn, "schema": schema });
+        Self::Extra { kind: OUTPUT_SCHEMA.to_owned(), data }
     }
 
     /// Sets the goal of the thread; `None` removes it.

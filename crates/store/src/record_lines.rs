@@ -54,6 +54,14 @@ impl<'a> RecordLines<'a> {
         lines
     }
 
+    /// Keeps the records up to and including the one with this ordinal.
+    pub fn up_to(mut self, ordinal: u64) -> Self {
+        let is_later = |line: &RecordLine<'_>| line.text.head().is_some_and(|head| head.ordinal > ordinal);
+        let end = self.lines.iter().position(is_later).unwrap_or(self.lines.len());
+        self.lines.truncate(end);
+        self
+    }
+
     /// Inserts the blobs of the lines whose kind is wanted.
     pub fn with_blobs(mut self, layout: &HomeLayout, wanted: impl Fn(RecordKind) -> bool) -> Self {
         for line in &mut self.lines {

@@ -48,14 +48,23 @@ impl StoreInner {
         let lines = RecordLines::of(&bytes);
         let mut tail = RecordTail::default();
         let mut open_turn = None;
+        let mut open_id = None;
         let mut length = 0;
         for (_, head) in lines.heads() {
             if head.ordinal < from {
-                open_turn = match head.kind {
-                    RecordKind::Turn => Some(head.ordinal),
-                    RecordKind::TurnEnd => None,
-                    _ => open_turn,
-                };
+                match head.kind {
+                    // A continued turn has a record of each process.
+                    RecordKind::Turn if open_id.is_some() && turn_of(head) == open_id => {}
+                    RecordKind::Turn => {
+                        open_turn = Some(head.ordinal);
+                        open_id = turn_of(head);
+                    }
+                    RecordKind::TurnEnd => {
+                        open_turn = None;
+                        open_id = None;
+                    }
+                    _ => {}
+                }
             } else if concerns_clients(head.kind) {
                 tail.was_rolled_back |= head.kind == RecordKind::Rollback && head.ordinal > from;
                 length += head.record.len();

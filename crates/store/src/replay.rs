@@ -10,11 +10,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    record::{GOAL, RunId, StoredSettings, ThreadMeta, WITHDRAWN},
+    record::{GOAL, OUTPUT_SCHEMA, PARKED, RunId, StoredSettings, ThreadMeta, WITHDRAWN},
     record_line::{LineHead, RecordKind},
     record_lines::RecordLines,
     summary,
-    thread::{LoadProblem, LoadWarnings, StoredTurn},
+    thread::{LoadProblem, LoadWarnings, StoredTurn, decode_item},
+    unfinished_turn::{CallRecords, UnfinishedTurn},
 };
 
 /// The number of preceding items of a turn among which a rewritten item is searched.
@@ -43,12 +44,16 @@ pub struct Replay<'a> {
     /// The first user message, even if its turn was rolled back.
     pub preview: Option<String>,
     pub turns: Vec<StoredTurn>,
+    /// The last turn, if it has no end.
+    pub unfinished: Option<UnfinishedTurn>,
     pub steps: Vec<HistoryStep<'a>>,
     pub next_ordinal: u64,
     /// The time of the last record that counts as activity.
     pub active_at: Option<&'a str>,
     pub warnings: LoadWarnings,
     places: TurnPlaces<'a>,
+    /// The records about the tool calls of the last turn.
+    calls: CallRecords<'a>,
     /// The ids of each turn's items, `None` where an item has none.
     item_ids: Vec<Vec<Option<Cow<'a, str>>>>,
     /// The usage records of turns that were not rolled back, each with its turn. The last one is decoded at the end.
@@ -111,7 +116,11 @@ impl<'a> Replay<'a> {
             }
             RecordKind::Turn => {
                 let id = turn_of(head)?;
+                let known = self.turns.len();
                 let at = self.turn(id, head.timestamp);
+                if at.is_some_and(|at| at < known) {
+                    self.calls.continued();
+                }
                 if let Some(turn) = at.and_then(|at| self.turns.get_mut(at)) {
                     turn.run = run_of(head);
                 }
@@ -125,6 +134,11 @@ impl<'a> Replay<'a> {
                 self.usages.push((turn, number, head));
             }
             RecordKind::TurnEnd => self.turn_end(head)?,
+            RecordKind::Begun | RecordKind::Asked | RecordKind::Answered => {
+                if self.is_of_last_turn(turn_of(head)?.as_ref()) {
+                    self.calls.add(number, head);
+                }
+            }
             RecordKind::Rollback => self.roll_back(decode::<RollbackRecord>(head)?.turns),
             RecordKind::Name => self.name = Some(decode::<NameRecord>(head)?.name),
             RecordKind::Git => self.git = decode::<GitRecord>(head)?.git,
@@ -140,8 +154,14 @@ impl<'a> Replay<'a> {
         if place == self.turns.len() {
             self.turns.push(StoredTurn::begun(TurnId::from(&*id), at));
             self.item_ids.push(Vec::new());
+            self.calls = CallRecords::default();
         }
         Some(place)
+    }
+
+    /// Returns whether this is the last turn and has no end.
+    fn is_of_last_turn(&self, id: &str) -> bool {
+        self.turns.last().is_some_and(|turn| !turn.ended && *turn.id == *id)
     }
 
     fn item(&mut self, head: LineHead<'a>) -> Option<()> {
@@ -154,10 +174,14 @@ impl<'a> Replay<'a> {
             self.preview = serde_json::from_str(&json).ok().and_then(|item| summary::preview(&item));
         }
         let Some(at) = turn.and_then(|turn| self.turn(turn, head.timestamp)) else { return Some(()) };
+        let turn_count = self.turns.len();
         let items = &mut self.turns.get_mut(at)?.items;
         let ids = self.item_ids.get_mut(at)?;
         let is_input = json.starts_with("{\"type\":\"userMessage\"");
         let id = item_id(json);
+        if is_input && at + 1 == turn_count {
+            self.calls.input(id.as_deref());
+        }
         let from = ids.len().saturating_sub(REWRITTEN_WITHIN);
         let again = ids.iter().skip(from).position(|known| id.is_some() && *known == id);
         match again.map(|again| from + again) {
@@ -183,8 +207,20 @@ impl<'a> Replay<'a> {
             Some(GOAL) => {
                 self.goal = decode::<ExtraRecord<GoalRecord>>(head).and_then(|extra| extra.data.goal)
             }
+            Some(PARKED) if self.extra_of_last_turn(head) => self.calls.parked(),
+            Some(OUTPUT_SCHEMA) if self.extra_of_last_turn(head) => {
+                if let Some(extra) = decode::<ExtraRecord<SchemaRecord>>(head) {
+                    self.calls.set_output_schema(extra.data.schema);
+                }
+            }
             _ => {}
         }
+    }
+
+    fn extra_of_last_turn(&self, head: LineHead<'a>) -> bool {
+        decode::<ExtraRecord<OfTurn>>(head)
+            .and_then(|extra| extra.data.turn_id)
+            .is_some_and(|turn| self.is_of_last_turn(&turn))
     }
 
     fn withdraw(&mut self, head: LineHead<'a>) {
@@ -232,6 +268,7 @@ impl<'a> Replay<'a> {
     fn roll_back(&mut self, count: u32) {
         let kept = self.turns.len().saturating_sub(count as usize);
         self.turns.truncate(kept);
+        self.calls = CallRecords::default();
         self.places.roll_back(kept);
         self.item_ids.truncate(kept);
         self.settings_of_turns.retain(|(turns, _)| *turns <= kept);
@@ -257,6 +294,11 @@ impl<'a> Replay<'a> {
     }
 
     fn finish(&mut self) {
+        if let Some(turn) = self.turns.last().filter(|turn| !turn.ended) {
+            let items = turn.items.iter().map(|json| decode_item(json));
+            let calls = std::mem::take(&mut self.calls);
+            self.unfinished = Some(calls.into_turn(turn.id.clone(), items));
+        }
         // An earlier record still describes the permissions of the thread better than the configuration.
         while let Some((number, head)) = self.all_settings.pop().filter(|_| self.settings.is_none()) {
             self.settings = self.read_settings(number, head);
@@ -350,6 +392,11 @@ pub struct ExtraRecord<T> {
 #[derive(Deserialize)]
 pub struct GoalRecord {
     pub goal: Option<ThreadGoal>,
+}
+
+#[derive(Deserialize)]
+struct SchemaRecord {
+    schema: serde_json::Value,
 }
 
 #[derive(Deserialize)]

@@ -16,6 +16,7 @@ use crate::{
     file_end::{self, FileTail},
     file_scanner::FileScanner,
     fork::{self, ForkPoint},
+    home_keys::KeyCleaning,
     index::{BacklogProgress, ThreadIndex},
     layout::{self, FileName, HomeLayout, ThreadLocation},
     list::{ListQuery, ThreadPage},
@@ -27,6 +28,7 @@ use crate::{
     summary::ThreadSummary,
     thread::{LoadedThread, StoredThread, decode_history},
     thread_log::{AppendedRecords, LogFile, ReadEnd, RecordBatch, ThreadLog},
+    unfinished_turn::RequestOutcome,
     work_pool::{WorkLane, WorkPool},
 };
 
@@ -47,6 +49,7 @@ pub(crate) struct StoreInner {
     pub layout: HomeLayout,
     pub index: Arc<ThreadIndex>,
     pub pool: WorkPool,
+    pub key_cleaning: KeyCleaning,
     run: Mutex<StoreRun>,
 }
 
@@ -77,7 +80,13 @@ impl Store {
         let layout = HomeLayout::new(home);
         let index = Arc::new(ThreadIndex::new(layout.clone()));
         Ok(Self {
-            inner: Arc::new(StoreInner { layout, index, pool: WorkPool::new(), run: Mutex::default() }),
+            inner: Arc::new(StoreInner {
+                layout,
+                index,
+                pool: WorkPool::new(),
+                key_cleaning: KeyCleaning::default(),
+                run: Mutex::default(),
+            }),
         })
     }
 
@@ -227,6 +236,24 @@ impl Store {
         self.run(WorkLane::List, move |inner| inner.index.children(&id)).await
     }
 
+    /// Returns the threads from `from` on with server requests that wait for an answer, sorted by id. A few of them may have
+    /// been answered meanwhile.
+    pub async fn threads_with_requests(&self, from: &str) -> Result<Vec<ThreadId>> {
+        let from = from.to_owned();
+        self.run(WorkLane::List, move |inner| inner.index.with_requests(&from)).await
+    }
+
+    /// Returns what has become of a server request; `None` if the thread has never had it.
+    pub async fn request_outcome(&self, id: &ThreadId, request: &str) -> Result<Option<RequestOutcome>> {
+        let id = id.clone();
+        let request = request.to_owned();
+        self.run(WorkLane::Load, move |inner| {
+            let (_, bytes) = inner.bytes(&id)?;
+            Ok(RequestOutcome::find(&RecordLines::of(&bytes), &request))
+        })
+        .await
+    }
+
     /// Creates a thread with the records of another one, and sets `meta.forked_from`. The copies are durable after the next sync
     /// of the log.
     pub async fn fork(&self, source: &ThreadId, point: ForkPoint, mut meta: ThreadMeta) -> Result<ThreadLog> {
@@ -332,8 +359,8 @@ impl StoreInner {
         let (place, bytes) = self.bytes(id)?;
         let lines = RecordLines::of(&bytes).with_blobs(&self.layout, |_| true);
         let mut replay = Replay::run(&lines, HistoryWanted::TurnsAndHistory);
-        let history = decode_history(&replay.steps, &mut replay.warnings);
-        Ok(LoadedThread { thread: stored(id, place, &bytes, lines.end, replay)?, history })
+        let history = decode_history(&mut replay);
+        Ok(LoadedThread::new(stored(id, place, &bytes, lines.end, replay)?, history))
     }
 
     pub(crate) fn bytes(&self, id: &ThreadId) -> Result<(ThreadLocation, Vec<u8>)> {
@@ -435,6 +462,7 @@ fn stored(
         updated_at: active_at.max(created_at),
         preview: replay.preview,
         turns: replay.turns,
+        unfinished: replay.unfinished,
         settings: replay.settings,
         known_settings: replay.known_settings,
         usage: replay.usage,

@@ -4,12 +4,13 @@ use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 use codicil_protocol::{
     GitInfo, ReasoningEffort, SessionSource, SubAgentSource, Thread, ThreadHistoryMode, ThreadId, ThreadItem,
-    ThreadSourceKind, ThreadStatus, UserInput,
+    ThreadSourceKind, UserInput,
 };
 
 use crate::{
     layout::HomeLayout,
-    record::{StoredSettings, ThreadMeta},
+    record::{QuestionKind, StoredSettings, ThreadMeta},
+    thread::unloaded_status,
 };
 
 /// The index row of a thread.
@@ -39,6 +40,8 @@ pub struct ThreadSummary {
     pub originator: Option<String>,
     pub thread_source: Option<String>,
     pub history_mode: ThreadHistoryMode,
+    /// The kinds of the server requests that wait for an answer.
+    pub open_requests: Vec<QuestionKind>,
     pub stamp: FileStamp,
 }
 
@@ -107,6 +110,7 @@ impl ThreadSummary {
             originator: meta.originator.clone(),
             thread_source: meta.thread_source.clone(),
             history_mode: meta.history_mode.clone(),
+            open_requests: Vec::new(),
             stamp: FileStamp::default(),
         }
     }
@@ -129,7 +133,7 @@ impl ThreadSummary {
             created_at: self.created_at,
             updated_at: self.updated_at,
             recency_at: Some(self.updated_at),
-            status: ThreadStatus::NotLoaded,
+            status: unloaded_status(&self.open_requests),
             path: Some(path.to_string_lossy().into_owned()),
             cwd: self.cwd,
             cli_version: self.cli_version,

@@ -3,22 +3,23 @@
 use std::{num::NonZero, path::PathBuf, thread};
 
 use codicil_protocol::{
-    GitInfo, ResponseItem, Thread, ThreadGoal, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, Turn,
-    TurnError, TurnId, TurnItemsView, TurnStatus, complete_tool_calls,
+    GitInfo, ItemId, ResponseItem, Thread, ThreadGoal, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage,
+    Turn, TurnError, TurnId, TurnItemsView, TurnStatus, complete_tool_calls,
 };
 use jiff::Timestamp;
 use serde::{
     Serialize, Serializer,
     ser::{Error, SerializeMap, SerializeStruct},
 };
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{
     item_decoder,
-    record::{RunId, StoredSettings, ThreadMeta},
-    replay::{HistoryChange, HistoryStep},
+    record::{QuestionKind, RunId, StoredSettings, ThreadMeta},
+    replay::{HistoryChange, HistoryStep, Replay},
     summary::ModelChoice,
     thread_log::ReadEnd,
+    unfinished_turn::{UnfinishedTurn, open_calls},
 };
 
 /// The maximum number of warnings that are listed. Further ones are only counted.
@@ -38,6 +39,8 @@ pub struct StoredThread {
     /// The first user message, if there is one.
     pub preview: Option<String>,
     pub turns: Vec<StoredTurn>,
+    /// The last turn, if it has no end.
+    pub unfinished: Option<UnfinishedTurn>,
     pub settings: Option<StoredSettings>,
     /// The settings of the last turn that was not rolled back. Settings of a rolled-back turn stay in force, but the model's
     /// history no longer contains them.
@@ -60,6 +63,31 @@ pub struct LoadedThread {
     pub thread: StoredThread,
     /// The history after rollbacks and compactions. Every tool call has its output.
     pub history: Vec<ResponseItem>,
+    /// What the unfinished turn has added to the history. Calls may be without output.
+    pub unfinished: Vec<ResponseItem>,
+    /// The number of items of the history that precede the unfinished turn.
+    pub finished: usize,
+}
+
+impl LoadedThread {
+    pub(crate) fn new(thread: StoredThread, decoded: DecodedHistory) -> Self {
+        let DecodedHistory { finished: mut history, unfinished } = decoded;
+        let finished = history.len();
+        history.extend(complete_tool_calls(unfinished.clone()));
+        Self { thread, history, unfinished, finished }
+    }
+
+    /// Returns the tool calls of the unfinished turn that have no output.
+    pub fn open_calls(&self) -> Vec<ResponseItem> {
+        open_calls(&self.unfinished)
+    }
+}
+
+/// The model's history after rollbacks and compactions, as it is stored.
+pub(crate) struct DecodedHistory {
+    /// The history before the unfinished turn, in which every tool call has its output.
+    finished: Vec<ResponseItem>,
+    unfinished: Vec<ResponseItem>,
 }
 
 /// A turn with its items as JSON. Serializes exactly like a [`Turn`] with all its items.
@@ -103,6 +131,11 @@ impl StoredTurn {
         self.ended = true;
     }
 
+    /// Returns the time of the first record.
+    pub fn started(&self) -> Option<Timestamp> {
+        self.started
+    }
+
     /// Returns the turn without its items.
     fn head(&self) -> Turn {
         let duration = self.started.zip(self.completed).map(|(started, completed)| {
@@ -119,6 +152,15 @@ impl StoredTurn {
             completed_at: self.completed.map(Timestamp::as_second),
             duration_ms: duration,
         }
+    }
+
+    /// Shows the turn as running, with items that have started and not completed.
+    pub fn show_running(&mut self, open_items: &[ThreadItem]) {
+        self.status = TurnStatus::InProgress;
+        let known: Vec<_> = self.items.iter().filter_map(|json| decode_item(json).id().cloned()).collect();
+        let is_new = |item: &&ThreadItem| item.id().is_none_or(|id: &ItemId| !known.contains(id));
+        let open = open_items.iter().filter(is_new).filter_map(|item| to_raw_value(item).ok());
+        self.items.extend(open);
     }
 
     /// Decodes the items. Items that this version cannot decode are kept as JSON.
@@ -147,7 +189,7 @@ impl Serialize for StoredTurn {
     }
 }
 
-fn decode_item(json: &RawValue) -> ThreadItem {
+pub(crate) fn decode_item(json: &RawValue) -> ThreadItem {
     serde_json::from_str(json.get())
         .unwrap_or_else(|_| ThreadItem::Unrecognized(serde_json::from_str(json.get()).unwrap_or_default()))
 }
@@ -161,6 +203,8 @@ impl StoredThread {
     /// Returns the thread as not loaded and without its turns.
     pub fn summary(&self) -> Thread {
         let model = self.settings.as_ref().map(ModelChoice::from).unwrap_or_default();
+        let open = self.unfinished.iter().flat_map(UnfinishedTurn::open_requests);
+        let open: Vec<_> = open.map(|request| request.asked.kind).collect();
         Thread {
             id: self.meta.id.clone(),
             session_id: self.meta.parent_thread_id.clone().or(Some(self.meta.id.clone())),
@@ -176,7 +220,7 @@ impl StoredThread {
             created_at: self.created_at,
             updated_at: self.updated_at,
             recency_at: Some(self.updated_at),
-            status: ThreadStatus::NotLoaded,
+            status: unloaded_status(&open),
             path: Some(self.path.to_string_lossy().into_owned()),
             cwd: self.meta.cwd.clone(),
             cli_version: self.meta.cli_version.clone(),
@@ -200,6 +244,14 @@ impl StoredThread {
     pub fn turns(&self) -> Vec<Turn> {
         self.turns.iter().map(StoredTurn::decode).collect()
     }
+}
+
+/// Returns the status of a thread that is not loaded: with open requests, it is still active.
+pub(crate) fn unloaded_status(open: &[QuestionKind]) -> ThreadStatus {
+    if open.is_empty() {
+        return ThreadStatus::NotLoaded;
+    }
+    ThreadStatus::Active { active_flags: QuestionKind::flags(open.iter().copied()) }
 }
 
 /// Serializes as a `Thread` with its turns, for `thread/read` and `thread/resume`, without decoding and encoding the items.
@@ -268,10 +320,28 @@ impl LoadWarnings {
     }
 }
 
-/// Decodes the model's history: the replacement of the last compaction and the items after it.
-pub(crate) fn decode_history(steps: &[HistoryStep<'_>], warnings: &mut LoadWarnings) -> Vec<ResponseItem> {
+/// Decodes the model's history: the replacement of the last compaction and the items after it. Forgets the call records of
+/// calls that have an output.
+pub(crate) fn decode_history(replay: &mut Replay<'_>) -> DecodedHistory {
+    let steps = &replay.steps;
     let compacted = steps.iter().rposition(|step| matches!(step.change, HistoryChange::Replace(_)));
-    let steps = steps.get(compacted.unwrap_or(0)..).unwrap_or_default();
+    let from = compacted.unwrap_or(0);
+    let last_turn = replay.unfinished.as_ref().map(|_| replay.turns.len().saturating_sub(1));
+    let is_unfinished = |step: &HistoryStep<'_>| step.turn.is_some() && step.turn == last_turn;
+    let boundary = steps.iter().position(is_unfinished).unwrap_or(steps.len()).max(from);
+    let finished = decode_parallel(steps.get(from..boundary).unwrap_or_default(), &mut replay.warnings);
+    let unfinished = decode_parallel(steps.get(boundary..).unwrap_or_default(), &mut replay.warnings);
+    if let Some(turn) = &mut replay.unfinished {
+        turn.drop_completed(&unfinished);
+    }
+    DecodedHistory {
+        finished: complete_tool_calls(finished.into_iter().map(|(_, item)| item).collect()),
+        unfinished: unfinished.into_iter().map(|(_, item)| item).collect(),
+    }
+}
+
+/// Decodes steps on two threads if that pays off. Returns each item with its line.
+fn decode_parallel(steps: &[HistoryStep<'_>], warnings: &mut LoadWarnings) -> Vec<(u64, ResponseItem)> {
     let (first, second) = steps.split_at(if steps.len() < WORTH_SPLITTING { 0 } else { steps.len() / 2 });
     let splits =
         !first.is_empty() && thread::available_parallelism().is_ok_and(|cores| cores > NonZero::<usize>::MIN);
@@ -285,23 +355,21 @@ pub(crate) fn decode_history(steps: &[HistoryStep<'_>], warnings: &mut LoadWarni
     } else {
         decode_steps(steps)
     };
-    let mut history = Vec::with_capacity(decoded.len());
-    for result in decoded {
+    let mut items = Vec::with_capacity(decoded.len());
+    for (line, result) in decoded {
         match result {
-            Ok(items) => history.extend(items),
-            Err(line) => warnings.add(line, LoadProblem::Unreadable),
+            Some(decoded) => items.extend(decoded.into_iter().map(|item| (line, item))),
+            None => warnings.add(line, LoadProblem::Unreadable),
         }
     }
-    complete_tool_calls(history)
+    items
 }
 
-/// Returns the items of each step, or the line number of a step that cannot be decoded.
-fn decode_steps(steps: &[HistoryStep<'_>]) -> Vec<Result<Vec<ResponseItem>, u64>> {
+/// Returns the line and items of each step; `None` for a step that cannot be decoded.
+fn decode_steps(steps: &[HistoryStep<'_>]) -> Vec<(u64, Option<Vec<ResponseItem>>)> {
     let decode = |step: &HistoryStep<'_>| match &step.change {
-        HistoryChange::Add(json) => {
-            item_decoder::decode_item(json).map(|item| vec![item]).map_err(|_| step.line)
-        }
-        HistoryChange::Replace(json) => serde_json::from_str(json).map_err(|_| step.line),
+        HistoryChange::Add(json) => item_decoder::decode_item(json).ok().map(|item| vec![item]),
+        HistoryChange::Replace(json) => serde_json::from_str(json).ok(),
     };
-    steps.iter().map(decode).collect()
+    steps.iter().map(|step| (step.line, decode(step))).collect()
 }

@@ -27,7 +27,7 @@ use crate::{
     file_end::{self, FileTail, WriteOnce},
     index::{GitChange, SummaryChange},
     layout::{self, ThreadLocation},
-    record::{GOAL, Record, ThreadMeta},
+    record::{GOAL, KEY, Record, ThreadMeta},
     record_line::{self, LineHead, RecordKind},
     record_lines::RecordLines,
     replay::{ExtraRecord, GitRecord, GoalRecord, NameRecord, decode, extra_kind},
@@ -64,6 +64,8 @@ pub enum AdoptedRecord {
     Name(String),
     Git(Option<GitInfo>),
     Goal(Option<ThreadGoal>),
+    /// The key of a request, beside one of the others.
+    Key,
 }
 
 struct LogState {
@@ -174,8 +176,13 @@ impl RecordBatch {
             Record::Extra { .. } => {}
             record => {
                 self.change.active_at = Some(at.as_millisecond().div_euclid(1000));
-                if let Record::Settings(settings) = record {
-                    self.change.model = Some(ModelChoice::from(settings));
+                match record {
+                    Record::Settings(settings) => self.change.model = Some(ModelChoice::from(settings)),
+                    Record::Asked { open, .. } | Record::Answered { open, .. } => {
+                        self.change.open_requests = Some(open.clone());
+                    }
+                    Record::TurnEnd { .. } => self.change.open_requests = Some(Vec::new()),
+                    _ => {}
                 }
                 if let Record::Item { item: item @ ThreadItem::UserMessage { .. }, .. } = record
                     && wants_preview
@@ -221,8 +228,8 @@ impl LogFile {
         Ok(log)
     }
 
-    /// Creates a file with the lines that `fill` writes and counts, in one write. Removes the file if that fails. The time in
-    /// the id, if there is one, takes precedence over `began`.
+    /// Creates a file with the lines that `fill` writes and counts. A process that is killed leaves the whole file or none.
+    /// The time in the id, if there is one, takes precedence over `began`.
     pub(crate) fn write_new(
         inner: &Arc<StoreInner>,
         id: &ThreadId,
@@ -238,15 +245,10 @@ impl LogFile {
         let next_ordinal = fill(&mut bytes)?;
         let new_dir = layout::make_dir(dir)?;
         inner.register_directory(dir);
-        let mut file = layout::create_file(&path).map_err(|error| match error.kind() {
+        layout::write_new_file(&path, &bytes).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => StoreError::Exists(id.clone()),
             _ => StoreError::io("create", &path)(error),
         })?;
-        if let Err(error) = file.write_all_once(&bytes) {
-            // A file without its first line is not a thread.
-            let _ = std::fs::remove_file(&path);
-            return Err(StoreError::io("write", &path)(error));
-        }
         let dirs = if new_dir { ancestors(dir, inner.layout.home()) } else { vec![dir.to_owned()] };
         let tail = FileTail { len: bytes.len() as u64, next_ordinal };
         let place = ThreadLocation { path, archived: false };
@@ -408,6 +410,7 @@ impl AdoptedRecord {
             RecordKind::Extra if extra_kind(head).as_deref() == Some(GOAL) => {
                 decode::<ExtraRecord<GoalRecord>>(head).map(|it| Self::Goal(it.data.goal))
             }
+            RecordKind::Extra if extra_kind(head).as_deref() == Some(KEY) => Some(Self::Key),
             _ => None,
         }
     }

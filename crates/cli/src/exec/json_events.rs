@@ -143,8 +143,9 @@ pub enum ItemStage {
 pub fn details(item: &ThreadItem, stage: ItemStage) -> Option<ItemDetails> {
     let is_complete = stage == ItemStage::Completed;
     match item {
+        // A message that a retry has discarded ends empty.
         ThreadItem::AgentMessage { text, .. } if is_complete => {
-            Some(ItemDetails::AgentMessage { text: text.clone() })
+            (!text.is_empty()).then(|| ItemDetails::AgentMessage { text: text.clone() })
         }
         ThreadItem::Reasoning { summary, content, .. } if is_complete => {
             let text = if summary.is_empty() { content.join("\n\n") } else { summary.join("\n\n") };

@@ -462,6 +462,9 @@ async fn retries_are_shown_with_their_reason() {
     let warning = events.iter().find(|event| event["item"]["type"] == "error").unwrap();
     let message = warning["item"]["message"].as_str().unwrap();
     assert!(message.contains("Reconnecting... 1/1: stream disconnected before completion"), "{message}");
+    let messages = events.iter().filter(|event| event["item"]["type"] == "agent_message");
+    let messages: Vec<_> = messages.map(|event| &event["item"]["text"]).collect();
+    assert_eq!(messages, ["Whole"], "the discarded message is not shown");
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ mod mock_model;
 mod mutation;
 mod network_hosts;
 mod raw_server;
+mod repeated_requests;
 mod sandbox;
 #[cfg(target_os = "linux")]
 mod secrets;

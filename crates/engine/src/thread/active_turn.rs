@@ -1,12 +1,17 @@
 //! The turn that is running: everything that lives only while it does.
 
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+};
 
 use codicil_model::ToolList;
 use codicil_protocol::{
     CodexErrorInfo, CollabAgentState, CollabAgentStatus, ItemId, NonSteerableTurnKind, ResponseItem,
     ThreadItem, TokenUsageBreakdown, TurnError, TurnId, TurnStatus,
 };
+use codicil_store::RequestAnswer;
 use futures_util::FutureExt;
 use serde_json::Value;
 use tokio::{task::JoinHandle, time::Instant};
@@ -72,6 +77,12 @@ pub(super) struct ActiveTurn {
     /// Items that have started and not completed, commands excepted.
     pub open_items: BTreeMap<ItemId, ThreadItem>,
     pub questions: OpenQuestions,
+    /// The tool calls that have no output yet.
+    pub calls: OpenCalls,
+    /// Items that clients have seen start before a restart, until their calls have come to them.
+    pub restored_items: BTreeSet<ItemId>,
+    /// Requests of this turn that have an answer.
+    pub resolved: Vec<ResolvedRequest>,
     /// The tools that the model may call.
     pub offered: ToolList,
     /// Interrupt requests that wait for the turn's end.
@@ -93,6 +104,64 @@ pub(super) struct ActiveTurn {
     /// Shell commands of the user that run beside the task. The turn ends with the last of them.
     shell_commands: usize,
     task: JoinHandle<()>,
+}
+
+/// The tool calls of a turn that have no output yet, and how far they have come.
+#[derive(Default)]
+pub(super) struct OpenCalls {
+    open: BTreeSet<String>,
+    /// Calls that may have had effects.
+    pub begun: BTreeSet<String>,
+    /// Calls with a stored request, which has the item of the call.
+    pub asked: BTreeSet<String>,
+    /// Answers to requests whose calls have not come to them again since a restart.
+    pub answers: Vec<EarlyAnswer>,
+}
+
+/// An answer for a call that runs again after a restart.
+pub(super) struct EarlyAnswer {
+    pub call_id: String,
+    pub method: String,
+    pub answer: RequestAnswer,
+}
+
+/// A request that has an answer.
+#[derive(Clone, Debug)]
+pub(super) struct ResolvedRequest {
+    pub request: String,
+    pub by: String,
+    /// Unix seconds.
+    pub at: i64,
+}
+
+impl OpenCalls {
+    /// Notes what the items add to the history: calls, and outputs of calls.
+    pub fn note(&mut self, items: &[ResponseItem]) {
+        for item in items {
+            match item {
+                ResponseItem::FunctionCall { call_id, .. } | ResponseItem::CustomToolCall { call_id, .. } => {
+                    self.open.insert(call_id.clone());
+                }
+                ResponseItem::FunctionCallOutput { call_id: Some(call_id), .. }
+                | ResponseItem::CustomToolCallOutput { call_id, .. } => {
+                    self.open.remove(call_id);
+                    self.begun.remove(call_id);
+                    self.asked.remove(call_id);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns whether there are open calls and none of them may have had effects.
+    pub fn are_all_before_effects(&self) -> bool {
+        !self.open.is_empty() && self.begun.is_empty()
+    }
+
+    pub fn take_answer(&mut self, call_id: &str, method: &str) -> Option<RequestAnswer> {
+        let at = self.answers.iter().position(|early| early.call_id == call_id && early.method == method)?;
+        Some(self.answers.remove(at).answer)
+    }
 }
 
 /// When a turn began, and what the thread had used by then.
@@ -135,6 +204,9 @@ impl ActiveTurn {
             last_message: None,
             open_items: BTreeMap::new(),
             questions: OpenQuestions::default(),
+            calls: OpenCalls::default(),
+            restored_items: BTreeSet::new(),
+            resolved: Vec::new(),
             offered: ToolList::default(),
             interrupts: Vec::new(),
             review: None,
@@ -175,6 +247,19 @@ impl ActiveTurn {
 
     pub fn shell_command_ended(&mut self) {
         self.shell_commands = self.shell_commands.saturating_sub(1);
+    }
+
+    /// Returns whether the turn can end with this process and continue in another one: it runs tools, none of which may have
+    /// had effects, and every answer that it waits for is one that outlives the process.
+    pub fn can_park(&self) -> bool {
+        self.kind == TurnKind::Regular
+            && self.review.is_none()
+            && self.shell_commands == 0
+            && self.outcome.is_none()
+            && self.failure.is_none()
+            && !self.cancel.is_cancelled()
+            && self.calls.are_all_before_effects()
+            && self.questions.are_durable()
     }
 
     /// Returns the turn's outcome once its task and all shell commands beside it have ended.

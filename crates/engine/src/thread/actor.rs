@@ -7,10 +7,13 @@
 //! | messages of turns and commands | `turn_messages.rs` |
 //! | clients that join, and that subscribe at a position | `join.rs`, `subscribe.rs` |
 //! | messages of stored records | `announce.rs` |
+//! | requests with keys | `keyed.rs` |
 //! | the next model request | `request.rs` |
 //! | the model's context window and warnings about it | `model_facts.rs` |
 //! | apps that input mentions | `apps.rs` |
 //! | the end of turns | `finish.rs` |
+//! | server requests and their answers | `questions.rs` |
+//! | turns that outlive the process | `continuation.rs` |
 //! | reviews | `review.rs` |
 //! | compaction, notices, injected items, rollback, revert | `history.rs` |
 //! | other processes that write the thread | `other_writers.rs` |
@@ -33,7 +36,8 @@ use tokio::{
 };
 
 use super::{
-    CommandReply, ElicitationChange, ThreadCommand, ThreadInbox, ThreadSetup, ThreadSnapshot, ThreadState,
+    CommandReply, ElicitationChange, PostedCommand, ThreadCommand, ThreadInbox, ThreadSetup, ThreadSnapshot,
+    ThreadState, UnloadedTurn,
     active_turn::ActiveTurn,
     announce::UnsentMessages,
     notifier::{Retry, ThreadNotifier},
@@ -47,6 +51,7 @@ use crate::{
     error::ThreadError,
     goals,
     ids::new_turn_id,
+    request_key::RequestKey,
     threads::WeakThreads,
     tools::ThreadTools,
     turn_channel::{TurnMessage, TurnReporter, turn_channel},
@@ -71,6 +76,8 @@ pub(crate) struct ThreadActor {
     pub(super) skills: SkillWatch,
     /// Records of the end of a turn that could not be stored yet.
     pub(super) late_records: Vec<Record>,
+    /// The key of the current request.
+    pub(super) request_key: Option<RequestKey>,
     /// Whether another process has extended the conversation during a turn. The thread is then about to be unloaded.
     pub(super) is_overtaken: bool,
     /// Whether a turn is being ended: it is not active any more, and its last records are not stored yet.
@@ -87,14 +94,14 @@ pub(crate) struct ThreadActor {
     pub(super) reloads_seen: u64,
     /// Whether clients know that the chosen reviewer of approvals is not available.
     pub(super) is_reviewer_reported: bool,
-    mailbox: mpsc::Receiver<ThreadCommand>,
+    mailbox: mpsc::Receiver<PostedCommand>,
     pub(super) threads: WeakThreads,
     last_event: Instant,
 }
 
 /// Everything that can happen to a thread.
 enum ThreadEvent {
-    Command(ThreadCommand),
+    Command(PostedCommand),
     Turn(TurnMessage),
     /// The wait for the reply to a server request is over.
     QuestionEnded(EndedQuestion),
@@ -129,6 +136,7 @@ impl ThreadActor {
             turn_sender,
             skills,
             late_records: Vec::new(),
+            request_key: None,
             is_overtaken: false,
             is_finishing: false,
             progress,
@@ -151,28 +159,42 @@ impl ThreadActor {
             let event = self.next_event().await;
             self.last_event = Instant::now();
             match event {
-                ThreadEvent::Command(ThreadCommand::Unload(reply)) => {
-                    self.shut_down().await;
+                ThreadEvent::Command(PostedCommand {
+                    command: ThreadCommand::Unload(turn, reply), ..
+                }) => {
+                    let status = self.shut_down(turn).await;
                     // The slot is free before the requester learns that the thread is unloaded.
                     self.state.slot = None;
-                    return answer(reply, Ok(()));
+                    return answer(reply, Ok(status));
                 }
-                ThreadEvent::Command(command) => self.on_command(command).await,
+                ThreadEvent::Command(posted) => self.on_posted(posted).await,
                 ThreadEvent::Turn(message) => self.on_turn_message(message).await,
-                ThreadEvent::QuestionEnded(ended) => self.on_question_ended(ended),
+                ThreadEvent::QuestionEnded(ended) => self.on_question_ended(ended).await,
                 ThreadEvent::Idle => self.on_idle(),
-                ThreadEvent::Abandoned => return self.shut_down().await,
+                ThreadEvent::Abandoned => return drop(self.shut_down(UnloadedTurn::Parked).await),
             }
         }
     }
 
-    /// Ends the turn and all commands, and tries for the last time to store late records.
-    async fn shut_down(&mut self) {
+    /// Parks or ends the turn, ends all commands, and tries for the last time to store late records. Returns the status that
+    /// the thread has from then on.
+    async fn shut_down(&mut self, turn: UnloadedTurn) -> ThreadStatus {
+        let status = match turn {
+            UnloadedTurn::Parked if self.state.continued.is_some() || self.park_turn().await => {
+                self.state.status.clone()
+            }
+            UnloadedTurn::Parked => ThreadStatus::NotLoaded,
+            UnloadedTurn::Interrupted => {
+                self.continue_turn().await;
+                ThreadStatus::NotLoaded
+            }
+        };
         self.end_active_turn().await;
         self.end_commands().await;
         if let Err(error) = self.store_or_keep(Vec::new()).await {
             tracing::error!(thread = %self.state.id, "failed to store the end of a turn: {error}");
         }
+        status
     }
 
     async fn next_event(&mut self) -> ThreadEvent {
@@ -199,10 +221,12 @@ impl ThreadActor {
         }
     }
 
-    /// When this idle thread may be unloaded; `None` if it is busy or a subagent. An ephemeral thread without subscribers
+    /// When this idle thread may be unloaded; `None` if it is busy or a subagent. A turn that only waits for answers is not
+    /// busy: it continues when the thread is loaded again. An ephemeral thread without subscribers
     /// cannot be joined again, so it goes too. An idle time of zero, or more than the clock has, means never.
     fn idle_deadline(&self) -> Option<Instant> {
-        let is_free = self.active.is_none() && self.commands.is_empty();
+        let is_waiting = self.can_park() && self.tools.terminals().is_empty();
+        let is_free = is_waiting || (self.active.is_none() && self.commands.is_empty());
         let may_go = is_free && self.state.slot.is_none();
         let idle = self.state.config.settings.codicil.deadlines.idle_thread;
         if !may_go || idle.is_zero() { None } else { self.last_event.checked_add(idle) }
@@ -220,7 +244,12 @@ impl ThreadActor {
         }
     }
 
-    async fn on_command(&mut self, command: ThreadCommand) {
+    pub(super) async fn on_command(&mut self, command: ThreadCommand) {
+        // A client that joins gets its response before anything that the turn sends.
+        if !matches!(command, ThreadCommand::Join(..) | ThreadCommand::Snapshot(_) | ThreadCommand::Setup(_))
+        {
+            self.continue_turn().await;
+        }
         match command {
             ThreadCommand::StartTurn(params, origin, reply) => {
                 self.on_start_turn(*params, origin, reply).await
@@ -245,14 +274,7 @@ impl ThreadActor {
             ThreadCommand::Join(request, reply) => self.on_join(*request, reply).await,
             ThreadCommand::Subscribe(after, reply) => self.on_subscribe(after, reply).await,
             ThreadCommand::Notice(item) => self.on_notice(item).await,
-            ThreadCommand::SetName(name, reply) => {
-                let stored = self.store(vec![Record::Name { name: name.clone() }]).await;
-                let position = stored.map(|()| {
-                    self.state.name = Some(name);
-                    self.last_record()
-                });
-                answer(reply, position);
-            }
+            ThreadCommand::SetName(name, reply) => answer(reply, self.on_set_name(name).await),
             ThreadCommand::SetGit(git, reply) => {
                 let stored = self.store(vec![Record::Git { git: git.clone() }]).await;
                 answer(reply, stored.map(|()| self.state.git = git));
@@ -272,7 +294,11 @@ impl ThreadActor {
             ThreadCommand::SetGoal(change, reply) => answer(reply, self.on_set_goal(change).await),
             ThreadCommand::ClearGoal(reply) => answer(reply, self.on_clear_goal().await),
             ThreadCommand::CountElicitation(change, reply) => answer(reply, self.on_elicitation(change)),
-            ThreadCommand::Unload(_) => unreachable!("handled by run"),
+            ThreadCommand::WaitingRequests(reply) => answer(reply, Ok(self.waiting_requests())),
+            ThreadCommand::AnswerRequest(request, given, reply) => {
+                answer(reply, self.on_answer_request(&request, given).await)
+            }
+            ThreadCommand::Unload(..) => unreachable!("handled by run"),
         }
     }
 
@@ -294,30 +320,54 @@ impl ThreadActor {
         self.notifier.error(&new_turn_id(), error, Retry::No);
     }
 
+    async fn on_set_name(&mut self, name: String) -> Result<(), ThreadError> {
+        let mut records = vec![Record::Name { name: name.clone() }];
+        records.extend(self.key_record(&())?);
+        let count = records.len() as u64;
+        self.store(records).await?;
+        let next = self.state.log.as_ref().map_or(self.next_ephemeral, |log| log.next_ordinal());
+        self.notifier.note_name(MessageSeq::durable(next.saturating_sub(count), 0));
+        self.state.name = Some(name);
+        Ok(())
+    }
+
     async fn on_set_goal(&mut self, change: ThreadGoalSetParams) -> Result<ThreadGoal, ThreadError> {
         let goal = goals::changed(&self.state.id, self.state.goal.clone(), change, unix_now())?;
-        self.store(vec![Record::goal(Some(&goal))]).await?;
+        let mut records = vec![Record::goal(Some(&goal))];
+        records.extend(self.key_record(&goal)?);
+        self.store(records).await?;
         self.state.goal = Some(goal.clone());
         Ok(goal)
     }
 
     async fn on_clear_goal(&mut self) -> Result<bool, ThreadError> {
-        if self.state.goal.is_none() {
-            return Ok(false);
-        }
-        self.store(vec![Record::goal(None)]).await?;
+        let has_goal = self.state.goal.is_some();
+        let mut records: Vec<_> = has_goal.then(|| Record::goal(None)).into_iter().collect();
+        records.extend(self.key_record(&has_goal)?);
+        self.store(records).await?;
         self.state.goal = None;
-        Ok(true)
+        Ok(has_goal)
     }
 
     pub(super) fn snapshot(&self) -> ThreadSnapshot {
         ThreadSnapshot {
             thread: self.state.view(),
             settings: self.state.settings.clone(),
-            active_turn: self.active.as_ref().map(|active| active.id.clone()),
+            active_turn: self.active_turn(),
+            open_items: match (&self.active, &self.state.continued) {
+                (Some(active), _) => active.questions.open_items(),
+                (None, Some(continued)) => continued.open_items(),
+                (None, None) => Vec::new(),
+            },
             goal: self.state.goal.clone(),
             config: self.state.config.clone(),
         }
+    }
+
+    /// Returns the running turn, or the one that is about to continue.
+    fn active_turn(&self) -> Option<TurnId> {
+        let continued = self.state.continued.as_ref().map(|continued| continued.id());
+        self.active.as_ref().map(|active| &active.id).or(continued).cloned()
     }
 
     /// Returns the sending half of the thread's channel, for a turn.
@@ -387,14 +437,9 @@ impl ThreadActor {
             }
             return Err(error);
         }
+        self.note_keys(&records);
         self.state.last_turn = begun.or(self.state.last_turn.take());
         Ok(())
-    }
-
-    /// Returns the position of the first message of the last record.
-    fn last_record(&self) -> MessageSeq {
-        let next = self.state.log.as_ref().map_or(self.next_ephemeral, |log| log.next_ordinal());
-        MessageSeq::durable(next.saturating_sub(1), 0)
     }
 
     /// Appends records to the thread's file, and takes over what other processes have written besides the conversation. The
@@ -415,6 +460,12 @@ impl ThreadActor {
             self.unsent.add(ordinal, at, record);
         }
         Ok(())
+    }
+
+    /// Sets the status that a loaded thread begins with. The request that loads it announces the status.
+    pub(super) fn show_loaded_status(&mut self, status: ThreadStatus) {
+        self.state.status = status.clone();
+        self.status.send_replace(status);
     }
 
     pub(super) fn set_status(&mut self, status: ThreadStatus) {

@@ -82,6 +82,11 @@ impl UnsentMessages {
         self.messages.remove(at)
     }
 
+    /// Continues a turn that an earlier process started.
+    pub fn continue_turn(&mut self, id: &TurnId, started: Option<Timestamp>) {
+        self.records.continue_turn(id.clone(), started.unwrap_or_else(Timestamp::now));
+    }
+
     /// Forgets all messages.
     pub fn clear(&mut self) {
         *self = Self::default();

@@ -115,7 +115,9 @@ impl ThreadActor {
         let active_turn = self.active.as_ref().map(|active| active.id.clone());
         let turn_id = active_turn.or_else(|| self.state.last_turn.clone());
         let record = |item: &ResponseItem| Record::Context { turn_id: turn_id.clone(), item: item.clone() };
-        self.store(items.iter().map(record).collect()).await?;
+        let mut records: Vec<_> = items.iter().map(record).collect();
+        records.extend(self.key_record(&())?);
+        self.store(records).await?;
         self.sync_later();
         match &mut self.active {
             Some(active) => active.add_injected(items),
@@ -168,7 +170,8 @@ impl ThreadActor {
         if self.state.log.is_none() {
             return Err(RollbackError::Ephemeral.into());
         }
-        let kept = self.drop_turns(turns).await.map_err(rollback_failure)?;
+        let key = self.key_record(&self.state.view())?;
+        let kept = self.drop_turns(turns, key).await.map_err(rollback_failure)?;
         self.state.usage.last = self.estimate_usage();
         let usage = self.state.usage.clone();
         self.store(vec![Record::Usage { turn_id: new_turn_id(), usage }]).await.map_err(rollback_failure)?;
@@ -205,19 +208,21 @@ impl ThreadActor {
         let first_dropped = first_dropped.ok_or(RevertError::NoTurn(before))?;
         self.end_active_turn().await;
         let dropped = u32::try_from(turns.len().saturating_sub(first_dropped)).unwrap_or(u32::MAX);
-        let kept = self.drop_turns(dropped).await?;
-        self.sync_later();
+        let items = turns.iter().take(first_dropped).map(|turn| turn.items.len()).sum();
         self.state.updated_at = unix_now();
-        let items = kept.turns.iter().map(|turn| turn.items.len()).sum();
-        let turns = kept.turns.len();
+        let reverted = RevertedThread { thread: self.state.view(), turns: first_dropped, items };
+        let key = self.key_record(&reverted)?;
+        let kept = self.drop_turns(dropped, key).await?;
+        self.sync_later();
         self.state.usage = kept.usage.map(|(_, usage)| usage).unwrap_or_default();
-        Ok(RevertedThread { thread: self.state.view(), turns, items })
+        Ok(reverted)
     }
 
-    /// Stores the rollback and reloads the history from the store, which knows what belongs to which turn.
-    async fn drop_turns(&mut self, turns: u32) -> Result<StoredThread, ThreadError> {
-        self.store(vec![Record::Rollback { turns }]).await?;
-        let LoadedThread { thread, history } = self.engine.store.load(&self.state.id).await?;
+    /// Stores the rollback, with the key of the request, and reloads the history from the store, which knows what belongs
+    /// to which turn.
+    async fn drop_turns(&mut self, turns: u32, key: Option<Record>) -> Result<StoredThread, ThreadError> {
+        self.store([Record::Rollback { turns }].into_iter().chain(key).collect()).await?;
+        let LoadedThread { thread, history, .. } = self.engine.store.load(&self.state.id).await?;
         self.state.history = history.into_iter().collect();
         // Settings of dropped turns stay in force, but the model no longer has the messages about them.
         self.state.context = thread.known_settings.as_ref().and_then(StoredContext::read_context);

@@ -25,7 +25,7 @@ impl ThreadActor {
         self.refresh_records().await;
         let snapshot = self.snapshot();
         let turns = if self.state.log.is_some() && request.turns == IncludeTurns::Included {
-            stored_turns(&self.engine, &self.state.id, snapshot.active_turn.as_deref()).await
+            stored_turns(&self.engine, &self.state.id, Some(&snapshot)).await
         } else {
             Ok(Vec::new())
         };
@@ -35,6 +35,7 @@ impl ThreadActor {
                 let unapplied = unapplied_settings(&request.given, &self.state, &self.engine.cwd);
                 let position = self.note_position();
                 self.accept(reply, JoinedThread { snapshot, turns, unapplied, position }).await;
+                self.continue_turn().await;
             }
             Err(error) => answer(reply, Err(error)),
         }

@@ -4,15 +4,18 @@ mod active_turn;
 mod actor;
 mod announce;
 mod apps;
+mod continuation;
 mod finish;
 mod history;
 mod input;
 mod join;
+mod keyed;
 mod model_facts;
 mod notifier;
 mod open_commands;
 mod open_questions;
 mod other_writers;
+mod questions;
 mod recent_frames;
 mod record_messages;
 mod refresh;
@@ -28,29 +31,34 @@ use std::sync::Arc;
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
     CollabAgentState, CollabAgentStatus, GitInfo, MessageSeq, ResponseItem, ReviewTarget, Thread,
-    ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadStatus, Turn, TurnError,
-    TurnId, TurnStartParams, TurnSteerParams,
+    ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadItem, ThreadStatus, Turn,
+    TurnError, TurnId, TurnStartParams, TurnSteerParams,
 };
 use codicil_store::StoredTurn;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     error::ThreadError,
+    request_key::RequestKey,
     settings::{SettingsOverrides, TurnSettings},
     subagent::{self, SubagentOrigin},
+    thread_clients::ClientAnswer,
     threads::IncludeTurns,
 };
 
 pub use {
     active_turn::TurnKind,
     history::parse_injected_items,
+    questions::{AnswerOutcome, WaitingRequest},
     recent_frames::MAX_RECENT_MESSAGES,
     review::check_review_target,
     subscribe::{MAX_REPLAY_BYTES, MAX_REPLAY_MESSAGES, ThreadSubscription},
 };
 
 pub(crate) use {
-    actor::ThreadActor, history::InheritedHistory, notifier::ThreadNotifier, state::ThreadState,
+    actor::ThreadActor, continuation::ContinuedTurn, history::InheritedHistory, notifier::ThreadNotifier,
+    state::ThreadState,
 };
 
 /// Commands that may wait for one thread; more are refused as overload.
@@ -60,7 +68,9 @@ const MAILBOX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct ThreadHandle {
     id: ThreadId,
-    mailbox: mpsc::Sender<ThreadCommand>,
+    mailbox: mpsc::Sender<PostedCommand>,
+    /// The key of the request on whose behalf this handle is used.
+    key: Option<RequestKey>,
     /// Set for subagents.
     origin: Option<Arc<SubagentOrigin>>,
     progress: watch::Receiver<CollabAgentState>,
@@ -70,10 +80,22 @@ pub struct ThreadHandle {
 
 /// The receiving half of a thread's handle.
 pub(crate) struct ThreadInbox {
-    mailbox: mpsc::Receiver<ThreadCommand>,
+    mailbox: mpsc::Receiver<PostedCommand>,
     progress: watch::Sender<CollabAgentState>,
     status: watch::Sender<ThreadStatus>,
     notifier: Arc<ThreadNotifier>,
+}
+
+/// A command in the mailbox, with the key of its request.
+pub(crate) struct PostedCommand {
+    pub command: ThreadCommand,
+    pub key: Option<RequestKey>,
+}
+
+impl From<ThreadCommand> for PostedCommand {
+    fn from(command: ThreadCommand) -> Self {
+        Self { command, key: None }
+    }
 }
 
 /// The client that starts a turn, for the headers of its model requests.
@@ -107,6 +129,8 @@ pub struct ThreadSnapshot {
     pub thread: Thread,
     pub settings: TurnSettings,
     pub active_turn: Option<TurnId>,
+    /// The items that wait for an answer.
+    pub open_items: Vec<ThreadItem>,
     pub goal: Option<ThreadGoal>,
     /// The configuration, with requirements and features.
     pub config: Arc<EffectiveConfig>,
@@ -132,7 +156,7 @@ pub(crate) struct JoinedThread {
 }
 
 /// A thread after turns were dropped.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RevertedThread {
     pub thread: Thread,
     /// The number of turns that are left.
@@ -174,8 +198,7 @@ pub(crate) enum ThreadCommand {
     Subscribe(Option<MessageSeq>, CommandReply<AnnouncedReply<ThreadSubscription>>),
     /// Adds to the model's history.
     Notice(ResponseItem),
-    /// The answer is the position of the record.
-    SetName(String, CommandReply<MessageSeq>),
+    SetName(String, CommandReply<()>),
     SetGit(Option<GitInfo>, CommandReply<()>),
     CleanTerminals(CommandReply<()>),
     Terminals(CommandReply<Vec<ThreadBackgroundTerminal>>),
@@ -186,8 +209,20 @@ pub(crate) enum ThreadCommand {
     SetGoal(ThreadGoalSetParams, CommandReply<ThreadGoal>),
     ClearGoal(CommandReply<bool>),
     CountElicitation(ElicitationChange, CommandReply<u64>),
-    /// Unloads the thread. A running turn is interrupted first.
-    Unload(CommandReply<()>),
+    /// Returns the open server requests that outlive the process.
+    WaitingRequests(CommandReply<Vec<WaitingRequest>>),
+    /// Answers a server request; `None` if the running turn does not have it.
+    AnswerRequest(String, ClientAnswer, CommandReply<Option<AnswerOutcome>>),
+    /// Unloads the thread. Returns the status that it has from then on.
+    Unload(UnloadedTurn, CommandReply<ThreadStatus>),
+}
+
+/// What becomes of the running turn of a thread that is unloaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnloadedTurn {
+    /// It is left for the next process if it waits for answers, and interrupted otherwise.
+    Parked,
+    Interrupted,
 }
 
 /// A change to the number of open out-of-band elicitations reported by the client.
@@ -209,11 +244,19 @@ impl ThreadHandle {
         let origin = origin.map(Arc::new);
         let notifier = Arc::new(notifier);
         let inbox = ThreadInbox { mailbox: commands, progress, status, notifier: notifier.clone() };
-        (Self { id, mailbox, origin, progress: seen, status: current_status, notifier }, inbox)
+        let handle =
+            Self { id, mailbox, key: None, origin, progress: seen, status: current_status, notifier };
+        (handle, inbox)
     }
 
     pub fn id(&self) -> &ThreadId {
         &self.id
+    }
+
+    /// Returns the handle for a request with this key. A change whose key is known is answered with its first result.
+    #[must_use]
+    pub fn with_key(self, key: Option<RequestKey>) -> Self {
+        Self { key, ..self }
     }
 
     /// Returns the current status without waiting for the thread; `None` if its task is over.
@@ -320,7 +363,7 @@ impl ThreadHandle {
 
     /// Has the thread report an error that is part of no turn. A thread whose mailbox is full does not.
     pub(crate) fn report_error(&self, error: TurnError) {
-        let _ = self.mailbox.try_send(ThreadCommand::ReportError(error));
+        let _ = self.mailbox.try_send(ThreadCommand::ReportError(error).into());
     }
 
     /// Returns the thread for a client that subscribes. The thread waits until the client has, so that the answer and
@@ -363,10 +406,10 @@ impl ThreadHandle {
     /// Adds an item to the model's history with its next request. Waits for room in the mailbox, so that it is not lost.
     pub(crate) async fn notice(&self, item: ResponseItem) {
         // An error means that the thread has been unloaded.
-        let _ = self.mailbox.send(ThreadCommand::Notice(item)).await;
+        let _ = self.mailbox.send(ThreadCommand::Notice(item).into()).await;
     }
 
-    pub fn set_name(&self, name: String) -> impl Future<Output = Result<MessageSeq, ThreadError>> + use<> {
+    pub fn set_name(&self, name: String) -> impl Future<Output = Result<(), ThreadError>> + use<> {
         self.ask(|reply| ThreadCommand::SetName(name, reply))
     }
 
@@ -423,8 +466,25 @@ impl ThreadHandle {
         self.ask(move |reply| ThreadCommand::CountElicitation(change, reply))
     }
 
-    pub(crate) fn unload(&self) -> impl Future<Output = Result<(), ThreadError>> + use<> {
-        self.ask(ThreadCommand::Unload)
+    pub(crate) fn unload(
+        &self,
+        turn: UnloadedTurn,
+    ) -> impl Future<Output = Result<ThreadStatus, ThreadError>> + use<> {
+        self.ask(move |reply| ThreadCommand::Unload(turn, reply))
+    }
+
+    /// Returns the open server requests that outlive the process.
+    pub fn waiting_requests(&self) -> impl Future<Output = Result<Vec<WaitingRequest>, ThreadError>> + use<> {
+        self.ask(ThreadCommand::WaitingRequests)
+    }
+
+    /// Answers a server request; `None` if the running turn does not have it.
+    pub(crate) fn answer_request(
+        &self,
+        request: String,
+        answer: ClientAnswer,
+    ) -> impl Future<Output = Result<Option<AnswerOutcome>, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::AnswerRequest(request, answer, reply))
     }
 
     /// Posts before returning, so that callers keep the order in which they called.
@@ -434,7 +494,8 @@ impl ThreadHandle {
         F: FnOnce(CommandReply<T>) -> ThreadCommand,
     {
         let (reply, answer) = oneshot::channel();
-        let posted = self.mailbox.try_send(command(reply)).map_err(|error| match error {
+        let posted = PostedCommand { command: command(reply), key: self.key.clone() };
+        let posted = self.mailbox.try_send(posted).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ThreadError::Busy,
             mpsc::error::TrySendError::Closed(_) => ThreadError::Closed,
         });

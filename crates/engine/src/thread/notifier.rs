@@ -8,8 +8,8 @@ use std::sync::Arc;
 use codicil_protocol::{
     ErrorNotification, ErrorReported, Frame, FrameAudience, MessagePlace, MessageSeq, NotificationMethod,
     RawResponseItemCompleted, RawResponseItemCompletedNotification, ResponseItem, ServerRequestResolved,
-    ServerRequestResolvedNotification, ThreadId, ThreadItem, ThreadTokenUsage, ThreadTokenUsageUpdated,
-    ThreadTokenUsageUpdatedNotification, TurnError, TurnId, rpc::RequestId,
+    ServerRequestResolvedNotification, ThreadId, ThreadItem, ThreadNameUpdated, ThreadTokenUsage,
+    ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, TurnError, TurnId, rpc::RequestId,
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -51,6 +51,8 @@ struct MessageSequence {
     recent: RecentFrames,
     /// Messages that wait for the end of a pause; `None` without a pause.
     waiting: Option<Vec<(Frame, Option<MessageSeq>, NotifyReach)>>,
+    /// The position of a name whose message has not been sent.
+    named: Option<MessageSeq>,
     /// Whether another process has taken over the thread, so that subscribers receive nothing more.
     is_silent: bool,
 }
@@ -67,6 +69,7 @@ impl ThreadNotifier {
             last: MessageSeq::end_of(last_ordinal),
             recent: RecentFrames::default(),
             waiting: None,
+            named: None,
             is_silent: false,
         };
         Self { clients, thread_id, has_raw_events, sequence: Mutex::new(sequence) }
@@ -86,14 +89,15 @@ impl ThreadNotifier {
         self.deliver(frame, Some(seq), NotifyReach::Subscribers);
     }
 
-    /// Sends a message without a record to all clients.
+    /// Sends a message without a record, or about the name, to all clients.
     pub fn broadcast<N: NotificationMethod>(&self, params: &N::Params) {
-        self.deliver(Frame::notification::<N>(params), None, NotifyReach::AllClients);
+        let named = if N::NAME == ThreadNameUpdated::NAME { self.sequence.lock().named.take() } else { None };
+        self.deliver(Frame::notification::<N>(params), named, NotifyReach::AllClients);
     }
 
-    /// Sends a message of a record to all clients.
-    pub fn broadcast_at(&self, frame: Frame, seq: MessageSeq) {
-        self.deliver(frame, Some(seq), NotifyReach::AllClients);
+    /// Keeps the position of a stored name for the message about it.
+    pub fn note_name(&self, seq: MessageSeq) {
+        self.sequence.lock().named = Some(seq);
     }
 
     /// Sends a server request to the subscribers.
@@ -191,6 +195,12 @@ impl ThreadNotifier {
     /// Announces an item that is not stored yet.
     pub fn item_started(&self, turn_id: &TurnId, item: &ThreadItem) {
         self.send(&record_messages::item_started(&self.thread_id, turn_id, item, Timestamp::now()));
+    }
+
+    /// Announces an item that an earlier process announced, to clients with a cursor. They may have missed it.
+    pub fn item_restored(&self, turn_id: &TurnId, item: &ThreadItem) {
+        let started = record_messages::item_started(&self.thread_id, turn_id, item, Timestamp::now());
+        self.send(&started.only_for(FrameAudience::WithCursor));
     }
 
     pub fn raw_items(&self, turn_id: &TurnId, items: &[ResponseItem]) {

@@ -5,10 +5,10 @@
 //! the conversation. Without a turn, any process may go on: it notices by the ordinals that another one has written, loads
 //! the thread again and continues from there.
 
-use codicil_protocol::{ThreadStatus, TurnId, TurnStatus};
-use codicil_store::{LiveRun, LoadedThread, Record, RunId, RunState, StoredThread, TurnEndCause};
+use codicil_protocol::ThreadStatus;
+use codicil_store::{LiveRun, LoadedThread, RunId, RunState};
 
-use super::{actor::ThreadActor, input::context_record};
+use super::{actor::ThreadActor, continuation::ContinuedTurn};
 use crate::error::ThreadError;
 
 /// The number of times that a request loads the thread again because other processes keep writing to it.
@@ -17,17 +17,19 @@ pub(super) const MAX_RELOADS: usize = 16;
 /// A turn that the records leave without an end.
 #[derive(Clone, Debug)]
 pub(crate) struct UnfinishedTurn {
-    pub id: TurnId,
     /// The run of the process that started the turn; `None` for turns of earlier versions.
     pub run: Option<RunId>,
     /// The live process that runs the turn, once known.
     pub owner: Option<LiveRun>,
+    /// What is needed to continue or to settle the turn.
+    left: Box<ContinuedTurn>,
 }
 
 impl UnfinishedTurn {
-    pub fn of(thread: &StoredThread) -> Option<Self> {
-        let turn = thread.unfinished_turn()?;
-        Some(Self { id: turn.id.clone(), run: turn.run.clone(), owner: None })
+    pub fn of(loaded: &LoadedThread) -> Option<Self> {
+        let turn = loaded.thread.unfinished_turn()?;
+        let left = Box::new(ContinuedTurn::of(loaded)?);
+        Some(Self { run: turn.run.clone(), owner: None, left })
     }
 }
 
@@ -45,7 +47,7 @@ impl ThreadActor {
     }
 
     /// Decides about the turn that the loaded records leave without an end, before anything is sent for the thread. The turn
-    /// of a live process stays as it is. The turn of a process that has ended is settled.
+    /// of a live process stays as it is. The turn of a process that has ended continues if it waits for answers, or is settled.
     async fn resolve_unfinished_turn(&mut self) -> Result<(), ThreadError> {
         let Some(unfinished) = self.state.unfinished.clone() else { return Ok(()) };
         let run_state = match &unfinished.run {
@@ -57,19 +59,19 @@ impl ThreadActor {
                 self.state.unfinished = Some(UnfinishedTurn { owner: Some(owner), ..unfinished });
                 Ok(())
             }
-            RunState::Own | RunState::Over => self.settle_turn(unfinished.id).await,
+            RunState::Own | RunState::Over => self.resolve_left_turn(unfinished.left).await,
         }
     }
 
-    /// Writes the end of a turn whose process has ended.
-    async fn settle_turn(&mut self, turn_id: TurnId) -> Result<(), ThreadError> {
-        // Without this message the model would take the turn for a finished one.
-        let aborted = codicil_prompts::turn_aborted_message();
-        let message = context_record(&turn_id, &aborted);
-        let cause = Some(TurnEndCause::ServerRestart);
-        let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause };
-        self.append(&[message, end]).await?;
-        self.state.remember([aborted]);
+    /// Prepares the continuation of a turn whose process has ended, or writes its end.
+    async fn resolve_left_turn(&mut self, left: Box<ContinuedTurn>) -> Result<(), ThreadError> {
+        if left.can_continue(&self.state) {
+            self.show_loaded_status(left.status());
+            self.state.continued = Some(left);
+        } else {
+            self.append(&left.settled()).await?;
+            self.state.history = left.settled_history(&self.state.history);
+        }
         self.state.unfinished = None;
         self.skip_messages();
         Ok(())
@@ -86,8 +88,11 @@ impl ThreadActor {
     /// Loads the records of other processes, and refuses to go on while one of them runs a turn.
     pub(super) async fn catch_up(&mut self) -> Result<(), ThreadError> {
         self.reload().await?;
+        self.check_key_again().await?;
         match self.state.unfinished.as_ref().and_then(|unfinished| unfinished.owner.clone()) {
             Some(owner) => Err(ThreadError::InUse { thread: self.state.id.clone(), owner }),
+            // The next command continues the turn that another process has left.
+            None if self.state.continued.is_some() => Err(ThreadError::Busy),
             None => Ok(()),
         }
     }
@@ -121,6 +126,7 @@ impl ThreadActor {
         self.state.log = Some(self.engine.store.open_log_after(&loaded.thread).await?);
         // What another process has written since then takes precedence.
         self.late_records.clear();
+        self.state.keys = None;
         self.state.recall_again(loaded);
         self.skip_messages();
         Ok(())

@@ -54,6 +54,11 @@ pub(crate) enum RecordMessageBody<'a> {
 }
 
 impl RecordMessages {
+    /// Continues with a turn whose first records are not among the next ones.
+    pub fn continue_turn(&mut self, id: TurnId, started: Timestamp) {
+        self.turn = Some((id, started));
+    }
+
     /// Returns the messages of the next record.
     pub fn next<'a>(&mut self, ordinal: u64, at: Timestamp, record: &'a Record) -> Vec<RecordMessage<'a>> {
         let mut index = 0;
@@ -67,6 +72,10 @@ impl RecordMessages {
 
     fn bodies<'a>(&mut self, at: Timestamp, record: &'a Record) -> Vec<RecordMessageBody<'a>> {
         match record {
+            // A process that continues the turn of an earlier one writes its record again.
+            Record::Turn { turn_id, .. } if self.turn.as_ref().is_some_and(|(id, _)| id == turn_id) => {
+                Vec::new()
+            }
             Record::Turn { turn_id, .. } => {
                 self.turn = Some((turn_id.clone(), at));
                 self.queued.clear();
@@ -109,6 +118,9 @@ impl RecordMessages {
             | Record::Context { .. }
             | Record::Rollback { .. }
             | Record::Compaction { .. }
+            | Record::Begun { .. }
+            | Record::Asked { .. }
+            | Record::Answered { .. }
             | Record::Git { .. } => Vec::new(),
         }
     }

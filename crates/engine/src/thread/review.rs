@@ -5,7 +5,7 @@ use codicil_prompts::{
     NO_REVIEW, REVIEW_CUT_SHORT, REVIEW_INSTRUCTIONS, ReviewEnd, ReviewOutput, assistant_message,
     review_label, review_prompt, user_action_review_message, user_text_message,
 };
-use codicil_protocol::{ResponseItem, ReviewTarget, ThreadItem, Turn, TurnId, TurnStatus, UserInput};
+use codicil_protocol::{ResponseItem, ReviewTarget, ThreadItem, Turn, TurnStatus, UserInput};
 use codicil_store::Record;
 
 use super::{
@@ -48,8 +48,8 @@ impl ActiveReview {
 
 /// A review that has been stored and is not announced yet.
 struct NewReview {
-    turn_id: TurnId,
-    label: String,
+    /// The turn as the response shows it.
+    turn: Turn,
     entered: ThreadItem,
     prompt: ThreadItem,
 }
@@ -62,13 +62,9 @@ impl ThreadActor {
         reply: CommandReply<AnnouncedReply<Turn>>,
     ) {
         match self.begin_review(&target, origin).await {
-            Ok(NewReview { turn_id, label, entered, prompt }) => {
-                let named = ThreadItem::UserMessage {
-                    id: (&turn_id[..]).into(),
-                    content: vec![text_input(label)],
-                    client_id: None,
-                };
-                self.accept(reply, Turn { items: vec![named], ..Turn::in_progress(turn_id.clone()) }).await;
+            Ok(NewReview { turn, entered, prompt }) => {
+                let turn_id = turn.id.clone();
+                self.accept(reply, turn).await;
                 self.emit_item(&turn_id, &entered);
                 self.announce_turn(&turn_id);
                 self.emit_item(&turn_id, &prompt);
@@ -97,27 +93,34 @@ impl ThreadActor {
         let task = review_prompt(target, merge_base.as_deref());
         let entered = ThreadItem::EnteredReviewMode { id: new_item_id(), review: label.clone() };
         let prompt = user_message(vec![text_input(task.clone())]);
-        self.store_review(&id, [&entered, &prompt]).await?;
+        let named = ThreadItem::UserMessage {
+            id: (&id[..]).into(),
+            content: vec![text_input(label.clone())],
+            client_id: None,
+        };
+        let turn = Turn { items: vec![named], ..Turn::in_progress(id.clone()) };
+        self.store_review(&turn, [&entered, &prompt]).await?;
         self.state.note_preview(&prompt);
         let context = self.reviewer_context().await;
-        let mut active = self.launch(NewTurn::new(id.clone(), TurnKind::Review, provider, origin));
+        let mut active = self.launch(NewTurn::new(id, TurnKind::Review, provider, origin));
         let history = context.into_iter().chain([user_text_message(task)]).collect();
-        active.review = Some(ActiveReview { label: label.clone(), history, last_message: None });
+        active.review = Some(ActiveReview { label, history, last_message: None });
         self.active = Some(active);
-        Ok(NewReview { turn_id: id, label, entered, prompt })
+        Ok(NewReview { turn, entered, prompt })
     }
 
     /// Stores the start of a review, on the thread as it is now.
-    async fn store_review(&mut self, turn: &TurnId, items: [&ThreadItem; 2]) -> Result<(), ThreadError> {
+    async fn store_review(&mut self, turn: &Turn, items: [&ThreadItem; 2]) -> Result<(), ThreadError> {
         for _ in 0..MAX_RELOADS {
             let before = self.state.restore_point();
             let [entered, prompt] =
-                items.map(|item| Record::Item { turn_id: turn.clone(), item: item.clone() });
+                items.map(|item| Record::Item { turn_id: turn.id.clone(), item: item.clone() });
             // In the order in which clients see them.
-            let mut records = vec![entered, self.turn_record(turn).await?];
+            let mut records = vec![entered, self.turn_record(&turn.id).await?];
             records.extend(self.state.settings_record());
             records.extend(self.git_record().await);
             records.push(prompt);
+            records.extend(self.key_record(turn)?);
             match self.store_once(records).await {
                 Ok(()) => return Ok(()),
                 Err(error) => self.restore_or_catch_up(before, error).await?,

@@ -33,7 +33,7 @@ use crate::{
     profiles::BuiltinProfile,
     settings::TurnSettings,
     subagent::SubagentOrigin,
-    tools::{MentionedSkills, ThreadRole, ToolOffer, TurnConfig, TurnTools, shell_start},
+    tools::{MentionedSkills, ThreadRole, ToolCall, ToolOffer, TurnConfig, TurnTools, shell_start},
     turn::{ResponseVisibility, ShellTask, TurnTask},
     turn_channel::TurnReporter,
 };
@@ -51,11 +51,22 @@ pub(super) struct NewTurn {
     /// The user's text, for turns that start with user input.
     pub prompt: Option<String>,
     pub skills: Option<MentionedSkills>,
+    /// The calls that a turn of an earlier process still has to run. It does not start from the beginning then.
+    pub continued_calls: Option<Vec<ToolCall>>,
 }
 
 impl NewTurn {
     pub fn new(id: TurnId, kind: TurnKind, provider: Arc<dyn ModelProvider>, origin: TurnOrigin) -> Self {
-        Self { id, kind, provider, origin, output_schema: None, prompt: None, skills: None }
+        Self {
+            id,
+            kind,
+            provider,
+            origin,
+            output_schema: None,
+            prompt: None,
+            skills: None,
+            continued_calls: None,
+        }
     }
 }
 
@@ -88,16 +99,23 @@ impl ThreadActor {
         }
         // A thread runs one turn at a time, so the input joins the running one.
         let steered = self.steer_with_settings(input, &mut params).await;
-        answer(reply, steered.map(|turn| AnnouncedReply::new(Turn::in_progress(turn)).0));
+        answer(reply, steered.map(|turn| AnnouncedReply::new(turn).0));
     }
 
     async fn steer_with_settings(
         &mut self,
         input: RequestInput,
         params: &mut TurnStartParams,
-    ) -> Result<TurnId, ThreadError> {
-        let turn = self.steer(input).await?;
-        self.set_later(params).await?;
+    ) -> Result<Turn, ThreadError> {
+        let turn = Turn::in_progress(self.steerable_turn()?);
+        let before = self.state.restore_point();
+        let (_, settings_record) = self.change_later(params);
+        let mut records: Vec<_> = settings_record.into_iter().collect();
+        records.extend(self.key_record(&turn)?);
+        if let Err(error) = self.steer(turn.id.clone(), input, records).await {
+            self.state.restore(before);
+            return Err(error);
+        }
         Ok(turn)
     }
 
@@ -108,14 +126,20 @@ impl ThreadActor {
     ) -> Result<TurnSettings, ThreadError> {
         self.check_allowed(&change)?;
         if self.active.is_some() {
-            let settings = self.set_later(&mut change.clone()).await?;
+            let before = self.state.restore_point();
+            let (settings, record) = self.change_later(&mut change.clone());
+            let records = record.into_iter().chain(self.key_record(&())?).collect();
+            if let Err(error) = self.store(records).await {
+                self.state.restore(before);
+                return Err(error);
+            }
             return Ok(self.shown_settings(settings));
         }
         self.claim_conversation().await?;
         for _ in 0..MAX_RELOADS {
             let before = self.state.restore_point();
             self.state.settings.apply(&mut change.clone());
-            let records = self.state.settings_record().into_iter().collect();
+            let records = self.state.settings_record().into_iter().chain(self.key_record(&())?).collect();
             match self.store_once(records).await {
                 Ok(()) => return Ok(self.shown_settings(self.state.settings.clone())),
                 Err(error) => self.restore_or_catch_up(before, error).await?,
@@ -144,15 +168,13 @@ impl ThreadActor {
         TurnSettings { personality: settings.personality.filter(|_| is_on), ..settings }
     }
 
-    /// Changes the settings of the turns after the running one. They are stored at once: a thread that is forked or
-    /// loaded again meanwhile has them too.
-    async fn set_later(&mut self, change: &mut TurnStartParams) -> Result<TurnSettings, ThreadError> {
+    /// Changes the settings of the turns after the running one. Their record is stored at once: a thread that is forked
+    /// or loaded again meanwhile has them too.
+    fn change_later(&mut self, change: &mut TurnStartParams) -> (TurnSettings, Option<Record>) {
         let mut settings = self.state.next_settings.as_ref().unwrap_or(&self.state.settings).clone();
         settings.apply(change);
         self.state.next_settings = Some(settings.clone());
-        let records = self.state.settings_record().into_iter().collect();
-        self.store(records).await?;
-        Ok(settings)
+        (settings, self.state.settings_record())
     }
 
     fn check_turn(&self, input: &RequestInput, params: &TurnStartParams) -> Result<(), ThreadError> {
@@ -219,7 +241,7 @@ impl ThreadActor {
             let before = self.state.restore_point();
             self.state.settings.apply(&mut params.clone());
             self.learn_about_model().await;
-            match self.prepare_turn(input.clone()).await {
+            match self.prepare_turn(input.clone(), params).await {
                 Ok(prepared) => return Ok(prepared),
                 Err(error) => self.restore_or_catch_up(before, error).await?,
             }
@@ -228,7 +250,11 @@ impl ThreadActor {
     }
 
     /// Reads the turn's context and stores its input. Clients see none of it yet.
-    async fn prepare_turn(&mut self, input: RequestInput) -> Result<PreparedTurn, ThreadError> {
+    async fn prepare_turn(
+        &mut self,
+        input: RequestInput,
+        params: &TurnStartParams,
+    ) -> Result<PreparedTurn, ThreadError> {
         let provider = self.provider()?;
         let id = new_turn_id();
         let context = self.context_messages().await;
@@ -237,10 +263,12 @@ impl ThreadActor {
         let item = input.into_item();
         content.extend(self.item_content(&item).await);
         let mut records = vec![self.turn_record(&id).await?];
+        records.extend(params.output_schema.as_ref().map(|schema| Record::output_schema(&id, schema)));
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
         records.extend(context.iter().map(|item| context_record(&id, item)));
         // A hook may reject this prompt. The stored item is then withdrawn and never enters the model's history.
+        records.extend(self.key_record(&Turn::in_progress(id.clone()))?);
         let waits_for_hooks = self.state.config.features.enabled(Feature::Hooks);
         // A history that is too long is compacted first, without this input.
         let is_queued = self.is_too_long() || waits_for_hooks;
@@ -301,7 +329,7 @@ impl ThreadActor {
 
     /// Starts the turn's task. Its first messages wait until the turn has been announced.
     pub(super) fn launch(&self, new: NewTurn) -> ActiveTurn {
-        let NewTurn { id, kind, provider, origin, output_schema, prompt, skills } = new;
+        let NewTurn { id, kind, provider, origin, output_schema, prompt, skills, continued_calls } = new;
         let config = TurnConfig {
             settings: self.tool_settings(kind),
             config: self.state.config.clone(),
@@ -325,6 +353,7 @@ impl ThreadActor {
                 visibility: self.visibility(kind),
                 tools,
                 prompt,
+                continued_calls,
             };
             task.run()
         };
@@ -378,25 +407,39 @@ impl ThreadActor {
         }
         let input = RequestInput::from(params);
         input.check()?;
-        self.steer(input).await
+        let turn = self.steerable_turn()?;
+        let records = self.key_record(&turn)?.into_iter().collect();
+        self.steer(turn.clone(), input, records).await?;
+        Ok(turn)
     }
 
-    /// Stores input for the running turn. Clients see it as an item when the next request contains it.
-    async fn steer(&mut self, input: RequestInput) -> Result<TurnId, ThreadError> {
+    /// Returns the running turn, if it takes input.
+    fn steerable_turn(&self) -> Result<TurnId, ThreadError> {
         let active = self.active.as_ref().ok_or(TurnInputError::NothingToSteer)?;
         active.check_steerable()?;
         if active.steered.len() >= MAX_STEERED {
             return Err(ThreadError::Busy);
         }
-        let turn = active.id.clone();
+        Ok(active.id.clone())
+    }
+
+    /// Stores input for the running turn, with further records of the request. Clients see it as an item when the next
+    /// request contains it.
+    async fn steer(
+        &mut self,
+        turn: TurnId,
+        input: RequestInput,
+        mut records: Vec<Record>,
+    ) -> Result<(), ThreadError> {
         let context = input.new_context(&self.state.history);
         let item = input.into_item();
         let mark = item.id().map(|item| Record::queued(&turn, item));
-        self.store(mark.into_iter().chain([message_record(&turn, &item)]).collect()).await?;
+        records.splice(0..0, mark.into_iter().chain([message_record(&turn, &item)]));
+        self.store(records).await?;
         if let Some(active) = &mut self.active {
             active.steered.push(SteeredInput { item, context });
         }
-        Ok(turn)
+        Ok(())
     }
 
     /// Adds steered messages to the history, here: this is also their place in the stored turn.
@@ -427,18 +470,29 @@ impl ThreadActor {
         turn: Option<TurnId>,
         reply: CommandReply<AnnouncedReply<()>>,
     ) {
-        if let Err(error) = self.check_running_here().await {
+        if let Err(error) = self.check_interrupt(turn).await {
             return answer(reply, Err(error));
         }
-        let Some(active) = &mut self.active else {
-            return answer(reply, Err(TurnInputError::NothingToInterrupt.into()));
-        };
-        if let Some(expected) = turn.filter(|turn| *turn != active.id) {
-            let found = active.id.clone();
-            return answer(reply, Err(TurnInputError::OtherTurn { expected, found }.into()));
+        // Before the turn ends: the end is the effect, and it follows also if this process is killed.
+        if let Err(error) = self.store_key(&()).await {
+            return answer(reply, Err(error));
         }
-        active.cancel.cancel();
-        active.interrupts.push(reply);
+        if let Some(active) = &mut self.active {
+            active.cancel.cancel();
+            active.interrupts.push(reply);
+        }
+    }
+
+    async fn check_interrupt(&mut self, turn: Option<TurnId>) -> Result<(), ThreadError> {
+        if turn.is_none() && self.request_key.is_some() {
+            return Err(TurnInputError::InterruptWithoutTurn.into());
+        }
+        self.check_running_here().await?;
+        let active = self.active.as_ref().ok_or(TurnInputError::NothingToInterrupt)?;
+        match turn.filter(|turn| *turn != active.id) {
+            Some(expected) => Err(TurnInputError::OtherTurn { expected, found: active.id.clone() }.into()),
+            None => Ok(()),
+        }
     }
 
     /// Starts a compaction, which replaces the running turn.
@@ -472,6 +526,11 @@ impl ThreadActor {
         let start = shell_start(&self.state.config, None);
         let run =
             |reporter, cancel| ShellTask { thread, turn, command, cwd, shell, start, reporter, cancel }.run();
+        if self.active.is_some()
+            && let Err(error) = self.store_key(&()).await
+        {
+            return answer(reply, Err(error));
+        }
         if let Some(active) = &mut self.active {
             active.run_beside(own_reporter, run);
             return self.accept(reply, ()).await;
@@ -486,8 +545,9 @@ impl ThreadActor {
 
     /// Stores the start of a turn without input.
     async fn store_turn(&mut self, id: &TurnId) -> Result<(), ThreadError> {
-        let record = self.turn_record(id).await?;
-        self.store(vec![record]).await
+        let mut records = vec![self.turn_record(id).await?];
+        records.extend(self.key_record(&())?);
+        self.store(records).await
     }
 }
 

@@ -15,10 +15,11 @@ use codicil_store::{
 };
 use serde_json::{Map, Value};
 
-use super::other_writers::UnfinishedTurn;
+use super::{ContinuedTurn, other_writers::UnfinishedTurn};
 use crate::{
     clock::unix_now,
     permissions::{InheritedPermissions, StoredPermissions},
+    request_key::KeyTable,
     settings::TurnSettings,
     settings_forms::StoredContext,
     subagent::SubagentSlot,
@@ -49,6 +50,8 @@ pub(crate) struct ThreadState {
     /// Whether a client has joined since the usage was last sent.
     pub is_usage_unsent: bool,
     pub status: ThreadStatus,
+    /// The turn of an earlier process, until it continues.
+    pub continued: Option<Box<ContinuedTurn>>,
     pub name: Option<String>,
     pub git: Option<GitInfo>,
     pub goal: Option<ThreadGoal>,
@@ -79,6 +82,8 @@ pub(crate) struct ThreadState {
     /// Tools that the client runs.
     pub dynamic_tools: Vec<DynamicToolEntry>,
     pub raw_events: bool,
+    /// The keys of requests, once there was one.
+    pub keys: Option<KeyTable>,
 }
 
 /// The instructions in the first record of a thread.
@@ -90,6 +95,7 @@ struct FirstInstructions {
 /// What [`ThreadState::restore`] goes back to.
 pub(crate) struct RestorePoint {
     settings: TurnSettings,
+    next_settings: Option<TurnSettings>,
     stored: Option<StoredContext>,
     context: Option<ContextSnapshot>,
     git: Option<GitInfo>,
@@ -119,6 +125,7 @@ impl ThreadState {
             usage: ThreadTokenUsage::default(),
             is_usage_unsent: true,
             status: ThreadStatus::Idle,
+            continued: None,
             name: None,
             git: None,
             goal: None,
@@ -145,6 +152,7 @@ impl ThreadState {
             developer_instructions: meta.developer_instructions.clone(),
             dynamic_tools: meta.dynamic_tools.clone(),
             raw_events: false,
+            keys: None,
         }
     }
 
@@ -156,10 +164,11 @@ impl ThreadState {
 
     /// Restores what is stored of the thread.
     pub fn recall(&mut self, loaded: LoadedThread) {
-        let LoadedThread { thread, history } = loaded;
+        self.unfinished = UnfinishedTurn::of(&loaded);
+        self.continued = None;
+        let LoadedThread { thread, history, .. } = loaded;
         self.history = history.into_iter().collect();
         self.context = thread.known_settings.as_ref().and_then(StoredContext::read_context);
-        self.unfinished = UnfinishedTurn::of(&thread);
         if let Some(settings) = &thread.settings {
             self.recall_settings(settings);
         }
@@ -212,9 +221,10 @@ impl ThreadState {
 
     /// Returns the state that a turn changes before it is accepted.
     pub fn restore_point(&self) -> RestorePoint {
-        let Self { settings, stored, context, git, .. } = self;
+        let Self { settings, next_settings, stored, context, git, .. } = self;
         RestorePoint {
             settings: settings.clone(),
+            next_settings: next_settings.clone(),
             stored: stored.clone(),
             context: context.clone(),
             git: git.clone(),
@@ -224,6 +234,7 @@ impl ThreadState {
     /// Restores the state of a turn that was not accepted.
     pub fn restore(&mut self, before: RestorePoint) {
         self.settings = before.settings;
+        self.next_settings = before.next_settings;
         self.stored = before.stored;
         self.context = before.context;
         self.git = before.git;
@@ -318,6 +329,8 @@ impl ThreadState {
                 AdoptedRecord::Name(name) => self.name = Some(name),
                 AdoptedRecord::Git(git) => self.git = git,
                 AdoptedRecord::Goal(goal) => self.goal = goal,
+                // The table is read again with the next key.
+                AdoptedRecord::Key => self.keys = None,
             }
         }
     }

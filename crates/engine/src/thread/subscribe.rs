@@ -7,7 +7,7 @@ use codicil_protocol::{Frame, MessageSeq, SnapshotReason, Thread, ThreadItem};
 use codicil_store::{RecordTail, StoredTurn};
 
 use super::{
-    AnnouncedReply, CommandReply,
+    AnnouncedReply, CommandReply, ThreadSnapshot,
     actor::{ThreadActor, answer},
     record_messages::{RecordMessage, RecordMessageBody, RecordMessages},
 };
@@ -45,6 +45,7 @@ impl ThreadActor {
         reply: CommandReply<AnnouncedReply<ThreadSubscription>>,
     ) {
         self.refresh_records().await;
+        self.continue_turn().await;
         self.notifier.pause();
         match self.subscription(after).await {
             Ok(subscription) => self.accept(reply, subscription).await,
@@ -146,12 +147,14 @@ impl ThreadActor {
             return Err(ThreadError::NotReplayable(self.state.id.clone()));
         }
         let active = self.active.as_ref();
-        let turns = stored_turns(&self.engine, &self.state.id, active.map(|active| &active.id[..])).await?;
+        // The open items are listed beside the turns.
+        let live = ThreadSnapshot { open_items: Vec::new(), ..self.snapshot() };
+        let turns = stored_turns(&self.engine, &self.state.id, Some(&live)).await?;
         let items = active.into_iter().flat_map(|active| active.open_items.values());
         let items: Vec<_> = items.chain(self.commands.items()).cloned().collect();
         let open =
             self.notifier.recent(|recent| items.into_iter().map(|item| recent.progress(item)).collect());
-        let thread = Box::new(self.state.view());
+        let thread = Box::new(live.thread);
         Ok(ThreadSubscription::Snapshot { at: self.notifier.position(), thread, turns, open, why })
     }
 }

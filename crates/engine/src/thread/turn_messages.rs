@@ -3,26 +3,19 @@
 use std::collections::BTreeSet;
 
 use codicil_protocol::{
-    AccountRateLimitsUpdated, AccountRateLimitsUpdatedNotification, CodexErrorInfo, ModelRerouteReason,
-    ModelRerouted, ModelReroutedNotification, ResponseItem, ThreadBackgroundTerminal, ThreadItem,
-    ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown, TurnError, TurnId, UserInput,
+    AccountRateLimitsUpdated, AccountRateLimitsUpdatedNotification, CodexErrorInfo, ItemId,
+    ModelRerouteReason, ModelRerouted, ModelReroutedNotification, ResponseItem, ThreadBackgroundTerminal,
+    ThreadItem, ThreadTokenUsage, TokenUsageBreakdown, TurnError, TurnId, UserInput,
 };
 use codicil_store::Record;
 
 use super::{
-    active_turn::ActiveTurn,
-    actor::ThreadActor,
-    announce::ItemStart,
-    finish::cut_off,
-    input::context_record,
+    active_turn::ActiveTurn, actor::ThreadActor, announce::ItemStart, finish::cut_off, input::context_record,
     notifier::Retry,
-    open_questions::{EndedQuestion, QuestionEnd, QuestionKind},
 };
 use crate::{
     error::ThreadError,
-    turn_channel::{
-        BackgroundCommandEnd, QuestionRequest, TurnEvent, TurnMessage, TurnMessageBody, TurnQuery,
-    },
+    turn_channel::{BackgroundCommandEnd, TurnEvent, TurnMessage, TurnMessageBody, TurnQuery},
 };
 
 impl ThreadActor {
@@ -39,7 +32,7 @@ impl ThreadActor {
                 }
             }
             TurnMessageBody::Query(query) => self.on_turn_query(&turn_id, query).await,
-            TurnMessageBody::Question(request) => self.on_question(*request),
+            TurnMessageBody::Question(request) => self.on_question(*request).await,
             TurnMessageBody::ShellCommandEnded => {
                 self.on_turn_part_ended(ActiveTurn::shell_command_ended).await;
             }
@@ -80,6 +73,7 @@ impl ThreadActor {
             }
             TurnQuery::History(reply) => drop(reply.send(self.state.history.snapshot())),
             TurnQuery::Stored(reply) => drop(reply.send(())),
+            TurnQuery::Begin { call_id, item, reply } => self.on_begin(turn, call_id, item, reply).await,
             TurnQuery::InheritedHistory(reply) => drop(reply.send(self.inherited_history())),
         }
     }
@@ -122,7 +116,17 @@ impl ThreadActor {
     }
 
     fn on_item_started(&mut self, turn: &TurnId, item: ThreadItem) {
-        self.notifier.item_started(turn, &item);
+        let restored = self.active.as_mut().map(|active| &mut active.restored_items);
+        let is_known = restored.zip(item.id()).is_some_and(|(restored, id)| restored.remove(id));
+        // Clients have seen it start before a restart.
+        if !is_known {
+            self.notifier.item_started(turn, &item);
+        }
+        self.open_item(turn, item);
+    }
+
+    /// Keeps an item that has started until it is complete.
+    pub(super) fn open_item(&mut self, turn: &TurnId, item: ThreadItem) {
         let Some(id) = item.id().cloned() else { return };
         if let ThreadItem::CommandExecution { .. } = item {
             self.commands.insert(id, turn.clone(), item);
@@ -183,6 +187,9 @@ impl ThreadActor {
 
     /// Extends the history of the running turn: the reviewer's in a review, else the thread's.
     fn extend_history(&mut self, items: Vec<ResponseItem>) {
+        if let Some(active) = &mut self.active {
+            active.calls.note(&items);
+        }
         match self.active.as_mut().and_then(|active| active.review.as_mut()) {
             Some(review) => review.extend_history(items),
             None => self.state.remember(items),
@@ -226,46 +233,6 @@ impl ThreadActor {
         });
     }
 
-    /// Updates the status, then sends the request to the subscribers.
-    fn on_question(&mut self, request: QuestionRequest) {
-        let Some(active) = &self.active else { return };
-        if active.cancel.is_cancelled() {
-            return;
-        }
-        self.update_waiting_status(Some(request.kind));
-        let question = self.notifier.ask(&*request.encode);
-        if let Some(active) = &mut self.active {
-            active.questions.push(request, question);
-        }
-    }
-
-    /// Resolves a server request for all clients, updates the status, and only then forwards the reply. What the tool
-    /// does with the reply therefore always follows on the wire.
-    pub(super) fn on_question_ended(&mut self, ended: EndedQuestion) {
-        let Some(active) = &mut self.active else { return };
-        if active.cancel.is_cancelled() {
-            // The request is withdrawn now and resolved after the turn's end.
-            return;
-        }
-        let Some(kind) = active.questions.remove(&ended.id) else { return };
-        self.notifier.request_resolved(ended.id, kind);
-        self.update_waiting_status(None);
-        let reply = match ended.end {
-            QuestionEnd::Replied(reply) => Some(reply),
-            QuestionEnd::TimedOut => None,
-            QuestionEnd::Abandoned => return,
-        };
-        // The tool may have been dropped in this moment.
-        let _ = ended.reply.send(reply);
-    }
-
-    /// Sets the status flags to those of the open requests and of one that is about to be sent.
-    fn update_waiting_status(&mut self, more: Option<QuestionKind>) {
-        let Some(active) = &self.active else { return };
-        let active_flags = active.questions.flags(more);
-        self.set_status(ThreadStatus::Active { active_flags });
-    }
-
     /// Completes the item of a background command, then releases the tool call that waits for its end.
     async fn on_background_command_ended(&mut self, turn: &TurnId, end: BackgroundCommandEnd) {
         self.on_item_completed(turn, end.item, Vec::new()).await;
@@ -298,10 +265,14 @@ impl ThreadActor {
         true
     }
 
+    /// Returns the items of commands that have outlived their tool calls.
+    pub(super) fn background_items(&self) -> BTreeSet<ItemId> {
+        self.tools.terminals().values().map(|terminal| terminal.item.clone()).collect()
+    }
+
     /// Completes the commands of an ended turn, except for those in the background.
     pub(super) async fn cut_off_foreground_commands(&mut self) {
-        let background: BTreeSet<_> =
-            self.tools.terminals().values().map(|terminal| terminal.item.clone()).collect();
+        let background = self.background_items();
         let lost = self.commands.take_if(|id| !background.contains(id));
         self.cut_off_commands(lost).await;
     }

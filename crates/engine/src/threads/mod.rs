@@ -4,12 +4,14 @@
 //! |---|---|
 //! | opening threads (`thread/start`, `thread/resume`, `thread/fork`) | `open.rs` |
 //! | stored threads (`thread/read`, `thread/list`, `thread/archive`, …) | `stored.rs` |
+//! | server requests that wait for an answer (`codicil/request/*`) | `requests.rs` |
 //! | the threads of subagents | `subagents.rs` |
 //! | subscriptions at a position (`codicil/subscribe`), and messages of requests about threads | `subscribe.rs` |
 
 mod ids;
 mod loaded;
 mod open;
+mod requests;
 mod stored;
 mod subagents;
 mod subscribe;
@@ -20,9 +22,9 @@ use codicil_mcp::{APP_SERVER, ThreadServers};
 use codicil_protocol::{
     ConfigWarningNotification, DeprecationNoticeNotification, McpServerStartupStatusUpdated, MessageSeq,
     Thread, ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
-    ThreadStatusChangedNotification, TurnStatus,
+    ThreadStatusChangedNotification,
 };
-use codicil_store::{RunState, StoreError, StoredTurn};
+use codicil_store::{RunState, StoreError, StoredThread, StoredTurn};
 use futures_util::future::join_all;
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
@@ -35,7 +37,7 @@ use crate::{
     subagent::{SubagentOrigin, SubagentSlots},
     thread::{
         AnnounceGuard, AnnouncedReply, JoinRequest, JoinedThread, ThreadActor, ThreadHandle, ThreadNotifier,
-        ThreadSnapshot, ThreadState,
+        ThreadSnapshot, ThreadState, UnloadedTurn,
     },
 };
 
@@ -43,8 +45,11 @@ use ids::canonical;
 use loaded::LoadedThreads;
 use subagents::below;
 
-pub use open::ForkName;
 pub(crate) use subagents::{NewAgent, WeakThreads};
+pub use {
+    open::ForkName,
+    requests::{RequestPage, ThreadRequest},
+};
 
 /// The registry of loaded threads. Clones are the same registry.
 #[derive(Clone, Debug)]
@@ -181,6 +186,24 @@ impl Threads {
         }
     }
 
+    /// Runs a thread with a turn that has no end. The thread decides about the turn before the request is answered, and goes on
+    /// with it when `announce` of the opened thread is dropped.
+    async fn open_unfinished(
+        &self,
+        state: ThreadState,
+        given: SettingsOverrides,
+    ) -> Result<OpenedThread, ThreadError> {
+        let id = state.id.clone();
+        let opened = self.open(state, Vec::new(), given.clone()).await?;
+        if opened.announce.is_some() {
+            return Ok(opened);
+        }
+        let joining = self.get(&id)?.join(JoinRequest { turns: IncludeTurns::Included, given });
+        let AnnouncedReply { answer: JoinedThread { snapshot, turns, .. }, announce } = joining.await?;
+        self.broadcast_status(&id, snapshot.thread.status.clone());
+        Ok(OpenedThread { thread: snapshot.thread, turns, announce: Some(announce), ..opened })
+    }
+
     /// Starts the thread's MCP servers, without waiting for them. A subagent shares those of its parent.
     async fn join_servers(&self, state: &ThreadState) -> Result<ThreadServers, ThreadError> {
         let engine = self.0.engine.clone();
@@ -256,36 +279,43 @@ impl Threads {
         self.0.loaded.lock()
     }
 
-    /// Unloads a thread and its subagents. Returns those that were loaded, the thread first.
+    /// Unloads a thread and its subagents and interrupts their turns. Returns those that were loaded, the thread first.
     pub async fn unload(&self, id: &ThreadId) -> Vec<ThreadId> {
+        self.unload_with(id, UnloadedTurn::Interrupted).await
+    }
+
+    async fn unload_with(&self, id: &ThreadId, turn: UnloadedTurn) -> Vec<ThreadId> {
         let mut threads = self.take_with_subagents(id).into_iter();
         let Some(first) = threads.next() else { return Vec::new() };
         // Before its subagents: a turn that waits for them must not continue without them.
-        self.end(&first).await;
+        self.end(&first, turn).await;
         let agents: Vec<_> = threads.collect();
-        join_all(agents.iter().map(|agent| self.end(agent))).await;
+        join_all(agents.iter().map(|agent| self.end(agent, turn))).await;
         [first].iter().chain(&agents).map(|handle| handle.id().clone()).collect()
     }
 
-    async fn end(&self, handle: &ThreadHandle) {
+    async fn end(&self, handle: &ThreadHandle, turn: UnloadedTurn) {
         self.0.engine.realtime.end(handle.id());
         // An error means that the thread has ended already.
-        let _ = handle.unload().await;
+        let status = handle.unload(turn).await.unwrap_or(ThreadStatus::NotLoaded);
         self.lock().forget(handle.id());
-        self.broadcast_status(handle.id(), ThreadStatus::NotLoaded);
+        // A thread whose turn waits for answers stays active.
+        if status == ThreadStatus::NotLoaded {
+            self.broadcast_status(handle.id(), status);
+        }
     }
 
-    /// Unloads a thread without subscribers.
+    /// Unloads a thread without subscribers. A turn that waits for answers continues when the thread is loaded again.
     pub async fn close(&self, id: &ThreadId) {
-        for thread_id in self.unload(id).await {
+        for thread_id in self.unload_with(id, UnloadedTurn::Parked).await {
             self.0.engine.clients.broadcast::<ThreadClosed>(&ThreadClosedNotification { thread_id });
         }
     }
 
-    /// Unloads all threads and closes the store.
+    /// Unloads all threads and closes the store. Turns that wait for answers continue in the next process.
     pub async fn stop(&self) {
         let handles = self.lock().take();
-        join_all(handles.iter().map(ThreadHandle::unload)).await;
+        join_all(handles.iter().map(|handle| handle.unload(UnloadedTurn::Parked))).await;
         self.0.engine.realtime.end_all().await;
         self.0.tasks.close();
         self.0.tasks.wait().await;
@@ -312,29 +342,23 @@ impl Threads {
 pub(crate) async fn stored_turns(
     engine: &EngineContext,
     id: &ThreadId,
-    active: Option<&str>,
+    live: Option<&ThreadSnapshot>,
 ) -> Result<Vec<StoredTurn>, ThreadError> {
-    let mut turns = engine.store.read(id).await?.turns;
-    mark_running(engine, &mut turns, active).await?;
-    Ok(turns)
-}
-
-/// Sets the last turn to in progress if it is the active one, or if another live process runs it.
-pub(crate) async fn mark_running(
-    engine: &EngineContext,
-    turns: &mut [StoredTurn],
-    active: Option<&str>,
-) -> Result<(), ThreadError> {
-    let Some(last) = turns.last_mut().filter(|last| !last.ended) else { return Ok(()) };
-    let is_running = match &last.run {
-        _ if active == Some(&last.id[..]) => true,
-        Some(run) => matches!(engine.store.run_state(run).await?, RunState::Live(_)),
-        None => false,
+    let StoredThread { mut turns, unfinished, .. } = engine.store.read(id).await?;
+    let Some(last) = turns.last_mut().filter(|last| !last.ended) else { return Ok(turns) };
+    let is_waiting = unfinished.as_ref().is_some_and(|turn| turn.open_requests().next().is_some());
+    let is_running = match (live, &last.run) {
+        (Some(live), _) if live.active_turn.as_ref() == Some(&last.id) => true,
+        // A turn that waits for answers continues when the thread is loaded.
+        (None, _) if is_waiting => true,
+        (_, Some(run)) => matches!(engine.store.run_state(run).await?, RunState::Live(_)),
+        (_, None) => false,
     };
     if is_running {
-        last.status = TurnStatus::InProgress;
+        let stored = unfinished.map(|turn| turn.open_items(&[])).unwrap_or_default();
+        last.show_running(live.map_or(&stored, |live| &live.open_items));
     }
-    Ok(())
+    Ok(turns)
 }
 
 fn not_stored(error: StoreError) -> ThreadError {

@@ -7,12 +7,14 @@ use codicil_protocol::{
     ResponseItem, ThreadForkParams, ThreadId, ThreadResumeParams, ThreadSandbox, ThreadStartParams,
     ThreadStatus, TurnId, TurnStatus,
 };
-use codicil_store::{ForkPoint, LoadedThread, Record, StoredThread, StoredTurn, ThreadMeta, new_thread_id};
+use codicil_store::{
+    ForkPoint, LoadedThread, Record, StoreError, StoredThread, StoredTurn, ThreadMeta, new_thread_id,
+};
 
 use super::{
     IncludeTurns, OpenedThread, Threads,
     ids::{canonical, thread_of_file},
-    mark_running, not_stored,
+    not_stored,
 };
 use crate::{
     error::{ForkError, SettingsError, ThreadError},
@@ -31,11 +33,13 @@ pub enum ForkName {
 }
 
 impl Threads {
-    /// Starts a thread for the client with this name.
+    /// Starts a thread for the client with this name. A request with a key has chosen the id of the thread before; a thread
+    /// with this id is that of an earlier attempt.
     pub async fn start(
         &self,
         mut params: ThreadStartParams,
         originator: String,
+        chosen_id: Option<ThreadId>,
     ) -> Result<OpenedThread, ThreadError> {
         if let Some(project) = params.project_id.take() {
             return Err(ThreadError::NoProject(project));
@@ -43,6 +47,11 @@ impl Threads {
         check_dynamic_tools(params.dynamic_tools.as_deref().unwrap_or_default())
             .map_err(ThreadError::DynamicTools)?;
         let given = SettingsOverrides::try_from(&mut params)?;
+        if let Some(id) = &chosen_id
+            && self.is_started(id).await
+        {
+            return self.load_or_join(id, given).await;
+        }
         let (config, settings) = self.configure(&given, None).await?;
         let meta = ThreadMeta {
             dynamic_tools: params.dynamic_tools.take().unwrap_or_default(),
@@ -51,7 +60,7 @@ impl Threads {
             history_mode: params.history_mode.take().unwrap_or_default(),
             base_instructions: given.base_instructions.clone(),
             developer_instructions: given.developer_instructions.clone(),
-            ..self.meta(new_thread_id(), &settings)
+            ..self.meta(chosen_id.unwrap_or_else(new_thread_id), &settings)
         };
         let mut state = ThreadState::new(&meta, None, config, settings);
         if params.ephemeral != Some(true) {
@@ -61,6 +70,24 @@ impl Threads {
         state.raw_events = params.experimental_raw_events;
         state.service_name = params.service_name;
         self.open(state, Vec::new(), given).await
+    }
+
+    /// Returns whether an earlier attempt has started the thread.
+    async fn is_started(&self, id: &ThreadId) -> bool {
+        self.get(id).is_ok() || self.0.engine.store.find(id).await.is_ok()
+    }
+
+    async fn load_or_join(
+        &self,
+        id: &ThreadId,
+        given: SettingsOverrides,
+    ) -> Result<OpenedThread, ThreadError> {
+        if let Ok(handle) = self.get(id) {
+            let turns = IncludeTurns::Included;
+            return self.join(&handle, None, JoinRequest { turns, given }).await;
+        }
+        let stored = self.load(id).await?;
+        self.reopen(stored, given).await
     }
 
     /// Joins a loaded thread, or loads a stored one.
@@ -138,9 +165,11 @@ impl Threads {
         state.developer_instructions = (given.developer_instructions.clone())
             .or(stored_instructions.developer)
             .or(state.developer_instructions);
-        let mut turns = stored.thread.turns.clone();
-        mark_running(&self.0.engine, &mut turns, None).await?;
+        let turns = stored.thread.turns.clone();
         state.recall(stored);
+        if state.unfinished.is_some() {
+            return self.open_unfinished(state, given).await;
+        }
         let opened = self.open(state, turns, given).await?;
         if opened.announce.is_none() {
             self.broadcast_status(&opened.thread.id, ThreadStatus::Idle);
@@ -148,14 +177,21 @@ impl Threads {
         Ok(opened)
     }
 
-    /// Copies a stored thread, as a whole or up to one of its turns.
+    /// Copies a stored thread, as a whole or up to one of its turns. A request with a key has chosen the id of the copy
+    /// before; a thread with this id is that of an earlier attempt, which is completed.
     pub async fn fork(
         &self,
         mut params: ThreadForkParams,
         fork_name: ForkName,
+        chosen_id: Option<ThreadId>,
     ) -> Result<OpenedThread, ThreadError> {
         let point = take_fork_point(&mut params)?;
         let given = SettingsOverrides::try_from(&mut params)?;
+        if let Some(id) = &chosen_id
+            && self.get(id).is_ok()
+        {
+            return self.load_or_join(id, given).await;
+        }
         let source = match &params.path {
             Some(path) => thread_of_file(path).await?,
             None => canonical(&params.thread_id)?,
@@ -176,16 +212,24 @@ impl Threads {
                 .or_else(|| loaded.thread.meta.base_instructions.clone()),
             developer_instructions: (given.developer_instructions.clone())
                 .or_else(|| loaded.thread.meta.developer_instructions.clone()),
-            ..self.meta(new_thread_id(), &settings)
+            ..self.meta(chosen_id.unwrap_or_else(new_thread_id), &settings)
         };
+        let store = &self.0.engine.store;
+        let mut is_copied_before = false;
         let mut log = match params.ephemeral {
             Some(true) => None,
-            _ => Some(self.0.engine.store.fork(&source, point.clone(), meta.clone()).await?),
+            _ => Some(match store.fork(&source, point.clone(), meta.clone()).await {
+                Err(StoreError::Exists(id)) => {
+                    is_copied_before = true;
+                    store.open_log(&id).await?
+                }
+                created => created?,
+            }),
         };
         let loaded = match point {
-            ForkPoint::End => loaded,
+            ForkPoint::End if !is_copied_before => loaded,
             // The store knows what belongs to the turns before the point.
-            ForkPoint::After(_) | ForkPoint::Before(_) => self.0.engine.store.load(&meta.id).await?,
+            ForkPoint::End | ForkPoint::After(_) | ForkPoint::Before(_) => store.load(&meta.id).await?,
         };
         // A turn that is running in the source is interrupted in the copy.
         let cut_off = loaded.thread.turns.last().filter(|turn| !turn.ended).map(|turn| turn.id.clone());
@@ -216,9 +260,13 @@ impl Threads {
     }
 
     /// Forks a loaded thread for a detached review.
-    pub async fn fork_for_review(&self, id: &ThreadId) -> Result<OpenedThread, ThreadError> {
+    pub async fn fork_for_review(
+        &self,
+        id: &ThreadId,
+        chosen_id: Option<ThreadId>,
+    ) -> Result<OpenedThread, ThreadError> {
         self.get(id)?;
-        self.fork(ThreadForkParams::new(id.clone()), ForkName::Dropped).await
+        self.fork(ThreadForkParams::new(id.clone()), ForkName::Dropped, chosen_id).await
     }
 
     /// Returns the configuration and settings of a thread that is about to be opened. Settings that the request does

@@ -2,21 +2,25 @@
 //! goals.
 
 use codicil_protocol::{
-    GitInfo, MessageSeq, Patch, Thread, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadListParams,
-    ThreadListResponse, ThreadMetadataUpdateParams,
+    GitInfo, Patch, Thread, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadListParams, ThreadListResponse,
+    ThreadMetadataUpdateParams, ThreadStatus,
 };
 use codicil_store::{ListQuery, Record, RunState, StoreError, ThreadPage};
+use serde::{Serialize, de::DeserializeOwned};
 
 use super::{IncludeTurns, ThreadRead, Threads, ids::canonical, not_stored, stored_turns};
 use crate::{
     clock::unix_now,
     error::{GoalError, MetadataError, ThreadError, ThreadListError},
     goals,
-    thread::ThreadHandle,
+    request_key::{RequestKey, find_key},
+    thread::{ContinuedTurn, ThreadHandle},
 };
 
 /// The number of threads that one request deletes at most: stored files could name each other as parents.
 const MAX_DELETED: usize = 10_000;
+/// The number of attempts to change a thread that other processes change at the same time.
+const MAX_OVERTAKEN: usize = 8;
 
 impl Threads {
     pub async fn read(&self, id: &ThreadId, turns: IncludeTurns) -> Result<ThreadRead, ThreadError> {
@@ -34,10 +38,7 @@ impl Threads {
         };
         let turns = match turns {
             IncludeTurns::LeftOut => Vec::new(),
-            IncludeTurns::Included => {
-                let active = live.as_ref().and_then(|live| live.active_turn.as_deref());
-                stored_turns(&self.0.engine, id, active).await?
-            }
+            IncludeTurns::Included => stored_turns(&self.0.engine, id, live.as_ref()).await?,
         };
         Ok(ThreadRead { thread, turns })
     }
@@ -82,42 +83,60 @@ impl Threads {
         }
         self.check_not_in_use(id).await?;
         self.unload(id).await;
+        self.settle_waiting(id).await?;
         self.0.engine.store.archive(id).await.map_err(not_stored)?;
         Ok(())
     }
 
+    /// Ends the turn of a stored thread that waits for answers: its thread is about to be archived.
+    async fn settle_waiting(&self, id: &ThreadId) -> Result<(), ThreadError> {
+        let store = &self.0.engine.store;
+        if store.read_summary(id).await?.status == ThreadStatus::NotLoaded {
+            return Ok(());
+        }
+        let loaded = store.load(id).await?;
+        if let Some(left) = ContinuedTurn::of(&loaded) {
+            store.open_log_after(&loaded.thread).await?.append(&left.settled()).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether a thread is in the archive.
+    pub async fn is_archived(&self, id: &ThreadId) -> bool {
+        self.0.engine.store.find(id).await.is_ok_and(|location| location.archived)
+    }
+
     pub async fn unarchive(&self, id: &ThreadId) -> Result<Thread, ThreadError> {
         let id = &canonical(id)?;
-        let archived = self.0.engine.store.find(id).await.is_ok_and(|location| location.archived);
-        if !archived {
+        if !self.is_archived(id).await {
             return Err(ThreadError::NotArchived(id.clone()));
         }
         self.0.engine.store.unarchive(id).await?;
         Ok(self.0.engine.store.read_summary(id).await?)
     }
 
-    /// Sets the name of a thread. Returns it as it is stored and, for a loaded thread, the position of its message.
     pub async fn set_name(
         &self,
         id: &ThreadId,
         name: &str,
-    ) -> Result<(String, Option<MessageSeq>), ThreadError> {
+        key: Option<RequestKey>,
+    ) -> Result<String, ThreadError> {
         let id = &canonical(id)?;
         let name = name.trim();
         if name.is_empty() {
             return Err(MetadataError::EmptyName.into());
         }
-        let position = match self.get(id) {
-            Ok(handle) => Some(handle.set_name(name.to_owned()).await?),
+        match self.get(id) {
+            Ok(handle) => handle.with_key(key).set_name(name.to_owned()).await?,
             Err(_) => {
                 if self.0.engine.store.find(id).await.map_err(not_found)?.archived {
                     return Err(ThreadError::NotFound(id.clone()));
                 }
-                self.0.engine.store.set_name(id, name).await.map_err(not_found)?;
-                None
+                let rename = |_| Ok((Some(Record::Name { name: name.to_owned() }), ()));
+                self.change_stored(id, key.as_ref(), rename).await?;
             }
-        };
-        Ok((name.to_owned(), position))
+        }
+        Ok(name.to_owned())
     }
 
     pub async fn update_metadata(&self, params: ThreadMetadataUpdateParams) -> Result<Thread, ThreadError> {
@@ -213,27 +232,61 @@ impl Threads {
     }
 
     /// Sets the goal of a thread, or changes it.
-    pub async fn set_goal(&self, change: ThreadGoalSetParams) -> Result<ThreadGoal, ThreadError> {
+    pub async fn set_goal(
+        &self,
+        change: ThreadGoalSetParams,
+        key: Option<RequestKey>,
+    ) -> Result<ThreadGoal, ThreadError> {
         let id = &canonical(&change.thread_id)?;
         if let Some(handle) = self.loaded_for_goal(id).await? {
-            return handle.set_goal(change).await;
+            return handle.with_key(key).set_goal(change).await;
         }
-        let goal = goals::changed(id, self.stored_goal(id).await?, change, unix_now())?;
-        self.store_goal(id, Some(&goal)).await?;
-        Ok(goal)
+        let set = |goal| {
+            let goal = goals::changed(id, goal, change.clone(), unix_now())?;
+            Ok((Some(Record::goal(Some(&goal))), goal))
+        };
+        self.change_stored(id, key.as_ref(), set).await
     }
 
     /// Clears the goal of a thread. Returns false if there is none.
-    pub async fn clear_goal(&self, id: &ThreadId) -> Result<bool, ThreadError> {
+    pub async fn clear_goal(&self, id: &ThreadId, key: Option<RequestKey>) -> Result<bool, ThreadError> {
         let id = &canonical(id)?;
         if let Some(handle) = self.loaded_for_goal(id).await? {
-            return handle.clear_goal().await;
+            return handle.with_key(key).clear_goal().await;
         }
-        let has_goal = self.stored_goal(id).await?.is_some();
-        if has_goal {
-            self.store_goal(id, None).await?;
+        let clear =
+            |goal: Option<ThreadGoal>| Ok((goal.as_ref().map(|_| Record::goal(None)), goal.is_some()));
+        self.change_stored(id, key.as_ref(), clear).await
+    }
+
+    /// Changes a thread that is not loaded, unless the key of the request is known. `change` takes the goal of the thread
+    /// and returns the record of the change, if there is one, and the result.
+    async fn change_stored<T: Serialize + DeserializeOwned>(
+        &self,
+        id: &ThreadId,
+        key: Option<&RequestKey>,
+        change: impl Fn(Option<ThreadGoal>) -> Result<(Option<Record>, T), ThreadError>,
+    ) -> Result<T, ThreadError> {
+        let store = &self.0.engine.store;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            // Opened before anything is read: an append after another writer's fails.
+            let mut log = store.open_log(id).await.map_err(not_found)?;
+            if let Some(key) = key
+                && let Some(known) = find_key(&store.keys(id).await.map_err(not_found)?, key)
+            {
+                return key.replay(known);
+            }
+            let (effect, result) = change(self.stored_goal(id).await?)?;
+            let key_record = key.map(|key| key.record(&result)).transpose()?;
+            let records: Vec<_> = effect.into_iter().chain(key_record).collect();
+            match log.append(&records).await {
+                Ok(_) => return Ok(result),
+                Err(StoreError::Overtaken { .. }) if attempts < MAX_OVERTAKEN => {}
+                Err(error) => return Err(error.into()),
+            }
         }
-        Ok(has_goal)
     }
 
     /// Returns the thread if it is loaded. An ephemeral thread cannot have a goal.
@@ -247,11 +300,6 @@ impl Threads {
 
     async fn stored_goal(&self, id: &ThreadId) -> Result<Option<ThreadGoal>, ThreadError> {
         Ok(self.0.engine.store.read(id).await.map_err(not_found)?.goal)
-    }
-
-    async fn store_goal(&self, id: &ThreadId, goal: Option<&ThreadGoal>) -> Result<(), ThreadError> {
-        self.0.engine.store.append_beside(id, Record::goal(goal)).await.map_err(not_found)?;
-        Ok(())
     }
 }
 

@@ -1,8 +1,6 @@
 //! Subscriptions at a position, and messages that requests send about threads.
 
-use codicil_protocol::{
-    Frame, MessageSeq, NotificationMethod, SubagentPosition, ThreadId, ThreadResumeParams,
-};
+use codicil_protocol::{MessageSeq, NotificationMethod, SubagentPosition, ThreadId, ThreadResumeParams};
 
 use super::{Threads, ids::canonical};
 use crate::{
@@ -58,19 +56,10 @@ impl Threads {
         Ok(positions)
     }
 
-    /// Sends a message about a thread to all clients. A loaded thread gives it a position: that of its record, if there is
-    /// one.
-    pub fn broadcast<N: NotificationMethod>(
-        &self,
-        thread: &ThreadId,
-        params: &N::Params,
-        record: Option<MessageSeq>,
-    ) {
+    /// Sends a message about a thread to all clients. A loaded thread gives it a position.
+    pub fn broadcast<N: NotificationMethod>(&self, thread: &ThreadId, params: &N::Params) {
         match self.get(thread).as_ref().map(ThreadHandle::notifier) {
-            Ok(notifier) => match record {
-                Some(seq) => notifier.broadcast_at(Frame::notification::<N>(params), seq),
-                None => notifier.broadcast::<N>(params),
-            },
+            Ok(notifier) => notifier.broadcast::<N>(params),
             Err(_) => self.0.engine.clients.broadcast::<N>(params),
         }
     }

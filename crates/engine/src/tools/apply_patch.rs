@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::{
     TurnTools,
-    ask::{QuestionKind, QuestionReply},
+    ask::{AskingCall, QuestionKind, QuestionReply},
     builtin::{BuiltinTool, HookView},
     call::{ToolCall, ToolError, ToolInput, ToolResult, TurnCancelled, text_output},
     command::exit_text,
@@ -80,6 +80,10 @@ impl BuiltinTool for ApplyPatch {
         accepts_patches(turn)
     }
 
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     fn hook_view(&self, call: &ToolCall) -> Option<HookView> {
         let input = call.input_value();
         let patch = input.get("input").and_then(Value::as_str).map(str::to_owned);
@@ -133,6 +137,7 @@ async fn apply(turn: &TurnTools, call: &ToolCall, patch: String, cwd: PathBuf) -
     if patch.decision == PatchDecision::Ask {
         patch.request_approval(turn).await?;
     }
+    turn.begin(&patch.item_id, Some(patch.item(PatchApplyStatus::InProgress))).await?;
     match write(patch.plan.clone()).await {
         Ok(()) => {
             let summary = patch.plan.summary();
@@ -262,7 +267,9 @@ impl PlannedPatch {
             grant_root: None,
         };
         let rejected_by_user = || declined("patch rejected by user".to_owned());
-        match turn.ask::<FileChangeApproval>(params, QuestionKind::Approval).await? {
+        let item = Some(self.item(PatchApplyStatus::InProgress));
+        let asker = AskingCall { call_id: &self.item_id, item };
+        match turn.ask_durably::<FileChangeApproval>(params, QuestionKind::Approval, asker).await? {
             QuestionReply::Answer(response) => {
                 let outcome = settle_patch(&response.decision, self.plan.places(), &mut turn.thread.grants());
                 match outcome {

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use codicil_protocol::{Frame, Method, rpc::RequestId};
+use codicil_protocol::{Frame, Method, ThreadItem, rpc::RequestId};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{TurnTools, call::TurnCancelled};
-use crate::turn_channel::{QuestionRequest, TurnReporter};
+use crate::turn_channel::{DurableQuestion, QuestionRequest, TurnReporter};
 
-pub(crate) use crate::turn_channel::QuestionKind;
+pub(crate) use codicil_store::QuestionKind;
 
 /// The reply of a client, decoded.
 #[derive(Debug)]
@@ -19,6 +19,23 @@ pub(crate) enum QuestionReply<T> {
     Nonsense,
     /// The client reported an error.
     Error,
+}
+
+/// The tool call that asks, and its item as clients have seen it start.
+pub(crate) struct AskingCall<'a> {
+    pub call_id: &'a str,
+    pub item: Option<ThreadItem>,
+}
+
+impl AskingCall<'_> {
+    fn durable<M: Method>(self, params: &M::Params) -> DurableQuestion {
+        DurableQuestion {
+            call_id: self.call_id.to_owned(),
+            method: M::NAME,
+            params: serde_json::to_value(params).expect("wire types are always JSON"),
+            item: self.item,
+        }
+    }
 }
 
 /// Sends the server requests of a turn. Cheap to clone.
@@ -39,23 +56,42 @@ impl QuestionSender {
         M: Method,
         M::Params: Send + 'static,
     {
-        let reply = self.send::<M>(params, kind, None).await?;
+        let reply = self.send::<M>(params, kind, None, None).await?;
         // Only a time limit ends the wait without a reply.
         Ok(reply.unwrap_or(QuestionReply::Error))
     }
 
-    /// Like [`ask`](Self::ask), but returns `None` if there is no reply within the limit.
+    /// Like [`ask`](Self::ask), for a request that outlives the process: it is asked again, or its stored answer is used, when
+    /// the call runs again after a restart.
+    pub async fn ask_durably<M>(
+        &self,
+        params: M::Params,
+        kind: QuestionKind,
+        asker: AskingCall<'_>,
+    ) -> Result<QuestionReply<M::Response>, TurnCancelled>
+    where
+        M: Method,
+        M::Params: Send + 'static,
+    {
+        let durable = asker.durable::<M>(&params);
+        let reply = self.send::<M>(params, kind, None, Some(durable)).await?;
+        Ok(reply.unwrap_or(QuestionReply::Error))
+    }
+
+    /// Like [`ask_durably`](Self::ask_durably), but returns `None` if there is no reply within the limit.
     pub async fn ask_within<M>(
         &self,
         params: M::Params,
         kind: QuestionKind,
+        asker: AskingCall<'_>,
         limit: Duration,
     ) -> Result<Option<QuestionReply<M::Response>>, TurnCancelled>
     where
         M: Method,
         M::Params: Send + 'static,
     {
-        self.send::<M>(params, kind, Some(limit)).await
+        let durable = asker.durable::<M>(&params);
+        self.send::<M>(params, kind, Some(limit), Some(durable)).await
     }
 
     async fn send<M>(
@@ -63,6 +99,7 @@ impl QuestionSender {
         params: M::Params,
         kind: QuestionKind,
         time_limit: Option<Duration>,
+        durable: Option<DurableQuestion>,
     ) -> Result<Option<QuestionReply<M::Response>>, TurnCancelled>
     where
         M: Method,
@@ -70,7 +107,7 @@ impl QuestionSender {
     {
         let encode = Box::new(move |id: &RequestId| Frame::request::<M>(id, &params));
         let (reply, answer) = oneshot::channel();
-        self.reporter.ask(QuestionRequest { kind, encode, time_limit, reply }).await;
+        self.reporter.ask(QuestionRequest { kind, encode, time_limit, durable, reply }).await;
         let answer = tokio::select! {
             biased;
             () = self.cancel.cancelled() => return Err(TurnCancelled),
@@ -101,5 +138,24 @@ impl TurnTools {
         M::Params: Send + 'static,
     {
         self.asker().ask::<M>(params, kind).await
+    }
+
+    pub(crate) async fn ask_durably<M>(
+        &self,
+        params: M::Params,
+        kind: QuestionKind,
+        asker: AskingCall<'_>,
+    ) -> Result<QuestionReply<M::Response>, TurnCancelled>
+    where
+        M: Method,
+        M::Params: Send + 'static,
+    {
+        self.asker().ask_durably::<M>(params, kind, asker).await
+    }
+
+    /// Stores that a call may have effects from here on. Everything before this may happen again after a restart; what follows
+    /// happens once. `item` is the item of the call, for clients that have seen it start when the server is killed.
+    pub(crate) async fn begin(&self, call_id: &str, item: Option<ThreadItem>) -> Result<(), TurnCancelled> {
+        self.reporter.begin(call_id.to_owned(), item).await.ok_or(TurnCancelled)
     }
 }

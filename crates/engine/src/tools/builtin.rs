@@ -39,6 +39,11 @@ pub(super) trait BuiltinTool: Send + Sync {
         false
     }
 
+    /// Whether a call may have effects as soon as it runs. Other tools have none, or call [`TurnTools::begin`] before them.
+    fn begins_at_once(&self) -> bool {
+        true
+    }
+
     /// Whether calls are accepted even where the tool is not offered.
     fn accepts_unoffered_calls(&self, _turn: &TurnTools) -> bool {
         false

@@ -110,6 +110,14 @@ pub(super) fn text_output(text: impl Into<String>) -> ToolOutput {
     FunctionCallOutputBody::Text(text.into())
 }
 
+/// Returns the output of a call that may have had effects and whose end was lost with the server.
+pub(crate) fn outcome_unknown() -> ToolOutput {
+    text_output(
+        "The outcome of this call is unknown: the server ended while it was running. It may have had effects. Check \
+         before you do it again.",
+    )
+}
+
 /// Deserializes a count or a time, which models write as `10`, `10.0` or `"10"`.
 pub(super) fn lenient_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     #[derive(Deserialize)]

@@ -110,6 +110,9 @@ impl TurnTools {
         }
         match builtin_tool(&call.name) {
             Some(tool) if self.is_offered(tool) || tool.accepts_unoffered_calls(self) => {
+                if tool.begins_at_once() {
+                    self.begin(&call.id, None).await?;
+                }
                 tool.run(self, call).await
             }
             _ => Err(unsupported_call(call)),

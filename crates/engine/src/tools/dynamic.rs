@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     TurnTools,
-    ask::{QuestionKind, QuestionReply},
+    ask::{AskingCall, QuestionKind, QuestionReply},
     call::{ToolCall, ToolInput, ToolOutput, ToolResult, text_output},
 };
 use crate::clock::millis;
@@ -115,8 +115,9 @@ pub(super) async fn call_tool(turn: &TurnTools, call: &ToolCall, tool: NamedDyna
         arguments: arguments.clone(),
     };
     let limit = turn.config.settings.codicil.deadlines.tool;
-    let response = match turn.asker().ask_within::<DynamicToolCall>(params, QuestionKind::Call, limit).await?
-    {
+    let asker = AskingCall { call_id: &call.id, item: Some(item(DynamicToolCallStatus::InProgress, None)) };
+    let reply = turn.asker().ask_within::<DynamicToolCall>(params, QuestionKind::Call, asker, limit).await?;
+    let response = match reply {
         Some(QuestionReply::Answer(response)) if response.content_items.iter().all(is_known) => response,
         Some(QuestionReply::Answer(_) | QuestionReply::Nonsense) => {
             failed_response("dynamic tool response was invalid")

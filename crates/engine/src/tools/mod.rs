@@ -65,7 +65,7 @@ use crate::{
 
 pub use command::{CredentialVariables, environment_policy};
 pub(crate) use {
-    call::{ToolCall, TurnCancelled},
+    call::{ToolCall, TurnCancelled, outcome_unknown},
     command::{CommandEnd, CommandItem, CommandScreen, shell_start},
     dynamic::check_dynamic_tools,
     mcp::MentionedSkills,

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{
     TurnTools,
-    ask::{QuestionKind, QuestionReply},
+    ask::{AskingCall, QuestionKind, QuestionReply},
     builtin::BuiltinTool,
     call::{ToolCall, ToolError, ToolOutput, ToolResult, text_output},
     command::{AdditionalPermissions, additional_permissions_schema},
@@ -48,6 +48,10 @@ impl BuiltinTool for RequestPermissions {
                            outside the sandbox. Returns what was granted.";
         (offer.is_main() && offer.request_permissions)
             .then(|| function(NAME, description, properties, &["permissions"]))
+    }
+
+    fn begins_at_once(&self) -> bool {
+        false
     }
 
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
@@ -90,7 +94,9 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
         reason: arguments.reason,
         permissions: RequestPermissionProfile { network, file_system },
     };
-    let (granted, scope) = match turn.ask::<PermissionsApproval>(params, QuestionKind::Approval).await? {
+    let asker = AskingCall { call_id: &call.id, item: None };
+    let reply = turn.ask_durably::<PermissionsApproval>(params, QuestionKind::Approval, asker).await?;
+    let (granted, scope) = match reply {
         // A client cannot grant more than was requested.
         QuestionReply::Answer(response) => {
             (AccessGrant::from(&response.permissions).cut_to(&requested), response.scope)

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{
     TurnTools,
-    ask::{QuestionKind, QuestionReply},
+    ask::{AskingCall, QuestionKind, QuestionReply},
     builtin::BuiltinTool,
     call::{ToolCall, ToolError, ToolResult, text_output},
     offer::ToolOffer,
@@ -78,6 +78,10 @@ impl BuiltinTool for RequestUserInput {
         offer.is_main().then(|| function(self.name(), description, properties, &["questions"]))
     }
 
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(run(turn, call))
     }
@@ -115,7 +119,8 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
         questions: questions.collect(),
         is_blocking: true,
     };
-    let response = match turn.ask::<ToolUserInput>(params, QuestionKind::UserInput).await? {
+    let asker = AskingCall { call_id: &call.id, item: None };
+    let response = match turn.ask_durably::<ToolUserInput>(params, QuestionKind::UserInput, asker).await? {
         QuestionReply::Answer(response) => response,
         // The model reads a missing answer as one without choices.
         QuestionReply::Nonsense | QuestionReply::Error => {

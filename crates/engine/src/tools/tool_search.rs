@@ -50,6 +50,10 @@ impl BuiltinTool for ToolSearch {
         Some(function(self.name(), description, properties, &["query"]))
     }
 
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(run(turn, call))
     }

@@ -59,6 +59,10 @@ impl BuiltinTool for UpdatePlan {
         Some(function(self.name(), description, properties, &["plan"]))
     }
 
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(run(turn, call))
     }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     hooks::HookEvent,
     ids::new_item_id,
-    tools::{TurnCancelled, TurnTools},
+    tools::{ToolCall, TurnCancelled, TurnTools},
     turn_channel::{FollowUp, NextAction, TurnEvent, TurnOutcome, TurnReporter},
 };
 
@@ -36,6 +36,8 @@ pub struct TurnTask {
     pub tools: Arc<TurnTools>,
     /// The user's text, for turns that start with user input.
     pub prompt: Option<String>,
+    /// The calls that a turn of an earlier process still has to run; `None` for a turn that starts here.
+    pub continued_calls: Option<Vec<ToolCall>>,
 }
 
 /// The parts of a response that clients see.
@@ -78,10 +80,11 @@ impl TurnTask {
     }
 
     async fn run_loop(&self) -> Result<(), TurnStop> {
-        self.tools.install_skill_servers().await?;
-        let tools = self.cancel.run_until_cancelled(self.tools.load()).await;
-        self.reporter.report_one(TurnEvent::Offered(tools.ok_or(TurnStop::Interrupted)?)).await;
-        if self.run_start_hooks().await? == HookDecision::End {
+        let begun = match &self.continued_calls {
+            None => self.begin().await?,
+            Some(calls) => self.continue_calls(calls.clone()).await?,
+        };
+        if begun == HookDecision::End {
             return Ok(());
         }
         let mut follow_up = FollowUp::Needed;
@@ -114,6 +117,29 @@ impl TurnTask {
             }
             self.check_cancelled()?;
         }
+    }
+
+    /// Offers the tools and runs the hooks for the start of the turn.
+    async fn begin(&self) -> Result<HookDecision, TurnStop> {
+        self.tools.install_skill_servers().await?;
+        self.offer_tools().await?;
+        self.run_start_hooks().await
+    }
+
+    /// Offers the tools and runs the calls that a turn of an earlier process has left.
+    async fn continue_calls(&self, calls: Vec<ToolCall>) -> Result<HookDecision, TurnStop> {
+        let offered = self.offer_tools().await;
+        // Also if the turn is being interrupted: each call needs an output.
+        self.tools.run(calls).await;
+        offered?;
+        self.check_cancelled()?;
+        Ok(if self.tools.can_continue() { HookDecision::Continue } else { HookDecision::End })
+    }
+
+    async fn offer_tools(&self) -> Result<(), TurnStop> {
+        let tools = self.cancel.run_until_cancelled(self.tools.load()).await;
+        self.reporter.report_one(TurnEvent::Offered(tools.ok_or(TurnStop::Interrupted)?)).await;
+        Ok(())
     }
 
     /// Offers the model what MCP servers have changed, which a call may have caused.

@@ -1,7 +1,8 @@
 //! Converts the events of a model's response into the events of a turn: items start, grow and complete.
 //!
-//! Clients see items as they complete. The model's history gets them at the end of the response: of a response that
-//! breaks and is requested again, nothing is sent to the model.
+//! Clients see an item complete when the provider's next event arrives: a response that breaks right behind a message
+//! is requested again, and the message would be there twice. The model's history gets the items at the end of the
+//! response: of a response that is requested again, nothing is sent to the model.
 
 use std::collections::BTreeMap;
 
@@ -32,6 +33,8 @@ pub struct ResponseReader {
     place: ItemPlace,
     visibility: ResponseVisibility,
     open: BTreeMap<ItemId, OpenItem>,
+    /// The item that the last event completed. Clients do not know yet.
+    last_done: Option<ThreadItem>,
     /// What the response adds to the model's history.
     context: Vec<ResponseItem>,
     response: ModelResponse,
@@ -78,6 +81,7 @@ impl ResponseReader {
             place,
             visibility,
             open: BTreeMap::new(),
+            last_done: None,
             context: Vec::new(),
             response: ModelResponse::default(),
         }
@@ -94,20 +98,19 @@ impl ResponseReader {
     /// response that ended as it should has none.
     pub fn close(&mut self) -> Vec<TurnEvent> {
         let open = std::mem::take(&mut self.open).into_iter();
-        let items = open.flat_map(|(id, open)| cut_off(id, open));
+        let items = self.last_done.take().into_iter().chain(open.flat_map(|(id, open)| cut_off(id, open)));
         let mut events: Vec<_> = items.map(completed).collect();
         events.extend(self.take_context());
         events
     }
 
-    /// Ends a response that is requested again. Items that are still open complete without content, and the history
+    /// Ends a response that is requested again. Items that clients see as open complete without content, and the history
     /// stays as it was before the response.
     pub fn discard(&mut self) -> Vec<TurnEvent> {
         self.context.clear();
         let open = std::mem::take(&mut self.open).into_iter();
-        open.flat_map(|(id, open)| cut_off(id, open))
-            .map(|item| TurnEvent::Discarded(emptied(item)))
-            .collect()
+        let items = self.last_done.take().into_iter().chain(open.flat_map(|(id, open)| cut_off(id, open)));
+        items.map(|item| TurnEvent::Discarded(emptied(item))).collect()
     }
 
     /// Adds messages that are still open to the history: the provider has ended the response within them.
@@ -129,6 +132,7 @@ impl ResponseReader {
     }
 
     fn on_event(&mut self, event: ModelEvent, events: &mut Vec<TurnEvent>) {
+        events.extend(self.last_done.take().map(completed));
         match event {
             ModelEvent::RateLimits(limits) => events.push(TurnEvent::RateLimits(limits)),
             ModelEvent::Rerouted(model) => events.push(TurnEvent::Rerouted(model)),
@@ -290,7 +294,7 @@ impl ResponseReader {
                 None
             }
         };
-        events.extend(shown.map(completed));
+        self.last_done = shown;
         self.context.push(item);
     }
 

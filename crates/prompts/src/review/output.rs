@@ -6,6 +6,8 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::message::json_object_text;
+
 /// The text of a review without a response. Clients match on it.
 pub const NO_REVIEW: &str = "Reviewer failed to output a response.";
 /// The text of a review that was interrupted or failed.
@@ -62,7 +64,7 @@ impl ReviewOutput {
     pub fn parse(answer: &str) -> Self {
         let answer = answer.trim();
         Self::from_json(answer)
-            .or_else(|| Self::from_json(braces(answer)?))
+            .or_else(|| Self::from_json(json_object_text(answer)?))
             .unwrap_or_else(|| Self { overall_explanation: answer.to_owned(), ..Self::default() })
     }
 
@@ -111,11 +113,6 @@ impl CodeLocation {
         let LineRange { start, end } = self.line_range;
         format!(" — {}:{start}-{end}", self.absolute_file_path)
     }
-}
-
-/// Returns the part of a text between its outermost braces.
-fn braces(text: &str) -> Option<&str> {
-    text.get(text.find('{')?..=text.rfind('}')?)
 }
 
 /// Reads a value of the wrong type as missing.

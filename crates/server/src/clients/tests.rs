@@ -126,7 +126,7 @@ fn the_first_answer_of_a_subscriber_counts() {
     let refusal = ErrorObject { code: -1, message: "no".into(), data: None };
     clients.answer(second.id, &question.id, acceptance());
     clients.answer(first.id, &question.id, Err(refusal));
-    let answer = (&mut question.answer).now_or_never().unwrap().unwrap().unwrap();
+    let answer = (&mut question.answer).now_or_never().unwrap().unwrap().reply.unwrap();
     assert_eq!(answer.get(), r#"{"decision":"accept"}"#);
 }
 
@@ -177,7 +177,7 @@ fn a_question_that_is_too_long_is_answered_with_an_error() {
     let encode = |_: &RequestId| frame.clone();
     for mut question in [clients.ask(&"t".into(), &encode), clients.ask_client(client.id, &encode).unwrap()] {
         let answer = (&mut question.answer).now_or_never().unwrap().unwrap();
-        let error = answer.unwrap_err();
+        let error = answer.reply.unwrap_err();
         assert_eq!(error.code, -32603);
         assert!(error.message.starts_with("the request is too long to send: "), "{}", error.message);
     }

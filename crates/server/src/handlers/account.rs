@@ -151,7 +151,7 @@ impl TokenSource for ClientTokens {
                 format!("auth refresh request timed out after {}s", REFRESH_TIMEOUT.as_secs())
             })?;
             let reply = reply.map_err(|_| "auth refresh request canceled: the server is ending")?;
-            let tokens = reply.map_err(|error| {
+            let tokens = reply.reply.map_err(|error| {
                 format!("auth refresh request failed: code={} message={}", error.code, error.message)
             })?;
             // The message of the parser may quote a token.

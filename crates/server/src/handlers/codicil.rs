@@ -1,9 +1,19 @@
-//! `codicil/*`: the methods of the extension.
+//! `codicil/*`: the extension of the protocol.
 
-use codicil_engine::{AnnouncedReply, ThreadSubscription};
-use codicil_protocol::{CodicilSubscribeParams, SubscriptionScope};
+use codicil_engine::{
+    AnnouncedReply, AnswerOutcome, ClientAnswer, RequestError, ThreadError, ThreadRequest,
+    ThreadSubscription, WaitingRequest,
+};
+use codicil_protocol::{
+    CodicilRequestAnswerParams, CodicilRequestAnswerResponse, CodicilRequestListParams,
+    CodicilRequestListResponse, CodicilSubscribeParams, CodicilWaitingRequest, SubscriptionScope,
+};
+use serde_json::value::to_raw_value;
 
 use crate::{cx::Cx, encoded::SubscriptionJson, error::RpcError};
+
+/// The number of requests on a page, unless the client asks for less.
+const PAGE: usize = 100;
 
 /// Subscribes the client to a thread at a position. Missed messages follow the response, then those of the running thread.
 pub async fn subscribe(cx: Cx, params: CodicilSubscribeParams) -> Result<SubscriptionJson, RpcError> {
@@ -34,4 +44,49 @@ pub async fn subscribe(cx: Cx, params: CodicilSubscribeParams) -> Result<Subscri
         drop(announce);
     });
     Ok(SubscriptionJson { subscription, requests, subagents })
+}
+
+pub async fn request_list(
+    cx: Cx,
+    params: CodicilRequestListParams,
+) -> Result<CodicilRequestListResponse, RpcError> {
+    let limit = params.limit.map_or(PAGE, |limit| (limit.max(1) as usize).min(PAGE));
+    let page =
+        cx.threads().waiting_requests(params.thread_id.as_ref(), params.cursor.as_deref(), limit).await?;
+    let data = page.requests.into_iter().map(shown).collect();
+    Ok(CodicilRequestListResponse { data, next_cursor: page.next_cursor })
+}
+
+fn shown(ThreadRequest { thread_id, waiting }: ThreadRequest) -> CodicilWaitingRequest {
+    let WaitingRequest { turn_id, asked, asked_at } = waiting;
+    CodicilWaitingRequest {
+        thread_id,
+        turn_id,
+        request: asked.request,
+        method: asked.method,
+        params: asked.params,
+        asked_at,
+        deadline: asked.deadline_ms.map(|at| at.div_euclid(1000)),
+    }
+}
+
+pub async fn request_answer(
+    cx: Cx,
+    params: CodicilRequestAnswerParams,
+) -> Result<CodicilRequestAnswerResponse, RpcError> {
+    let CodicilRequestAnswerParams { thread_id, request, result, error } = params;
+    let reply = match (result, error) {
+        (Some(result), None) => Ok(to_raw_value(&result).map_err(|_| no_answer())?),
+        (None, Some(error)) => Err(error),
+        (Some(_), Some(_)) | (None, None) => return Err(no_answer()),
+    };
+    let answer = ClientAnswer { reply, by: cx.origin().name };
+    Ok(match cx.threads().answer_request(&thread_id, request, answer).await? {
+        AnswerOutcome::Accepted => CodicilRequestAnswerResponse::Accepted {},
+        AnswerOutcome::AlreadyResolved { by, at } => CodicilRequestAnswerResponse::AlreadyResolved { by, at },
+    })
+}
+
+fn no_answer() -> RpcError {
+    ThreadError::from(RequestError::NoAnswer).into()
 }

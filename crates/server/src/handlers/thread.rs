@@ -42,12 +42,24 @@ use crate::{
     error::RpcError,
     generation::ProtocolGeneration,
     paging::{self, HistoryPage},
+    request_keys::{Attempt, Creates, OnceResponse, carry_out_once},
 };
 
-pub async fn start(cx: Cx, params: ThreadStartParams) -> Result<ThreadStartResponse, RpcError> {
-    let mut opened = open_new(&cx, params.ephemeral, cx.threads().start(params, cx.origin().name)).await?;
-    announce_started(&cx, &opened);
-    warn_after_response(&cx, &mut opened);
+pub async fn start(cx: Cx, params: ThreadStartParams) -> Result<OnceResponse<ThreadStartResponse>, RpcError> {
+    let creates = Creates::thread(params.ephemeral);
+    carry_out_once(&cx, creates, |attempt| start_once(&cx, params, attempt)).await
+}
+
+async fn start_once(
+    cx: &Cx,
+    params: ThreadStartParams,
+    attempt: Attempt,
+) -> Result<ThreadStartResponse, RpcError> {
+    let ephemeral = params.ephemeral;
+    let start = cx.threads().start(params, cx.origin().name, attempt.thread_id);
+    let mut opened = open_new(cx, ephemeral, start).await?;
+    announce_started(cx, &opened);
+    warn_after_response(cx, &mut opened);
     for notice in std::mem::take(&mut opened.deprecations) {
         cx.notify_after_response::<DeprecationNotice>(notice);
     }
@@ -63,8 +75,7 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
     let mut opened = cx.threads().resume(params).await?;
     show_settings(&cx, &mut opened);
     cx.clients().subscribe(&cx.client, &opened.thread.id);
-    let announce = opened.announce.take();
-    cx.after_response(move || drop(announce));
+    cx.hold(opened.announce.take());
     if !opened.unapplied.is_empty() {
         cx.notify_after_response::<ConfigWarning>(unapplied_warning(&opened));
     }
@@ -88,18 +99,25 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
     Ok(OpenedJson { opened, initial_turns_page, seq })
 }
 
-pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OpenedJson, RpcError> {
+pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OnceResponse<OpenedJson>, RpcError> {
+    let creates = Creates::thread(params.ephemeral);
+    carry_out_once(&cx, creates, |attempt| fork_once(&cx, params, attempt)).await
+}
+
+async fn fork_once(cx: &Cx, params: ThreadForkParams, attempt: Attempt) -> Result<OpenedJson, RpcError> {
     let exclude_turns = params.exclude_turns;
+    let ephemeral = params.ephemeral;
     // The reference keeps names since a release between 0.118 and 0.166.
     let keeps_name =
         cx.client.session().is_some_and(|session| session.generation == ProtocolGeneration::Later);
     let fork_name = if keeps_name { ForkName::Kept } else { ForkName::Dropped };
-    let mut opened = open_new(&cx, params.ephemeral, cx.threads().fork(params, fork_name)).await?;
+    let fork = cx.threads().fork(params, fork_name, attempt.thread_id);
+    let mut opened = open_new(cx, ephemeral, fork).await?;
     if exclude_turns {
         opened.turns.clear();
     }
-    announce_started(&cx, &opened);
-    warn_after_response(&cx, &mut opened);
+    announce_started(cx, &opened);
+    warn_after_response(cx, &mut opened);
     let seq = cx.has_cursor().then_some(opened.position);
     Ok(OpenedJson { opened, initial_turns_page: None, seq })
 }
@@ -175,34 +193,67 @@ pub async fn unsubscribe(
     Ok(ThreadUnsubscribeResponse { status })
 }
 
-pub async fn archive(cx: Cx, params: ThreadArchiveParams) -> Result<ThreadArchiveResponse, RpcError> {
-    cx.threads().archive(&params.thread_id).await?;
+pub async fn archive(
+    cx: Cx,
+    params: ThreadArchiveParams,
+) -> Result<OnceResponse<ThreadArchiveResponse>, RpcError> {
     let thread_id = params.thread_id;
-    cx.broadcast_after_response::<ThreadArchived>(ThreadArchivedNotification { thread_id });
-    Ok(ThreadArchiveResponse {})
+    let archive = async |attempt: Attempt| {
+        match cx.threads().archive(&thread_id).await {
+            Err(ThreadError::NotStored(_))
+                if attempt.is_repeated && cx.threads().is_archived(&thread_id).await => {}
+            result => result?,
+        }
+        let archived = ThreadArchivedNotification { thread_id: thread_id.clone() };
+        cx.broadcast_after_response::<ThreadArchived>(archived);
+        Ok(ThreadArchiveResponse {})
+    };
+    carry_out_once(&cx, Creates::Nothing, archive).await
 }
 
-pub async fn unarchive(cx: Cx, params: ThreadUnarchiveParams) -> Result<ThreadUnarchiveResponse, RpcError> {
-    let thread = cx.threads().unarchive(&params.thread_id).await?;
+pub async fn unarchive(
+    cx: Cx,
+    params: ThreadUnarchiveParams,
+) -> Result<OnceResponse<ThreadUnarchiveResponse>, RpcError> {
     let thread_id = params.thread_id;
-    cx.broadcast_after_response::<ThreadUnarchived>(ThreadUnarchivedNotification { thread_id });
-    Ok(ThreadUnarchiveResponse { thread })
+    let unarchive = async |attempt: Attempt| {
+        let thread = match cx.threads().unarchive(&thread_id).await {
+            Err(ThreadError::NotArchived(id)) if attempt.is_repeated => {
+                cx.threads().read(&id, IncludeTurns::LeftOut).await?.thread
+            }
+            result => result?,
+        };
+        let unarchived = ThreadUnarchivedNotification { thread_id: thread_id.clone() };
+        cx.broadcast_after_response::<ThreadUnarchived>(unarchived);
+        Ok(ThreadUnarchiveResponse { thread })
+    };
+    carry_out_once(&cx, Creates::Nothing, unarchive).await
 }
 
 /// Deletes a thread, archived or not, and its subagents. Each deleted thread is announced.
-pub async fn delete(cx: Cx, params: ThreadDeleteParams) -> Result<ThreadDeleteResponse, RpcError> {
-    for thread_id in cx.threads().delete(&params.thread_id).await? {
-        cx.broadcast_after_response::<ThreadDeleted>(ThreadDeletedNotification { thread_id });
-    }
-    Ok(ThreadDeleteResponse {})
+pub async fn delete(
+    cx: Cx,
+    params: ThreadDeleteParams,
+) -> Result<OnceResponse<ThreadDeleteResponse>, RpcError> {
+    let delete = async |attempt: Attempt| {
+        let deleted = match cx.threads().delete(&params.thread_id).await {
+            Err(ThreadError::NotStored(id)) if attempt.is_repeated => vec![id],
+            result => result?,
+        };
+        for thread_id in deleted {
+            cx.broadcast_after_response::<ThreadDeleted>(ThreadDeletedNotification { thread_id });
+        }
+        Ok(ThreadDeleteResponse {})
+    };
+    carry_out_once(&cx, Creates::Nothing, delete).await
 }
 
 pub async fn name_set(cx: Cx, params: ThreadSetNameParams) -> Result<ThreadSetNameResponse, RpcError> {
-    let (name, position) = cx.threads().set_name(&params.thread_id, &params.name).await?;
+    let name = cx.threads().set_name(&params.thread_id, &params.name, cx.key()).await?;
     let updated = ThreadNameUpdatedNotification { thread_id: params.thread_id, thread_name: Some(name) };
     let threads = cx.threads().clone();
     cx.after_response(move || {
-        threads.broadcast::<ThreadNameUpdated>(&updated.thread_id, &updated, position);
+        threads.broadcast::<ThreadNameUpdated>(&updated.thread_id, &updated);
     });
     Ok(ThreadSetNameResponse {})
 }
@@ -219,7 +270,7 @@ pub async fn settings_update(
     cx: Cx,
     params: ThreadSettingsUpdateParams,
 ) -> Result<ThreadSettingsUpdateResponse, RpcError> {
-    let thread = cx.threads().get(&params.thread_id)?;
+    let thread = cx.thread(&params.thread_id)?;
     let change = TurnStartParams {
         cwd: params.cwd,
         approval_policy: params.approval_policy,
@@ -248,19 +299,19 @@ pub async fn compact_start(
     cx: Cx,
     params: ThreadCompactStartParams,
 ) -> Result<ThreadCompactStartResponse, RpcError> {
-    let announced = cx.threads().get(&params.thread_id)?.compact(cx.origin()).await?;
+    let announced = cx.thread(&params.thread_id)?.compact(cx.origin()).await?;
     cx.announce(announced);
     Ok(ThreadCompactStartResponse {})
 }
 
 pub async fn rollback(cx: Cx, params: ThreadRollbackParams) -> Result<ThreadRollbackResponse, RpcError> {
-    let announced = cx.threads().get(&params.thread_id)?.rollback(params.num_turns).await?;
+    let announced = cx.thread(&params.thread_id)?.rollback(params.num_turns).await?;
     Ok(ThreadRollbackResponse { thread: cx.announce(announced) })
 }
 
 /// Drops a turn and all after it. `thread/reverted` follows the response.
 pub async fn revert(cx: Cx, params: ThreadRevertParams) -> Result<ThreadRevertResponse, RpcError> {
-    let announced = cx.threads().get(&params.thread_id)?.revert(params.before_turn_id).await?;
+    let announced = cx.thread(&params.thread_id)?.revert(params.before_turn_id).await?;
     let RevertedThread { thread, turns, items } = cx.announce(announced);
     Ok(ThreadRevertResponse {
         thread,
@@ -273,7 +324,7 @@ pub async fn inject_items(
     cx: Cx,
     params: ThreadInjectItemsParams,
 ) -> Result<ThreadInjectItemsResponse, RpcError> {
-    let thread = cx.threads().get(&params.thread_id)?;
+    let thread = cx.thread(&params.thread_id)?;
     let items = parse_injected_items(params.items).map_err(ThreadError::from)?;
     thread.inject(items).await?;
     Ok(ThreadInjectItemsResponse {})
@@ -283,7 +334,7 @@ pub async fn shell_command(
     cx: Cx,
     params: ThreadShellCommandParams,
 ) -> Result<ThreadShellCommandResponse, RpcError> {
-    let announced = cx.threads().get(&params.thread_id)?.shell_command(params.command).await?;
+    let announced = cx.thread(&params.thread_id)?.shell_command(params.command).await?;
     cx.announce(announced);
     Ok(ThreadShellCommandResponse {})
 }
@@ -332,7 +383,7 @@ pub async fn decrement_elicitation(
 
 /// Sets the goal and notifies every client: a goal, like a name, is shown in lists of threads.
 pub async fn goal_set(cx: Cx, params: ThreadGoalSetParams) -> Result<ThreadGoalSetResponse, RpcError> {
-    let goal = cx.threads().set_goal(params).await?;
+    let goal = cx.threads().set_goal(params, cx.key()).await?;
     let updated = ThreadGoalUpdatedNotification {
         thread_id: goal.thread_id.clone(),
         turn_id: None,
@@ -340,7 +391,7 @@ pub async fn goal_set(cx: Cx, params: ThreadGoalSetParams) -> Result<ThreadGoalS
     };
     let threads = cx.threads().clone();
     cx.after_response(move || {
-        threads.broadcast::<ThreadGoalUpdated>(&updated.thread_id, &updated, None);
+        threads.broadcast::<ThreadGoalUpdated>(&updated.thread_id, &updated);
     });
     Ok(ThreadGoalSetResponse { goal })
 }
@@ -350,12 +401,12 @@ pub async fn goal_get(cx: Cx, params: ThreadGoalParams) -> Result<ThreadGoalGetR
 }
 
 pub async fn goal_clear(cx: Cx, params: ThreadGoalParams) -> Result<ThreadGoalClearResponse, RpcError> {
-    let cleared = cx.threads().clear_goal(&params.thread_id).await?;
+    let cleared = cx.threads().clear_goal(&params.thread_id, cx.key()).await?;
     if cleared {
         let cleared = ThreadGoalClearedNotification { thread_id: params.thread_id };
         let threads = cx.threads().clone();
         cx.after_response(move || {
-            threads.broadcast::<ThreadGoalCleared>(&cleared.thread_id, &cleared, None);
+            threads.broadcast::<ThreadGoalCleared>(&cleared.thread_id, &cleared);
         });
     }
     Ok(ThreadGoalClearResponse { cleared })
@@ -414,6 +465,8 @@ async fn open_new(
         _ => None,
     };
     let mut opened = open.await?;
+    // Set if an earlier attempt of a request with a key has opened the thread.
+    cx.hold(opened.announce.take());
     show_settings(cx, &mut opened);
     cx.clients().subscribe(&cx.client, &opened.thread.id);
     // After the subscription: a thread with a slot and without subscribers counts as abandoned.

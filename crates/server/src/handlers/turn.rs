@@ -9,20 +9,20 @@ use crate::{cx::Cx, error::RpcError};
 
 /// Starts a turn. Responds as soon as the turn is accepted; its progress arrives as notifications.
 pub async fn start(cx: Cx, params: TurnStartParams) -> Result<TurnStartResponse, RpcError> {
-    let thread = cx.threads().get(&params.thread_id)?;
+    let thread = cx.thread(&params.thread_id)?;
     let announced = thread.start_turn(params, cx.origin()).await?;
     Ok(TurnStartResponse { turn: cx.announce(announced) })
 }
 
 pub async fn steer(cx: Cx, params: TurnSteerParams) -> Result<TurnSteerResponse, RpcError> {
-    let thread = cx.threads().get(&params.thread_id)?;
+    let thread = cx.thread(&params.thread_id)?;
     Ok(TurnSteerResponse { turn_id: thread.steer(params).await? })
 }
 
 /// Interrupts a turn. Responds when the turn has been stopped. Refused if another turn is running: a late request must
 /// not stop the next turn.
 pub async fn interrupt(cx: Cx, params: TurnInterruptParams) -> Result<TurnInterruptResponse, RpcError> {
-    let announced = cx.threads().get(&params.thread_id)?.interrupt(params.turn_id).await?;
+    let announced = cx.thread(&params.thread_id)?.interrupt(params.turn_id).await?;
     cx.announce(announced);
     Ok(TurnInterruptResponse {})
 }

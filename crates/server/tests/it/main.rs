@@ -36,6 +36,7 @@ mod processes;
 mod profiles;
 mod realtime;
 mod reference_details;
+mod request_keys;
 mod requirements;
 mod services;
 mod shared_home;

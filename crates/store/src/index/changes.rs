@@ -8,7 +8,10 @@ use std::{collections::HashMap, time::Duration};
 use codicil_protocol::{GitInfo, ThreadId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::summary::{FileStamp, ModelChoice, ThreadSummary};
+use crate::{
+    record::QuestionKind,
+    summary::{FileStamp, ModelChoice, ThreadSummary},
+};
 
 /// The delay for changes that only affect the time of a thread.
 const LINGER: Duration = Duration::from_millis(1500);
@@ -29,6 +32,8 @@ pub struct SummaryChange {
     pub git: GitChange,
     /// The model and effort, if they were stored again.
     pub model: Option<ModelChoice>,
+    /// The kinds of open server requests, if they have changed.
+    pub open_requests: Option<Vec<QuestionKind>>,
 }
 
 /// A change of the repository state.
@@ -51,6 +56,7 @@ impl SummaryChange {
         self.preview = self.preview.take().or(later.preview);
         self.name = later.name.or(self.name.take());
         self.model = later.model.or(self.model.take());
+        self.open_requests = later.open_requests.or(self.open_requests.take());
         if later.git != GitChange::Unchanged {
             self.git = later.git;
         }
@@ -62,6 +68,7 @@ impl SummaryChange {
         row.preview = row.preview.take().or(self.preview);
         row.name = self.name.or(row.name.take());
         row.model = self.model.unwrap_or_else(|| std::mem::take(&mut row.model));
+        row.open_requests = self.open_requests.unwrap_or_else(|| std::mem::take(&mut row.open_requests));
         if let GitChange::Set(git) = self.git {
             row.git = git;
         }

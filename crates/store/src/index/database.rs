@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The version of the schema. An index with another version is rebuilt.
-const SCHEMA_VERSION: i64 = 2;
+const SCHEMA_VERSION: i64 = 3;
 /// The time that SQLite waits for other writers. [`ThreadIndex`](super::ThreadIndex) retries up to its own deadline.
 const BUSY: Duration = Duration::from_millis(250);
 /// The number of cached statements: all fixed ones and recent lists.
@@ -58,12 +58,14 @@ const SCHEMA: &str = "
         originator TEXT,
         thread_source TEXT,
         history_mode TEXT NOT NULL,
+        open_requests TEXT,
         preview TEXT,
         PRIMARY KEY (archived, created_at, id)
     ) STRICT, WITHOUT ROWID;
     CREATE UNIQUE INDEX threads_by_id ON threads (id);
     CREATE INDEX threads_by_update ON threads (archived, updated_at, id);
     CREATE INDEX threads_by_dir ON threads (dir);
+    CREATE INDEX threads_by_requests ON threads (id) WHERE open_requests IS NOT NULL;
     CREATE INDEX threads_by_parent ON threads (parent_thread_id) WHERE parent_thread_id IS NOT NULL;
 ";
 

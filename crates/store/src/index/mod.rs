@@ -136,6 +136,19 @@ impl ThreadIndex {
         self.with(|open| rows::children(&open.db.connection, id).map_err(open.db.failed()))
     }
 
+    /// Returns the threads from `from` on that have open requests, sorted by id.
+    pub fn with_requests(self: &Arc<Self>, from: &str) -> Result<Vec<ThreadId>> {
+        self.reconcile()?;
+        loop {
+            let seen = self.backlog.progress();
+            if seen.is_done() {
+                break;
+            }
+            self.backlog.wait(seen)?;
+        }
+        self.with(|open| rows::with_requests(&open.db.connection, from).map_err(open.db.failed()))
+    }
+
     /// Writes pending changes.
     pub fn flush(&self) -> Result<()> {
         self.with(|_| Ok(()))

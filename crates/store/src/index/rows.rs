@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
 use crate::{
     index::changes::{GitChange, SummaryChange},
+    record::QuestionKind,
     summary::{FileStamp, ModelChoice, ThreadSummary, kind_name, source_kind},
 };
 
@@ -12,7 +13,7 @@ use crate::{
 pub const COLUMNS: &str = "t.id, d.path, t.file, t.archived, t.created_at, t.updated_at, t.source, \
     t.model_provider, t.cwd, t.cli_version, t.has_user, t.preview, t.name, t.git, t.parent_thread_id, \
     t.agent_nickname, t.agent_role, t.size, t.mtime, t.model, t.effort, t.forked_from_id, t.originator, \
-    t.thread_source, t.history_mode";
+    t.thread_source, t.history_mode, t.open_requests";
 
 /// Reads a row that was selected with [`COLUMNS`].
 pub fn summary(row: &Row<'_>) -> rusqlite::Result<ThreadSummary> {
@@ -21,6 +22,7 @@ pub fn summary(row: &Row<'_>) -> rusqlite::Result<ThreadSummary> {
     let git: Option<String> = row.get(13)?;
     let effort: Option<String> = row.get(20)?;
     let history_mode: String = row.get(24)?;
+    let open_requests: Option<String> = row.get(25)?;
     Ok(ThreadSummary {
         id: id(row, 0)?,
         dir: row.get(1)?,
@@ -47,6 +49,7 @@ pub fn summary(row: &Row<'_>) -> rusqlite::Result<ThreadSummary> {
         originator: row.get(22)?,
         thread_source: row.get(23)?,
         history_mode: serde_json::from_str(&history_mode).unwrap_or_default(),
+        open_requests: open_requests.and_then(|kinds| serde_json::from_str(&kinds).ok()).unwrap_or_default(),
     })
 }
 
@@ -72,10 +75,12 @@ pub fn insert(connection: &Connection, row: &ThreadSummary) -> rusqlite::Result<
     let mut insert = connection.prepare_cached(
         "INSERT INTO threads (archived, created_at, id, updated_at, has_user, source_kind, model_provider, cwd,
             name, dir, file, size, mtime, source, cli_version, git, model, effort, forked_from_id,
-            parent_thread_id, agent_nickname, agent_role, originator, thread_source, history_mode, preview)
+            parent_thread_id, agent_nickname, agent_role, originator, thread_source, history_mode,
+            open_requests, preview)
         VALUES (:archived, :created_at, :id, :updated_at, :has_user, :source_kind, :model_provider, :cwd,
             :name, :dir, :file, :size, :mtime, :source, :cli_version, :git, :model, :effort, :forked_from,
-            :parent, :nickname, :role, :originator, :thread_source, :history_mode, :preview)",
+            :parent, :nickname, :role, :originator, :thread_source, :history_mode,
+            :open_requests, :preview)",
     )?;
     insert.execute(named_params! {
         ":archived": row.archived,
@@ -103,6 +108,7 @@ pub fn insert(connection: &Connection, row: &ThreadSummary) -> rusqlite::Result<
         ":originator": row.originator,
         ":thread_source": row.thread_source,
         ":history_mode": serde_json::to_string(&row.history_mode).unwrap_or_default(),
+        ":open_requests": requests_json(&row.open_requests),
         ":preview": row.preview,
     })?;
     Ok(())
@@ -120,7 +126,8 @@ pub fn update(connection: &Connection, id: &ThreadId, change: &SummaryChange) ->
             name = coalesce(:name, name),
             git = CASE WHEN :sets_git THEN :git ELSE git END,
             model = CASE WHEN :sets_model THEN :model ELSE model END,
-            effort = CASE WHEN :sets_model THEN :effort ELSE effort END
+            effort = CASE WHEN :sets_model THEN :effort ELSE effort END,
+            open_requests = CASE WHEN :sets_requests THEN :open_requests ELSE open_requests END
         WHERE id = :id",
     )?;
     let changed = update.execute(named_params! {
@@ -138,6 +145,8 @@ pub fn update(connection: &Connection, id: &ThreadId, change: &SummaryChange) ->
         ":sets_model": change.model.is_some(),
         ":model": change.model.as_ref().and_then(|choice| choice.model.as_deref()),
         ":effort": change.model.as_ref().and_then(effort_json),
+        ":sets_requests": change.open_requests.is_some(),
+        ":open_requests": change.open_requests.as_deref().and_then(requests_json),
     })?;
     Ok(changed > 0)
 }
@@ -154,6 +163,20 @@ pub fn git_json(git: Option<&GitInfo>) -> Option<String> {
 
 fn effort_json(choice: &ModelChoice) -> Option<String> {
     choice.effort.as_ref().and_then(|effort| serde_json::to_string(effort).ok())
+}
+
+/// Returns the kinds of open requests as JSON; `None` if there are none.
+fn requests_json(kinds: &[QuestionKind]) -> Option<String> {
+    if kinds.is_empty() { None } else { serde_json::to_string(kinds).ok() }
+}
+
+/// Returns the threads from `from` on that have open requests and are not archived, sorted by id.
+pub fn with_requests(connection: &Connection, from: &str) -> rusqlite::Result<Vec<ThreadId>> {
+    let mut select = connection.prepare_cached(
+        "SELECT id FROM threads WHERE open_requests IS NOT NULL AND NOT archived AND id >= ?1 ORDER BY id",
+    )?;
+    let found = select.query_map([from], |row| id(row, 0))?;
+    found.collect()
 }
 
 pub fn children(connection: &Connection, id: &ThreadId) -> rusqlite::Result<Vec<ThreadId>> {

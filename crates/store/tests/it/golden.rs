@@ -26,7 +26,7 @@ async fn v1(home: &Home) -> LoadedThread {
 #[tokio::test]
 async fn version_1_loads() {
     let home = Home::new();
-    let LoadedThread { thread, history } = v1(&home).await;
+    let LoadedThread { thread, history, .. } = v1(&home).await;
     let big = "big ".repeat(10_000);
 
     assert_eq!(&*thread.meta.id, V1_ID);

@@ -28,9 +28,9 @@ pub struct AppBuilder {
     config: String,
     provider: String,
     experimental: bool,
+    pub(super) extension: Option<CodicilCapabilities>,
     opted_out: Vec<String>,
     uninitialized: bool,
-    pub(super) codicil: Option<CodicilCapabilities>,
 }
 
 impl AppBuilder {
@@ -52,9 +52,15 @@ impl AppBuilder {
         self
     }
 
-    /// Asks for the extension, with positions in the messages of threads.
+    /// Lets clients use the extension `codicil`.
+    pub fn extension(mut self) -> Self {
+        self.extension = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: false });
+        self
+    }
+
+    /// Lets clients use the extension, with positions in the messages of threads.
     pub fn cursor(mut self) -> Self {
-        self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true });
+        self.extension = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true });
         self
     }
 
@@ -112,7 +118,7 @@ impl AppBuilder {
         let capabilities = InitializeCapabilities {
             experimental_api: self.experimental,
             opt_out_notification_methods: Some(self.opted_out.clone()),
-            codicil: self.codicil.clone(),
+            codicil: self.extension.clone(),
             ..InitializeCapabilities::default()
         };
         InitializeParams { client_info, capabilities: Some(capabilities) }

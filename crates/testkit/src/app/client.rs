@@ -67,6 +67,14 @@ pub struct AskedRequest<M: Method> {
     pub params: M::Params,
 }
 
+/// The answer to a request with a key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyedAnswer {
+    pub result: Value,
+    /// Whether it is the answer to an earlier request with the same key.
+    pub is_replayed: bool,
+}
+
 impl TestClient {
     pub(super) fn new(wire: TestWire, places: HomePlaces, opted_out: Vec<String>) -> Self {
         let transcript = Transcript::new(places.clone());
@@ -121,8 +129,45 @@ impl TestClient {
     pub async fn exchange_raw(&mut self, id: RequestId, message: impl Into<Bytes>) -> Value {
         self.send_raw(message).await;
         match self.answer_to(&id, "the message").await {
+            Ok(result) if self.inbox.replayed.remove(&id) => {
+                json!({ "id": id, "result": result, "codicil": { "replayed": true } })
+            }
             Ok(result) => json!({ "id": id, "result": result }),
             Err(error) => json!({ "error": error, "id": id }),
+        }
+    }
+
+    /// Sends a request with a key.
+    pub async fn send_keyed(&mut self, method: &str, params: &Value, key: &str) -> RequestId {
+        let id = RequestId::Integer(self.next_id);
+        self.next_id += 1;
+        let request = json!({ "id": id, "method": method, "params": params, "codicil": { "key": key } });
+        self.send_raw(request.to_string()).await;
+        id
+    }
+
+    /// Calls a method with a key.
+    pub async fn try_keyed(
+        &mut self,
+        method: &str,
+        params: &Value,
+        key: &str,
+    ) -> Result<KeyedAnswer, ErrorObject> {
+        let id = self.send_keyed(method, params, key).await;
+        self.keyed_answer(&id, method).await
+    }
+
+    /// Waits for the answer to a request with a key.
+    pub async fn keyed_answer(&mut self, id: &RequestId, method: &str) -> Result<KeyedAnswer, ErrorObject> {
+        let result = self.answer_to(id, method).await?;
+        Ok(KeyedAnswer { result, is_replayed: self.inbox.replayed.remove(id) })
+    }
+
+    /// Calls a method with a key; it must succeed.
+    pub async fn keyed(&mut self, method: &str, params: &Value, key: &str) -> KeyedAnswer {
+        match self.try_keyed(method, params, key).await {
+            Ok(answer) => answer,
+            Err(error) => panic!("{method} failed with {}: {}", error.code, error.message),
         }
     }
 

@@ -46,6 +46,14 @@ impl ServerHost {
         }
     }
 
+    /// Returns the address of a server with a websocket.
+    pub fn address(&self) -> &str {
+        match self {
+            Self::WebSocket { address, .. } => address,
+            Self::InProcess(_) | Self::Stdio(_) => panic!("the server has no address"),
+        }
+    }
+
     /// Stops the server gracefully. Over stdio, its client must have disconnected.
     pub async fn stop(&mut self) {
         match self {

@@ -8,7 +8,7 @@ use codicil_protocol::{
     rpc::{ErrorObject, Message, RequestId},
 };
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
 /// Number of messages that a failing test shows.
 const MAX_LOG_LINES: usize = 200;
@@ -38,6 +38,8 @@ pub(super) type ServerAnswer = Result<Value, ErrorObject>;
 pub(super) struct ClientInbox {
     pub unread: VecDeque<IncomingMessage>,
     pub answers: BTreeMap<RequestId, ServerAnswer>,
+    /// Requests whose answer was that of an earlier request with the same key.
+    pub replayed: BTreeSet<RequestId>,
     /// Turns that have started and not ended, with their threads.
     pub running: BTreeMap<String, String>,
     /// Requests of the server without an answer yet.
@@ -51,14 +53,22 @@ impl ClientInbox {
         let text = std::str::from_utf8(bytes).expect("the server writes UTF-8");
         self.log_line("←", text);
         match Message::parse(text).unwrap_or_else(|error| panic!("the server wrote {text}: {error}")) {
-            Message::Response { id, result } => self.on_answer(id, Ok(value(Some(result)))),
+            Message::Response { id, result } => {
+                let result = value(Some(result));
+                let message: Value = serde_json::from_str(text).expect("the message was JSON");
+                if let Some(extension) = message.get("codicil") {
+                    assert_eq!(*extension, json!({ "replayed": true }), "the extension of a response");
+                    self.replayed.insert(id.clone());
+                }
+                self.on_answer(id, Ok(result));
+            }
             Message::Error { id, error } => self.on_answer(id, Err(error)),
             Message::Notification { method, params } => {
                 check_notification(&method, params);
                 let place = placement(text);
                 self.on_message(IncomingMessage { method, id: None, params: value(params), place });
             }
-            Message::Request { id, method, params } => {
+            Message::Request { id, method, params, .. } => {
                 check_request(&method, params);
                 self.asked.insert(id.clone());
                 let place = placement(text);

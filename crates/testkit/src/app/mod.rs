@@ -27,6 +27,7 @@ mod home;
 mod host;
 mod inbox;
 mod process;
+mod proxy;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -41,15 +42,16 @@ use std::{
 
 pub use self::{
     builder::{AppBuilder, TestTransport},
-    client::{AskedRequest, PendingRequest, ReceivedMessage, TestClient},
+    client::{AskedRequest, KeyedAnswer, PendingRequest, ReceivedMessage, TestClient},
     folded_thread::FoldedThread,
     home::TestHome,
     process::ServerProcess,
+    proxy::CutProxy,
 };
 
 use codicil_protocol::CodicilCapabilities;
 
-use self::host::ServerHost;
+use self::{host::ServerHost, wire::TestWire};
 use crate::{ModelServer, Script};
 
 /// Maximum time to wait for an event. Generous, because machines are busy.
@@ -82,6 +84,13 @@ impl App {
         self.options.new_client(wire, &self.home).await
     }
 
+    /// Opens another connection to a server with a websocket, through a proxy.
+    pub async fn proxied_client(&mut self) -> (TestClient, CutProxy) {
+        let proxy = CutProxy::start(self.host.address().to_owned()).await;
+        let wire = TestWire::websocket(proxy.address()).await;
+        (self.options.new_client(wire, &self.home).await, proxy)
+    }
+
     /// Starts another server on the same home, with the same options.
     pub async fn another_server(&mut self) -> ServerBeside {
         let (host, wire) = ServerHost::start(self.options.transport, &self.home).await;
@@ -90,9 +99,9 @@ impl App {
 
     /// Opens another connection to the same server, without the cursor or with it.
     pub async fn another_client_with(&mut self, codicil: Option<CodicilCapabilities>) -> TestClient {
-        let own = std::mem::replace(&mut self.options.codicil, codicil);
+        let own = std::mem::replace(&mut self.options.extension, codicil);
         let client = self.another_client().await;
-        self.options.codicil = own;
+        self.options.extension = own;
         client
     }
 

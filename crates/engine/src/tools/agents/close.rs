@@ -41,6 +41,10 @@ impl BuiltinTool for CloseAgent {
         Some(function(self.name(), description, properties, &["target"]))
     }
 
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(close(turn, call))
     }
@@ -61,6 +65,10 @@ impl BuiltinTool for ResumeAgent {
         Some(function(self.name(), description, properties, &["id"]))
     }
 
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(resume(turn, call))
     }
@@ -72,7 +80,7 @@ async fn close(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let target = AgentTarget::find(turn, &target)?;
     let id = target.id().clone();
     let item = AgentCallItem::new(turn, call, CollabAgentTool::CloseAgent);
-    item.emit_started(vec![id.clone()]).await;
+    item.begin(vec![id.clone()]).await?;
     let (AgentTarget::Live(handle), Ok(threads)) = (target, turn.thread.subagents.threads()) else {
         item.emit_failed(vec![(id.clone(), subagent::state(CollabAgentStatus::NotFound))]).await;
         return Err(AgentError::NotFound(id.to_string()).into());
@@ -91,7 +99,7 @@ async fn resume(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let target = AgentTarget::find(turn, &target)?;
     let id = target.id().clone();
     let item = AgentCallItem::new(turn, call, CollabAgentTool::ResumeAgent);
-    item.emit_started(vec![id.clone()]).await;
+    item.begin(vec![id.clone()]).await?;
     let opened = match target {
         AgentTarget::Live(handle) => Ok(handle),
         AgentTarget::Gone(id) => reopen(turn, &id).await,

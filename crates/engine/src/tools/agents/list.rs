@@ -38,6 +38,10 @@ impl BuiltinTool for ListAgents {
         Some(function(self.name(), description, properties, &[]))
     }
 
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(async move { list(turn, call) })
     }

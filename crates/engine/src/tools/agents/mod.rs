@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use super::{
     TurnTools,
-    call::{ToolCall, ToolError},
+    call::{ToolCall, ToolError, TurnCancelled},
 };
 use crate::{
     error::ThreadError,
@@ -159,9 +159,12 @@ impl<'a> AgentCallItem<'a> {
         Self { turn, id: call.item_id(), tool, prompt: None, model: None, effort: None }
     }
 
-    async fn emit_started(&self, receivers: Vec<ThreadId>) {
+    /// Starts the item. The call may have effects from here on.
+    async fn begin(&self, receivers: Vec<ThreadId>) -> Result<(), TurnCancelled> {
         let item = self.item(CollabAgentToolCallStatus::InProgress, receivers, Vec::new());
+        self.turn.begin(&self.id, Some(item.clone())).await?;
         self.turn.emit_started(item).await;
+        Ok(())
     }
 
     /// Completes the item. A call about a subagent that failed or is missing counts as failed.

@@ -61,6 +61,10 @@ impl BuiltinTool for SendInput {
         Some(function(self.name(), description, input_properties(), &["target"]))
     }
 
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(send_input(turn, call))
     }
@@ -78,6 +82,10 @@ impl BuiltinTool for AssignTask {
         let description = "Gives an agent something to do. It is worked on at once, or as soon as the agent's present \
                            step is done.";
         Some(function(self.name(), description, input_properties(), &["target"]))
+    }
+
+    fn begins_at_once(&self) -> bool {
+        false
     }
 
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
@@ -101,6 +109,10 @@ impl BuiltinTool for SendMessage {
         let description =
             "Lets an agent know something. It reads it with its next step and starts nothing because of it.";
         Some(function(self.name(), description, properties, &["target", "message"]))
+    }
+
+    fn begins_at_once(&self) -> bool {
+        false
     }
 
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
@@ -134,7 +146,7 @@ async fn send(
     let mut item = AgentCallItem::new(turn, call, CollabAgentTool::SendInput);
     item.prompt = Some(message::preview(&input));
     let id = target.id().clone();
-    item.emit_started(vec![id.clone()]).await;
+    item.begin(vec![id.clone()]).await?;
     let sent = match &target {
         AgentTarget::Live(handle) => deliver(turn, handle, input, delivery).await,
         AgentTarget::Gone(id) => Err(AgentError::NotFound(id.to_string())),

@@ -86,6 +86,10 @@ impl BuiltinTool for SpawnAgent {
         Some(function(self.name(), description, properties, &required))
     }
 
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(spawn(turn, call))
     }
@@ -99,7 +103,7 @@ async fn spawn(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     item.prompt = Some(message::preview(&input));
     let model = non_empty(&request.model).unwrap_or(&turn.settings.model).to_owned();
     item.show_model(&TurnSettings { model, ..turn.settings.clone() });
-    item.emit_started(Vec::new()).await;
+    item.begin(Vec::new()).await?;
     match request.start_agent(turn, input).await {
         Ok((handle, settings)) => {
             item.show_model(&settings);

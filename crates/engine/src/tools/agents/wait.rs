@@ -60,6 +60,10 @@ impl BuiltinTool for WaitAgent {
         Some(function(self.name(), description, properties, required))
     }
 
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(wait(turn, call))
     }
@@ -81,7 +85,7 @@ async fn wait(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let time = wait_time(arguments.timeout_ms)?;
     let item = AgentCallItem::new(turn, call, CollabAgentTool::Wait);
     let receivers = gone.iter().map(|(id, _)| id).chain(watches.iter().map(|(id, _)| id));
-    item.emit_started(receivers.cloned().collect()).await;
+    item.begin(receivers.cloned().collect()).await?;
     let mut done = gone;
     done.extend(done_now(&mut watches));
     if done.is_empty() {

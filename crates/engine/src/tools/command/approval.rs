@@ -23,7 +23,7 @@ use crate::{
     clock::unix_now_ms,
     tools::{
         TurnTools,
-        ask::{QuestionKind, QuestionReply},
+        ask::{AskingCall, QuestionKind, QuestionReply},
         call::TurnCancelled,
         guardian,
         request_permissions::WirePermissions,
@@ -35,6 +35,15 @@ pub(super) struct AssessedCommand {
     pub line: CommandLine,
     pub actions: Vec<CommandAction>,
     pub decision: CommandDecision,
+}
+
+/// What an approval is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AskedAbout {
+    /// Nothing has happened yet, so the request outlives the process.
+    FirstRun,
+    /// The command has run in the sandbox and may run again without it.
+    Retry,
 }
 
 /// The user's or the guardian's decision about a command.
@@ -141,7 +150,11 @@ fn policy_request<'a>(
 
 impl CommandRun<'_> {
     /// Asks whether the command may run. If the user cancels, the turn is interrupted.
-    pub(super) async fn ask(&self, question: &CommandQuestion) -> Result<CommandVerdict, TurnCancelled> {
+    pub(super) async fn ask(
+        &self,
+        question: &CommandQuestion,
+        about: AskedAbout,
+    ) -> Result<CommandVerdict, TurnCancelled> {
         let run = || Ok(CommandVerdict::Run(SandboxMode::new(question.sandboxed)));
         let declined =
             |why: String| Ok(CommandVerdict::Rejected { status: CommandExecutionStatus::Declined, why });
@@ -158,7 +171,13 @@ impl CommandRun<'_> {
             };
         }
         let params = self.approval_params(question);
-        let reply = turn.ask::<CommandExecutionApproval>(params, QuestionKind::Approval).await?;
+        let reply = match about {
+            AskedAbout::FirstRun => {
+                let asker = AskingCall { call_id: &self.item.id, item: Some(self.item.started()) };
+                turn.ask_durably::<CommandExecutionApproval>(params, QuestionKind::Approval, asker).await?
+            }
+            AskedAbout::Retry => turn.ask::<CommandExecutionApproval>(params, QuestionKind::Approval).await?,
+        };
         let decision = match reply {
             QuestionReply::Answer(response) => response.decision,
             QuestionReply::Nonsense => return declined("rejected by user".to_owned()),
@@ -200,7 +219,7 @@ impl CommandRun<'_> {
             CommandDecision::Ask(_) if self.is_approved => {
                 Ok(Some(CommandVerdict::Run(SandboxMode::Unsandboxed)))
             }
-            CommandDecision::Ask(question) => self.ask(&question).await.map(Some),
+            CommandDecision::Ask(question) => self.ask(&question, AskedAbout::Retry).await.map(Some),
         }
     }
 

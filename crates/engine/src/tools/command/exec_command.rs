@@ -83,6 +83,10 @@ impl BuiltinTool for ExecCommand {
         Some(bash_hook_view(call, "cmd"))
     }
 
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(run(turn, call))
     }

@@ -33,7 +33,7 @@ use super::{
     call::{ToolCall, ToolError, TurnCancelled},
     turn_diff,
 };
-use approval::CommandVerdict;
+use approval::{AskedAbout, CommandVerdict};
 use follow::FollowOutcome;
 
 pub use launch::{CredentialVariables, environment_policy};
@@ -139,7 +139,7 @@ impl CommandRun<'_> {
             CommandDecision::Ask(question) => {
                 self.item.process = self.reserve_session();
                 self.emit_started().await;
-                match self.ask(&question).await? {
+                match self.ask(&question, AskedAbout::FirstRun).await? {
                     CommandVerdict::Run(mode) => {
                         self.is_approved = true;
                         mode
@@ -151,6 +151,7 @@ impl CommandRun<'_> {
                 }
             }
         };
+        self.turn.begin(&self.item.id, Some(self.item.started())).await?;
         self.run_with_retry(mode).await
     }
 

@@ -65,6 +65,10 @@ impl BuiltinTool for ShellCommand {
         Some(bash_hook_view(call, "command"))
     }
 
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(run(turn, call))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use codicil_model::{
     History, ModelEvent, ModelRequest, ReasoningOptions, StreamFlow, ToolList, ToolSpec, WireApi,
 };
-use codicil_prompts::{message_text, truncate_output, user_text_message};
+use codicil_prompts::{json_object_text, message_text, truncate_output, user_text_message};
 use codicil_protocol::{FunctionCallOutputBody, ReasoningEffort, ResponseItem};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ async fn respond(turn: &TurnTools, request: ModelRequest) -> Option<Vec<Response
 /// Parses the last message of a response.
 fn answer(items: &[ResponseItem]) -> Option<RiskAssessment> {
     let message = items.iter().rfind(|item| matches!(item, ResponseItem::Message { .. }))?;
-    serde_json::from_str(message_text(message).trim()).ok()
+    serde_json::from_str(json_object_text(&message_text(message))?).ok()
 }
 
 /// Runs a command of the guardian and returns what it reads of it.

@@ -67,6 +67,7 @@ pub(super) async fn call_tool(turn: &TurnTools, call: &ToolCall, tool: &McpTool)
         turn.emit_completed(item.ended(end)).await;
         return Err(ToolError::Failed(why));
     }
+    turn.begin(&call.id, Some(item.started())).await?;
     let began = Instant::now();
     let mut outcome = run_call(turn, call, tool, &item.arguments).await;
     if let Err(error) = &outcome

@@ -47,6 +47,10 @@ impl BuiltinTool for ListMcpResources {
         offer.mcp.is_some().then(|| function(self.name(), description, list_properties(), &[]))
     }
 
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
         Box::pin(async move {
             let ListArguments { server, cursor } = call.arguments()?;
@@ -64,6 +68,10 @@ impl BuiltinTool for ListMcpResourceTemplates {
     fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
         let description = "Lists the patterns of addresses that MCP servers can read.";
         offer.mcp.is_some().then(|| function(self.name(), description, list_properties(), &[]))
+    }
+
+    fn begins_at_once(&self) -> bool {
+        false
     }
 
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {
@@ -87,6 +95,10 @@ impl BuiltinTool for ReadMcpResource {
         });
         let description = "Reads a resource of an MCP server.";
         offer.mcp.is_some().then(|| function(self.name(), description, properties, &["server", "uri"]))
+    }
+
+    fn begins_at_once(&self) -> bool {
+        false
     }
 
     fn run<'a>(&'a self, turn: &'a TurnTools, call: &'a ToolCall) -> BoxFuture<'a, ToolResult> {

@@ -80,6 +80,14 @@ async fn a_high_risk_command_does_not_run_and_the_model_gets_the_reason() {
 }
 
 #[tokio::test]
+async fn the_answer_may_be_in_a_code_block() {
+    let said = "```json\n{ \"risk_level\": \"low\", \"risk_score\": 5, \"rationale\": \"fine\" }\n```";
+    let mut app = guarded(Reply::new().say(said)).await;
+    assert_eq!(app.until::<AutoApprovalReviewCompleted>().await.review.status, Status::Approved);
+    app.rest().await;
+}
+
+#[tokio::test]
 async fn a_guardian_without_an_answer_declines() {
     for guardian in [Reply::new().say("I would rather not say"), Reply::status(500)] {
         let mut app = guarded(guardian).await;
