@@ -11,7 +11,7 @@ use codicil_config::{CommandLineFlags, ConfigQuery, ConfigSources, ConfigStore, 
 use crate::{
     app_server::AppServerArgs, completion::CompletionArgs, debug::DebugArgs, doctor::DoctorArgs,
     exec::ExecArgs, import::ImportArgs, login::LoginArgs, mock_model::MockModelArgs, sandbox::SandboxArgs,
-    trust::TrustArgs, version,
+    store::StoreArgs, trust::TrustArgs, version,
 };
 
 /// A little codex: an app-server for agents that works with any model.
@@ -43,6 +43,8 @@ pub enum CliCommand {
     MockModel(MockModelArgs),
     /// Rebuild the index of stored threads from their files.
     Reindex,
+    /// Look after the stored threads.
+    Store(StoreArgs),
     /// Run a command in the sandbox that agents' commands run in.
     Sandbox(SandboxArgs),
     /// Trust a project: use its configuration, including files that appeared while an agent was working in

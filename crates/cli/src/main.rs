@@ -22,6 +22,7 @@ mod login;
 mod mock_model;
 mod reindex;
 mod sandbox;
+mod store;
 mod trust;
 
 mod logging;
@@ -54,6 +55,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Import(args) => import::run(&args),
         CliCommand::MockModel(args) => mock_model::run(&args),
         CliCommand::Reindex => reindex::run(),
+        CliCommand::Store(args) => store::run(args),
         CliCommand::Sandbox(args) => Ok(sandbox::run(&overrides, &args)),
         CliCommand::Trust(args) => trust::run(&overrides, &args),
         CliCommand::Doctor(args) => doctor::run(&overrides, &args),

@@ -120,6 +120,8 @@ pub const CATALOGUE: &[CatalogueEntry] = &[
     read("web_search", "settings.web_search"),
     read("tools.web_search", "config.web_search_settings()"),
     read("tools.view_image", "settings.view_image()"),
+    read("tools.update_plan.enabled", "settings.update_plan()"),
+    read("tools.experimental_request_user_input.enabled", "settings.request_user_input()"),
     read("tools_view_image", "settings.view_image()"),
     read("include_apply_patch_tool", "settings.include_apply_patch_tool"),
     read("experimental_use_freeform_apply_patch", "settings.experimental_use_freeform_apply_patch"),
@@ -245,6 +247,7 @@ pub const CATALOGUE: &[CatalogueEntry] = &[
     of_clients("tui"),
     of_clients("windows_wsl_setup_acknowledged"),
     no_effect("windows", "There is no sandbox for Windows."),
+    always("cloud.skills.enabled", false, "Skills come from this machine."),
 ];
 
 /// Feature flags that nothing reads, with the value that describes what happens anyway. Removed flags are not listed: they
@@ -255,6 +258,12 @@ const UNREAD_FEATURES: &[(Feature, bool, &str)] = &[
     (Feature::AgentFanout, false, "There are no jobs over the rows of a table."),
     (Feature::Memories, false, "Codicil stores no memories across threads."),
     (Feature::ToolSuggest, false, "Codicil suggests no tools."),
+    (Feature::ContextManagement, false, "A long history is compacted, and otherwise left as it is."),
+    (Feature::CurrentTimeReminder, false, "The model is not reminded of the time."),
+    (Feature::DeferredExecutor, false, "Commands run on the machine of the server."),
+    (Feature::Goals, false, "The model has no tools for goals."),
+    (Feature::StandaloneWebSearch, false, "The provider of the model searches the web."),
+    (Feature::TokenBudget, false, "The model is not informed of its token budget."),
 ];
 
 /// Returns the effect of a key: that of its own entry, else of the table around it.

@@ -9,16 +9,22 @@ use codicil_protocol::ExperimentalFeatureStage;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureStage {
     UnderDevelopment,
-    Beta { title: &'static str, description: &'static str, announcement: Option<&'static str> },
+    Beta {
+        title: &'static str,
+        description: &'static str,
+        announcement: Option<&'static str>,
+    },
     Stable,
     Deprecated,
     Removed,
+    /// A flag of later versions of the reference server. Clients of them set it; it is not listed.
+    Later,
 }
 
 impl FeatureStage {
     pub(crate) fn to_wire(self) -> ExperimentalFeatureStage {
         match self {
-            Self::UnderDevelopment => ExperimentalFeatureStage::UnderDevelopment,
+            Self::UnderDevelopment | Self::Later => ExperimentalFeatureStage::UnderDevelopment,
             Self::Beta { .. } => ExperimentalFeatureStage::Beta,
             Self::Stable => ExperimentalFeatureStage::Stable,
             Self::Deprecated => ExperimentalFeatureStage::Deprecated,
@@ -50,7 +56,7 @@ macro_rules! features {
     };
 }
 
-use FeatureStage::{Deprecated, Removed, Stable, UnderDevelopment};
+use FeatureStage::{Deprecated, Later, Removed, Stable, UnderDevelopment};
 
 const GUARDIAN: FeatureStage = FeatureStage::Beta {
     title: "Guardian approvals",
@@ -136,6 +142,14 @@ features! {
     ElevatedWindowsSandbox = "elevated_windows_sandbox", Removed, false;
     ResponsesWebsockets = "responses_websockets", Removed, false;
     ResponsesWebsocketsV2 = "responses_websockets_v2", Removed, false;
+    /// Offers the `view_image` tool.
+    ViewImage = "view_image", Later, true;
+    ContextManagement = "context_management", Later, false;
+    CurrentTimeReminder = "current_time_reminder", Later, false;
+    DeferredExecutor = "deferred_executor", Later, false;
+    Goals = "goals", Later, false;
+    StandaloneWebSearch = "standalone_web_search", Later, false;
+    TokenBudget = "token_budget", Later, false;
 }
 
 /// Older and newer names of features. Only older names are deprecated: `hooks` is the name of `codex_hooks` in newer versions of

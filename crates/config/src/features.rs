@@ -47,10 +47,10 @@ impl Features {
     ) -> Result<ExperimentalFeatureListResponse, FeatureError> {
         let start = start_of_page(params.cursor.as_deref())?;
         let limit = params.limit.map_or(FEATURES.len(), |limit| limit.max(1) as usize);
-        let end = start.saturating_add(limit).min(FEATURES.len());
-        let on_page = FEATURES.iter().skip(start).take(end - start);
+        let end = start.saturating_add(limit).min(listed().count());
+        let on_page = listed().skip(start).take(end - start);
         let data = on_page.map(|spec| self.describe(spec)).collect();
-        let next_cursor = (end < FEATURES.len()).then(|| end.to_string());
+        let next_cursor = (end < listed().count()).then(|| end.to_string());
         Ok(ExperimentalFeatureListResponse { data, next_cursor })
     }
 
@@ -88,11 +88,16 @@ fn configured(settings: &ConfigSettings) -> BTreeMap<Feature, bool> {
     weakest_first.filter_map(|(name, on)| Some((Feature::named(name)?, on))).collect()
 }
 
+/// Returns the features that clients see in lists.
+fn listed() -> impl Iterator<Item = &'static FeatureSpec> {
+    FEATURES.iter().filter(|spec| spec.stage != FeatureStage::Later)
+}
+
 fn start_of_page(cursor: Option<&str>) -> Result<usize, FeatureError> {
     let Some(cursor) = cursor else { return Ok(0) };
     let start = cursor.parse().map_err(|_| FeatureError::BadCursor(cursor.to_owned()))?;
     match start {
-        start if start > FEATURES.len() => Err(FeatureError::CursorTooLarge(start)),
+        start if start > listed().count() => Err(FeatureError::CursorTooLarge(start)),
         start => Ok(start),
     }
 }

@@ -156,6 +156,16 @@ impl ConfigSettings {
         self.tools.view_image.or(self.tools_view_image).unwrap_or(true)
     }
 
+    /// Returns whether the model may show a plan.
+    pub fn update_plan(&self) -> bool {
+        self.tools.update_plan.enabled.unwrap_or(true)
+    }
+
+    /// Returns whether the model may ask the user.
+    pub fn request_user_input(&self) -> bool {
+        self.tools.experimental_request_user_input.enabled.unwrap_or(true)
+    }
+
     /// Returns whether feedback is enabled.
     pub fn feedback_enabled(&self) -> bool {
         self.feedback.enabled.unwrap_or(true)

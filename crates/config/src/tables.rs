@@ -168,6 +168,15 @@ pub struct BundledSkills {
 pub struct ToolSettings {
     pub web_search: Option<WebSearchTool>,
     pub view_image: Option<bool>,
+    pub update_plan: ToolSwitch,
+    pub experimental_request_user_input: ToolSwitch,
+}
+
+/// The switch of one tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ToolSwitch {
+    pub enabled: Option<bool>,
 }
 
 /// `tools.web_search`: the settings or, in older files, a flag.

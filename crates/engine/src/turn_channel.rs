@@ -60,6 +60,8 @@ pub(crate) enum TurnEvent {
     },
     /// An item of a broken response ends without its content. It is not stored.
     Discarded(ThreadItem),
+    /// Complete items of a broken response, which is requested again, are removed from the stored turn.
+    Withdrawn(Vec<ItemId>),
     /// Additions to the model's history that have no item.
     Context(Vec<ResponseItem>),
     /// Additions to the model's history that follow the input of the next request.

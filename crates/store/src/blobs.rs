@@ -80,6 +80,16 @@ pub fn move_in(layout: &HomeLayout, json: &str, missing: &mut Vec<String>) -> St
     whole
 }
 
+/// Returns the hashes that the JSON of a marked line refers to.
+pub fn references(json: &str) -> impl Iterator<Item = &str> {
+    strings(json).filter_map(|token| reference(token.text))
+}
+
+/// Returns the hash of a blob, which is its name.
+pub fn hash(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn is_reference(token: &str) -> bool {
     token.strip_prefix('"').is_some_and(|text| text.starts_with(REFERENCE))
 }
@@ -90,7 +100,7 @@ fn reference(token: &str) -> Option<&str> {
 }
 
 fn save(layout: &HomeLayout, content: &[u8], written: &mut Vec<PathBuf>) -> Result<String> {
-    let hash: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = hash(content);
     let path = layout.blob(&hash);
     // A file of another length is the rest of an earlier attempt that was cut short by a full disk or a power cut.
     if fs::metadata(&path).is_ok_and(|found| found.len() == content.len() as u64) {

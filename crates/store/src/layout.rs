@@ -66,9 +66,14 @@ impl HomeLayout {
         self.home.join("codicil_index.sqlite")
     }
 
+    /// Returns the directory of blobs.
+    pub fn blobs(&self) -> PathBuf {
+        self.home.join("blobs")
+    }
+
     pub fn blob(&self, hash: &str) -> PathBuf {
         let prefix = hash.get(..2).unwrap_or("00");
-        self.home.join("blobs").join(prefix).join(hash)
+        self.blobs().join(prefix).join(hash)
     }
 
     /// Returns the directory of run locks.

@@ -11,6 +11,7 @@ mod error;
 mod record;
 mod store;
 
+mod check;
 mod fork;
 mod import;
 mod item_decoder;
@@ -40,6 +41,7 @@ mod work_pool;
 
 pub use {
     blobs::BLOB_MIN,
+    check::{CheckFinding, CheckProgress, CheckReport, FindingKind},
     error::{Result, StoreError},
     fork::ForkPoint,
     home_keys::{HomeKeyLock, KeyIntent},

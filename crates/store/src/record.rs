@@ -226,7 +226,8 @@ impl Record {
         }
     }
 
-    /// Withdraws an item that was written before clients saw it. Readers skip the item.
+    /// Withdraws an item: clients were never to see it, or the response that it was part of is requested again. Readers
+    /// skip the item.
     pub fn withdrawn(turn: &TurnId, item: &ItemId) -> Self {
         let data = serde_json::json!({ "turnId": turn, "itemId": item });
         Self::Extra { kind: WITHDRAWN.to_owned(), data }

@@ -1,12 +1,12 @@
 //! The last records of a thread, from which the messages of its clients follow.
 
-use codicil_protocol::ThreadId;
+use codicil_protocol::{ItemId, ThreadId};
 use jiff::Timestamp;
 
 use crate::{
     blobs,
     error::Result,
-    record::Record,
+    record::{ItemMark, Record},
     record_line::{LineHead, RecordKind},
     record_lines::RecordLines,
     replay::{decode, turn_of},
@@ -28,7 +28,7 @@ pub struct PlacedRecord {
 pub struct RecordTail {
     /// The records that concern clients, in order. They begin with those of the turn that contains the ordinal.
     pub records: Vec<PlacedRecord>,
-    /// Whether turns were removed after the ordinal.
+    /// Whether turns, or items that clients have seen, were removed after the ordinal.
     pub was_rolled_back: bool,
     /// Whether the records are longer than asked for. They are left out then.
     pub is_too_long: bool,
@@ -49,6 +49,7 @@ impl StoreInner {
         let mut tail = RecordTail::default();
         let mut open_turn = None;
         let mut open_id = None;
+        let mut queued = Vec::new();
         let mut length = 0;
         for (_, head) in lines.heads() {
             if head.ordinal < from {
@@ -66,7 +67,7 @@ impl StoreInner {
                     _ => {}
                 }
             } else if concerns_clients(head.kind) {
-                tail.was_rolled_back |= head.kind == RecordKind::Rollback && head.ordinal > from;
+                tail.was_rolled_back |= head.ordinal > from && self.removes_items(head, &mut queued);
                 length += head.record.len();
             }
         }
@@ -78,6 +79,21 @@ impl StoreInner {
         let wanted = lines.heads().filter(|(_, head)| head.ordinal >= first && concerns_clients(head.kind));
         tail.records = wanted.filter_map(|(_, head)| self.placed_record(head)).collect();
         Ok(tail)
+    }
+
+    /// Returns whether a record removes items that clients have seen. `queued` are the inputs that they have not seen.
+    fn removes_items(&self, head: LineHead<'_>, queued: &mut Vec<ItemId>) -> bool {
+        if head.kind != RecordKind::Extra {
+            return head.kind == RecordKind::Rollback;
+        }
+        match decode::<Record>(head).and_then(|record| record.marked_item()) {
+            Some((ItemMark::Queued, id)) => {
+                queued.push(id);
+                false
+            }
+            Some((ItemMark::Withdrawn, id)) => !queued.contains(&id),
+            None => false,
+        }
     }
 
     /// Returns the ordinal of the first record of a turn. Items of a review precede the record of its turn.

@@ -448,7 +448,8 @@ fn help_names_the_flags() {
 
 #[tokio::test]
 async fn retries_are_shown_with_their_reason() {
-    let script = || Script::new().reply(Reply::new().say("Half").cut()).reply(Reply::new().say("Whole"));
+    let script =
+        || Script::new().reply(Reply::new().say("Half").unfinished().cut()).reply(Reply::new().say("Whole"));
     let retries = ["-c", "model_providers.mock.stream_max_retries=1", "go"];
     let test = ExecTest::new(script()).await;
     let output = test.run(&retries).await;

@@ -14,6 +14,7 @@ mod debug;
 mod demo;
 mod doctor;
 mod documents;
+mod durable_approvals;
 #[cfg(target_os = "linux")]
 mod escapes;
 mod exec;
@@ -45,9 +46,11 @@ mod shutdown;
 #[cfg(target_os = "linux")]
 mod silent_connections;
 mod stdio;
+mod store_check;
 #[cfg(target_os = "linux")]
 mod trust;
 mod turns;
+mod two_servers;
 mod unix;
 #[cfg(target_os = "linux")]
 mod wait;

@@ -325,8 +325,7 @@ impl ThreadActor {
         records.extend(self.key_record(&())?);
         let count = records.len() as u64;
         self.store(records).await?;
-        let next = self.state.log.as_ref().map_or(self.next_ephemeral, |log| log.next_ordinal());
-        self.notifier.note_name(MessageSeq::durable(next.saturating_sub(count), 0));
+        self.notifier.note_name(MessageSeq::durable((self.last_ordinal() + 1).saturating_sub(count), 0));
         self.state.name = Some(name);
         Ok(())
     }
@@ -440,6 +439,12 @@ impl ThreadActor {
         self.note_keys(&records);
         self.state.last_turn = begun.or(self.state.last_turn.take());
         Ok(())
+    }
+
+    /// Returns the ordinal of the last record.
+    pub(super) fn last_ordinal(&self) -> u64 {
+        let next = self.state.log.as_ref().map_or(self.next_ephemeral, |log| log.next_ordinal());
+        next.saturating_sub(1)
     }
 
     /// Appends records to the thread's file, and takes over what other processes have written besides the conversation. The

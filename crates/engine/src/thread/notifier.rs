@@ -51,6 +51,8 @@ struct MessageSequence {
     recent: RecentFrames,
     /// Messages that wait for the end of a pause; `None` without a pause.
     waiting: Option<Vec<(Frame, Option<MessageSeq>, NotifyReach)>>,
+    /// Messages before this position were withdrawn.
+    valid_from: MessageSeq,
     /// The position of a name whose message has not been sent.
     named: Option<MessageSeq>,
     /// Whether another process has taken over the thread, so that subscribers receive nothing more.
@@ -69,6 +71,7 @@ impl ThreadNotifier {
             last: MessageSeq::end_of(last_ordinal),
             recent: RecentFrames::default(),
             waiting: None,
+            valid_from: MessageSeq::default(),
             named: None,
             is_silent: false,
         };
@@ -116,6 +119,20 @@ impl ThreadNotifier {
     pub fn fall_behind(&self) {
         let sequence = self.sequence.lock();
         self.clients.fall_behind(&self.thread_id, sequence.last);
+    }
+
+    /// Moves the position behind a record that withdraws what clients have seen. Clients with a cursor before it need a
+    /// snapshot.
+    pub fn invalidate(&self, ordinal: u64) {
+        let mut sequence = self.sequence.lock();
+        self.clients.fall_behind(&self.thread_id, sequence.last);
+        sequence.last = sequence.last.max(MessageSeq::end_of(ordinal));
+        sequence.valid_from = sequence.last;
+    }
+
+    /// Returns whether the messages after a position still add up to the thread.
+    pub fn is_valid(&self, after: MessageSeq) -> bool {
+        after >= self.sequence.lock().valid_from
     }
 
     /// Moves the position behind a record without messages.

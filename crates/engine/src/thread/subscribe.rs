@@ -84,6 +84,9 @@ impl ThreadActor {
         if after > at {
             return Ok(MissedMessages::Impossible(SnapshotReason::Unknown));
         }
+        if !self.notifier.is_valid(after) {
+            return Ok(MissedMessages::Impossible(SnapshotReason::RolledBack));
+        }
         let (floor, recent) =
             self.notifier.recent(|recent| (recent.is_open().then(|| recent.floor()), recent.after(after)));
         let floor = floor.unwrap_or(at);

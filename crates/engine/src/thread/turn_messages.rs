@@ -88,6 +88,12 @@ impl ThreadActor {
                 self.announce_discarded(turn, &item);
                 self.engine.realtime.item_completed(&self.state.id, turn, &item);
             }
+            TurnEvent::Withdrawn(items) => {
+                let records = items.iter().map(|item| Record::withdrawn(turn, item)).collect();
+                if self.store_or_fail_turn(records).await {
+                    self.notifier.invalidate(self.last_ordinal());
+                }
+            }
             TurnEvent::Context(items) => self.on_context(turn, items).await,
             TurnEvent::Notice(items) => {
                 if let Some(active) = &mut self.active {

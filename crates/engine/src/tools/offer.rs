@@ -29,6 +29,8 @@ pub(crate) struct ToolOffer {
     pub web_search_settings: WebSearchToolConfig,
     pub image_generation: bool,
     pub view_image: bool,
+    pub update_plan: bool,
+    pub request_user_input: bool,
     /// `None` where subagents cannot be started.
     pub agents: Option<AgentOffer>,
     /// The tools of MCP servers; `None` without servers.
@@ -106,7 +108,9 @@ impl ToolOffer {
             web_search: config.web_search().unwrap_or(WebSearchMode::Cached),
             web_search_settings: config.web_search_settings(),
             image_generation: has(Feature::ImageGeneration),
-            view_image: config.settings.view_image(),
+            view_image: config.settings.view_image() && has(Feature::ViewImage),
+            update_plan: config.settings.update_plan(),
+            request_user_input: config.settings.request_user_input(),
             agents: match role {
                 ThreadRole::Main => AgentOffer::new(config, 0),
                 ThreadRole::Agent { depth } => AgentOffer::new(config, depth),
@@ -251,6 +255,8 @@ pub(super) mod tests {
             web_search_settings: WebSearchToolConfig::default(),
             image_generation: true,
             view_image: true,
+            update_plan: true,
+            request_user_input: true,
             agents: Some(AgentOffer { by_path: false, roles: Vec::new() }),
             mcp: Some(SharedTools(Arc::default())),
             dynamic: None,
@@ -312,7 +318,15 @@ pub(super) mod tests {
             apply_patch: false,
             ..subagent(1)
         };
-        check(disabled, "update_plan");
+        check(disabled.clone(), "update_plan");
+        check(ToolOffer { update_plan: false, ..disabled }, "");
+        let no_questions =
+            ToolOffer { request_user_input: false, agents: None, mcp: None, ..everything_offered() };
+        check(
+            no_questions,
+            "exec_command write_stdin update_plan request_permissions apply_patch web_search image_generation \
+             view_image",
+        );
     }
 
     #[test]

@@ -75,7 +75,8 @@ impl BuiltinTool for RequestUserInput {
             },
         });
         let description = "Asks the user to choose and waits for the answers. Works in plan mode.";
-        offer.is_main().then(|| function(self.name(), description, properties, &["questions"]))
+        let is_offered = offer.request_user_input && offer.is_main();
+        is_offered.then(|| function(self.name(), description, properties, &["questions"]))
     }
 
     fn begins_at_once(&self) -> bool {

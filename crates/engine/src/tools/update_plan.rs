@@ -42,7 +42,10 @@ impl BuiltinTool for UpdatePlan {
         "update_plan"
     }
 
-    fn spec(&self, _offer: &ToolOffer) -> Option<ToolSpec> {
+    fn spec(&self, offer: &ToolOffer) -> Option<ToolSpec> {
+        if !offer.update_plan {
+            return None;
+        }
         let step = object(
             json!({
                 "step": string("What is to be done, in a few words."),

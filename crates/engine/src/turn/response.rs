@@ -1,8 +1,7 @@
 //! Converts the events of a model's response into the events of a turn: items start, grow and complete.
 //!
-//! Clients see an item complete when the provider's next event arrives: a response that breaks right behind a message
-//! is requested again, and the message would be there twice. The model's history gets the items at the end of the
-//! response: of a response that is requested again, nothing is sent to the model.
+//! Clients see items as they complete. The model's history gets them at the end of the response: of a response that
+//! breaks and is requested again, nothing is stored, and nothing is sent to the model.
 
 use std::collections::BTreeMap;
 
@@ -33,8 +32,8 @@ pub struct ResponseReader {
     place: ItemPlace,
     visibility: ResponseVisibility,
     open: BTreeMap<ItemId, OpenItem>,
-    /// The item that the last event completed. Clients do not know yet.
-    last_done: Option<ThreadItem>,
+    /// The items that the response has completed.
+    completed: Vec<ItemId>,
     /// What the response adds to the model's history.
     context: Vec<ResponseItem>,
     response: ModelResponse,
@@ -81,7 +80,7 @@ impl ResponseReader {
             place,
             visibility,
             open: BTreeMap::new(),
-            last_done: None,
+            completed: Vec::new(),
             context: Vec::new(),
             response: ModelResponse::default(),
         }
@@ -91,6 +90,10 @@ impl ResponseReader {
     pub fn read(&mut self, model_events: impl Iterator<Item = ModelEvent>) -> Vec<TurnEvent> {
         let mut events = Vec::with_capacity(model_events.size_hint().0);
         model_events.for_each(|event| self.on_event(event, &mut events));
+        self.completed.extend(events.iter().filter_map(|event| match event {
+            TurnEvent::Completed { item, .. } => item.id().cloned(),
+            _ => None,
+        }));
         events
     }
 
@@ -98,19 +101,22 @@ impl ResponseReader {
     /// response that ended as it should has none.
     pub fn close(&mut self) -> Vec<TurnEvent> {
         let open = std::mem::take(&mut self.open).into_iter();
-        let items = self.last_done.take().into_iter().chain(open.flat_map(|(id, open)| cut_off(id, open)));
+        let items = open.flat_map(|(id, open)| cut_off(id, open));
         let mut events: Vec<_> = items.map(completed).collect();
         events.extend(self.take_context());
         events
     }
 
-    /// Ends a response that is requested again. Items that clients see as open complete without content, and the history
-    /// stays as it was before the response.
+    /// Ends a response that is requested again. Items that are still open complete without content, complete ones do not
+    /// stay, and the history is as it was before the response.
     pub fn discard(&mut self) -> Vec<TurnEvent> {
         self.context.clear();
         let open = std::mem::take(&mut self.open).into_iter();
-        let items = self.last_done.take().into_iter().chain(open.flat_map(|(id, open)| cut_off(id, open)));
-        items.map(|item| TurnEvent::Discarded(emptied(item))).collect()
+        let open = open.flat_map(|(id, open)| cut_off(id, open));
+        let mut events: Vec<_> = open.map(|item| TurnEvent::Discarded(emptied(item))).collect();
+        let completed = std::mem::take(&mut self.completed);
+        events.extend((!completed.is_empty()).then_some(TurnEvent::Withdrawn(completed)));
+        events
     }
 
     /// Adds messages that are still open to the history: the provider has ended the response within them.
@@ -132,7 +138,6 @@ impl ResponseReader {
     }
 
     fn on_event(&mut self, event: ModelEvent, events: &mut Vec<TurnEvent>) {
-        events.extend(self.last_done.take().map(completed));
         match event {
             ModelEvent::RateLimits(limits) => events.push(TurnEvent::RateLimits(limits)),
             ModelEvent::Rerouted(model) => events.push(TurnEvent::Rerouted(model)),
@@ -294,7 +299,7 @@ impl ResponseReader {
                 None
             }
         };
-        self.last_done = shown;
+        events.extend(shown.map(completed));
         self.context.push(item);
     }
 

@@ -44,6 +44,28 @@ async fn a_setting_without_effect_is_reported_once_per_connection() {
 }
 
 #[tokio::test]
+async fn a_client_of_today_can_start_a_thread_without_any_tool() {
+    let mut app = App::start(Script::new().say("A title")).await;
+    let off = json!({ "config": {
+        "web_search": "disabled",
+        "features.shell_tool": false,
+        "features.multi_agent": false,
+        "features.view_image": false,
+        "features.goals": false,
+        "features.context_management": false,
+        "features.standalone_web_search": false,
+        "tools.update_plan.enabled": false,
+        "tools.experimental_request_user_input.enabled": false,
+        "cloud.skills.enabled": false,
+    } });
+    let thread = thread(&mut app, off).await;
+    app.run_turn(&thread, "Name this thread").await;
+    let rest = app.rest().await;
+    assert!(!rest.contains("configWarning"), "{rest}");
+    assert_eq!(app.model().requests()[0].tools(), [""; 0]);
+}
+
+#[tokio::test]
 async fn the_notify_program_gets_the_completed_turn() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

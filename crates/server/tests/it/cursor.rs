@@ -36,7 +36,7 @@ async fn start_thread(app: &mut App) -> (Thread, FoldedThread) {
 async fn until_turn_end(client: &mut TestClient) -> Vec<ReceivedMessage> {
     let mut messages = Vec::new();
     loop {
-        let message = client.next_message().await.unwrap();
+        let message = client.next_received().await.unwrap();
         let is_end = message.method == TurnCompleted::NAME;
         messages.push(message);
         if is_end {
@@ -191,7 +191,7 @@ async fn recent_messages_of_a_running_turn_are_replayed_exactly() {
         .count()
         < 200
     {
-        messages.push(app.next_message().await.unwrap());
+        messages.push(app.next_received().await.unwrap());
     }
     let messages = sequenced(&messages);
     let mut others = Vec::new();
@@ -232,7 +232,7 @@ async fn of_earlier_messages_the_text_of_open_items_is_replayed() {
         .count()
         < 2000
     {
-        messages.push(app.next_message().await.unwrap());
+        messages.push(app.next_received().await.unwrap());
     }
     let messages = sequenced(&messages);
     let mut others = Vec::new();

@@ -66,14 +66,10 @@ async fn a_complete_item_of_a_broken_response_does_not_stay() {
     let script = Script::new().say("first attempt").cut().say("second attempt").then().say("later");
     let mut app = App::start(script).await;
     let thread = app.start_thread_with(with_provider(&[("stream_max_retries", json!(2))])).await;
-    app.start_turn(&thread, "hi").await;
-    let seen = app.rest().await;
-    let shown: Vec<&str> =
-        seen.lines().filter(|line| line.starts_with("← item/completed agentMessage")).collect();
-    let expected = ["← item/completed agentMessage <>", "← item/completed agentMessage <second attempt>"];
-    assert_eq!(shown, expected);
+    app.run_turn(&thread, "hi").await;
     let stored = app.read(&thread).await;
-    assert_eq!(stored.turns[0].items.len(), 2, "{:?}", stored.turns[0].items);
+    let shown = format!("{:?}", stored.turns[0].items);
+    assert!(shown.contains("second attempt") && !shown.contains("first attempt"), "{shown}");
     app.run_turn(&thread, "and?").await;
     assert!(was_sent(&app, "second attempt") && !was_sent(&app, "first attempt"));
     app.rest().await;

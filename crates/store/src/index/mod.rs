@@ -15,6 +15,7 @@ mod ingest;
 mod listing;
 mod query;
 mod rows;
+mod verify;
 
 use std::{
     sync::Arc,
@@ -28,6 +29,7 @@ use rusqlite::Connection;
 
 pub use backlog::BacklogProgress;
 pub use changes::{GitChange, SummaryChange};
+pub use verify::{IndexRows, differences};
 
 use crate::{
     error::{Result, StoreError, is_busy},

@@ -28,7 +28,7 @@ pub struct AppBuilder {
     config: String,
     provider: String,
     experimental: bool,
-    pub(super) extension: Option<CodicilCapabilities>,
+    pub(super) codicil: Option<CodicilCapabilities>,
     opted_out: Vec<String>,
     uninitialized: bool,
 }
@@ -54,13 +54,13 @@ impl AppBuilder {
 
     /// Lets clients use the extension `codicil`.
     pub fn extension(mut self) -> Self {
-        self.extension = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: false });
+        self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: false });
         self
     }
 
     /// Lets clients use the extension, with positions in the messages of threads.
     pub fn cursor(mut self) -> Self {
-        self.extension = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true });
+        self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true });
         self
     }
 
@@ -117,8 +117,8 @@ impl AppBuilder {
             ClientInfo { name: "testkit".into(), title: Some("Testkit".into()), version: "1.2.3".into() };
         let capabilities = InitializeCapabilities {
             experimental_api: self.experimental,
+            codicil: self.codicil.clone(),
             opt_out_notification_methods: Some(self.opted_out.clone()),
-            codicil: self.extension.clone(),
             ..InitializeCapabilities::default()
         };
         InitializeParams { client_info, capabilities: Some(capabilities) }

@@ -287,7 +287,7 @@ impl TestClient {
     }
 
     /// Returns the next notification or request of the server; `None` if the connection is closed.
-    pub async fn next_message(&mut self) -> Option<ReceivedMessage> {
+    pub async fn next_received(&mut self) -> Option<ReceivedMessage> {
         loop {
             if let Some(message) = self.unread_message() {
                 return Some(message);
@@ -300,6 +300,15 @@ impl TestClient {
     /// Returns the next message that has arrived already.
     pub fn unread_message(&mut self) -> Option<ReceivedMessage> {
         self.inbox.unread.pop_front().map(ReceivedMessage::from)
+    }
+
+    /// Waits for the next notification or request of the server, and returns it untyped.
+    pub async fn next_message(&mut self) -> Value {
+        let IncomingMessage { method, id, params, .. } = self.next_unread("a message").await;
+        match id {
+            Some(id) => json!({ "id": id, "method": method, "params": params }),
+            None => json!({ "method": method, "params": params }),
+        }
     }
 
     /// Waits for the server's next request, which must have this method, and reads everything up to it.

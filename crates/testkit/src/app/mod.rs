@@ -99,9 +99,9 @@ impl App {
 
     /// Opens another connection to the same server, without the cursor or with it.
     pub async fn another_client_with(&mut self, codicil: Option<CodicilCapabilities>) -> TestClient {
-        let own = std::mem::replace(&mut self.options.extension, codicil);
+        let own = std::mem::replace(&mut self.options.codicil, codicil);
         let client = self.another_client().await;
-        self.options.extension = own;
+        self.options.codicil = own;
         client
     }
 

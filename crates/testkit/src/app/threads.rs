@@ -3,7 +3,7 @@
 use codicil_protocol::{
     Thread, ThreadRead, ThreadReadParams, ThreadResume, ThreadResumeParams, ThreadStart, ThreadStartParams,
     ThreadStarted, Turn, TurnCompleted, TurnInterrupt, TurnInterruptParams, TurnStart, TurnStartParams,
-    UserInput,
+    TurnStatus, UserInput,
 };
 
 use super::client::TestClient;
@@ -53,7 +53,10 @@ impl TestClient {
 
     /// Loads a stored thread, or joins a loaded one.
     pub async fn resume(&mut self, thread: &Thread) -> Thread {
-        self.call::<ThreadResume>(ThreadResumeParams::new(thread.id.clone())).await.thread
+        let thread = self.call::<ThreadResume>(ThreadResumeParams::new(thread.id.clone())).await.thread;
+        let running = thread.turns.iter().filter(|turn| turn.status == TurnStatus::InProgress);
+        self.inbox.running.extend(running.map(|turn| (turn.id.to_string(), thread.id.to_string())));
+        thread
     }
 }
 

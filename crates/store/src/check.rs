@@ -1,0 +1,375 @@
+//! Checking a home: reads every thread, blob and index row, and reports what is damaged. Never changes anything.
+
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use codicil_protocol::ThreadId;
+use serde::Serialize;
+
+use crate::{
+    blobs,
+    error::{Result, StoreError},
+    file_end,
+    file_scanner::FileScanner,
+    index::{self, IndexRows},
+    layout::{self, ARCHIVED, FileName, HomeLayout, SESSIONS},
+    record_lines::RecordLines,
+    replay::{HistoryWanted, Replay},
+    run_lock::{self, RunState},
+    store::{Store, StoreInner},
+    summary::ThreadSummary,
+    thread::{LoadProblem, StoredTurn, decode_history},
+    work_pool::WorkLane,
+};
+
+/// The maximum number of findings that are listed. Further ones are only counted.
+const MAX_FINDINGS: usize = 10_000;
+/// The depth of the directories of threads: years, months, days.
+const DEPTH: usize = 3;
+
+/// The result of a check.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckReport {
+    /// The number of threads that were read.
+    pub threads: usize,
+    /// The number of their records.
+    pub records: u64,
+    /// The number of blobs that were read.
+    pub blobs: usize,
+    /// The number of index rows that were compared.
+    pub index_rows: usize,
+    /// The number of findings that mean damage, including those that are not listed.
+    pub problems: usize,
+    /// The number of findings that are not listed.
+    pub unlisted: usize,
+    pub findings: Vec<CheckFinding>,
+}
+
+/// One thing that a check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckFinding {
+    pub kind: FindingKind,
+    /// Whether this means damage. Other findings are the traces of normal events.
+    pub is_problem: bool,
+    /// The file, relative to the home.
+    pub path: String,
+    /// The line in the file, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    pub message: String,
+}
+
+/// The kinds of findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FindingKind {
+    /// The last line of a file is incomplete. The next append removes it.
+    TornTail,
+    UnreadableLine,
+    UnreadableSetting,
+    /// A record of a later version.
+    UnknownRecord,
+    /// An ordinal that is not greater than the one before.
+    OutOfOrder,
+    DoubledOrdinal,
+    /// Ordinals without records.
+    MissingRecords,
+    MissingBlob,
+    /// A blob whose content does not match its name.
+    DamagedBlob,
+    /// A turn without an end.
+    UnfinishedTurn,
+    /// A file with the name of a thread that cannot be read as one.
+    NotAThread,
+    /// A row of the index that differs from its file, or is missing.
+    IndexRow,
+    /// An index that cannot be read.
+    DamagedIndex,
+}
+
+/// The progress of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckProgress {
+    /// The number of files that have been read.
+    pub done: usize,
+    pub total: usize,
+}
+
+impl FindingKind {
+    /// Returns whether this means damage.
+    fn is_problem(self) -> bool {
+        !matches!(self, Self::UnknownRecord | Self::UnfinishedTurn)
+    }
+}
+
+impl CheckReport {
+    /// Returns whether nothing is damaged.
+    pub fn is_sound(&self) -> bool {
+        self.problems == 0
+    }
+
+    fn add(&mut self, kind: FindingKind, path: &str, line: Option<u64>, message: impl Into<String>) {
+        let is_problem = kind.is_problem();
+        self.problems += usize::from(is_problem);
+        if self.findings.len() < MAX_FINDINGS {
+            let message = message.into();
+            self.findings.push(CheckFinding { kind, is_problem, path: path.to_owned(), line, message });
+        } else {
+            self.unlisted += 1;
+        }
+    }
+}
+
+impl Store {
+    /// Reads every thread, blob and index row, and reports what is damaged. Servers can use the home meanwhile.
+    pub async fn check(&self, progress: impl FnMut(CheckProgress) + Send + 'static) -> Result<CheckReport> {
+        self.run(WorkLane::Load, move |inner| HomeCheck::new(inner).run(progress)).await
+    }
+}
+
+/// A file of the home that is to be read.
+enum CheckedFile {
+    Thread { dir: String, file: String, name: FileName },
+    Blob(PathBuf),
+}
+
+struct HomeCheck<'a> {
+    layout: &'a HomeLayout,
+    report: CheckReport,
+    rows: Vec<ThreadSummary>,
+    /// References of records to blobs, each with its file and line.
+    references: Vec<(String, u64, String)>,
+    blobs: HashSet<String>,
+}
+
+impl<'a> HomeCheck<'a> {
+    fn new(inner: &'a StoreInner) -> Self {
+        Self {
+            layout: &inner.layout,
+            report: CheckReport::default(),
+            rows: Vec::new(),
+            references: Vec::new(),
+            blobs: HashSet::new(),
+        }
+    }
+
+    fn run(mut self, mut progress: impl FnMut(CheckProgress)) -> Result<CheckReport> {
+        if !self.layout.home().is_dir() {
+            return Err(StoreError::io("read", self.layout.home())(std::io::ErrorKind::NotFound.into()));
+        }
+        let files = self.files();
+        let total = files.len();
+        for (done, file) in files.into_iter().enumerate() {
+            progress(CheckProgress { done, total });
+            match file {
+                CheckedFile::Thread { dir, file, name } => self.check_thread(&dir, &file, &name),
+                CheckedFile::Blob(path) => self.check_blob(&path),
+            }
+        }
+        progress(CheckProgress { done: total, total });
+        for (path, line, hash) in std::mem::take(&mut self.references) {
+            if !self.blobs.contains(&hash) {
+                let message = format!("the blob {hash} is missing; its text is lost");
+                self.report.add(FindingKind::MissingBlob, &path, Some(line), message);
+            }
+        }
+        self.check_index();
+        Ok(self.report)
+    }
+
+    /// Returns the files with the names of threads and of blobs.
+    fn files(&self) -> Vec<CheckedFile> {
+        let home = self.layout.home();
+        let mut files = Vec::new();
+        for (top, depth) in [(SESSIONS, DEPTH), (ARCHIVED, 0)] {
+            for path in files_below(&home.join(top), depth) {
+                let dir = path.parent().and_then(|dir| self.layout.relative(dir));
+                let file = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+                let Some((dir, file)) = dir.zip(file) else { continue };
+                if let Some(name) = FileName::parse(&file) {
+                    files.push(CheckedFile::Thread { dir, file, name });
+                }
+            }
+        }
+        let is_blob = |path: &PathBuf| path.file_name().is_some_and(|name| name.len() == 64);
+        files.extend(files_below(&self.layout.blobs(), 1).into_iter().filter(is_blob).map(CheckedFile::Blob));
+        files
+    }
+
+    fn check_thread(&mut self, dir: &str, file: &str, name: &FileName) {
+        let path = format!("{dir}/{file}");
+        let bytes = match read_settled(&self.layout.absolute(&path)) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.report.add(FindingKind::NotAThread, &path, None, error.to_string()),
+        };
+        let lines = RecordLines::of(&bytes);
+        let mut replay = Replay::run(&lines, HistoryWanted::TurnsAndHistory);
+        // For its warnings.
+        decode_history(&mut replay);
+        if replay.meta.is_none() {
+            let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let reason = file_end::first_line_reason(first);
+            return self.report.add(FindingKind::NotAThread, &path, None, format!("not a thread: {reason}"));
+        }
+        self.report.threads += 1;
+        self.report.records += lines.len() as u64;
+        let torn_line = is_torn(&bytes).then(|| bytes.split(|byte| *byte == b'\n').count() as u64);
+        let mut unreadable = HashSet::new();
+        for warning in &replay.warnings.list {
+            let line = Some(warning.line);
+            let mut add = |kind, message: &str| self.report.add(kind, &path, line, message);
+            match warning.problem {
+                LoadProblem::Unreadable if line == torn_line => {
+                    add(FindingKind::TornTail, "the last line is incomplete; the next append removes it");
+                }
+                LoadProblem::Unreadable => {
+                    unreadable.insert(warning.line);
+                    add(FindingKind::UnreadableLine, "the line is not a record; it is skipped");
+                }
+                LoadProblem::UnreadableSetting => {
+                    add(FindingKind::UnreadableSetting, "a setting has an unknown form; it is ignored");
+                }
+                LoadProblem::UnknownKind => {
+                    add(FindingKind::UnknownRecord, "a record of a later version; it is skipped");
+                }
+                // Ordinals are compared below, and blobs are looked up at the end.
+                LoadProblem::OutOfOrder | LoadProblem::MissingBlob => {}
+            }
+        }
+        let unlisted = replay.warnings.total - replay.warnings.list.len();
+        if unlisted > 0 {
+            let message = format!("{unlisted} more lines have problems");
+            self.report.add(FindingKind::UnreadableLine, &path, None, message);
+        }
+        self.check_ordinals(&path, &lines, &unreadable);
+        self.collect_references(&path, &lines);
+        for turn in replay.turns.iter().filter(|turn| !turn.ended) {
+            let message = self.unfinished_message(turn);
+            self.report.add(FindingKind::UnfinishedTurn, &path, None, message);
+        }
+        match FileScanner::new(self.layout).scan(dir, file, name, dir == ARCHIVED) {
+            Ok(row) => self.rows.push(row),
+            Err(error) => self.report.add(FindingKind::NotAThread, &path, None, error.to_string()),
+        }
+    }
+
+    fn check_ordinals(&mut self, path: &str, lines: &RecordLines<'_>, unreadable: &HashSet<u64>) {
+        let mut before: Option<(u64, u64)> = None;
+        for (line, head) in lines.heads() {
+            let ordinal = head.ordinal;
+            let expected = before.map_or(0, |(_, highest)| highest + 1);
+            let lost = unreadable
+                .iter()
+                .filter(|lost| **lost < line && before.is_none_or(|(line_before, _)| **lost > line_before));
+            if Some(ordinal) == before.map(|(_, highest)| highest) {
+                let message = format!("the ordinal {ordinal} is used twice");
+                self.report.add(FindingKind::DoubledOrdinal, path, Some(line), message);
+            } else if ordinal < expected {
+                let message = format!("the ordinal {ordinal} comes after {}", expected - 1);
+                self.report.add(FindingKind::OutOfOrder, path, Some(line), message);
+            } else if ordinal - expected > lost.count() as u64 {
+                let message = format!("records {expected} to {} are missing", ordinal - 1);
+                self.report.add(FindingKind::MissingRecords, path, Some(line), message);
+            }
+            before = Some((line, ordinal.max(before.map_or(0, |(_, highest)| highest))));
+        }
+    }
+
+    fn collect_references(&mut self, path: &str, lines: &RecordLines<'_>) {
+        for (line, head) in lines.heads().filter(|(_, head)| head.blobs) {
+            let hashes = blobs::references(head.record);
+            self.references.extend(hashes.map(|hash| (path.to_owned(), line, hash.to_owned())));
+        }
+    }
+
+    fn unfinished_message(&self, turn: &StoredTurn) -> String {
+        let id = &turn.id;
+        let Some(run) = &turn.run else {
+            return format!("the turn {id} has no end; it counts as interrupted");
+        };
+        match run_lock::state(self.layout, run) {
+            RunState::Live(owner) => format!("the turn {id} has no end: {owner}, runs it"),
+            RunState::Own | RunState::Over => format!(
+                "the turn {id} has no end: its run {run} is over; it is settled when the thread is loaded"
+            ),
+        }
+    }
+
+    fn check_blob(&mut self, path: &Path) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        let relative = self.layout.relative(path).unwrap_or_default();
+        self.report.blobs += 1;
+        match layout::read_regular(path) {
+            Ok(content) if blobs::hash(&content) == name => drop(self.blobs.insert(name)),
+            Ok(_) => {
+                self.blobs.insert(name);
+                let message = "the content does not match the name; the text is damaged";
+                self.report.add(FindingKind::DamagedBlob, &relative, None, message);
+            }
+            Err(error) => self.report.add(FindingKind::DamagedBlob, &relative, None, error.to_string()),
+        }
+    }
+
+    /// Compares the rows of the index with the files, for directories that the index claims to know.
+    fn check_index(&mut self) {
+        let index = self.layout.index();
+        let relative = self.layout.relative(&index).unwrap_or_default();
+        if !index.exists() {
+            return;
+        }
+        let rows = match IndexRows::read(self.layout) {
+            Ok(rows) => rows,
+            Err(error) => {
+                let message = format!("{error}; `codicil reindex` rebuilds it");
+                return self.report.add(FindingKind::DamagedIndex, &relative, None, message);
+            }
+        };
+        self.report.index_rows = rows.count();
+        for (id, message) in index::differences(self.layout, &rows, &self.rows) {
+            let message = format!("the row of thread {id} {message}; `codicil reindex` corrects it");
+            self.report.add(FindingKind::IndexRow, &relative, None, message);
+        }
+    }
+}
+
+/// Reads a file. If its last line is incomplete, reads it again while no writer can be in the middle of an append.
+fn read_settled(path: &Path) -> std::io::Result<Vec<u8>> {
+    let bytes = layout::read_regular(path)?;
+    if !is_torn(&bytes) {
+        return Ok(bytes);
+    }
+    let file = layout::open_regular(path)?;
+    // File systems without locks have one writer, and the first reading counts.
+    if file.lock_shared().is_err() {
+        return Ok(bytes);
+    }
+    layout::read_regular(path)
+}
+
+/// Returns whether the last line is not a whole record.
+fn is_torn(bytes: &[u8]) -> bool {
+    RecordLines::of(bytes).end < bytes.len() as u64
+}
+
+/// Returns the regular files in the directories at a depth below `dir`, in order.
+fn files_below(dir: &Path, depth: usize) -> Vec<PathBuf> {
+    let mut entries: Vec<_> = fs::read_dir(dir).into_iter().flatten().flatten().collect();
+    entries.sort_by_key(fs::DirEntry::file_name);
+    let mut files = Vec::new();
+    for entry in entries {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && depth > 0 => files.extend(files_below(&entry.path(), depth - 1)),
+            Ok(kind) if !kind.is_dir() && depth == 0 => files.push(entry.path()),
+            _ => {}
+        }
+    }
+    files
+}
+
+/// A difference between the index and the files: the thread, and what is wrong with its row.
+pub(crate) type RowDifference = (ThreadId, String);
