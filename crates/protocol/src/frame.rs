@@ -69,6 +69,13 @@ impl Frame {
         Self::new(FrameKind::Request(M::NAME), bytes)
     }
 
+    /// Returns a request with a key: a repetition has no second effect.
+    pub fn keyed_request<M: Method>(id: &rpc::RequestId, params: &M::Params, key: &str) -> Self {
+        let codicil = RequestExtension { key };
+        let bytes = encode(&OutgoingMessage::KeyedRequest { method: M::NAME, id, params, codicil });
+        Self { method: Some(M::NAME), bytes, text_at: None }
+    }
+
     pub fn response(id: &rpc::RequestId, result: &impl Serialize) -> Self {
         Self::new(FrameKind::Response, encode(&OutgoingMessage::Response { id, result }))
     }
@@ -174,9 +181,16 @@ pub const PLACE_LEN: usize = r#","seq":9007199254740991,"replay":true"#.len();
 enum OutgoingMessage<'a, T: Serialize> {
     Notification { method: &'a str, params: &'a T },
     Request { method: &'a str, id: &'a rpc::RequestId, params: &'a T },
+    KeyedRequest { method: &'a str, id: &'a rpc::RequestId, params: &'a T, codicil: RequestExtension<'a> },
     Response { id: &'a rpc::RequestId, result: &'a T },
     ReplayedResponse { id: &'a rpc::RequestId, result: &'a T, codicil: ResponseExtension },
     Error { error: &'a rpc::ErrorObject, id: &'a rpc::RequestId },
+}
+
+/// The member `codicil` of a request.
+#[derive(Serialize)]
+struct RequestExtension<'a> {
+    key: &'a str,
 }
 
 /// The member `codicil` of a response.
