@@ -8,6 +8,7 @@ mod agents;
 mod apps;
 mod command_exec;
 mod config_effects;
+mod cursor;
 mod damaged_files;
 mod envelope;
 mod failures;
@@ -46,6 +47,7 @@ mod tools;
 mod turn_input;
 mod turns;
 mod unix;
+mod waiting_requests;
 
 /// An id that has the right form and belongs to no thread.
 const NO_THREAD: &str = "0199a213-81c0-7800-8aa1-bbab2a035a53";
