@@ -11,7 +11,8 @@ use std::{
     io::{self, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    process,
+    process, thread,
+    time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
@@ -27,6 +28,10 @@ use crate::{
 
 /// The number of attempts to create a lock that another process does not remove at once as a stale one.
 const MAX_ATTEMPTS: usize = 8;
+/// The time that a lock may outlive its process: a command that was being started when the process was killed holds a copy
+/// of the descriptor until it executes.
+const LEFTOVER_TIME: Duration = Duration::from_secs(1);
+const LEFTOVER_PAUSE: Duration = Duration::from_millis(5);
 const LOCK_SUFFIX: &str = ".lock";
 
 /// The lock of a run. Dropping it ends the run and removes the file.
@@ -123,18 +128,30 @@ pub(crate) fn state(layout: &HomeLayout, run: &RunId) -> RunState {
         return RunState::Over;
     }
     let path = layout.run_lock(run);
-    match layout::open_regular(&path).map(|file| file.try_lock_shared()) {
-        Ok(Err(TryLockError::WouldBlock)) => {
-            let content = fs::read(&path).ok().and_then(|content| serde_json::from_slice(&content).ok());
-            let content: Option<LockContent> = content;
-            RunState::Live(LiveRun {
+    let deadline = Instant::now() + LEFTOVER_TIME;
+    loop {
+        match layout::open_regular(&path).map(|file| file.try_lock_shared()) {
+            Ok(Err(TryLockError::WouldBlock)) => {}
+            _ => return RunState::Over,
+        }
+        let content = fs::read(&path).ok().and_then(|content| serde_json::from_slice(&content).ok());
+        let content: Option<LockContent> = content;
+        let is_gone = content.as_ref().is_some_and(|content| is_gone(content.pid));
+        if !is_gone || Instant::now() >= deadline {
+            return RunState::Live(LiveRun {
                 run: run.clone(),
                 pid: content.as_ref().map(|content| content.pid),
                 started_at: content.map(|content| content.started_at),
-            })
+            });
         }
-        _ => RunState::Over,
+        thread::sleep(LEFTOVER_PAUSE);
     }
+}
+
+/// Returns whether there is no process with this id. A process in another container looks the same, so this alone does not
+/// mean that a run is over.
+fn is_gone(pid: u32) -> bool {
+    Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{pid}")).exists()
 }
 
 /// Removes the locks of runs that are over, each while it is locked, so that no run can begin with it.
@@ -181,6 +198,24 @@ mod tests {
         fs::write(&other, "mine").unwrap();
         let _second = RunLock::begin(&layout).unwrap().unwrap();
         assert!(live.path.exists() && other.exists() && !stale.exists());
+    }
+
+    #[test]
+    fn a_lock_that_outlives_its_process_for_a_moment_is_over() {
+        let home = tempfile::tempdir().unwrap();
+        let layout = HomeLayout::new(home.path().to_owned());
+        let mut child = process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        let run = RunId::from(Uuid::now_v7().to_string());
+        fs::create_dir(layout.run_locks()).unwrap();
+        let content = LockContent { pid, started_at: clock::stamp(Timestamp::now()) };
+        fs::write(layout.run_lock(&run), serde_json::to_string(&content).unwrap()).unwrap();
+        let held = File::open(layout.run_lock(&run)).unwrap();
+        held.lock().unwrap();
+        let asked = thread::spawn(move || state(&layout, &run));
+        drop(held);
+        assert_eq!(asked.join().unwrap(), RunState::Over);
     }
 
     #[test]
