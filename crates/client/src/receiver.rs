@@ -82,7 +82,7 @@ impl MessageReceiver {
             Ok(Message::Response { id, result }) => match self.subscribing.remove(&id) {
                 Some(thread) => self.handle_subscribed(&thread, result),
                 None => {
-                    self.follow_opened(result);
+                    self.follow_opened(result, text.ends_with(REPLAYED));
                     self.resolve_call(&id, Ok(message.slice_ref(result.get().as_bytes())));
                 }
             },
@@ -167,12 +167,16 @@ impl MessageReceiver {
         }
     }
 
-    /// Follows a thread that a call has opened.
-    fn follow_opened(&self, result: &RawValue) {
-        if self.shared.resilience.is_some()
+    /// Follows a thread that a call has opened. What has happened since a replayed response was made is asked for.
+    fn follow_opened(&self, result: &RawValue, is_replayed: bool) {
+        if let Some(resilience) = &self.shared.resilience
             && let Ok(OpenedThread { thread, seq }) = serde_json::from_str(result.get())
         {
-            self.advance(Some(&thread.id), Some(seq));
+            let place = MessagePlace { thread: &thread.id, seq };
+            resilience.advance(place);
+            if is_replayed {
+                resilience.subscribe_again(place);
+            }
         }
     }
 
@@ -342,6 +346,9 @@ impl MessageReceiver {
         tracing::debug!("the line begins with: {}", text.chars().take(LOGGED_CHARS).collect::<String>());
     }
 }
+
+/// The end of a response that was made for an earlier request with the same key.
+const REPLAYED: &str = r#""codicil":{"replayed":true}}"#;
 
 /// The notification that messages of a thread were dropped.
 const BEHIND: &str = "codicil/behind";
