@@ -209,10 +209,7 @@ impl<'a> HomeCheck<'a> {
         };
         let lines = RecordLines::of(&bytes);
         let mut replay = Replay::run(&lines, HistoryWanted::TurnsAndHistory);
-<<<<<<< HEAD
-=======
         // For its warnings.
->>>>>>> main
         decode_history(&mut replay);
         if replay.meta.is_none() {
             let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
