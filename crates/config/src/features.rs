@@ -107,7 +107,7 @@ fn start_of_page(cursor: Option<&str>) -> Result<usize, FeatureError> {
 pub enum FeatureError {
     #[error("invalid cursor: {0}")]
     BadCursor(String),
-    #[error("cursor {0} exceeds total feature flags {total}", total = FEATURES.len())]
+    #[error("cursor {0} exceeds total feature flags {total}", total = listed().count())]
     CursorTooLarge(usize),
     #[error("invalid feature enablement `{0}`")]
     Unknown(String),
