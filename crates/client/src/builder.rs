@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use codicil_protocol::{ClientInfo, Initialize, InitializeCapabilities, InitializeParams, Initialized};
+use codicil_protocol::{
+    CODICIL_VERSION, ClientInfo, CodicilCapabilities, Initialize, InitializeCapabilities, InitializeParams,
+    Initialized,
+};
 use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
@@ -15,6 +18,8 @@ use crate::{
     options::{ClientLimits, ClientTimeouts, RetryOptions, ThreadDefaults},
     policies::DeclineAll,
     receiver::MessageReceiver,
+    reconnect::ConnectionRecovery,
+    resilient::ReconnectOptions,
     responder::RequestResponder,
     shared::ClientShared,
     tools::ClientTools,
@@ -48,6 +53,7 @@ pub struct ClientBuilder {
     pub(crate) limits: ClientLimits,
     pub(crate) retry: RetryOptions,
     pub(crate) thread_defaults: ThreadDefaults,
+    pub(crate) reconnect: Option<ReconnectOptions>,
     /// Whether the server runs on this machine, so that paths mean the same to both sides.
     pub(crate) is_local: bool,
 }
@@ -64,6 +70,7 @@ impl Default for ClientBuilder {
             limits: ClientLimits::default(),
             retry: RetryOptions::default(),
             thread_defaults: ThreadDefaults::default(),
+            reconnect: None,
             is_local: true,
         }
     }
@@ -151,6 +158,18 @@ impl ClientBuilder {
         self
     }
 
+    /// Keeps the client alive over lost connections and crashed servers. Needs a server with the extension `codicil`.
+    ///
+    /// When the connection ends, it is opened again: over a websocket or unix socket, or with a new process. Event streams
+    /// and collected turns continue without loss or repetition, requests that change something are sent again with their
+    /// keys and have one effect, and open server requests are answered once. Other pending calls fail with
+    /// [`ClientError::Disconnected`].
+    pub fn resilient(mut self, options: ReconnectOptions) -> Self {
+        self.capabilities.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true });
+        self.reconnect = Some(options);
+        self
+    }
+
     /// Opens the connection and performs the handshake. Must be called within a tokio runtime, on which the connection
     /// then runs.
     pub async fn connect(self, endpoint: impl Into<Endpoint>) -> Result<Client, ClientError> {
@@ -178,13 +197,15 @@ impl ClientBuilder {
     /// what the server wrote to standard error.
     pub async fn open(mut self, endpoint: impl Into<Endpoint>) -> Result<Client, ClientError> {
         let endpoint = endpoint.into();
+        let recovery = self.recovery(&endpoint)?;
         self.is_local = !matches!(endpoint.0, EndpointKind::Address(ServerAddress::WebSocket(_)));
         let within = self.timeouts.connect;
         let opening = timeout(within, transport::open(endpoint, &self.limits)).await;
         let timed_out = || ClientError::ResponseTimeout { method: "connect".to_owned(), within };
         let link = opening.map_err(|_| timed_out())??;
         let (outgoing, posted) = mpsc::channel(self.limits.outgoing.max(1));
-        let shared = Arc::new(ClientShared::new(self.limits.clone()));
+        let resilience = recovery.as_ref().map(|recovery| recovery.state.clone());
+        let shared = Arc::new(ClientShared::new(self.limits.clone(), resilience));
         let responder = RequestResponder {
             handler: self.handler.clone(),
             tools: self.tools.clone(),
@@ -193,8 +214,25 @@ impl ClientBuilder {
         };
         let receiver = MessageReceiver::new(shared.clone(), responder);
         // Not joined: the task ends within `timeouts.close` after the last handle of the client is dropped.
-        tokio::spawn(connection::run(link, posted, receiver, self.timeouts.close));
+        tokio::spawn(connection::run(link, posted, receiver, self.timeouts.close, recovery));
         Ok(Client::new(shared, outgoing, self))
+    }
+
+    /// Returns how the connection is opened again, if it is.
+    fn recovery(&self, endpoint: &Endpoint) -> Result<Option<ConnectionRecovery>, ClientError> {
+        let Some(options) = self.reconnect.clone() else { return Ok(None) };
+        let EndpointKind::Address(address) = &endpoint.0 else {
+            let reason = "a client that reconnects needs an address, not an open connection".to_owned();
+            return Err(ClientError::Connect { to: "the server".to_owned(), reason });
+        };
+        Ok(Some(ConnectionRecovery {
+            address: address.clone(),
+            initialize: self.initialize_params(),
+            limits: self.limits.clone(),
+            options,
+            within: self.timeouts.connect,
+            state: Arc::default(),
+        }))
     }
 
     fn initialize_params(&self) -> InitializeParams {
@@ -207,6 +245,11 @@ impl Client {
     pub async fn initialize(&self) -> Result<(), ClientError> {
         let within = self.options().timeouts.connect;
         let server = self.call_within::<Initialize>(self.options().initialize_params(), within).await?;
+        if self.options().reconnect.is_some() && server.codicil.is_none() {
+            let reason =
+                "it does not have the extension `codicil`, which a client that reconnects needs".to_owned();
+            return Err(ClientError::Connect { to: "the server".to_owned(), reason });
+        }
         self.set_server(server);
         self.notify::<Initialized>(Default::default()).await
     }

@@ -1,22 +1,22 @@
 //! The client handle: calls, notifications, event streams and closing.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use codicil_protocol::{
-    Frame, InitializeResponse, Method, NotificationMethod, ThreadId,
-    rpc::{self, RequestId, codes},
+    Frame, InitializeResponse, KEYED_REQUESTS, Method, NotificationMethod, ThreadId,
+    rpc::{RequestId, codes},
 };
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{
-    sync::mpsc::{self, error::TrySendError},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        watch,
+    },
     time::{Instant, sleep, timeout_at},
 };
+use uuid::Uuid;
 
 use crate::{
     builder::ClientBuilder,
@@ -55,7 +55,6 @@ struct ClientInner {
     shared: Arc<ClientShared>,
     outgoing: mpsc::Sender<Bytes>,
     options: ClientBuilder,
-    server: OnceLock<InitializeResponse>,
 }
 
 impl Drop for ClientInner {
@@ -75,7 +74,7 @@ impl Client {
         outgoing: mpsc::Sender<Bytes>,
         options: ClientBuilder,
     ) -> Self {
-        Self { inner: Arc::new(ClientInner { shared, outgoing, options, server: OnceLock::new() }) }
+        Self { inner: Arc::new(ClientInner { shared, outgoing, options }) }
     }
 
     /// Calls a method of the protocol. The request is queued before this function returns, so requests reach the
@@ -105,8 +104,13 @@ impl Client {
         params: M::Params,
         within: Duration,
     ) -> impl Future<Output = Result<M::Response, ClientError>> + Send + use<M> {
-        let encode = move |id: &RequestId| Frame::request::<M>(id, &params).bytes().clone();
-        let answer = self.exchange(M::NAME.to_owned(), encode, within);
+        let key = self.new_key(M::NAME);
+        let is_keyed = key.is_some();
+        let encode = move |id: &RequestId| match &key {
+            Some(key) => Frame::keyed_request::<M>(id, &params, key).bytes().clone(),
+            None => Frame::request::<M>(id, &params).bytes().clone(),
+        };
+        let answer = self.exchange(M::NAME.to_owned(), encode, is_keyed, within);
         async move { decode(M::NAME, &answer.await?) }
     }
 
@@ -116,18 +120,19 @@ impl Client {
         method: &str,
         params: Value,
     ) -> impl Future<Output = Result<Value, ClientError>> + Send + use<> {
-        let name = method.to_owned();
+        let mut request = json!({ "method": method, "params": params });
+        let key = self.new_key(method);
+        if let Some(key) = &key {
+            request["codicil"] = json!({ "key": key });
+        }
         let encode = move |id: &RequestId| {
-            let request = rpc::Request {
-                id: id.clone(),
-                method: name.clone(),
-                params: Some(params.clone()),
-                trace: None,
-            };
-            Bytes::from(serde_json::to_vec(&request).unwrap_or_default())
+            let mut request = request.clone();
+            request["id"] = json!(id);
+            Bytes::from(request.to_string())
         };
         let method = method.to_owned();
-        let answer = self.exchange(method.clone(), encode, self.inner.options.timeouts.request);
+        let within = self.inner.options.timeouts.request;
+        let answer = self.exchange(method.clone(), encode, key.is_some(), within);
         async move { decode(&method, &answer.await?) }
     }
 
@@ -142,17 +147,17 @@ impl Client {
 
     /// Returns a stream of all notifications from now on. [`EventStream`] describes what happens to a slow reader.
     pub fn events(&self) -> EventStream {
-        self.inner.shared.readers.add(None, &self.inner.shared.limits)
+        self.inner.shared.readers.add(None, self.inner.shared.new_queue())
     }
 
     /// Returns a stream of one thread's notifications from now on.
     pub fn thread_events(&self, thread: &ThreadId) -> EventStream {
-        self.inner.shared.readers.add(Some(thread.clone()), &self.inner.shared.limits)
+        self.inner.shared.readers.add(Some(thread.clone()), self.inner.shared.new_queue())
     }
 
     /// Returns the response to `initialize`; `None` before the handshake. Fields that the server left out are empty.
     pub fn server(&self) -> Option<&InitializeResponse> {
-        self.inner.server.get()
+        self.inner.shared.server.get()
     }
 
     /// Returns whether turn and item notifications name their threads; `None` before the first one arrives. If they do
@@ -161,7 +166,16 @@ impl Client {
         self.inner.shared.naming.get()
     }
 
-    /// Returns whether the connection is open.
+    /// Returns the number of connections so far, to be watched. It grows when a client that
+    /// [reconnects](ClientBuilder::resilient) has done so; other clients have one connection.
+    pub fn connections(&self) -> watch::Receiver<u64> {
+        match &self.inner.shared.resilience {
+            Some(resilience) => resilience.connections.subscribe(),
+            None => watch::Sender::new(1).subscribe(),
+        }
+    }
+
+    /// Returns whether the connection is open. A client that reconnects is connected until it gives up.
     pub fn is_connected(&self) -> bool {
         self.inner.shared.disconnected.get().is_none()
     }
@@ -188,7 +202,7 @@ impl Client {
 
     pub(crate) fn set_server(&self, server: InitializeResponse) {
         // The server refuses a second handshake, so the first response stays.
-        let _ = self.inner.server.set(server);
+        let _ = self.inner.shared.server.set(server);
     }
 
     /// Sends a request and ignores its response. The request is dropped if the outgoing queue is full.
@@ -201,6 +215,7 @@ impl Client {
         &self,
         method: String,
         encode: E,
+        is_keyed: bool,
         within: Duration,
     ) -> impl Future<Output = Result<Bytes, ClientError>> + Send + use<E>
     where
@@ -208,7 +223,7 @@ impl Client {
     {
         let client = self.clone();
         let began = Instant::now();
-        let mut posted = self.post(&encode);
+        let mut posted = self.post(&encode, is_keyed);
         async move {
             let deadline = began.checked_add(within).unwrap_or_else(|| began + FOREVER);
             let mut retries = 0;
@@ -230,14 +245,24 @@ impl Client {
                     None => return Err(ClientError::ResponseError { method, error }),
                 }
                 retries += 1;
-                posted = client.post(&encode);
+                posted = client.post(&encode, is_keyed);
             }
         }
     }
 
-    fn post(&self, encode: &impl Fn(&RequestId) -> Bytes) -> PostedRequest {
+    /// Returns a key for a request, if the client reconnects and the method takes one.
+    fn new_key(&self, method: &str) -> Option<String> {
+        let takes_key = self.inner.shared.resilience.is_some() && KEYED_REQUESTS.contains(&method);
+        takes_key.then(|| Uuid::now_v7().to_string())
+    }
+
+    fn post(&self, encode: &impl Fn(&RequestId) -> Bytes, is_keyed: bool) -> PostedRequest {
         let waiting = self.inner.shared.pending.open();
-        let unsent = match self.inner.outgoing.try_send(encode(&waiting.id())) {
+        let message = encode(&waiting.id());
+        if is_keyed {
+            waiting.keep_message(&message);
+        }
+        let unsent = match self.inner.outgoing.try_send(message) {
             // A closed queue means that the connection is ending; the pending call then fails with the reason.
             Ok(()) | Err(TrySendError::Closed(_)) => None,
             Err(TrySendError::Full(message)) => Some(message),

@@ -93,6 +93,13 @@ impl CollectedTurn {
         }
     }
 
+    /// Replaces the items, whose messages the server cannot send again.
+    pub fn replace_items(&mut self, items: &[ThreadItem]) {
+        self.items = items.to_vec();
+        self.open_message = None;
+        self.has_begun |= items.iter().any(is_work);
+    }
+
     /// Adds a notification that took `size` bytes. Returns the outcome if it ends the turn.
     pub fn add(&mut self, event: &ServerNotification, size: usize) -> Option<TurnOutcome> {
         use ServerNotification as N;

@@ -1,4 +1,4 @@
-//! The task of a connection: reads, writes and closes it.
+//! The task of a connection: reads, writes and closes it, and opens it again for a client that reconnects.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,8 +10,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    error::DisconnectCause,
+    error::{DisconnectCause, Disconnected},
     receiver::MessageReceiver,
+    reconnect::ConnectionRecovery,
+    resilient::Resilience,
     shared::ClientShared,
     transport::{MessageSink, MessageSource, TransportLink},
 };
@@ -19,35 +21,62 @@ use crate::{
 /// Messages written in one batch, and messages read before the task yields.
 const BATCH: usize = 64;
 
-/// Runs a connection until it ends. If the future is dropped, the connection ends at once, and a spawned server with
-/// it.
+/// Runs a connection until it ends, or over several connections if it is opened again. If the future is dropped, the
+/// connection ends at once, and a spawned server with it.
 pub async fn run(
-    link: TransportLink,
-    outgoing: mpsc::Receiver<Bytes>,
-    receiver: MessageReceiver,
+    mut link: TransportLink,
+    mut outgoing: mpsc::Receiver<Bytes>,
+    mut receiver: MessageReceiver,
     grace: Duration,
+    recovery: Option<ConnectionRecovery>,
 ) {
-    let TransportLink { mut source, sink } = link;
     let shared = receiver.shared().clone();
     let _guard = EndOnDrop(shared.clone());
-    let writing = write(sink, outgoing, shared.closing.clone());
-    let cause = read_and_write(&mut source, writing, receiver, grace).await;
-    let stderr_tail = source.stderr_tail();
-    // Kills a spawned server that has not exited, before the callers learn of the end.
-    drop(source);
-    let cause = if shared.closing.is_cancelled() { DisconnectCause::ClosedByClient } else { cause };
-    shared.end(cause, stderr_tail);
+    loop {
+        let TransportLink { mut source, sink } = link;
+        let writing = write(sink, &mut outgoing, shared.closing.clone());
+        let cause = read_and_write(&mut source, writing, &mut receiver, grace).await;
+        let reason = Disconnected { cause, stderr_tail: source.stderr_tail() };
+        // Kills a spawned server that has not exited, before the callers learn of the end.
+        drop(source);
+        let again = async {
+            let recovery = recovery.as_ref().filter(|_| shared.is_initialized())?;
+            tracing::warn!("{reason}; connecting again");
+            *recovery.state.is_recovering.write() = true;
+            // What was not written belongs to the old connection.
+            while outgoing.try_recv().is_ok() {}
+            shared.pending.fail_unkeyed(&Arc::new(reason.clone()));
+            Some(recovery.reconnect(&mut receiver, reason.clone()).await)
+        };
+        let again = tokio::select! {
+            biased;
+            () = shared.closing.cancelled() => None,
+            again = again => again,
+        };
+        let reason = match again {
+            Some(Ok(next)) => {
+                link = next;
+                continue;
+            }
+            Some(Err(reason)) => reason,
+            None => reason,
+        };
+        let is_closed = shared.closing.is_cancelled();
+        let cause = if is_closed { DisconnectCause::ClosedByClient } else { reason.cause };
+        return shared.end(cause, reason.stderr_tail);
+    }
 }
 
 /// Reads until the source ends. Once writing has finished, the server has `grace` to close its side.
 async fn read_and_write(
     source: &mut MessageSource,
     writing: impl Future<Output = Result<(), String>>,
-    mut receiver: MessageReceiver,
+    receiver: &mut MessageReceiver,
     grace: Duration,
 ) -> DisconnectCause {
     tokio::pin!(writing);
     let closing = receiver.shared().closing.clone();
+    let resilience = receiver.shared().resilience.clone();
     let mut deadline: Option<Instant> = None;
     let mut is_written = false;
     let mut cause = DisconnectCause::ClosedByClient;
@@ -75,6 +104,7 @@ async fn read_and_write(
                     cause = DisconnectCause::Failed(reason);
                 }
             }
+            () = wants_subscriptions(resilience.as_deref()) => receiver.subscribe_again(),
             // A server that does not read must not delay closing.
             () = closing.cancelled(), if deadline.is_none() => deadline = Some(Instant::now() + grace),
             () = sleep_until(limit), if deadline.is_some() => return cause,
@@ -82,10 +112,18 @@ async fn read_and_write(
     }
 }
 
+/// Waits until a thread is to be subscribed again.
+async fn wants_subscriptions(resilience: Option<&Resilience>) {
+    match resilience {
+        Some(resilience) => resilience.wanted_changed.notified().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Writes queued messages until this client closes. Messages queued before that are still written.
 async fn write(
     mut sink: MessageSink,
-    mut outgoing: mpsc::Receiver<Bytes>,
+    outgoing: &mut mpsc::Receiver<Bytes>,
     closing: CancellationToken,
 ) -> Result<(), String> {
     let mut batch = Vec::with_capacity(BATCH);

@@ -4,6 +4,9 @@
 //! counts those that it drops. The next event that a slow reader receives is [`ClientEvent::Missed`] with that count.
 //! A slow reader delays neither responses nor collected turns nor other readers. Missed items can be read with
 //! `thread/read`.
+//!
+//! A client that reconnects misses nothing: a full queue takes no more messages of a thread, and once the reader has
+//! caught up the server sends them again. If they are too many, the next event is [`ClientEvent::Snapshot`].
 
 use std::{
     collections::VecDeque,
@@ -12,20 +15,27 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
-use codicil_protocol::{ServerNotification, ThreadId};
+use codicil_protocol::{ServerNotification, Thread, ThreadId};
 use futures_util::Stream;
 use parking_lot::Mutex;
 use tokio::task::coop::poll_proceed;
 
-use crate::options::ClientLimits;
+use crate::{
+    options::ClientLimits,
+    resilient::{MessagePlace, Resilience, ThreadPositions, advance},
+};
 
 /// An event of an [`EventStream`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClientEvent {
     /// A notification. Notifications that this version does not know are `ServerNotification::Unknown`.
     Notification(ServerNotification),
-    /// The number of notifications that were dropped before this point because they were not read in time.
+    /// The number of notifications that were dropped before this point because they were not read in time. Of a client
+    /// that [reconnects](crate::ClientBuilder::resilient), only notifications that belong to no thread are dropped.
     Missed(u64),
+    /// A thread with all its turns, in place of messages that the server cannot send again. Only for a client that
+    /// [reconnects](crate::ClientBuilder::resilient).
+    Snapshot(Box<Thread>),
 }
 
 /// A stream of notifications from the moment of its creation. It ends with the connection, or with the turn.
@@ -39,6 +49,7 @@ pub enum ClientEvent {
 ///     match event {
 ///         ClientEvent::Notification(notification) => println!("{}", notification.method()),
 ///         ClientEvent::Missed(count) => println!("({count} were not read in time)"),
+///         ClientEvent::Snapshot(thread) => println!("{} has {} turns", thread.id, thread.turns.len()),
 ///     }
 /// }
 /// # }
@@ -63,47 +74,96 @@ impl Stream for EventStream {
     }
 }
 
+/// A message on its way to the readers.
+#[derive(Clone, Copy)]
+pub(crate) struct EventDelivery<'a> {
+    pub event: &'a Arc<ServerNotification>,
+    /// The bytes that it took on the wire.
+    pub size: usize,
+    /// Set for a client that reconnects.
+    pub place: Option<MessagePlace<'a>>,
+}
+
 /// The unread notifications of one reader.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     state: Mutex<QueueState>,
     max: usize,
     max_bytes: usize,
+    resilience: Option<Arc<Resilience>>,
 }
 
 #[derive(Debug, Default)]
 struct QueueState {
-    waiting: VecDeque<(Arc<ServerNotification>, usize)>,
+    waiting: VecDeque<(QueuedEvent, usize)>,
     bytes: usize,
     missed: u64,
     is_finished: bool,
     reader: Option<Waker>,
+    /// The positions up to which messages of threads were taken.
+    positions: ThreadPositions,
+    /// Threads whose messages are not taken at the moment, and the positions from which they are wanted.
+    behind: ThreadPositions,
+}
+
+#[derive(Debug)]
+enum QueuedEvent {
+    Notification(Arc<ServerNotification>),
+    Snapshot(Arc<Thread>),
 }
 
 impl EventQueue {
-    pub fn new(limits: &ClientLimits) -> (Arc<Self>, EventStream) {
-        let queue =
-            Self { state: Mutex::default(), max: limits.events.max(1), max_bytes: limits.event_bytes };
+    pub fn new(limits: &ClientLimits, resilience: Option<Arc<Resilience>>) -> (Arc<Self>, EventStream) {
+        // Messages of before are not for this reader, also if they are sent again for another one.
+        let positions = resilience.as_ref().map(|resilience| resilience.positions()).unwrap_or_default();
+        let state = Mutex::new(QueueState { positions, ..QueueState::default() });
+        let queue = Self { state, max: limits.events.max(1), max_bytes: limits.event_bytes, resilience };
         let queue = Arc::new(queue);
         (queue.clone(), EventStream { queue })
     }
 
-    /// Appends a notification that took `size` bytes on the wire, dropping the oldest ones if necessary.
-    pub fn push(&self, event: &Arc<ServerNotification>, size: usize) {
+    /// Appends a notification. A full queue drops the oldest ones, or stops taking messages that can be sent again.
+    pub fn push(&self, delivery: EventDelivery<'_>) {
         let mut state = self.state.lock();
         if state.is_finished {
             return;
         }
-        while state.waiting.len() >= self.max
-            || (state.bytes + size > self.max_bytes && !state.waiting.is_empty())
-        {
-            let Some((_, dropped)) = state.waiting.pop_front() else { break };
-            state.bytes -= dropped;
-            state.missed += 1;
+        let size = delivery.size;
+        let is_full = state.waiting.len() >= self.max
+            || (state.bytes + size > self.max_bytes && !state.waiting.is_empty());
+        match delivery.place {
+            Some(place) if !state.takes(place, is_full) => return,
+            Some(_) => {}
+            None => state.make_room(self.max, self.max_bytes, size),
         }
-        state.waiting.push_back((event.clone(), size));
-        state.bytes += size;
-        state.wake();
+        state.append(QueuedEvent::Notification(delivery.event.clone()), size);
+    }
+
+    /// Takes messages of a thread again, which the server sends from this position on.
+    pub fn resume(&self, thread: &str, from: u64) {
+        let mut state = self.state.lock();
+        match state.behind.get(thread).copied() {
+            Some(after) if from <= after => drop(state.behind.remove(thread)),
+            Some(after) => self.subscribe_again(MessagePlace { thread, seq: after }),
+            None => {}
+        }
+    }
+
+    /// Replaces what the reader has missed of a thread by the thread itself.
+    pub fn replace(&self, thread: &Arc<Thread>, at: u64) {
+        let mut state = self.state.lock();
+        state.behind.remove(&*thread.id);
+        let has_all = state.positions.get(&*thread.id).is_some_and(|position| *position >= at);
+        if !state.is_finished && !has_all {
+            state.positions.insert(Arc::from(&*thread.id), at);
+            state.append(QueuedEvent::Snapshot(thread.clone()), 0);
+        }
+    }
+
+    fn subscribe_again(&self, place: MessagePlace<'_>) {
+        if let Some(resilience) = &self.resilience {
+            resilience.subscribe_again(place);
+        }
     }
 
     /// Ends the stream after the notifications that are already queued.
@@ -131,7 +191,18 @@ impl EventQueue {
         }
         if let Some((event, size)) = state.waiting.pop_front() {
             state.bytes -= size;
-            return Poll::Ready(Some(ClientEvent::Notification(Arc::unwrap_or_clone(event))));
+            if state.waiting.is_empty() {
+                let behind = &state.behind;
+                behind
+                    .iter()
+                    .for_each(|(thread, seq)| self.subscribe_again(MessagePlace { thread, seq: *seq }));
+            }
+            return Poll::Ready(Some(match event {
+                QueuedEvent::Notification(event) => ClientEvent::Notification(Arc::unwrap_or_clone(event)),
+                QueuedEvent::Snapshot(thread) => {
+                    ClientEvent::Snapshot(Box::new(Arc::unwrap_or_clone(thread)))
+                }
+            }));
         }
         if state.is_finished {
             return Poll::Ready(None);
@@ -142,6 +213,36 @@ impl EventQueue {
 }
 
 impl QueueState {
+    /// Returns whether a message is new and fits. One that does not fit is sent again later.
+    fn takes(&mut self, place: MessagePlace<'_>, is_full: bool) -> bool {
+        let position = self.positions.get(place.thread).copied();
+        if self.behind.contains_key(place.thread) || position.is_some_and(|position| place.seq <= position) {
+            return false;
+        }
+        if is_full {
+            let after = position.unwrap_or(place.seq.saturating_sub(1));
+            self.behind.insert(Arc::from(place.thread), after);
+            return false;
+        }
+        advance(&mut self.positions, place);
+        true
+    }
+
+    /// Drops the oldest notifications until one of this size fits.
+    fn make_room(&mut self, max: usize, max_bytes: usize, size: usize) {
+        while self.waiting.len() >= max || (self.bytes + size > max_bytes && !self.waiting.is_empty()) {
+            let Some((_, dropped)) = self.waiting.pop_front() else { break };
+            self.bytes -= dropped;
+            self.missed += 1;
+        }
+    }
+
+    fn append(&mut self, event: QueuedEvent, size: usize) {
+        self.waiting.push_back((event, size));
+        self.bytes += size;
+        self.wake();
+    }
+
     fn wake(&mut self) {
         if let Some(reader) = self.reader.take() {
             reader.wake();
@@ -167,8 +268,11 @@ struct EventReader {
 }
 
 impl EventReaders {
-    pub fn add(&self, thread: Option<ThreadId>, limits: &ClientLimits) -> EventStream {
-        let (queue, events) = EventQueue::new(limits);
+    pub fn add(
+        &self,
+        thread: Option<ThreadId>,
+        (queue, events): (Arc<EventQueue>, EventStream),
+    ) -> EventStream {
         let mut table = self.0.lock();
         if table.is_finished {
             queue.finish();
@@ -185,10 +289,23 @@ impl EventReaders {
         readers.iter().any(|reader| reader.accepts(thread))
     }
 
-    pub fn push(&self, thread: Option<&str>, event: &Arc<ServerNotification>, size: usize) {
+    pub fn push(&self, thread: Option<&str>, delivery: EventDelivery<'_>) {
+        self.for_readers_of(thread, |queue| queue.push(delivery));
+    }
+
+    /// Lets the readers take messages of a thread again that the server sends from this position on.
+    pub fn resume(&self, thread: &str, from: u64) {
+        self.for_readers_of(Some(thread), |queue| queue.resume(thread, from));
+    }
+
+    pub fn replace(&self, thread: &Arc<Thread>, at: u64) {
+        self.for_readers_of(Some(&thread.id), |queue| queue.replace(thread, at));
+    }
+
+    fn for_readers_of(&self, thread: Option<&str>, work: impl Fn(&EventQueue)) {
         for reader in self.0.lock().readers.iter().filter(|reader| reader.accepts(thread)) {
             if let Some(queue) = reader.queue.upgrade() {
-                queue.push(event, size);
+                work(&queue);
             }
         }
     }
@@ -221,6 +338,15 @@ mod tests {
         Arc::new(ServerNotification::Unknown(Notification { method, params: None }))
     }
 
+    fn push(queue: &EventQueue, number: usize, size: usize) {
+        queue.push(EventDelivery { event: &notification(number), size, place: None });
+    }
+
+    fn push_at(queue: &EventQueue, seq: u64) {
+        let place = Some(MessagePlace { thread: "t", seq });
+        queue.push(EventDelivery { event: &notification(seq as usize), size: 1, place });
+    }
+
     fn read(events: &mut EventStream) -> Vec<String> {
         let mut cx = Context::from_waker(Waker::noop());
         let mut read = Vec::new();
@@ -228,6 +354,7 @@ mod tests {
             read.push(match event {
                 ClientEvent::Notification(notification) => notification.method().to_owned(),
                 ClientEvent::Missed(count) => format!("missed {count}"),
+                ClientEvent::Snapshot(thread) => format!("snapshot {}", thread.id),
             });
         }
         read
@@ -235,43 +362,79 @@ mod tests {
 
     #[test]
     fn a_full_queue_keeps_the_newest_and_counts_the_dropped() {
-        let (queue, mut events) = EventQueue::new(&ClientLimits { events: 3, ..ClientLimits::default() });
-        (0..10).for_each(|number| queue.push(&notification(number), 1));
+        let (queue, mut events) =
+            EventQueue::new(&ClientLimits { events: 3, ..ClientLimits::default() }, None);
+        (0..10).for_each(|number| push(&queue, number, 1));
         assert_eq!(read(&mut events), ["missed 7", "7", "8", "9"]);
-        queue.push(&notification(10), 1);
+        push(&queue, 10, 1);
         assert_eq!(read(&mut events), ["10"]);
     }
 
     #[test]
     fn the_byte_limit_drops_the_oldest_but_never_the_newest() {
         let (queue, mut events) =
-            EventQueue::new(&ClientLimits { event_bytes: 100, ..ClientLimits::default() });
-        queue.push(&notification(0), 60);
-        queue.push(&notification(1), 60);
-        queue.push(&notification(2), 1000);
+            EventQueue::new(&ClientLimits { event_bytes: 100, ..ClientLimits::default() }, None);
+        push(&queue, 0, 60);
+        push(&queue, 1, 60);
+        push(&queue, 2, 1000);
         assert_eq!(read(&mut events), ["missed 2", "2"]);
         assert_eq!(queue.state.lock().bytes, 0);
     }
 
     #[test]
     fn queued_events_can_be_read_after_the_end() {
-        let (queue, mut events) = EventQueue::new(&ClientLimits::default());
-        queue.push(&notification(0), 1);
+        let (queue, mut events) = EventQueue::new(&ClientLimits::default(), None);
+        push(&queue, 0, 1);
         queue.finish();
-        queue.push(&notification(1), 1);
+        push(&queue, 1, 1);
         assert_eq!(read(&mut events), ["0"]);
         let mut cx = Context::from_waker(Waker::noop());
         assert_eq!(Pin::new(&mut events).poll_next(&mut cx), Poll::Ready(None));
     }
 
     #[test]
+    fn a_reader_that_can_be_served_again_misses_nothing() {
+        let resilience = Arc::<Resilience>::default();
+        let limits = ClientLimits { events: 3, ..ClientLimits::default() };
+        let (queue, mut events) = EventQueue::new(&limits, Some(resilience.clone()));
+        (1..=10).for_each(|seq| push_at(&queue, seq));
+        assert!(resilience.take_wanted().is_empty(), "not before the reader has caught up");
+        assert_eq!(read(&mut events), ["1", "2", "3"]);
+        assert_eq!(resilience.take_wanted(), [(Arc::from("t"), 3)].into());
+        // Messages that arrive before the answer would leave a gap.
+        push_at(&queue, 11);
+        queue.resume("t", 3);
+        (2..=5).for_each(|seq| push_at(&queue, seq));
+        assert_eq!(read(&mut events), ["4", "5"]);
+    }
+
+    #[test]
+    fn a_snapshot_replaces_what_a_reader_has_missed() {
+        let resilience = Arc::<Resilience>::default();
+        let limits = ClientLimits { events: 1, ..ClientLimits::default() };
+        let (queue, mut events) = EventQueue::new(&limits, Some(resilience));
+        (1..=3).for_each(|seq| push_at(&queue, seq));
+        assert_eq!(read(&mut events), ["1"]);
+        let thread = serde_json::json!({
+            "id": "t", "preview": "", "ephemeral": false, "modelProvider": "p", "createdAt": 0, "updatedAt": 0,
+            "status": { "type": "idle" }, "path": null, "cwd": "/", "cliVersion": "1", "source": "cli", "turns": [],
+        });
+        let thread = Arc::new(serde_json::from_value(thread).unwrap());
+        queue.replace(&thread, 3);
+        queue.replace(&thread, 3);
+        push_at(&queue, 3);
+        assert_eq!(read(&mut events), ["snapshot t"]);
+    }
+
+    #[test]
     fn thread_readers_receive_only_their_thread_and_are_removed_when_dropped() {
         let readers = EventReaders::default();
-        let mut all = readers.add(None, &ClientLimits::default());
-        let mut one = readers.add(Some("a".into()), &ClientLimits::default());
-        readers.push(Some("a"), &notification(1), 1);
-        readers.push(Some("b"), &notification(2), 1);
-        readers.push(None, &notification(3), 1);
+        let mut all = readers.add(None, EventQueue::new(&ClientLimits::default(), None));
+        let mut one = readers.add(Some("a".into()), EventQueue::new(&ClientLimits::default(), None));
+        for (thread, number) in [(Some("a"), 1), (Some("b"), 2), (None, 3)] {
+            let event = notification(number);
+            readers.push(thread, EventDelivery { event: &event, size: 1, place: None });
+        }
         assert_eq!(read(&mut all), ["1", "2", "3"]);
         assert_eq!(read(&mut one), ["1"]);
         drop(all);

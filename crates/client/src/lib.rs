@@ -13,7 +13,8 @@
 //! | read notifications | [`Client::events`], [`Client::thread_events`] |
 //! | answer approvals and other server requests | [`RequestHandler`]; ready-made: [`DeclineAll`], [`ApproveAll`], [`FailTurn`], [`ask`] |
 //! | offer tools that run in the client | [`ClientTools`] |
-//! | restart a crashed server | [`Supervisor`] |
+//! | survive lost connections and crashed servers | [`ClientBuilder::resilient`] |
+//! | restart a crashed server of any kind | [`Supervisor`] |
 //!
 //! Every buffer is bounded by [`ClientLimits`] and every wait by [`ClientTimeouts`]. No task outlives its client.
 
@@ -48,6 +49,8 @@ mod ids;
 mod missing_fields;
 mod pending;
 mod receiver;
+mod reconnect;
+mod resilient;
 mod shared;
 mod transport;
 
@@ -67,6 +70,7 @@ pub use {
     options::{ClientLimits, ClientTimeouts, RetryOptions, ThreadDefaults},
     params::{IntoInput, command, fork, resume, review, turn},
     policies::{ApproveAll, DeclineAll, FailTurn, NON_INTERACTIVE, ask},
+    resilient::ReconnectOptions,
     supervisor::{RestartLimits, Supervisor},
     tools::ClientTools,
     turn::{CompletedReview, RunningTurn},

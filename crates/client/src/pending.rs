@@ -33,8 +33,15 @@ pub struct PendingCalls {
 
 #[derive(Debug, Default)]
 struct CallTable {
-    waiting: HashMap<i64, oneshot::Sender<CallAnswer>>,
+    waiting: HashMap<i64, PendingCall>,
     disconnected: Option<Arc<Disconnected>>,
+}
+
+#[derive(Debug)]
+struct PendingCall {
+    caller: oneshot::Sender<CallAnswer>,
+    /// The request, if it has a key: it is sent again on the next connection.
+    keyed_message: Option<Bytes>,
 }
 
 /// A pending call. It is removed when dropped.
@@ -54,7 +61,7 @@ impl PendingCalls {
         match calls.disconnected.clone() {
             // The receiver is in scope, so this cannot fail.
             Some(reason) => drop(sender.send(Err(CallFailure::Disconnected(reason)))),
-            None => drop(calls.waiting.insert(id, sender)),
+            None => drop(calls.waiting.insert(id, PendingCall { caller: sender, keyed_message: None })),
         }
         WaitingCall { id, pending: self.clone(), answer }
     }
@@ -66,8 +73,27 @@ impl PendingCalls {
             // Some servers return numeric ids as strings.
             RequestId::String(text) => text.parse().ok(),
         };
-        let caller = id.and_then(|id| self.calls.lock().waiting.remove(&id));
-        caller.is_some_and(|caller| caller.send(answer).is_ok())
+        let call = id.and_then(|id| self.calls.lock().waiting.remove(&id));
+        call.is_some_and(|call| call.caller.send(answer).is_ok())
+    }
+
+    /// Fails the pending calls without keys. The others wait for the next connection.
+    pub fn fail_unkeyed(&self, reason: &Arc<Disconnected>) {
+        let is_unkeyed = |_: &i64, call: &mut PendingCall| call.keyed_message.is_none();
+        let failed: Vec<_> = self.calls.lock().waiting.extract_if(is_unkeyed).collect();
+        for (_, call) in failed {
+            // The caller may have been dropped.
+            let _ = call.caller.send(Err(CallFailure::Disconnected(reason.clone())));
+        }
+    }
+
+    /// Returns the pending requests with keys, in the order of the calls.
+    pub fn keyed_messages(&self) -> Vec<Bytes> {
+        let calls = self.calls.lock();
+        let mut messages: Vec<_> =
+            calls.waiting.iter().filter_map(|(id, call)| Some((*id, call.keyed_message.clone()?))).collect();
+        messages.sort_by_key(|(id, _)| *id);
+        messages.into_iter().map(|(_, message)| message).collect()
     }
 
     /// Fails every pending call, and all later ones.
@@ -77,9 +103,9 @@ impl PendingCalls {
             calls.disconnected = Some(reason.clone());
             std::mem::take(&mut calls.waiting)
         };
-        for caller in waiting.into_values() {
+        for call in waiting.into_values() {
             // The caller may have been dropped.
-            let _ = caller.send(Err(CallFailure::Disconnected(reason.clone())));
+            let _ = call.caller.send(Err(CallFailure::Disconnected(reason.clone())));
         }
     }
 
@@ -91,6 +117,13 @@ impl PendingCalls {
 impl WaitingCall {
     pub fn id(&self) -> RequestId {
         RequestId::Integer(self.id)
+    }
+
+    /// Keeps the request, which has a key, for the next connection.
+    pub fn keep_message(&self, message: &Bytes) {
+        if let Some(call) = self.pending.calls.lock().waiting.get_mut(&self.id) {
+            call.keyed_message = Some(message.clone());
+        }
     }
 
     pub async fn answer(&mut self) -> CallAnswer {

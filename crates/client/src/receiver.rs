@@ -1,26 +1,33 @@
 //! Dispatches incoming messages: responses to their calls, notifications to turns and readers, requests to the
-//! handler.
+//! handler. Subscribes to threads again for a client that reconnects.
 
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use codicil_protocol::{
     Frame, ItemCompleted, ItemStarted, Method, NOTIFICATIONS, NotificationMethod, ServerNotification,
-    ServerRequest, ServerRequestResolved, TurnCompleted,
+    ServerRequest, ServerRequestResolved, Thread, ThreadArchived, ThreadClosed, ThreadDeleted, TurnCompleted,
     rpc::{ErrorObject, Message, RequestId, codes},
 };
-use serde_json::{Value, value::RawValue};
+use serde::Deserialize;
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 use tokio::{
     sync::mpsc,
     task::{AbortHandle, JoinSet},
 };
 
 use crate::{
+    error::{DisconnectCause, Disconnected},
+    events::EventDelivery,
     ids::MessageIds,
     missing_fields,
     open_edits::OpenEdits,
     pending::CallFailure,
-    responder::{IncomingRequest, RequestResponder},
+    resilient::{MessagePlace, seq_of},
+    responder::{IncomingRequest, RequestResponder, RequestSlot},
     shared::ClientShared,
 };
 
@@ -31,9 +38,22 @@ const LOGGED_CHARS: usize = 200;
 pub struct MessageReceiver {
     shared: Arc<ClientShared>,
     responder: RequestResponder,
-    requests: HashMap<RequestId, AbortHandle>,
+    requests: HashMap<RequestId, OpenRequest>,
     answering: JoinSet<()>,
     edits: OpenEdits,
+    /// The threads of subscriptions without an answer yet.
+    subscribing: HashMap<RequestId, Arc<str>>,
+    next_subscription: u64,
+}
+
+/// A server request that is being answered, or whose answer the server may not have received.
+struct OpenRequest {
+    slot: Arc<RequestSlot>,
+    method: String,
+    params: Value,
+    task: AbortHandle,
+    /// Whether the current connection has asked it.
+    is_current: bool,
 }
 
 impl MessageReceiver {
@@ -44,6 +64,8 @@ impl MessageReceiver {
             requests: HashMap::new(),
             answering: JoinSet::new(),
             edits: OpenEdits::default(),
+            subscribing: HashMap::new(),
+            next_subscription: 0,
         }
     }
 
@@ -57,14 +79,27 @@ impl MessageReceiver {
             return tracing::warn!(bytes = message.len(), "skipped a line that is not UTF-8");
         };
         match Message::parse(text) {
-            Ok(Message::Response { id, result }) => {
-                self.resolve_call(&id, Ok(message.slice_ref(result.get().as_bytes())));
-            }
-            Ok(Message::Error { id, error }) => self.resolve_call(&id, Err(CallFailure::Error(error))),
+            Ok(Message::Response { id, result }) => match self.subscribing.remove(&id) {
+                Some(thread) => self.handle_subscribed(&thread, result),
+                None => {
+                    self.follow_opened(result);
+                    self.resolve_call(&id, Ok(message.slice_ref(result.get().as_bytes())));
+                }
+            },
+            Ok(Message::Error { id, error }) => match self.subscribing.remove(&id) {
+                Some(thread) => self.lose_thread(&thread, &error.message),
+                None => self.resolve_call(&id, Err(CallFailure::Error(error))),
+            },
             Ok(Message::Notification { method, params }) => {
-                self.handle_notification(&method, params, message.len())
+                let seq = self.shared.resilience.as_ref().and_then(|_| seq_of(text));
+                self.handle_notification(&method, params, message.len(), seq)
             }
-            Ok(Message::Request { id, method, params, .. }) => self.handle_request(id, &method, params),
+            Ok(Message::Request { id, method, params, .. }) => {
+                let ids = MessageIds::of(params);
+                let seq = self.shared.resilience.as_ref().and_then(|_| seq_of(text));
+                self.advance(ids.thread.as_deref(), seq);
+                self.handle_request(id, &method, params)
+            }
             Err(error) => self.handle_invalid(text, &error.to_string()),
         }
     }
@@ -75,9 +110,19 @@ impl MessageReceiver {
         }
     }
 
-    fn handle_notification(&mut self, method: &str, params: Option<&RawValue>, size: usize) {
+    fn handle_notification(
+        &mut self,
+        method: &str,
+        params: Option<&RawValue>,
+        size: usize,
+        seq: Option<u64>,
+    ) {
+        if method == BEHIND && self.shared.resilience.is_some() {
+            return self.handle_behind(params);
+        }
         let ids = MessageIds::of(params);
         let thread = ids.thread.as_deref();
+        let place = self.advance(thread, seq);
         self.shared.naming.record(method, thread);
         if method == ServerRequestResolved::NAME {
             self.cancel_request(params);
@@ -88,6 +133,9 @@ impl MessageReceiver {
         if method == TurnCompleted::NAME {
             self.edits.end_turn(thread.unwrap_or_default());
         }
+        if matches!(method, ThreadClosed::NAME | ThreadArchived::NAME | ThreadDeleted::NAME) {
+            self.forget_thread(thread);
+        }
         if !has_reader && !has_route && !has_edits {
             return;
         }
@@ -95,12 +143,123 @@ impl MessageReceiver {
         if has_edits {
             self.edits.record(&event, size, self.shared.limits.event_bytes);
         }
+        let delivery = EventDelivery { event: &event, size, place };
         if has_route {
-            self.shared.routes.deliver(&ids, &event, size);
+            self.shared.routes.deliver(&ids, delivery);
         }
         if has_reader {
-            self.shared.readers.push(thread, &event, size);
+            self.shared.readers.push(thread, delivery);
         }
+    }
+
+    /// Notes the position of a message. Returns its place, if it has one.
+    fn advance<'a>(&self, thread: Option<&'a str>, seq: Option<u64>) -> Option<MessagePlace<'a>> {
+        let place = MessagePlace { thread: thread?, seq: seq? };
+        if let Some(resilience) = &self.shared.resilience {
+            resilience.advance(place);
+        }
+        Some(place)
+    }
+
+    fn forget_thread(&self, thread: Option<&str>) {
+        if let (Some(resilience), Some(thread)) = (&self.shared.resilience, thread) {
+            resilience.forget(thread);
+        }
+    }
+
+    /// Follows a thread that a call has opened.
+    fn follow_opened(&self, result: &RawValue) {
+        if self.shared.resilience.is_some()
+            && let Ok(OpenedThread { thread, seq }) = serde_json::from_str(result.get())
+        {
+            self.advance(Some(&thread.id), Some(seq));
+        }
+    }
+
+    /// The server has dropped messages of a thread that this client reads too slowly.
+    fn handle_behind(&mut self, params: Option<&RawValue>) {
+        let behind = params.and_then(|params| serde_json::from_str::<BehindThread>(params.get()).ok());
+        if let (Some(BehindThread { thread_id, after }), Some(resilience)) = (behind, &self.shared.resilience)
+        {
+            resilience.subscribe_again(MessagePlace { thread: &thread_id, seq: after });
+        }
+    }
+
+    /// Subscribes to the threads that readers have fallen behind on.
+    pub fn subscribe_again(&mut self) {
+        let wanted = self.shared.resilience.as_ref().map(|resilience| resilience.take_wanted());
+        for (thread, after) in wanted.into_iter().flatten() {
+            let message = self.subscribe(&thread, after);
+            if let Some(outgoing) = self.responder.outgoing.upgrade() {
+                // Ends when the queue has room or the connection ends.
+                self.answering.spawn(async move { drop(outgoing.send(message).await) });
+            }
+        }
+    }
+
+    /// Returns the request that subscribes to a thread after a position.
+    pub fn subscribe(&mut self, thread: &Arc<str>, after: u64) -> Bytes {
+        let id = RequestId::String(format!("subscribe-{}", self.next_subscription));
+        self.next_subscription += 1;
+        self.subscribing.insert(id.clone(), thread.clone());
+        let params = json!({ "threadId": thread, "after": after });
+        json!({ "id": id, "method": "codicil/subscribe", "params": params }).to_string().into()
+    }
+
+    /// Returns whether a subscription has no answer yet.
+    pub fn is_subscribing(&self) -> bool {
+        !self.subscribing.is_empty()
+    }
+
+    fn handle_subscribed(&mut self, thread: &Arc<str>, result: &RawValue) {
+        match serde_json::from_str(result.get()) {
+            Ok(Subscribed::Replay { from, requests }) => {
+                self.shared.readers.resume(thread, from);
+                self.shared.routes.resume(thread, from);
+                self.handle_open_requests(requests);
+            }
+            Ok(Subscribed::Snapshot { at, thread, requests }) => {
+                self.advance(Some(&thread.id), Some(at));
+                let thread = Arc::from(thread);
+                self.shared.readers.replace(&thread, at);
+                self.shared.routes.replace(&thread, at);
+                self.handle_open_requests(requests);
+            }
+            Err(error) => self.lose_thread(thread, &error.to_string()),
+        }
+    }
+
+    fn handle_open_requests(&mut self, requests: Vec<ListedRequest>) {
+        for ListedRequest { id, method, params } in requests {
+            let params = to_raw_value(&params).ok();
+            self.handle_request(id, &method, params.as_deref());
+        }
+    }
+
+    /// Ends the turns of a thread that the server does not know any more.
+    fn lose_thread(&self, thread: &str, reason: &str) {
+        tracing::warn!(thread, "cannot follow the thread any more: {reason}");
+        self.forget_thread(Some(thread));
+        let cause = DisconnectCause::Failed(format!("thread {thread} cannot be followed: {reason}"));
+        let reason = Arc::new(Disconnected { cause, stderr_tail: String::new() });
+        self.shared.routes.lose_thread(thread, &reason);
+    }
+
+    /// Prepares for the messages of another connection.
+    pub fn begin_recovery(&mut self) {
+        self.subscribing.clear();
+        self.requests.values_mut().for_each(|request| request.is_current = false);
+    }
+
+    /// Drops the server requests that the new connection has not asked. Returns the answers that it needs.
+    pub fn end_recovery(&mut self) -> Vec<Bytes> {
+        for (_, gone) in self.requests.extract_if(|_, request| !request.is_current) {
+            gone.task.abort();
+        }
+        if let Some(resilience) = &self.shared.resilience {
+            *resilience.is_recovering.write() = false;
+        }
+        self.requests.values().filter_map(|request| request.slot.message()).collect()
     }
 
     fn decode(&self, method: &str, params: Option<&RawValue>) -> ServerNotification {
@@ -117,7 +276,14 @@ impl MessageReceiver {
 
     fn handle_request(&mut self, id: RequestId, method: &str, params: Option<&RawValue>) {
         while self.answering.try_join_next().is_some() {}
-        self.requests.retain(|_, task| !task.is_finished());
+        let value = params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
+        if self.continue_request(&id, method, &value) {
+            return;
+        }
+        // A client that reconnects keeps its answers until the server confirms them.
+        let is_kept =
+            self.shared.resilience.is_some() && self.requests.len() < self.shared.limits.server_requests;
+        self.requests.retain(|_, request| is_kept || !request.task.is_finished());
         if self.requests.len() >= self.shared.limits.server_requests {
             tracing::warn!(method, "refused a server request: too many are being answered");
             let message = "too many requests at once".to_owned();
@@ -130,9 +296,23 @@ impl MessageReceiver {
             }
             request => request,
         };
-        let incoming = IncomingRequest::new(id.clone(), method, params, request, &self.edits);
+        let slot = RequestSlot::new(id.clone());
+        let incoming = IncomingRequest::new(slot.clone(), method, params, request, &self.edits);
         let task = self.answering.spawn(self.responder.clone().answer(incoming));
-        self.requests.insert(id, task);
+        let method = method.to_owned();
+        self.requests.insert(id, OpenRequest { slot, method, params: value, task, is_current: true });
+    }
+
+    /// Continues a request that the last connection has asked too, under its new id. Returns whether there is one.
+    fn continue_request(&mut self, id: &RequestId, method: &str, params: &Value) -> bool {
+        let is_same = |request: &OpenRequest| request.method == method && request.params == *params;
+        let known = self.requests.iter().find(|(_, request)| is_same(request)).map(|(id, _)| id.clone());
+        let known = known.filter(|_| self.shared.resilience.is_some());
+        let Some(mut request) = known.and_then(|known| self.requests.remove(&known)) else { return false };
+        id.clone_into(&mut request.slot.id.lock());
+        request.is_current = true;
+        self.requests.insert(id.clone(), request);
+        true
     }
 
     /// Cancels a request that was answered by another client or is no longer valid.
@@ -140,8 +320,8 @@ impl MessageReceiver {
         let params = params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
         let id = params.and_then(|mut params| params.get_mut("requestId").map(Value::take));
         let id = id.and_then(|id| serde_json::from_value::<RequestId>(id).ok());
-        if let Some(task) = id.and_then(|id| self.requests.remove(&id)) {
-            task.abort();
+        if let Some(request) = id.and_then(|id| self.requests.remove(&id)) {
+            request.task.abort();
         }
     }
 
@@ -161,6 +341,44 @@ impl MessageReceiver {
         tracing::warn!(bytes = text.len(), "skipped a line that is not a message: {reason}");
         tracing::debug!("the line begins with: {}", text.chars().take(LOGGED_CHARS).collect::<String>());
     }
+}
+
+/// The notification that messages of a thread were dropped.
+const BEHIND: &str = "codicil/behind";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BehindThread {
+    thread_id: String,
+    after: u64,
+}
+
+/// The result of a call that opens a thread.
+#[derive(Deserialize)]
+struct OpenedThread {
+    thread: OpenedThreadId,
+    seq: u64,
+}
+
+#[derive(Deserialize)]
+struct OpenedThreadId {
+    id: String,
+}
+
+/// The answer to `codicil/subscribe`.
+#[derive(Deserialize)]
+#[serde(tag = "mode", rename_all = "camelCase")]
+enum Subscribed {
+    Replay { from: u64, requests: Vec<ListedRequest> },
+    Snapshot { at: u64, thread: Box<Thread>, requests: Vec<ListedRequest> },
+}
+
+/// An open server request in the answer to a subscription.
+#[derive(Deserialize)]
+struct ListedRequest {
+    id: RequestId,
+    method: String,
+    params: Value,
 }
 
 /// Returns whether a notification is the start or the end of an item with edits.

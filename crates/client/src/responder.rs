@@ -1,14 +1,15 @@
 //! Answers one server request: runs the tool or handler and sends the response.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use codicil_protocol::{
     FileUpdateChange, Frame, ServerRequest, TurnInterrupt, TurnInterruptParams,
     rpc::{ErrorObject, RequestId, codes},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json, value::RawValue};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::{
     collect::TurnOutcome,
@@ -22,11 +23,34 @@ use crate::{
 
 /// A server request that is being answered.
 pub struct IncomingRequest {
-    id: RequestId,
+    slot: Arc<RequestSlot>,
     request: ServerRequest,
     /// The edits of the item that the request refers to.
     changes: Vec<FileUpdateChange>,
     source: RequestSource,
+}
+
+/// The id of a server request and its answer, which outlive the connection of a client that reconnects.
+#[derive(Debug)]
+pub struct RequestSlot {
+    /// Changes if the server asks again after a restart.
+    pub id: Mutex<RequestId>,
+    answer: OnceLock<Result<Value, ErrorObject>>,
+}
+
+impl RequestSlot {
+    pub fn new(id: RequestId) -> Arc<Self> {
+        Arc::new(Self { id: Mutex::new(id), answer: OnceLock::new() })
+    }
+
+    /// Returns the response, if there is an answer.
+    pub fn message(&self) -> Option<Bytes> {
+        let id = self.id.lock().clone();
+        Some(match self.answer.get()? {
+            Ok(result) => Frame::response(&id, result).bytes().clone(),
+            Err(error) => error_frame(&id, error),
+        })
+    }
 }
 
 /// The turn that a request belongs to.
@@ -47,7 +71,7 @@ enum RequestKind {
 
 impl IncomingRequest {
     pub fn new(
-        id: RequestId,
+        slot: Arc<RequestSlot>,
         method: &str,
         params: Option<&RawValue>,
         request: ServerRequest,
@@ -61,12 +85,13 @@ impl IncomingRequest {
         let thread = ids.thread.map(Into::into);
         let turn = ids.turn.map(Into::into);
         let params = params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
+        let id = slot.id.lock().clone();
         let payload = json!({ "id": id, "method": method, "params": params });
         let changes = match &request {
             ServerRequest::FileChangeApproval(params) => edits.changes(&params.thread_id, &params.item_id),
             _ => Vec::new(),
         };
-        Self { id, request, changes, source: RequestSource { kind, thread, turn, payload } }
+        Self { slot, request, changes, source: RequestSource { kind, thread, turn, payload } }
     }
 }
 
@@ -99,8 +124,8 @@ impl RequestResponder {
     }
 
     pub async fn answer(self, incoming: IncomingRequest) {
-        let IncomingRequest { id, request, changes, source } = incoming;
-        let guard = OnPanic { responder: &self, id: id.clone() };
+        let IncomingRequest { slot, request, changes, source } = incoming;
+        let guard = OnPanic { responder: &self, slot: slot.clone() };
         let can_cancel = has_cancel_decision(&request);
         let waiting = is_for_person(&request).then(|| self.shared.routes.pause_turns(&source.ids()));
         let answer = match request {
@@ -112,28 +137,45 @@ impl RequestResponder {
         drop(waiting);
         drop(guard);
         match answer {
-            Err(NoAnswer::EndTurn) => self.end_turn(&id, &source, can_cancel).await,
-            answer => self.send(&id, answer).await,
+            Err(NoAnswer::EndTurn) => self.end_turn(&slot, &source, can_cancel).await,
+            answer => self.send(&slot, answer).await,
         }
     }
 
-    async fn send(&self, id: &RequestId, answer: HandlerAnswer<Value>) {
-        let message = match answer {
-            Ok(result) => Frame::response(id, &result).bytes().clone(),
+    async fn send(&self, slot: &RequestSlot, answer: HandlerAnswer<Value>) {
+        let answer = match answer {
+            Ok(result) => Ok(result),
             Err(NoAnswer::Error(error)) => {
-                tracing::debug!(%id, "answered a server request with an error: {}", error.message);
-                error_frame(id, &error)
+                tracing::debug!("answered a server request with an error: {}", error.message);
+                Err(error)
             }
-            Err(NoAnswer::EndTurn) => error_frame(id, &turn_ends()),
+            Err(NoAnswer::EndTurn) => Err(turn_ends()),
         };
-        if let Some(outgoing) = self.outgoing.upgrade() {
+        // Set once: this is the only task that answers the request.
+        let _ = slot.answer.set(answer);
+        let unsent = self.queue_answer(slot);
+        if let (Some(message), Some(outgoing)) = (unsent, self.outgoing.upgrade()) {
             // Fails when the connection has ended; then the response is not needed.
             let _ = outgoing.send(message).await;
         }
     }
 
+    /// Queues the answer. Returns it if the queue is full.
+    fn queue_answer(&self, slot: &RequestSlot) -> Option<Bytes> {
+        // Held until the message is queued, so that it is not queued for the next connection.
+        let is_recovering = self.shared.resilience.as_ref().map(|resilience| resilience.is_recovering.read());
+        if is_recovering.is_some_and(|is_recovering| *is_recovering) {
+            return None;
+        }
+        let outgoing = self.outgoing.upgrade()?;
+        match outgoing.try_send(slot.message()?) {
+            Err(TrySendError::Full(message)) => Some(message),
+            Ok(()) | Err(TrySendError::Closed(_)) => None,
+        }
+    }
+
     /// Ends the turn for its caller, then for the server.
-    async fn end_turn(&self, id: &RequestId, source: &RequestSource, can_cancel: bool) {
+    async fn end_turn(&self, slot: &RequestSlot, source: &RequestSource, can_cancel: bool) {
         self.shared.routes.end_turn(&source.ids(), || match source.kind {
             RequestKind::Approval => TurnOutcome::ApprovalRequired(source.payload.clone()),
             RequestKind::Input => TurnOutcome::InputRequired(source.payload.clone()),
@@ -143,9 +185,9 @@ impl RequestResponder {
             let method = source.payload.get("method").and_then(Value::as_str);
             let is_legacy = method.is_some_and(|method| !method.contains('/'));
             let decision = if is_legacy { "abort" } else { "cancel" };
-            return self.send(id, Ok(json!({ "decision": decision }))).await;
+            return self.send(slot, Ok(json!({ "decision": decision }))).await;
         }
-        self.send(id, Err(NoAnswer::EndTurn)).await;
+        self.send(slot, Err(NoAnswer::EndTurn)).await;
         if let Some(thread) = &source.thread
             && let Some(turn) = &source.turn
             && let Some(outgoing) = self.outgoing.upgrade()
@@ -190,14 +232,15 @@ fn turn_ends() -> ErrorObject {
 /// Responds with an error when the handler panics, so that the server does not wait.
 struct OnPanic<'a> {
     responder: &'a RequestResponder,
-    id: RequestId,
+    slot: Arc<RequestSlot>,
 }
 
 impl Drop for OnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let message = "the client failed to answer".to_owned();
-            self.responder.refuse(&self.id, ErrorObject { code: codes::INTERNAL_ERROR, message, data: None });
+            let id = self.slot.id.lock().clone();
+            self.responder.refuse(&id, ErrorObject { code: codes::INTERNAL_ERROR, message, data: None });
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use codicil_protocol::{ServerNotification, ThreadId, Turn, TurnId};
+use codicil_protocol::{ServerNotification, Thread, ThreadId, Turn, TurnId, TurnStatus};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, oneshot},
@@ -18,8 +18,9 @@ use tokio::{
 use crate::{
     collect::{CollectedTurn, CompletedTurn, TurnOutcome, ends_turn},
     error::{ClientError, Disconnected},
-    events::EventQueue,
+    events::{EventDelivery, EventQueue},
     ids::MessageIds,
+    resilient::MessagePlace,
 };
 
 /// A turn that is being collected.
@@ -43,6 +44,8 @@ struct RouteState {
     end: Option<oneshot::Sender<()>>,
     last_message_at: Instant,
     clock: TurnClock,
+    /// The position of the last message, for a client that reconnects.
+    position: u64,
 }
 
 /// The time that a turn has spent waiting for a person.
@@ -75,6 +78,7 @@ struct HeldMessages {
     turn: Option<String>,
     event: Arc<ServerNotification>,
     size: usize,
+    seq: Option<u64>,
 }
 
 impl TurnRoute {
@@ -89,6 +93,7 @@ impl TurnRoute {
             end: Some(end),
             last_message_at: Instant::now(),
             clock: TurnClock::default(),
+            position: 0,
         };
         (Arc::new(Self { state: Mutex::new(state), clock_changed: Notify::new() }), when_ended)
     }
@@ -102,7 +107,8 @@ impl TurnRoute {
             let is_thread = held.thread.as_deref().is_none_or(|named| named == &**thread);
             let is_turn = turn.is_none_or(|turn| held.turn.as_deref().is_none_or(|named| named == &**turn));
             if is_thread && is_turn {
-                state.add(&held.event, held.size);
+                let place = held.seq.map(|seq| MessagePlace { thread, seq });
+                state.add(EventDelivery { event: &held.event, size: held.size, place });
             }
         }
         if let Some(outcome) = state.early_outcome.take() {
@@ -179,7 +185,8 @@ impl TurnRoute {
         }
     }
 
-    fn deliver(&self, ids: &MessageIds<'_>, event: &Arc<ServerNotification>, size: usize) {
+    fn deliver(&self, ids: &MessageIds<'_>, delivery: EventDelivery<'_>) {
+        let EventDelivery { event, size, place } = delivery;
         let turn = ids.turn.as_deref();
         let mut state = self.state.lock();
         match &mut state.binding {
@@ -189,25 +196,59 @@ impl TurnRoute {
                     *bytes += size;
                     let thread = ids.thread.as_deref().map(str::to_owned);
                     let turn = turn.map(str::to_owned);
-                    held.push(HeldMessages { thread, turn, event: event.clone(), size });
+                    let seq = place.map(|place| place.seq);
+                    held.push(HeldMessages { thread, turn, event: event.clone(), size, seq });
                 }
             }
             TurnBinding::Turn(bound) if turn.is_some_and(|turn| turn != &**bound) => {}
-            TurnBinding::Turn(_) | TurnBinding::Any => state.add(event, size),
+            TurnBinding::Turn(_) | TurnBinding::Any => state.add(delivery),
+        }
+    }
+
+    /// Replaces what was collected by a snapshot of the thread. A turn that the thread does not have any more is left as
+    /// it is.
+    fn replace(&self, thread: &Arc<Thread>, at: u64) {
+        let mut state = self.state.lock();
+        let TurnBinding::Turn(bound) = &state.binding else { return };
+        let Some(turn) = thread.turns.iter().find(|turn| turn.id == *bound) else { return };
+        if state.outcome.is_some() || state.position >= at {
+            return;
+        }
+        state.position = at;
+        state.last_message_at = Instant::now();
+        state.collected.replace_items(&turn.items);
+        if let Some(queue) = &state.queue {
+            queue.replace(thread, at);
+        }
+        if turn.status != TurnStatus::InProgress {
+            state.finish(TurnOutcome::Completed(turn.clone()));
+        }
+    }
+
+    fn resume(&self, thread: &str, from: u64) {
+        if let Some(queue) = &self.state.lock().queue {
+            queue.resume(thread, from);
         }
     }
 }
 
 impl RouteState {
-    fn add(&mut self, event: &Arc<ServerNotification>, size: usize) {
+    fn add(&mut self, delivery: EventDelivery<'_>) {
         if self.outcome.is_some() {
             return;
         }
-        self.last_message_at = Instant::now();
+        // The queue of a slow reader may need a message again that was collected before.
         if let Some(queue) = &self.queue {
-            queue.push(event, size);
+            queue.push(delivery);
         }
-        if let Some(outcome) = self.collected.add(event, size) {
+        if let Some(MessagePlace { seq, .. }) = delivery.place {
+            if seq <= self.position {
+                return;
+            }
+            self.position = seq;
+        }
+        self.last_message_at = Instant::now();
+        if let Some(outcome) = self.collected.add(delivery.event, delivery.size) {
             self.finish(outcome);
         }
     }
@@ -285,14 +326,39 @@ impl TurnRoutes {
         }
     }
 
-    pub fn deliver(&self, ids: &MessageIds<'_>, event: &Arc<ServerNotification>, size: usize) {
+    pub fn deliver(&self, ids: &MessageIds<'_>, delivery: EventDelivery<'_>) {
         let mut table = self.0.lock();
         for route in table.candidates(ids) {
-            route.deliver(ids, event, size);
+            route.deliver(ids, delivery);
         }
-        if ends_turn(event.method()) {
+        if ends_turn(delivery.event.method()) {
             table.remove_over(ids);
         }
+    }
+
+    /// Replaces what was collected of the turns of a thread by a snapshot.
+    pub fn replace(&self, thread: &Arc<Thread>, at: u64) {
+        let mut table = self.0.lock();
+        for route in table.by_thread.get(&*thread.id).into_iter().flatten() {
+            route.replace(thread, at);
+        }
+        table.remove(Some(&thread.id), |route| route.is_over());
+    }
+
+    /// Lets the readers of turns take messages of a thread again that the server sends from this position on.
+    pub fn resume(&self, thread: &str, from: u64) {
+        for route in self.0.lock().by_thread.get(thread).into_iter().flatten() {
+            route.resume(thread, from);
+        }
+    }
+
+    /// Ends the turns of a thread that cannot be followed any more.
+    pub fn lose_thread(&self, thread: &str, reason: &Arc<Disconnected>) {
+        let mut table = self.0.lock();
+        for route in table.by_thread.get(thread).into_iter().flatten() {
+            route.end(TurnOutcome::Disconnected(reason.clone()));
+        }
+        table.remove(Some(thread), |route| route.is_over());
     }
 
     /// Returns the thread and turn of the only turn. The turn id is `None` until the server has named it.

@@ -5,14 +5,16 @@ use std::sync::{
     atomic::{AtomicU8, Ordering},
 };
 
+use codicil_protocol::InitializeResponse;
 use tokio::sync::SetOnce;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     error::{DisconnectCause, Disconnected},
-    events::EventReaders,
+    events::{EventQueue, EventReaders, EventStream},
     options::ClientLimits,
     pending::PendingCalls,
+    resilient::Resilience,
     routes::TurnRoutes,
 };
 
@@ -23,8 +25,12 @@ pub struct ClientShared {
     pub readers: EventReaders,
     pub limits: ClientLimits,
     pub naming: ThreadNaming,
+    /// Set for a client that reconnects.
+    pub resilience: Option<Arc<Resilience>>,
     /// Cancelled when this client closes the connection.
     pub closing: CancellationToken,
+    /// Set after the handshake.
+    pub server: SetOnce<InitializeResponse>,
     /// Set when the connection has ended.
     pub disconnected: SetOnce<Arc<Disconnected>>,
 }
@@ -57,16 +63,27 @@ impl ThreadNaming {
 }
 
 impl ClientShared {
-    pub fn new(limits: ClientLimits) -> Self {
+    pub fn new(limits: ClientLimits, resilience: Option<Arc<Resilience>>) -> Self {
         Self {
             pending: Arc::default(),
             routes: TurnRoutes::default(),
             readers: EventReaders::default(),
             limits,
             naming: ThreadNaming::default(),
+            resilience,
             closing: CancellationToken::new(),
+            server: SetOnce::new(),
             disconnected: SetOnce::new(),
         }
+    }
+
+    pub fn is_initialized(&self) -> bool {
+        self.server.get().is_some()
+    }
+
+    /// Returns a queue for a reader.
+    pub fn new_queue(&self) -> (Arc<EventQueue>, EventStream) {
+        EventQueue::new(&self.limits, self.resilience.clone())
     }
 
     /// Ends the connection's calls, turns and event streams.

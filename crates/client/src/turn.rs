@@ -67,7 +67,7 @@ impl Client {
     /// # }
     /// ```
     pub async fn turn(&self, params: TurnStartParams) -> Result<RunningTurn, ClientError> {
-        let (queue, events) = EventQueue::new(&self.shared().limits);
+        let (queue, events) = self.shared().new_queue();
         let mut turn = self.begin_turn(params, Some(queue)).await?;
         turn.events = Some(events);
         Ok(turn)
@@ -90,7 +90,7 @@ impl Client {
 
     /// Starts a review and returns a handle to follow it. [`CompletedReview::from`] converts its result.
     pub async fn review(&self, params: ReviewStartParams) -> Result<RunningTurn, ClientError> {
-        let (queue, events) = EventQueue::new(&self.shared().limits);
+        let (queue, events) = self.shared().new_queue();
         let mut turn = self.begin_review(params, Some(queue)).await?;
         turn.events = Some(events);
         Ok(turn)

@@ -48,6 +48,13 @@ impl Frame {
         Self { method: Some(M::NAME), bytes, text_at: None }
     }
 
+    /// Returns a request with a key: a repetition has no second effect.
+    pub fn keyed_request<M: Method>(id: &rpc::RequestId, params: &M::Params, key: &str) -> Self {
+        let codicil = RequestExtension { key };
+        let bytes = encode(&OutgoingMessage::KeyedRequest { method: M::NAME, id, params, codicil });
+        Self { method: Some(M::NAME), bytes, text_at: None }
+    }
+
     pub fn response(id: &rpc::RequestId, result: &impl Serialize) -> Self {
         Self::without_method(encode(&OutgoingMessage::Response { id, result }))
     }
@@ -91,9 +98,16 @@ impl Frame {
 enum OutgoingMessage<'a, T: Serialize> {
     Notification { method: &'a str, params: &'a T },
     Request { method: &'a str, id: &'a rpc::RequestId, params: &'a T },
+    KeyedRequest { method: &'a str, id: &'a rpc::RequestId, params: &'a T, codicil: RequestExtension<'a> },
     Response { id: &'a rpc::RequestId, result: &'a T },
     ReplayedResponse { id: &'a rpc::RequestId, result: &'a T, codicil: ResponseExtension },
     Error { error: &'a rpc::ErrorObject, id: &'a rpc::RequestId },
+}
+
+/// The member `codicil` of a request.
+#[derive(Serialize)]
+struct RequestExtension<'a> {
+    key: &'a str,
 }
 
 /// The member `codicil` of a response.

@@ -100,7 +100,8 @@ impl<'f, 'r> TurnFollower<'f, 'r> {
                 tracing::debug!(count, "missed events of the turn; its result includes them");
                 Ok(())
             }
-            ClientEvent::Notification(_) => Ok(()),
+            // The result includes what a snapshot replaces.
+            ClientEvent::Notification(_) | ClientEvent::Snapshot(_) => Ok(()),
         }
     }
 

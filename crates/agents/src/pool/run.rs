@@ -148,6 +148,8 @@ impl TurnRun {
                 event = running.next() => match event {
                     Some(ClientEvent::Notification(event)) => mapper.map(&event, &mut messages),
                     Some(ClientEvent::Missed(count)) => messages.push(StreamMessage::Missed { count }),
+                    // Only for clients that reconnect by themselves.
+                    Some(ClientEvent::Snapshot(_)) => {}
                     None => break true,
                 },
                 // Checked after the events, so that the item in question has been shown.

@@ -141,7 +141,7 @@ impl<'a> DemoTour<'a> {
                         deltas += usize::from(matches!(event, ServerNotification::AgentMessageDelta(_)));
                         report.event(&event)?;
                     }
-                    Some(ClientEvent::Missed(_)) => {}
+                    Some(ClientEvent::Missed(_) | ClientEvent::Snapshot(_)) => {}
                     None => break,
                 },
                 Some(question) = questions.recv() => {

@@ -134,6 +134,8 @@ impl<'a> ExecRun<'a> {
     fn event(&mut self, event: ClientEvent) -> anyhow::Result<()> {
         match event {
             ClientEvent::Missed(count) => Ok(self.report.missed(count)?),
+            // Only for clients that reconnect by themselves.
+            ClientEvent::Snapshot(_) => Ok(()),
             ClientEvent::Notification(notification) => {
                 if !belongs_to(&notification, &self.thread.thread.id) {
                     return Ok(());

@@ -2,92 +2,21 @@
 
 use std::time::Duration;
 
-use codicil_client::{Client, ClientError, RestartLimits, Supervisor, UnixSocket, protocol::*, turn};
-use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
-    net::{
-        UnixListener,
-        unix::{OwnedReadHalf, OwnedWriteHalf},
-    },
-};
+use codicil_client::{Client, ClientError, RestartLimits, Supervisor, protocol::*, turn};
+use serde_json::json;
 
 use crate::{
-    fake::{message, running},
+    fake::message,
+    listener::{TestConnection, TestListener},
     soon,
 };
 
-/// A socket at which the test plays one server after another.
-struct TestListener {
-    _folder: tempfile::TempDir,
-    address: UnixSocket,
-    socket: UnixListener,
-}
-
-/// The server side of one connection.
-struct TestConnection {
-    lines: Lines<BufReader<OwnedReadHalf>>,
-    writer: OwnedWriteHalf,
-}
-
 impl TestListener {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        let socket = UnixListener::bind(&path).unwrap();
-        Self { _folder: folder, address: UnixSocket::new(path), socket }
-    }
-
-    async fn accept(&self) -> TestConnection {
-        let (reader, writer) = soon(self.socket.accept()).await.unwrap().0.into_split();
-        let mut connection = TestConnection { lines: BufReader::new(reader).lines(), writer };
-        let hello = connection.expect("initialize").await;
-        connection.reply(&hello, json!({})).await;
-        connection.expect("initialized").await;
-        connection
-    }
-
     /// A supervisor with its first server.
     async fn supervised(&self, limits: RestartLimits) -> (Supervisor, TestConnection) {
         let starting = Supervisor::start(Client::builder(), self.address.clone(), limits);
         let (supervisor, connection) = tokio::join!(starting, self.accept());
         (supervisor.unwrap(), connection)
-    }
-}
-
-impl TestConnection {
-    async fn expect(&mut self, method: &str) -> Value {
-        let line = soon(self.lines.next_line()).await.unwrap().expect("the connection is open");
-        let message: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(message["method"], method, "{message}");
-        message
-    }
-
-    async fn reply(&mut self, request: &Value, result: Value) {
-        self.send(json!({ "id": request["id"], "result": result })).await;
-    }
-
-    async fn send(&mut self, message: Value) {
-        self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
-    }
-
-    async fn take_turn(&mut self, thread: &str, turn: &str) {
-        let request = self.expect("turn/start").await;
-        assert_eq!(request["params"]["threadId"], thread);
-        self.reply(&request, json!({ "turn": running(turn) })).await;
-    }
-
-    async fn complete(&mut self, thread: &str, turn: &str, text: &str) {
-        let params = json!({ "threadId": thread, "turnId": turn, "item": message("i", text) });
-        self.send(json!({ "method": "item/completed", "params": params })).await;
-        let turn = json!({ "id": turn, "items": [], "status": "completed", "error": null });
-        let params = json!({ "threadId": thread, "turn": turn });
-        self.send(json!({ "method": "turn/completed", "params": params })).await;
-    }
-
-    async fn start_thread(&mut self, id: &str) {
-        let request = self.expect("thread/start").await;
-        self.reply(&request, json!({ "thread": { "id": id } })).await;
     }
 }
 

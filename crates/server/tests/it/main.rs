@@ -46,6 +46,7 @@ mod tools;
 mod turn_input;
 mod turns;
 mod unix;
+mod waiting_requests;
 
 /// An id that has the right form and belongs to no thread.
 const NO_THREAD: &str = "0199a213-81c0-7800-8aa1-bbab2a035a53";

@@ -1,0 +1,304 @@
+//! A client that reconnects, against a server that the test plays.
+
+use std::{sync::Arc, time::Duration};
+
+use codicil_client::{
+    ApprovalDecision, Client, ClientBuilder, ClientError, ClientEvent, ClientLimits, ReconnectOptions, ask,
+    protocol::*, turn,
+};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc};
+
+use crate::{
+    fake::message,
+    listener::{TestConnection, TestListener},
+    soon,
+};
+
+fn server() -> Value {
+    json!({
+        "userAgent": "fake/1.0", "codexHome": "/home/x", "platformFamily": "unix", "platformOs": "linux",
+        "codicil": { "version": 1, "features": ["cursor", "keys"], "limits": {} },
+    })
+}
+
+fn resilient() -> ClientBuilder {
+    let first_delay = Duration::from_millis(1);
+    Client::builder().resilient(ReconnectOptions { first_delay, ..ReconnectOptions::default() })
+}
+
+async fn connected(listener: &TestListener, builder: ClientBuilder) -> (Client, TestConnection) {
+    let connecting = builder.connect(listener.address.clone());
+    let (client, connection) = tokio::join!(connecting, listener.accept_with(server()));
+    (client.unwrap(), connection)
+}
+
+fn thread_json(turns: Value) -> Value {
+    json!({
+        "id": "t", "preview": "", "ephemeral": false, "modelProvider": "p", "createdAt": 0, "updatedAt": 0,
+        "status": { "type": "idle" }, "path": null, "cwd": "/", "cliVersion": "1", "source": "cli", "turns": turns,
+    })
+}
+
+/// Starts the thread `t` at position 100.
+async fn start_thread(client: &Client, connection: &mut TestConnection) {
+    let answer = async {
+        let request = connection.expect("thread/start").await;
+        connection.reply(&request, json!({ "thread": { "id": "t" }, "seq": 100 })).await;
+    };
+    tokio::join!(client.call_raw("thread/start", json!({})), answer).0.unwrap();
+}
+
+fn delta(seq: u64) -> Value {
+    let params = json!({ "threadId": "t", "turnId": "u", "itemId": "i", "delta": seq.to_string() });
+    json!({ "method": "item/agentMessage/delta", "params": params, "seq": seq })
+}
+
+fn text(event: Option<ClientEvent>) -> String {
+    match event {
+        Some(ClientEvent::Notification(ServerNotification::AgentMessageDelta(delta))) => delta.delta,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Accepts the next connection and answers its subscription of the thread.
+async fn accept_again(listener: &TestListener, after: u64, result: Value) -> TestConnection {
+    let mut connection = listener.accept_with(server()).await;
+    subscribed(&mut connection, after, result).await;
+    connection
+}
+
+async fn subscribed(connection: &mut TestConnection, after: u64, result: Value) {
+    let subscribe = connection.expect("codicil/subscribe").await;
+    assert_eq!(subscribe["params"], json!({ "threadId": "t", "after": after }));
+    connection.reply(&subscribe, result).await;
+}
+
+fn replay(from: u64) -> Value {
+    json!({ "mode": "replay", "from": from, "at": from + 100, "requests": [] })
+}
+
+#[tokio::test]
+async fn changes_in_flight_are_sent_again_with_their_keys() {
+    let listener = TestListener::new();
+    let (client, mut first) = connected(&listener, resilient()).await;
+    let naming = client.call_raw("thread/name/set", json!({ "threadId": "t", "name": "n" }));
+    let reading = client.call_raw("thread/read", json!({ "threadId": "t" }));
+    let request = first.expect("thread/name/set").await;
+    assert!(request["codicil"]["key"].is_string(), "{request}");
+    assert_eq!(first.expect("thread/read").await.get("codicil"), None);
+    drop(first);
+    let second = async {
+        let mut second = listener.accept_with(server()).await;
+        let again = second.expect("thread/name/set").await;
+        assert_eq!(again, request, "the same key, params and id");
+        second.reply(&again, json!({})).await;
+        second
+    };
+    let (named, read, _second) = tokio::join!(naming, reading, second);
+    assert_eq!(named.unwrap(), json!({}));
+    assert!(matches!(read, Err(ClientError::Disconnected(_))), "{read:?}");
+    assert!(client.is_connected());
+    assert_eq!(*client.connections().borrow(), 2);
+}
+
+#[tokio::test]
+async fn events_continue_without_loss_or_repetition() {
+    let listener = TestListener::new();
+    let (client, mut first) = connected(&listener, resilient()).await;
+    start_thread(&client, &mut first).await;
+    let mut events = client.thread_events(&"t".into());
+    first.send(delta(101)).await;
+    first.send(delta(102)).await;
+    assert_eq!(text(soon(events.next()).await), "101");
+    assert_eq!(text(soon(events.next()).await), "102");
+    drop(first);
+    let mut second = accept_again(&listener, 102, replay(102)).await;
+    for seq in [101, 102, 103, 103, 104] {
+        second.send(delta(seq)).await;
+    }
+    assert_eq!(text(soon(events.next()).await), "103");
+    assert_eq!(text(soon(events.next()).await), "104");
+    drop(second);
+    // Nothing has arrived since, and the position is still known.
+    let mut third = accept_again(&listener, 104, replay(104)).await;
+    third.send(delta(105)).await;
+    assert_eq!(text(soon(events.next()).await), "105");
+}
+
+#[tokio::test]
+async fn a_turn_is_collected_over_two_connections() {
+    let listener = TestListener::new();
+    let (client, mut first) = connected(&listener, resilient()).await;
+    start_thread(&client, &mut first).await;
+    let served = async {
+        first.take_turn("t", "u").await;
+        first.send(delta(101)).await;
+        let mut second = {
+            // The client has read the delta when it answers.
+            let ping = client.call_raw("thread/loaded/list", json!({}));
+            let pong = async {
+                let request = first.expect("thread/loaded/list").await;
+                first.reply(&request, json!({ "data": [], "nextCursor": null })).await;
+            };
+            tokio::join!(ping, pong).0.unwrap();
+            drop(first);
+            accept_again(&listener, 101, replay(101)).await
+        };
+        let item = json!({ "threadId": "t", "turnId": "u", "item": message("i", "Hello") });
+        second.send(json!({ "method": "item/completed", "params": item, "seq": 110, "replay": true })).await;
+        second.send(json!({ "method": "item/completed", "params": item, "seq": 110 })).await;
+        let end = json!({ "id": "u", "items": [], "status": "completed", "error": null });
+        let params = json!({ "threadId": "t", "turn": end });
+        second.send(json!({ "method": "turn/completed", "params": params, "seq": 111 })).await;
+        second
+    };
+    let (done, _second) = tokio::join!(client.run_turn(turn(&"t".into(), "Hi")), served);
+    let done = done.unwrap();
+    assert_eq!((done.agent_message.as_str(), done.items.len()), ("Hello", 1));
+}
+
+#[tokio::test]
+async fn a_snapshot_replaces_what_cannot_be_sent_again() {
+    let listener = TestListener::new();
+    let (client, mut first) = connected(&listener, resilient()).await;
+    start_thread(&client, &mut first).await;
+    let mut events = client.events();
+    let served = async {
+        first.take_turn("t", "u").await;
+        drop(first);
+        let turn = json!({
+            "id": "u", "items": [message("i", "Hello")], "status": "completed", "error": null,
+        });
+        let thread = thread_json(json!([turn]));
+        let result = json!({ "mode": "snapshot", "at": 900, "thread": thread, "open": [], "requests": [], "why": "tooFar" });
+        accept_again(&listener, 100, result).await
+    };
+    let (done, _second) = tokio::join!(client.run_turn(turn(&"t".into(), "Hi")), served);
+    assert_eq!(done.unwrap().items.len(), 1);
+    let Some(ClientEvent::Snapshot(thread)) = soon(events.next()).await else { panic!("a snapshot") };
+    assert_eq!(thread.turns.len(), 1);
+}
+
+#[tokio::test]
+async fn an_open_request_is_asked_and_answered_once() {
+    let listener = TestListener::new();
+    let (asked, mut questions) = mpsc::unbounded_channel();
+    let decide = Arc::new(Notify::new());
+    let decided = decide.clone();
+    let builder = resilient().handler(ask(move |_| {
+        asked.send(()).unwrap();
+        let decided = decided.clone();
+        async move {
+            decided.notified().await;
+            ApprovalDecision::Accept
+        }
+    }));
+    let (client, mut first) = connected(&listener, builder).await;
+    start_thread(&client, &mut first).await;
+    let method = "item/commandExecution/requestApproval";
+    let params = json!({ "threadId": "t", "turnId": "u", "itemId": "i", "command": "ls" });
+    first.send(json!({ "id": 3, "method": method, "params": params, "seq": 101 })).await;
+    soon(questions.recv()).await.unwrap();
+    drop(first);
+    // After a restart the server asks under another id.
+    let open = json!({ "id": 0, "method": method, "params": params, "seq": 101 });
+    let result = json!({ "mode": "replay", "from": 101, "at": 101, "requests": [open] });
+    let mut second = accept_again(&listener, 101, result).await;
+    decide.notify_one();
+    let answer = second.next().await;
+    assert_eq!((&answer["id"], &answer["result"]["decision"]), (&json!(0), &json!("accept")));
+    drop(second);
+    // The answer was lost: it is sent again, and the person is not asked again.
+    let open = json!({ "id": 7, "method": method, "params": params, "seq": 101 });
+    let result = json!({ "mode": "replay", "from": 101, "at": 101, "requests": [open] });
+    let mut third = accept_again(&listener, 101, result).await;
+    let answer = third.next().await;
+    assert_eq!((&answer["id"], &answer["result"]["decision"]), (&json!(7), &json!("accept")));
+    assert!(questions.try_recv().is_err(), "asked once");
+}
+
+#[tokio::test]
+async fn a_client_that_is_behind_subscribes_again() {
+    let listener = TestListener::new();
+    let (client, mut connection) = connected(&listener, resilient()).await;
+    start_thread(&client, &mut connection).await;
+    let mut events = client.events();
+    let params = json!({ "threadId": "t", "after": 100 });
+    connection.send(json!({ "method": "codicil/behind", "params": params })).await;
+    subscribed(&mut connection, 100, replay(100)).await;
+    connection.send(delta(101)).await;
+    assert_eq!(text(soon(events.next()).await), "101");
+}
+
+#[tokio::test]
+async fn a_slow_reader_misses_nothing() {
+    let listener = TestListener::new();
+    let builder = resilient().limits(ClientLimits { events: 2, ..ClientLimits::default() });
+    let (client, mut connection) = connected(&listener, builder).await;
+    start_thread(&client, &mut connection).await;
+    let mut slow = client.events();
+    for seq in 101..=105 {
+        connection.send(delta(seq)).await;
+    }
+    // The client has read everything when it answers.
+    let (listed, ()) = tokio::join!(client.call_raw("thread/loaded/list", json!({})), async {
+        let request = connection.expect("thread/loaded/list").await;
+        connection.reply(&request, json!({ "data": [], "nextCursor": null })).await;
+    });
+    listed.unwrap();
+    assert_eq!(text(soon(slow.next()).await), "101");
+    assert_eq!(text(soon(slow.next()).await), "102");
+    subscribed(&mut connection, 102, replay(102)).await;
+    connection.send(delta(103)).await;
+    connection.send(delta(104)).await;
+    assert_eq!(text(soon(slow.next()).await), "103");
+    assert_eq!(text(soon(slow.next()).await), "104");
+}
+
+#[tokio::test]
+async fn a_client_gives_up_after_its_time() {
+    let listener = TestListener::new();
+    let options = ReconnectOptions {
+        first_delay: Duration::from_millis(1),
+        max_delay: Duration::from_millis(1),
+        give_up_after: Some(Duration::from_millis(20)),
+    };
+    let (client, first) = connected(&listener, Client::builder().resilient(options)).await;
+    let naming = client.call_raw("thread/name/set", json!({ "threadId": "t", "name": "n" }));
+    drop((first, listener));
+    assert!(matches!(soon(naming).await, Err(ClientError::Disconnected(_))));
+    soon(client.disconnected()).await;
+}
+
+#[tokio::test]
+async fn a_server_without_the_extension_is_refused() {
+    let listener = TestListener::new();
+    let connecting = resilient().connect(listener.address.clone());
+    let plain = async {
+        let mut plain = server();
+        plain.as_object_mut().unwrap().remove("codicil");
+        listener.accept_refused(plain).await
+    };
+    let (client, _connection) = tokio::join!(connecting, plain);
+    let error = client.unwrap_err();
+    assert!(error.to_string().contains("extension `codicil`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_lost_thread_ends_its_turns() {
+    let listener = TestListener::new();
+    let (client, mut first) = connected(&listener, resilient()).await;
+    start_thread(&client, &mut first).await;
+    let served = async {
+        first.take_turn("t", "u").await;
+        drop(first);
+        let mut second = listener.accept_with(server()).await;
+        let subscribe = second.expect("codicil/subscribe").await;
+        let error = json!({ "code": -32600, "message": "thread not found: t" });
+        second.send(json!({ "id": subscribe["id"], "error": error })).await;
+        second
+    };
+    let (done, _second) = tokio::join!(client.run_turn(turn(&"t".into(), "Hi")), served);
+    assert!(matches!(&done, Err(ClientError::Disconnected(_))), "{done:?}");
+}
