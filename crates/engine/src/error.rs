@@ -45,6 +45,8 @@ pub enum ThreadError {
     DynamicTools(String),
     #[error("{0}")]
     RequiredServers(String),
+    #[error("ephemeral thread {0} is not stored: only messages of its running turn can be replayed")]
+    NotReplayable(ThreadId),
     /// Another process runs a turn of the thread.
     #[error(
         "thread {thread} is in use: {owner}, runs a turn of it; try again after the turn, or end it there"

@@ -46,8 +46,9 @@ pub use realtime::{InputAccepted, ThreadVoice};
 pub use request_key::{KeyConflict, MAX_KEY_BYTES, RequestKey};
 pub use settings::{SettingsOverrides, TurnSettings};
 pub use thread::{
-    AnnounceGuard, AnnouncedReply, AnswerOutcome, ElicitationChange, RevertedThread, ThreadHandle, TurnKind,
-    TurnOrigin, WaitingRequest, check_review_target, parse_injected_items,
+    AnnounceGuard, AnnouncedReply, AnswerOutcome, ElicitationChange, MAX_RECENT_MESSAGES, MAX_REPLAY_BYTES,
+    MAX_REPLAY_MESSAGES, RevertedThread, ThreadHandle, ThreadSubscription, TurnKind, TurnOrigin,
+    WaitingRequest, check_review_target, parse_injected_items,
 };
 pub use thread_clients::{ClientAnswer, ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 pub use threads::{ForkName, IncludeTurns, OpenedThread, RequestPage, ThreadRead, ThreadRequest, Threads};

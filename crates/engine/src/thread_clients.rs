@@ -1,7 +1,7 @@
 //! The clients of the server, as threads see them. The engine does not know connections.
 
 use codicil_protocol::{
-    Frame, NotificationMethod, ThreadId,
+    Frame, MessageSeq, NotificationMethod, ThreadId,
     rpc::{ErrorObject, RequestId},
 };
 use serde_json::value::RawValue;
@@ -14,6 +14,12 @@ pub trait ThreadClients: Send + Sync + 'static {
 
     /// Returns whether a thread has subscribers.
     fn has_subscribers(&self, thread: &ThreadId) -> bool;
+
+    /// Returns whether a client with a cursor has ever connected. Only such clients ask for messages again.
+    fn have_cursors(&self) -> bool;
+
+    /// Asks subscribers with a cursor to subscribe again: what they know of the thread is no longer valid.
+    fn fall_behind(&self, thread: &ThreadId, after: MessageSeq);
 
     /// Sends a notification to all clients.
     fn notify_all(&self, frame: &Frame);

@@ -3,6 +3,8 @@
 //! The tables here are separate from those of the published protocol and are exported only on request. A method of this
 //! extension is refused on a connection that did not send the capability. `docs/extensions.md` describes it for users.
 
+use serde_json::Value;
+
 use crate::{methods::requests, *};
 
 /// The version of the extension that this crate describes.
@@ -12,14 +14,31 @@ requests! {
     /// The requests of the extension.
     CODICIL_REQUESTS;
 
+    /// Subscribes to a thread, from a position in its messages on.
+    extension CodicilSubscribe = "codicil/subscribe" (CodicilSubscribeParams) -> CodicilSubscribeResponse;
     /// Lists the server requests that wait for an answer.
     extension CodicilRequestList = "codicil/request/list" (CodicilRequestListParams) -> CodicilRequestListResponse;
     /// Answers a server request, from any connection.
     extension CodicilRequestAnswer = "codicil/request/answer" (CodicilRequestAnswerParams) -> CodicilRequestAnswerResponse;
 }
 
+/// Messages of a thread were dropped because the client reads too slowly, or are no longer valid. There are no
+/// notifications of the thread until the client subscribes again.
+#[derive(Clone, Copy, Debug)]
+pub struct CodicilBehind;
+
+impl NotificationMethod for CodicilBehind {
+    const NAME: &'static str = "codicil/behind";
+    type Params = CodicilBehindNotification;
+}
+
 /// The notifications of the extension.
-pub const CODICIL_NOTIFICATIONS: &[MethodInfo] = &[];
+pub const CODICIL_NOTIFICATIONS: &[MethodInfo] = &[MethodInfo {
+    name: CodicilBehind::NAME,
+    stability: Stability::Extension,
+    params: Some(TypeInfo::of::<CodicilBehindNotification>()),
+    response: None,
+}];
 
 /// The types of the extension that belong to no method: the capability and its answer.
 pub const CODICIL_TYPES: &[TypeInfo] =
@@ -27,10 +46,11 @@ pub const CODICIL_TYPES: &[TypeInfo] =
 
 /// What a client asks of the extension, in `capabilities.codicil`.
 #[wire(sparse)]
+#[derive(Default)]
 pub struct CodicilCapabilities {
     /// The version that the client speaks. The server answers with its own.
     pub version: u32,
-    /// Adds `seq` to the messages of threads.
+    /// Adds `seq` to the messages of threads, and allows `codicil/subscribe`.
     #[serde(default)]
     pub cursor: bool,
 }
@@ -48,4 +68,101 @@ pub struct CodicilSupport {
 /// The limits of the extension.
 #[wire(sparse)]
 #[derive(Default)]
-pub struct CodicilLimits {}
+pub struct CodicilLimits {
+    /// Messages of a running turn that are replayed exactly as they were sent.
+    pub recent_messages: Option<u32>,
+    /// The longest replay in messages. A longer one is a snapshot.
+    pub replay_messages: Option<u32>,
+    /// The longest replay in bytes.
+    pub replay_bytes: Option<u32>,
+}
+
+/// The thread and the position from which its messages are wanted.
+#[wire(sparse)]
+pub struct CodicilSubscribeParams {
+    pub thread_id: ThreadId,
+    /// The `seq` of the last message that the client has. Without it, the answer is a snapshot.
+    pub after: Option<MessageSeq>,
+    #[serde(default)]
+    pub scope: SubscriptionScope,
+}
+
+/// The threads of a subscription.
+#[wire(open, rename_all = "camelCase")]
+#[derive(Default, Eq)]
+pub enum SubscriptionScope {
+    /// The thread alone.
+    #[default]
+    Thread,
+    /// The thread and the subagents below it, those of the future included.
+    Tree,
+}
+
+/// The beginning of a subscription. The messages after `at` follow as they happen.
+#[wire(tag = "mode", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum CodicilSubscribeResponse {
+    /// The missed messages follow, each with `replay: true`.
+    Replay {
+        /// The position after which the replay begins: the client's `after`.
+        from: MessageSeq,
+        /// The position that the client has reached after the replay.
+        at: MessageSeq,
+        /// The open server requests.
+        requests: Vec<CodicilOpenRequest>,
+        /// The subagents, for the scope `tree`.
+        #[omit]
+        subagents: Option<Vec<SubagentPosition>>,
+    },
+    /// The thread as it is at `at`. The client replaces what it knows.
+    Snapshot {
+        at: MessageSeq,
+        /// The thread with all its turns.
+        thread: Box<Thread>,
+        /// The items of the running turn that have started and not completed, as far as they have come.
+        open: Vec<ThreadItem>,
+        /// The open server requests.
+        requests: Vec<CodicilOpenRequest>,
+        /// The reason why the answer is not a replay; absent if the client gave no position.
+        #[omit]
+        why: Option<SnapshotReason>,
+        /// The subagents, for the scope `tree`.
+        #[omit]
+        subagents: Option<Vec<SubagentPosition>>,
+    },
+}
+
+/// The reason for a snapshot instead of a replay.
+#[wire(open, rename_all = "camelCase")]
+#[derive(Eq)]
+pub enum SnapshotReason {
+    /// The replay would be longer than the limits.
+    TooFar,
+    /// Turns were removed from the thread after the position.
+    RolledBack,
+    /// The thread has no such position.
+    Unknown,
+}
+
+/// A server request without an answer. It is answered by a response with this id.
+#[wire]
+pub struct CodicilOpenRequest {
+    pub id: rpc::RequestId,
+    pub method: String,
+    pub params: Value,
+    pub seq: MessageSeq,
+}
+
+/// A subagent of a subscription and the position of its last message.
+#[wire]
+pub struct SubagentPosition {
+    pub thread_id: ThreadId,
+    pub at: MessageSeq,
+}
+
+/// The position to subscribe again from.
+#[wire]
+pub struct CodicilBehindNotification {
+    pub thread_id: ThreadId,
+    /// The client has all messages up to here.
+    pub after: MessageSeq,
+}

@@ -4,17 +4,38 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::{
-    AgentMessageDelta, CommandExecutionOutputDelta, FileChangeOutputDelta, Method, NotificationMethod,
-    PlanDelta, ReasoningSummaryTextDelta, ReasoningTextDelta, rpc,
+    AgentMessageDelta, CommandExecutionOutputDelta, FileChangeOutputDelta, MessagePlace, Method,
+    NotificationMethod, PlanDelta, ReasoningSummaryTextDelta, ReasoningTextDelta, rpc,
 };
 
 /// One encoded message. Cloning shares the bytes.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    method: Option<&'static str>,
+    kind: FrameKind,
     bytes: Bytes,
     /// The offset of the text of a delta, which extends to [`DELTA_END`].
     text_at: Option<usize>,
+    /// The position among the messages of a thread. Connections with a cursor receive it with the message.
+    place: Option<MessagePlace>,
+    audience: FrameAudience,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FrameKind {
+    Notification(&'static str),
+    Request(&'static str),
+    Response,
+}
+
+/// The connections that a message is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FrameAudience {
+    #[default]
+    Everyone,
+    /// Connections that receive positions.
+    WithCursor,
+    /// Connections that do not receive positions.
+    WithoutCursor,
 }
 
 /// The bytes after the text of a delta. The text is the last member of the params.
@@ -35,17 +56,17 @@ impl Frame {
     pub fn notification<N: NotificationMethod>(params: &N::Params) -> Self {
         let bytes = encode(&OutgoingMessage::Notification { method: N::NAME, params });
         let text_at = if DELTAS.contains(&N::NAME) { text_of_delta(&bytes) } else { None };
-        Self { method: Some(N::NAME), bytes, text_at }
+        Self { text_at, ..Self::new(FrameKind::Notification(N::NAME), bytes) }
     }
 
     /// Returns a notification that the caller has encoded itself, for speed. `bytes` is the whole message.
     pub fn written<N: NotificationMethod>(bytes: impl Into<Bytes>) -> Self {
-        Self { method: Some(N::NAME), bytes: bytes.into(), text_at: None }
+        Self::new(FrameKind::Notification(N::NAME), bytes.into())
     }
 
     pub fn request<M: Method>(id: &rpc::RequestId, params: &M::Params) -> Self {
         let bytes = encode(&OutgoingMessage::Request { method: M::NAME, id, params });
-        Self { method: Some(M::NAME), bytes, text_at: None }
+        Self::new(FrameKind::Request(M::NAME), bytes)
     }
 
     /// Returns a request with a key: a repetition has no second effect.
@@ -56,28 +77,64 @@ impl Frame {
     }
 
     pub fn response(id: &rpc::RequestId, result: &impl Serialize) -> Self {
-        Self::without_method(encode(&OutgoingMessage::Response { id, result }))
+        Self::new(FrameKind::Response, encode(&OutgoingMessage::Response { id, result }))
     }
 
     /// Returns the response to a request whose key is known: the first result, marked as such.
     pub fn replayed_response(id: &rpc::RequestId, result: &impl Serialize) -> Self {
         let codicil = ResponseExtension { replayed: true };
-        Self::without_method(encode(&OutgoingMessage::ReplayedResponse { id, result, codicil }))
+        Self::new(FrameKind::Response, encode(&OutgoingMessage::ReplayedResponse { id, result, codicil }))
     }
 
     pub fn error(id: &rpc::RequestId, error: &rpc::ErrorObject) -> Self {
-        Self::without_method(encode::<()>(&OutgoingMessage::Error { error, id }))
+        Self::new(FrameKind::Response, encode::<()>(&OutgoingMessage::Error { error, id }))
     }
 
-    fn without_method(bytes: Bytes) -> Self {
-        Self { method: None, bytes, text_at: None }
+    fn new(kind: FrameKind, bytes: Bytes) -> Self {
+        Self { kind, bytes, text_at: None, place: None, audience: FrameAudience::Everyone }
+    }
+
+    /// Returns the message at its position in a thread.
+    #[must_use]
+    pub fn at(self, place: MessagePlace) -> Self {
+        Self { place: Some(place), ..self }
+    }
+
+    /// Returns the message as a repetition of one that was sent before.
+    #[must_use]
+    pub fn as_replay(mut self) -> Self {
+        if let Some(place) = &mut self.place {
+            place.is_replay = true;
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn only_for(self, audience: FrameAudience) -> Self {
+        Self { audience, ..self }
     }
 
     /// Returns the method of a notification or request; `None` for responses.
     pub fn method(&self) -> Option<&'static str> {
-        self.method
+        match self.kind {
+            FrameKind::Notification(method) | FrameKind::Request(method) => Some(method),
+            FrameKind::Response => None,
+        }
     }
 
+    pub fn is_notification(&self) -> bool {
+        matches!(self.kind, FrameKind::Notification(_))
+    }
+
+    pub fn place(&self) -> Option<&MessagePlace> {
+        self.place.as_ref()
+    }
+
+    pub fn audience(&self) -> FrameAudience {
+        self.audience
+    }
+
+    /// Returns the message without its position.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
@@ -91,7 +148,33 @@ impl Frame {
 
     /// The bytes that the caller removes before it appends a continuation.
     pub const DELTA_END_LEN: usize = DELTA_END.len();
+
+    /// Returns the bytes before the text of a delta, and its text as it is written. `None` for other messages.
+    pub fn delta_parts(&self) -> Option<(&[u8], &[u8])> {
+        let (head, rest) = self.bytes.split_at_checked(self.text_at?)?;
+        Some((head, rest.strip_suffix(DELTA_END)?))
+    }
+
+    /// Returns this delta with another text, given as it is written. The position stays.
+    pub fn with_delta_text(&self, text: &[u8]) -> Option<Self> {
+        let (head, _) = self.delta_parts()?;
+        Some(Self { bytes: [head, text, DELTA_END].concat().into(), ..self.clone() })
+    }
 }
+
+/// Appends a position to a message, as its last members.
+pub fn append_place(message: &mut Vec<u8>, place: &MessagePlace) {
+    let Some(b'}') = message.pop() else { return };
+    message.extend_from_slice(b",\"seq\":");
+    message.extend_from_slice(place.seq.to_string().as_bytes());
+    if place.is_replay {
+        message.extend_from_slice(b",\"replay\":true");
+    }
+    message.push(b'}');
+}
+
+/// The longest text that [`append_place`] adds to a message.
+pub const PLACE_LEN: usize = r#","seq":9007199254740991,"replay":true"#.len();
 
 #[derive(Serialize)]
 #[serde(untagged)]

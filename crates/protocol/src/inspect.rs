@@ -71,6 +71,16 @@ impl<T: Inspect> Inspect for Option<T> {
     }
 }
 
+impl<T: Inspect> Inspect for Box<T> {
+    fn inspect(&self, findings: &mut InspectFindings) {
+        (**self).inspect(findings);
+    }
+
+    fn is_used(&self) -> bool {
+        (**self).is_used()
+    }
+}
+
 impl<T: Inspect> Inspect for Vec<T> {
     fn inspect(&self, findings: &mut InspectFindings) {
         self.iter().for_each(|value| value.inspect(findings));

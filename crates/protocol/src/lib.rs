@@ -24,6 +24,7 @@ mod ids;
 mod patch;
 mod path;
 mod secret;
+mod sequence;
 
 mod accounts;
 mod approvals;
@@ -77,6 +78,6 @@ pub use {
     fs::*, goals::*, guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*,
     items::*, known_methods::*, lines::*, mcp::*, methods::*, models::*, notifications::*, patch::*, path::*,
     plugins::*, policy::*, realtime::*, request_keys::*, response_items::*, review::*, search::*, secret::*,
-    server_requests::*, skills::*, thread_opening::*, thread_pages::*, thread_settings::*, threads::*,
-    tool_calls::*, turns::*, windows::*,
+    sequence::*, server_requests::*, skills::*, thread_opening::*, thread_pages::*, thread_settings::*,
+    threads::*, tool_calls::*, turns::*, windows::*,
 };

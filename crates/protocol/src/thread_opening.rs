@@ -6,9 +6,9 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    ActivePermissionProfile, ApprovalsReviewer, AskForApproval, DynamicToolEntry, Patch, Personality,
-    ReasoningEffort, ResponseItem, SandboxPolicy, ServiceTier, Thread, ThreadHistoryMode, ThreadId,
-    ThreadResumeInitialTurnsPageParams, ThreadSandbox, ThreadTurnsListResponse, TurnId, wire,
+    ActivePermissionProfile, ApprovalsReviewer, AskForApproval, DynamicToolEntry, MessageSeq, Patch,
+    Personality, ReasoningEffort, ResponseItem, SandboxPolicy, ServiceTier, Thread, ThreadHistoryMode,
+    ThreadId, ThreadResumeInitialTurnsPageParams, ThreadSandbox, ThreadTurnsListResponse, TurnId, wire,
 };
 
 /// Starts a new thread and subscribes the caller to it. Absent settings come from the configuration.
@@ -83,6 +83,10 @@ pub struct ThreadStartResponse {
     pub active_permission_profile: Option<ActivePermissionProfile>,
     /// Null: the model's default.
     pub reasoning_effort: Option<ReasoningEffort>,
+    /// The position of the thread's last message, for clients with a cursor.
+    #[omit]
+    #[later]
+    pub seq: Option<MessageSeq>,
 }
 
 /// Loads a stored thread, or joins one that is loaded, and subscribes the caller to it.
@@ -172,6 +176,10 @@ pub struct ThreadResumeResponse {
     #[omit]
     #[later]
     pub initial_turns_page: Option<ThreadTurnsListResponse>,
+    /// The position of the thread's last message, for clients with a cursor.
+    #[omit]
+    #[later]
+    pub seq: Option<MessageSeq>,
 }
 
 /// Copies a thread into a new one and subscribes the caller to the copy. A running turn is copied as interrupted. The
@@ -258,4 +266,8 @@ pub struct ThreadForkResponse {
     #[later]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,
+    /// The position of the thread's last message, for clients with a cursor.
+    #[omit]
+    #[later]
+    pub seq: Option<MessageSeq>,
 }

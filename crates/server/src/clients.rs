@@ -6,14 +6,15 @@ use std::{
     collections::{HashMap, HashSet, VecDeque},
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use codicil_engine::{ClientAnswer, ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 use codicil_protocol::{
-    CodicilCapabilities, ConfigWarning, ConfigWarningNotification, Frame, InitializeParams,
-    NotificationMethod, ThreadId, rpc::RequestId,
+    CodicilCapabilities, CodicilOpenRequest, ConfigWarning, ConfigWarningNotification, Frame,
+    InitializeParams, MessageSeq, NotificationMethod, SubscriptionScope, ThreadId,
+    rpc::{Message, RequestId},
 };
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
@@ -74,6 +75,13 @@ impl ClientSession {
     }
 }
 
+impl ClientSession {
+    /// Returns whether the messages of threads are sent with their positions.
+    pub fn has_cursor(&self) -> bool {
+        self.codicil.as_ref().is_some_and(|codicil| codicil.cursor)
+    }
+}
+
 impl ConnectedClient {
     pub fn session(&self) -> Option<&ClientSession> {
         self.session.get()
@@ -81,7 +89,12 @@ impl ConnectedClient {
 
     /// Sets the session. Returns false if there already is one.
     pub fn initialize(&self, session: ClientSession) -> bool {
-        self.session.set(session).is_ok()
+        let has_cursor = session.has_cursor();
+        let is_first = self.session.set(session).is_ok();
+        if is_first && has_cursor {
+            self.outbox.use_cursor();
+        }
+        is_first
     }
 
     /// Sends a notification unless the client has opted out of its method or is not initialized. A frame that is too
@@ -135,6 +148,8 @@ pub struct ClientRegistry(Arc<RegistryState>);
 #[derive(Debug, Default)]
 struct RegistryState {
     next_id: AtomicU64,
+    /// Whether a client with a cursor has ever connected.
+    has_cursors: AtomicBool,
     subscriptions: RwLock<ThreadSubscriptions>,
     questions: OpenQuestions,
 }
@@ -143,6 +158,8 @@ struct RegistryState {
 struct ThreadSubscriptions {
     clients: HashMap<ClientId, Arc<ConnectedClient>>,
     by_thread: HashMap<ThreadId, Vec<Arc<ConnectedClient>>>,
+    /// The subscriptions that do not extend to new subagents of the thread.
+    without_subagents: HashSet<(ClientId, ThreadId)>,
 }
 
 impl ClientRegistry {
@@ -160,10 +177,19 @@ impl ClientRegistry {
         client
     }
 
+    /// Sets the session of a client. Returns false if there already is one.
+    pub fn initialize(&self, client: &ConnectedClient, session: ClientSession) -> bool {
+        if session.has_cursor() {
+            self.0.has_cursors.store(true, Ordering::Relaxed);
+        }
+        client.initialize(session)
+    }
+
     /// Removes a client and its subscriptions.
     pub fn disconnect(&self, id: ClientId) {
         let mut subscriptions = self.0.subscriptions.write();
         subscriptions.clients.remove(&id);
+        subscriptions.without_subagents.retain(|(client, _)| *client != id);
         subscriptions.by_thread.retain(|_, subscribers| {
             subscribers.retain(|client| client.id != id);
             !subscribers.is_empty()
@@ -172,7 +198,29 @@ impl ClientRegistry {
 
     /// Subscribes a client to a thread and sends it the thread's open questions. Idempotent.
     pub fn subscribe(&self, client: &Arc<ConnectedClient>, thread: &ThreadId) {
-        self.add_subscriber(&mut self.0.subscriptions.write(), client, thread);
+        let mut subscriptions = self.0.subscriptions.write();
+        subscriptions.without_subagents.remove(&(client.id, thread.clone()));
+        self.add_subscriber(&mut subscriptions, client, thread);
+    }
+
+    /// Subscribes a client that knows the thread's open questions.
+    pub fn subscribe_at(&self, client: &Arc<ConnectedClient>, thread: &ThreadId, scope: &SubscriptionScope) {
+        let mut subscriptions = self.0.subscriptions.write();
+        let subscription = (client.id, thread.clone());
+        if *scope == SubscriptionScope::Thread {
+            subscriptions.without_subagents.insert(subscription);
+        } else {
+            subscriptions.without_subagents.remove(&subscription);
+        }
+        let subscribers = subscriptions.by_thread.entry(thread.clone()).or_default();
+        if subscribers.iter().all(|other| other.id != client.id) {
+            subscribers.push(client.clone());
+        }
+    }
+
+    /// Returns the open questions of a thread in the form of the extension.
+    pub fn open_requests(&self, thread: &ThreadId) -> Vec<CodicilOpenRequest> {
+        self.0.questions.of_thread(thread).iter().filter_map(open_request).collect()
     }
 
     fn add_subscriber(
@@ -200,6 +248,7 @@ impl ClientRegistry {
         if subscribers.is_empty() {
             subscriptions.by_thread.remove(thread);
         }
+        subscriptions.without_subagents.remove(&(id, thread.clone()));
         was_subscribed
     }
 
@@ -286,6 +335,16 @@ impl ThreadClients for ClientRegistry {
         self.0.subscriptions.read().by_thread.contains_key(thread)
     }
 
+    fn have_cursors(&self) -> bool {
+        self.0.has_cursors.load(Ordering::Relaxed)
+    }
+
+    fn fall_behind(&self, thread: &ThreadId, after: MessageSeq) {
+        if let Some(subscribers) = self.0.subscriptions.read().by_thread.get(thread) {
+            subscribers.iter().for_each(|client| client.outbox.fall_behind(thread, after));
+        }
+    }
+
     fn notify_all(&self, frame: &Frame) {
         self.0.subscriptions.read().clients.values().for_each(|client| client.notify(frame));
     }
@@ -300,7 +359,9 @@ impl ThreadClients for ClientRegistry {
 
     fn subscribe_like(&self, thread: &ThreadId, like: &ThreadId) {
         let mut subscriptions = self.0.subscriptions.write();
-        let subscribers = subscriptions.by_thread.get(like).cloned().unwrap_or_default();
+        let mut subscribers = subscriptions.by_thread.get(like).cloned().unwrap_or_default();
+        let alone = &subscriptions.without_subagents;
+        subscribers.retain(|client| !alone.contains(&(client.id, like.clone())));
         subscribers.iter().for_each(|client| self.add_subscriber(&mut subscriptions, client, thread));
     }
 
@@ -312,6 +373,13 @@ impl ThreadClients for ClientRegistry {
         }
         self.question(id, answer)
     }
+}
+
+fn open_request(frame: &Frame) -> Option<CodicilOpenRequest> {
+    let text = std::str::from_utf8(frame.bytes()).ok()?;
+    let Ok(Message::Request { id, method, params, .. }) = Message::parse(text) else { return None };
+    let params = serde_json::from_str(params?.get()).ok()?;
+    Some(CodicilOpenRequest { id, method, params, seq: frame.place()?.seq })
 }
 
 /// Withdraws a question when its asker drops it.

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::{
     background::BackgroundTasks,
-    clients::{ClientRegistry, ConnectedClient},
+    clients::{ClientRegistry, ClientSession, ConnectedClient},
     ephemeral::EphemeralThreads,
     feedback::Feedback,
     files::FileServices,
@@ -113,6 +113,11 @@ impl Cx {
             },
             None => TurnOrigin::default(),
         }
+    }
+
+    /// Returns whether the messages of threads are sent to the client with their positions.
+    pub fn has_cursor(&self) -> bool {
+        self.client.session().is_some_and(ClientSession::has_cursor)
     }
 
     pub fn generation(&self) -> ProtocolGeneration {

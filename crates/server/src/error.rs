@@ -64,6 +64,14 @@ impl RpcError {
         ))
     }
 
+    /// Refuses a subscription at a position on a connection that does not receive positions.
+    pub fn no_cursor() -> Self {
+        Self::invalid_request(
+            "codicil/subscribe requires a cursor: send `\"codicil\": {\"version\": 1, \"cursor\": true}` in the \
+             capabilities of initialize",
+        )
+    }
+
     /// Refuses a method or params that do not match the protocol.
     pub fn malformed(reason: impl fmt::Display) -> Self {
         Self::invalid_request(format_args!("Invalid request: {reason}"))
@@ -170,6 +178,7 @@ impl From<ThreadError> for RpcError {
             ThreadError::Busy => Self::overloaded(),
             ThreadError::CannotLocate(_)
             | ThreadError::RequiredServers(_)
+            | ThreadError::NotReplayable(_)
             | ThreadError::Closed
             | ThreadError::Store(_) => Self::internal(error),
         }

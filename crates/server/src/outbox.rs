@@ -4,11 +4,17 @@
 //! memory up to the [`limits`](crate::limits) and does not slow down the other clients: first its new requests are
 //! refused, then nothing more is read from it, then deltas of one item are joined, and at the last limit the outbox
 //! closes and ends the connection.
+//!
+//! The queue of a client with a cursor is dropped instead, as far as it can be replayed: the client receives
+//! `codicil/behind` for each thread concerned, and no notifications of that thread until it subscribes again.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use bytes::Bytes;
-use codicil_protocol::Frame;
+use codicil_protocol::{
+    CodicilBehind, CodicilBehindNotification, Frame, FrameAudience, MessagePlace, MessageSeq, PLACE_LEN,
+    ThreadId, append_place,
+};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +41,10 @@ struct OutboxQueue {
     /// Bytes of the batch that the writer is sending. They count until it takes the next one.
     in_writer: usize,
     closed: Option<OutboxClosed>,
+    /// Whether the client receives positions.
+    has_cursor: bool,
+    /// Threads whose notifications are dropped until the client subscribes again.
+    behind: HashSet<ThreadId>,
 }
 
 /// Why an outbox is closed.
@@ -58,7 +68,16 @@ enum TakenBatch {
 }
 
 #[derive(Debug)]
-enum OutboxEntry {
+struct OutboxEntry {
+    bytes: EntryBytes,
+    /// The position that is sent with the message; that of the last part of a joined delta.
+    place: Option<MessagePlace>,
+    /// The position of the first part, for a message that can be replayed.
+    replayable_from: Option<MessageSeq>,
+}
+
+#[derive(Debug)]
+enum EntryBytes {
     Shared(Bytes),
     /// Several deltas of one item, joined.
     Joined(Vec<u8>),
@@ -71,15 +90,17 @@ impl ClientOutbox {
         if queue.closed.is_some() {
             return;
         }
-        let total = queue.total();
         // Without the new frame: one large response does not mean that the client has stopped reading.
-        if total > MAX_UNREAD_BYTES {
+        if queue.total() > MAX_UNREAD_BYTES && !queue.drop_replayable() {
             queue.close(OutboxClosed::TooSlow);
             drop(queue);
             self.wake_all();
             return;
         }
-        if total < JOIN_DELTAS_BYTES || !queue.join(frame) {
+        if !queue.takes(frame) {
+            return;
+        }
+        if queue.total() < JOIN_DELTAS_BYTES || !queue.join(frame) {
             queue.append(frame);
         }
         drop(queue);
@@ -105,6 +126,26 @@ impl ClientOutbox {
             drained.await;
         }
         self.filled.notify_one();
+    }
+
+    /// Sends positions with the messages of threads from now on.
+    pub fn use_cursor(&self) {
+        self.queue.lock().has_cursor = true;
+    }
+
+    /// Ends the wait for a new subscription to a thread.
+    pub fn catch_up(&self, thread: &ThreadId) {
+        self.queue.lock().behind.remove(thread);
+    }
+
+    /// Asks a client with a cursor to subscribe to a thread again, and drops the thread's notifications until then.
+    pub fn fall_behind(&self, thread: &ThreadId, after: MessageSeq) {
+        let mut queue = self.queue.lock();
+        if queue.has_cursor && queue.closed.is_none() {
+            queue.fall_behind(thread.clone(), after);
+            drop(queue);
+            self.filled.notify_one();
+        }
     }
 
     /// Waits for frames and takes all of them. Returns `None` once the outbox is closed and empty.
@@ -196,19 +237,66 @@ impl OutboxQueue {
     }
 
     fn append(&mut self, frame: &Frame) {
-        self.bytes += frame.bytes().len();
-        self.entries.push_back(OutboxEntry::Shared(frame.bytes().clone()));
+        let place = frame.place().filter(|_| self.has_cursor).cloned();
+        let replayable_from = place.as_ref().filter(|_| frame.is_notification()).map(|place| place.seq);
+        let entry = OutboxEntry { bytes: EntryBytes::Shared(frame.bytes().clone()), place, replayable_from };
+        self.bytes += entry.len();
+        self.entries.push_back(entry);
+    }
+
+    /// Returns whether a message is for this client and not one that it waits to receive by a new subscription.
+    fn takes(&self, frame: &Frame) -> bool {
+        let is_addressed = match frame.audience() {
+            FrameAudience::Everyone => true,
+            FrameAudience::WithCursor => self.has_cursor,
+            FrameAudience::WithoutCursor => !self.has_cursor,
+        };
+        let is_behind = || frame.place().is_some_and(|place| self.behind.contains(&place.thread_id));
+        is_addressed && (self.behind.is_empty() || !frame.is_notification() || !is_behind())
+    }
+
+    /// Drops the messages that can be replayed, and asks the client to subscribe again. Returns false if that is not
+    /// possible, or leaves too much.
+    fn drop_replayable(&mut self) -> bool {
+        if !self.has_cursor {
+            return false;
+        }
+        let mut dropped: BTreeMap<ThreadId, MessageSeq> = BTreeMap::new();
+        self.entries.retain(|entry| {
+            let (Some(first), Some(place)) = (entry.replayable_from, &entry.place) else { return true };
+            let known = dropped.entry(place.thread_id.clone()).or_insert(first);
+            *known = first.min(*known);
+            false
+        });
+        self.bytes = self.entries.iter().map(OutboxEntry::len).sum();
+        for (thread, first) in dropped {
+            self.fall_behind(thread, first.before());
+        }
+        self.bytes <= MAX_UNREAD_BYTES
+    }
+
+    fn fall_behind(&mut self, thread_id: ThreadId, after: MessageSeq) {
+        if self.behind.insert(thread_id.clone()) {
+            self.append(&Frame::notification::<CodicilBehind>(&CodicilBehindNotification {
+                thread_id,
+                after,
+            }));
+        }
     }
 
     /// Appends a delta to the last entry, and returns whether that was possible: the entry must be a delta of the same
     /// item and stay within the limit.
     fn join(&mut self, frame: &Frame) -> bool {
         let Some(last) = self.entries.back_mut() else { return false };
-        let Some(text) = frame.continuation(last.as_slice()) else { return false };
-        if last.as_slice().len() + text.len() > MAX_JOINED_BYTES {
+        let Some(text) = frame.continuation(last.bytes.as_slice()) else { return false };
+        let place = frame.place().filter(|_| self.has_cursor);
+        let is_replay = |place: Option<&MessagePlace>| place.map(|place| place.is_replay);
+        let is_too_long = last.bytes.as_slice().len() + text.len() > MAX_JOINED_BYTES;
+        if is_too_long || is_replay(last.place.as_ref()) != is_replay(place) {
             return false;
         }
-        let joined = last.make_joined();
+        last.place = place.cloned();
+        let joined = last.bytes.make_joined();
         joined.truncate(joined.len().saturating_sub(Frame::DELTA_END_LEN));
         joined.extend_from_slice(text);
         self.bytes += text.len() - Frame::DELTA_END_LEN.min(text.len());
@@ -217,6 +305,20 @@ impl OutboxQueue {
 }
 
 impl OutboxEntry {
+    fn len(&self) -> usize {
+        self.bytes.as_slice().len() + self.place.as_ref().map_or(0, |_| PLACE_LEN)
+    }
+
+    fn into_bytes(self) -> Bytes {
+        let Some(place) = &self.place else { return self.bytes.into_bytes() };
+        let mut message = Vec::with_capacity(self.len());
+        message.extend_from_slice(self.bytes.as_slice());
+        append_place(&mut message, place);
+        message.into()
+    }
+}
+
+impl EntryBytes {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Shared(bytes) => bytes,

@@ -14,9 +14,9 @@
 
 use codicil_protocol::{
     AccountLoginCancel, AccountLoginStart, AccountLogout, AccountRateLimitsRead, AccountRead, AppList,
-    BedrockCheckGovCloudRequirements, CodicilRequestAnswer, CodicilRequestList, CollaborationModeList,
-    CommandExec, CommandExecResize, CommandExecTerminate, CommandExecWrite, ConfigBatchWrite,
-    ConfigMcpServerReload, ConfigRead, ConfigRequirementsRead, ConfigValueWrite,
+    BedrockCheckGovCloudRequirements, CodicilRequestAnswer, CodicilRequestList, CodicilSubscribe,
+    CollaborationModeList, CommandExec, CommandExecResize, CommandExecTerminate, CommandExecWrite,
+    ConfigBatchWrite, ConfigMcpServerReload, ConfigRead, ConfigRequirementsRead, ConfigValueWrite,
     ExperimentalFeatureEnablementSet, ExperimentalFeatureList, ExternalAgentConfigDetect,
     ExternalAgentConfigImport, FeedbackUpload, FsCopy, FsCreateDirectory, FsGetMetadata, FsReadDirectory,
     FsReadFile, FsRemove, FsUnwatch, FsWatch, FsWriteFile, FuzzyFileSearch, FuzzyFileSearchSessionStart,
@@ -78,6 +78,7 @@ pub fn router() -> Router {
         .on::<ThreadRealtimeAppendAudio>(thread::realtime_append_audio)
         .on::<ThreadRealtimeAppendText>(thread::realtime_append_text)
         .on::<ThreadRealtimeStop>(thread::realtime_stop)
+        .on_encoded::<CodicilSubscribe, _>(codicil::subscribe)
         // Turns.
         .on::<TurnStart>(turn::start)
         .on::<TurnSteer>(turn::steer)

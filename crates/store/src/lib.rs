@@ -27,6 +27,7 @@ mod blobs;
 mod file_end;
 mod record_line;
 mod record_lines;
+mod record_tail;
 mod replay;
 
 mod file_scanner;
@@ -48,9 +49,10 @@ pub use {
     layout::{ThreadLocation, open_regular},
     list::{ListBelow, ListQuery, ListSort, ThreadPage},
     record::{
-        AskedRequest, QuestionKind, Record, RequestAnswer, RunId, StoredSettings, ThreadMeta, TurnEndCause,
-        new_thread_id,
+        AskedRequest, GoalChange, ItemMark, QuestionKind, Record, RequestAnswer, RunId, StoredSettings,
+        ThreadMeta, TurnEndCause, new_thread_id,
     },
+    record_tail::{PlacedRecord, RecordTail},
     run_lock::{LiveRun, RunState},
     store::Store,
     summary::preview,

@@ -205,6 +205,8 @@ impl fmt::Display for RunId {
 
 /// The kind of the extra record that withdraws an item.
 pub(crate) const WITHDRAWN: &str = "withdrawn";
+/// The kind of the extra record that announces input which is not part of the conversation yet.
+const QUEUED: &str = "queued";
 /// The kind of the extra record that sets the goal of the thread.
 pub(crate) const GOAL: &str = "goal";
 /// The kind of the extra record of a turn whose server was stopped while it waited.
@@ -231,6 +233,33 @@ impl Record {
         Self::Extra { kind: WITHDRAWN.to_owned(), data }
     }
 
+    /// Marks the next item, an input, as one that clients see later: when it is written again, or when the turn ends.
+    pub fn queued(turn: &TurnId, item: &ItemId) -> Self {
+        let data = serde_json::json!({ "turnId": turn, "itemId": item });
+        Self::Extra { kind: QUEUED.to_owned(), data }
+    }
+
+    /// Returns the item of a record that [`queued`](Self::queued) or [`withdrawn`](Self::withdrawn) made.
+    pub fn marked_item(&self) -> Option<(ItemMark, ItemId)> {
+        let Self::Extra { kind, data } = self else { return None };
+        let mark = match kind.as_str() {
+            QUEUED => ItemMark::Queued,
+            WITHDRAWN => ItemMark::Withdrawn,
+            _ => return None,
+        };
+        Some((mark, data.get("itemId")?.as_str()?.into()))
+    }
+
+    /// Returns what a record says about the goal; `None` for other records.
+    pub fn goal_change(&self) -> Option<GoalChange> {
+        let Self::Extra { kind, data } = self else { return None };
+        let goal = data.get("goal").filter(|_| kind == GOAL)?;
+        match goal {
+            Value::Null => Some(GoalChange::Removed),
+            goal => serde_json::from_value(goal.clone()).ok().map(GoalChange::Set),
+        }
+    }
+
     /// Notes that a turn waits for the thread to be loaded again. Continuing it does not count as one after a crash.
     pub fn parked(turn: &TurnId) -> Self {
         Self::Extra { kind: PARKED.to_owned(), data: serde_json::json!({ "turnId": turn }) }
@@ -246,6 +275,20 @@ impl Record {
     pub fn goal(goal: Option<&ThreadGoal>) -> Self {
         Self::Extra { kind: GOAL.to_owned(), data: serde_json::json!({ "goal": goal }) }
     }
+}
+
+/// What an extra record says about an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemMark {
+    Queued,
+    Withdrawn,
+}
+
+/// A change of the goal of a thread.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GoalChange {
+    Set(Box<ThreadGoal>),
+    Removed,
 }
 
 /// The start of a thread. Its time is in the id or, for other ids, in the file name.

@@ -131,6 +131,11 @@ impl StoredTurn {
         self.ended = true;
     }
 
+    /// Returns the time of the first record.
+    pub fn started(&self) -> Option<Timestamp> {
+        self.started
+    }
+
     /// Returns the turn without its items.
     fn head(&self) -> Turn {
         let duration = self.started.zip(self.completed).map(|(started, completed)| {

@@ -52,6 +52,8 @@ pub(crate) struct LogFile {
 pub struct AppendedRecords {
     /// The ordinals of the appended records.
     pub ordinals: Range<u64>,
+    /// The time of the first of them.
+    pub at: Timestamp,
     /// Records of other writers that precede the appended ones and that this log has not seen before.
     pub adopted: Vec<AdoptedRecord>,
 }
@@ -137,7 +139,7 @@ impl ThreadLog {
 
     fn nothing_appended(&self) -> AppendedRecords {
         let next = self.next_ordinal();
-        AppendedRecords { ordinals: next..next, adopted: Vec::new() }
+        AppendedRecords { ordinals: next..next, at: Timestamp::now(), adopted: Vec::new() }
     }
 
     async fn write(&self, batch: RecordBatch) -> Result<AppendedRecords> {
@@ -323,7 +325,8 @@ impl LogFile {
         let stamp = file.metadata().map(|found| FileStamp::of(&found)).unwrap_or_default();
         let change = SummaryChange { stamp, ..batch.change.clone() };
         inner.index.changed(&self.id, &dir, &name, state.place.archived, change);
-        Ok(AppendedRecords { ordinals: tail.next_ordinal..next_ordinal, adopted })
+        let at = batch.records.first().map_or_else(Timestamp::now, |(at, _)| *at);
+        Ok(AppendedRecords { ordinals: tail.next_ordinal..next_ordinal, at, adopted })
     }
 
     /// Compares the end of the locked file with the expected one, and moves the expectation behind records of other

@@ -16,8 +16,8 @@ mod mutation;
 mod programs;
 
 pub use app::{
-    App, AppBuilder, AskedRequest, CutProxy, KeyedAnswer, PendingRequest, ServerBeside, ServerProcess,
-    TestClient, TestHome, TestTransport,
+    App, AppBuilder, AskedRequest, CutProxy, FoldedThread, KeyedAnswer, PendingRequest, ReceivedMessage,
+    ServerBeside, ServerProcess, TestClient, TestHome, TestTransport,
 };
 pub use fake_server::FakeServer;
 pub use issuer::{TestIssuer, token, visit};

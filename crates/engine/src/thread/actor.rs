@@ -5,7 +5,8 @@
 //! |---|---|
 //! | the start of turns, and their input | `start.rs` |
 //! | messages of turns and commands | `turn_messages.rs` |
-//! | clients that join | `join.rs` |
+//! | clients that join, and that subscribe at a position | `join.rs`, `subscribe.rs` |
+//! | messages of stored records | `announce.rs` |
 //! | requests with keys | `keyed.rs` |
 //! | the next model request | `request.rs` |
 //! | the model's context window and warnings about it | `model_facts.rs` |
@@ -24,10 +25,11 @@ use codicil_extensions::SkillWatch;
 use codicil_mcp::ThreadServers;
 use codicil_model::ServedModels;
 use codicil_protocol::{
-    CollabAgentState, ThreadGoal, ThreadGoalSetParams, ThreadStatus, ThreadStatusChanged,
+    CollabAgentState, MessageSeq, ThreadGoal, ThreadGoalSetParams, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification, TurnError, TurnId,
 };
-use codicil_store::{AppendedRecords, Record};
+use codicil_store::Record;
+use jiff::Timestamp;
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
@@ -37,6 +39,7 @@ use super::{
     CommandReply, ElicitationChange, PostedCommand, ThreadCommand, ThreadInbox, ThreadSetup, ThreadSnapshot,
     ThreadState, UnloadedTurn,
     active_turn::ActiveTurn,
+    announce::UnsentMessages,
     notifier::{Retry, ThreadNotifier},
     open_commands::OpenCommands,
     open_questions::EndedQuestion,
@@ -58,7 +61,11 @@ use crate::{
 pub(crate) struct ThreadActor {
     pub(super) engine: Arc<EngineContext>,
     pub(super) state: ThreadState,
-    pub(super) notifier: ThreadNotifier,
+    pub(super) notifier: Arc<ThreadNotifier>,
+    /// The messages of stored records that are not sent yet.
+    pub(super) unsent: UnsentMessages,
+    /// The ordinal of the next record of an ephemeral thread, which only positions of messages depend on.
+    next_ephemeral: u64,
     pub(super) active: Option<ActiveTurn>,
     pub(super) tools: Arc<ThreadTools>,
     pub(super) commands: OpenCommands,
@@ -114,18 +121,14 @@ impl ThreadActor {
     ) -> Self {
         let tools = ThreadTools::new(engine.clone(), threads.clone(), &state, servers);
         let (turn_sender, turn_messages) = turn_channel();
-        let ThreadInbox { mailbox, progress, status } = inbox;
+        let ThreadInbox { mailbox, progress, status, notifier } = inbox;
         let skills = engine.extensions.skills.watch(&state.settings.cwd);
-        let notifier = ThreadNotifier {
-            clients: engine.clients.clone(),
-            thread_id: state.id.clone(),
-            has_raw_events: state.raw_events,
-            is_silent: false,
-        };
         Self {
             engine,
             state,
             notifier,
+            unsent: UnsentMessages::default(),
+            next_ephemeral: 1,
             active: None,
             tools,
             commands: OpenCommands::default(),
@@ -269,6 +272,7 @@ impl ThreadActor {
             }
             ThreadCommand::ReportError(error) => self.on_report_error(error),
             ThreadCommand::Join(request, reply) => self.on_join(*request, reply).await,
+            ThreadCommand::Subscribe(after, reply) => self.on_subscribe(after, reply).await,
             ThreadCommand::Notice(item) => self.on_notice(item).await,
             ThreadCommand::SetName(name, reply) => answer(reply, self.on_set_name(name).await),
             ThreadCommand::SetGit(git, reply) => {
@@ -319,7 +323,9 @@ impl ThreadActor {
     async fn on_set_name(&mut self, name: String) -> Result<(), ThreadError> {
         let mut records = vec![Record::Name { name: name.clone() }];
         records.extend(self.key_record(&())?);
+        let count = records.len() as u64;
         self.store(records).await?;
+        self.notifier.note_name(MessageSeq::durable((self.last_ordinal() + 1).saturating_sub(count), 0));
         self.state.name = Some(name);
         Ok(())
     }
@@ -417,10 +423,6 @@ impl ThreadActor {
     /// Stores records of what has happened already. If that fails, on a full disk or because another process has
     /// locked the file, they are stored with the next ones.
     pub(super) async fn store_or_keep(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
-        if self.state.log.is_none() {
-            self.note_keys(&records);
-            return Ok(());
-        }
         let begun = records.iter().rev().find_map(|record| match record {
             Record::Turn { turn_id, .. } => Some(turn_id.clone()),
             _ => None,
@@ -439,11 +441,29 @@ impl ThreadActor {
         Ok(())
     }
 
-    /// Appends records to the thread's file, and takes over what other processes have written besides the conversation.
+    /// Returns the ordinal of the last record.
+    pub(super) fn last_ordinal(&self) -> u64 {
+        let next = self.state.log.as_ref().map_or(self.next_ephemeral, |log| log.next_ordinal());
+        next.saturating_sub(1)
+    }
+
+    /// Appends records to the thread's file, and takes over what other processes have written besides the conversation. The
+    /// messages of the records wait to be sent.
     pub(super) async fn append(&mut self, records: &[Record]) -> Result<(), ThreadError> {
-        let Some(log) = &mut self.state.log else { return Ok(()) };
-        let AppendedRecords { adopted, .. } = log.append(records).await?;
-        self.state.adopt(adopted);
+        let mut at = Timestamp::now();
+        let mut first = self.next_ephemeral;
+        match &mut self.state.log {
+            Some(log) => {
+                let appended = log.append(records).await?;
+                at = appended.at;
+                first = appended.ordinals.start;
+                self.state.adopt(appended.adopted);
+            }
+            None => self.next_ephemeral += records.len() as u64,
+        }
+        for (ordinal, record) in (first..).zip(records) {
+            self.unsent.add(ordinal, at, record);
+        }
         Ok(())
     }
 
@@ -460,7 +480,7 @@ impl ThreadActor {
         self.state.status = status.clone();
         self.status.send_replace(status.clone());
         let params = ThreadStatusChangedNotification { thread_id: self.state.id.clone(), status };
-        self.engine.clients.broadcast::<ThreadStatusChanged>(&params);
+        self.notifier.broadcast::<ThreadStatusChanged>(&params);
     }
 }
 

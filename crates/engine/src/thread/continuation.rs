@@ -12,12 +12,14 @@ use codicil_protocol::{
 };
 use codicil_store::{CallState, LoadedThread, Record, StoredRequest, TurnEndCause, UnfinishedTurn};
 use futures_util::FutureExt;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{
     ThreadState, TurnKind, TurnOrigin,
     active_turn::{EarlyAnswer, UsageBaseline},
     actor::ThreadActor,
+    announce::ItemStart,
     finish::cut_off,
     input::{SteeredInput, context_record},
     open_questions::DurableRequest,
@@ -47,6 +49,8 @@ pub(crate) struct ContinuedTurn {
     preceding: usize,
     /// The turn with its stored items.
     turn: Turn,
+    /// The time of its first record.
+    started: Option<Timestamp>,
 }
 
 impl ContinuedTurn {
@@ -58,6 +62,7 @@ impl ContinuedTurn {
             history: loaded.unfinished.clone(),
             preceding: loaded.finished,
             turn: loaded.thread.turns.last()?.decode(),
+            started: loaded.thread.turns.last()?.started(),
         })
     }
 
@@ -227,6 +232,7 @@ impl ThreadActor {
         };
         let lost_items = continued.lost_items();
         let lost_outputs = continued.lost_outputs();
+        self.unsent.continue_turn(&id, continued.started);
         let mut records = vec![turn_record];
         records
             .extend(lost_items.iter().map(|item| Record::Item { turn_id: id.clone(), item: item.clone() }));
@@ -261,6 +267,7 @@ impl ThreadActor {
         let unseen = continued.unfinished.unseen_input.iter().cloned();
         active.steered = unseen.map(|item| SteeredInput { item, context: Vec::new() }).collect();
         self.active = Some(active);
+        self.notifier.keep_recent();
         for item in continued.open_items() {
             self.restore_item(&id, item);
         }
@@ -288,6 +295,7 @@ impl ThreadActor {
         if let ThreadItem::CommandExecution { process_id, .. } = &mut item {
             *process_id = None;
         }
+        self.notifier.item_restored(turn, &item);
         if let (Some(active), Some(id)) = (&mut self.active, item.id()) {
             active.restored_items.insert(id.clone());
         }
@@ -323,7 +331,7 @@ impl ThreadActor {
                         durable_requests::encode(&asked.method, &asked.params, id)
                             .expect("a turn with a request that cannot be sent again is settled")
                     };
-                    let question = self.engine.clients.ask(&self.state.id, &encode);
+                    let question = self.notifier.ask(&encode);
                     let durable = DurableRequest {
                         asked: asked.clone(),
                         asked_at: request.asked_at.map_or_else(unix_now, |at| at.as_second()),
@@ -337,16 +345,19 @@ impl ThreadActor {
 
     /// Ends a turn of an earlier process that cannot continue.
     async fn settle_turn(&mut self, continued: &ContinuedTurn) {
+        self.unsent.continue_turn(continued.id(), continued.started);
         if let Err(error) = self.store_or_keep(continued.settled()).await {
             tracing::error!(thread = %self.state.id, "failed to store the end of a turn, will retry: {error}");
         }
         self.state.history = continued.settled_history(&self.state.history);
         for item in continued.open_items() {
-            self.notifier.item_completed(continued.id(), &cut_off(item));
+            self.notifier.item_restored(continued.id(), &item);
+            self.announce_item(continued.id(), &cut_off(item), ItemStart::Sent);
         }
+        self.announce_unseen_input();
         let status = TurnStatus::Interrupted;
         self.set_status(ThreadStatus::Idle);
-        self.notifier.turn_completed(Turn { status, ..Turn::in_progress(continued.id().clone()) });
+        self.announce_turn_completed(Turn { status, ..Turn::in_progress(continued.id().clone()) });
     }
 }
 

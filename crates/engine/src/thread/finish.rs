@@ -124,6 +124,7 @@ impl ThreadActor {
         let subagent_state = active.subagent_state(&status, error.as_ref());
         // The parent knows before anyone else that its subagent is done.
         self.notify_parent(subagent_state.as_ref()).await;
+        self.announce_unseen_input();
         for item in &unfinished {
             self.emit_completed(&active.id, item);
         }
@@ -150,6 +151,7 @@ impl ThreadActor {
         for (request_id, kind) in active.questions.into_unresolved() {
             self.notifier.request_resolved(request_id, kind);
         }
+        self.forget_recent_if_idle();
         // Last of all: a parent that waits for this may ask for more at once.
         if let Some(state) = subagent_state {
             self.progress.send_replace(state);
@@ -303,7 +305,14 @@ impl ThreadActor {
             self.set_status(ThreadStatus::Idle);
         }
         self.engine.realtime.turn_completed(&self.state.id, &turn.id);
-        self.notifier.turn_completed(Turn { completed_at: Some(now), ..turn });
+        self.announce_turn_completed(Turn { completed_at: Some(now), ..turn });
+    }
+
+    /// Forgets recent messages once neither a turn nor a command is running.
+    pub(super) fn forget_recent_if_idle(&self) {
+        if self.active.is_none() && self.commands.is_empty() {
+            self.notifier.forget_recent();
+        }
     }
 
     /// Adds the cost of the turn to the thread's goal.

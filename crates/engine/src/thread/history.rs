@@ -154,6 +154,7 @@ impl ThreadActor {
                     self.notifier.token_usage(&new_turn_id(), &self.state.usage);
                 }
                 self.accept(reply, thread).await;
+                self.notifier.fall_behind();
             }
             Err(error) => answer(reply, Err(error)),
         }
@@ -190,6 +191,7 @@ impl ThreadActor {
                 self.accept(reply, reverted).await;
                 let thread_id = self.state.id.clone();
                 self.notifier.notify::<ThreadReverted>(&ThreadRevertedNotification { thread_id });
+                self.notifier.fall_behind();
             }
             Err(error) => answer(reply, Err(error)),
         }

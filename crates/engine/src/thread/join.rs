@@ -33,7 +33,8 @@ impl ThreadActor {
             Ok(turns) => {
                 self.state.is_usage_unsent = true;
                 let unapplied = unapplied_settings(&request.given, &self.state, &self.engine.cwd);
-                self.accept(reply, JoinedThread { snapshot, turns, unapplied }).await;
+                let position = self.note_position();
+                self.accept(reply, JoinedThread { snapshot, turns, unapplied, position }).await;
                 self.continue_turn().await;
             }
             Err(error) => answer(reply, Err(error)),

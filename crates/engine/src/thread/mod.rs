@@ -2,6 +2,7 @@
 
 mod active_turn;
 mod actor;
+mod announce;
 mod apps;
 mod continuation;
 mod finish;
@@ -15,18 +16,21 @@ mod open_commands;
 mod open_questions;
 mod other_writers;
 mod questions;
+mod recent_frames;
+mod record_messages;
 mod refresh;
 mod request;
 mod review;
 mod start;
 mod state;
+mod subscribe;
 mod turn_messages;
 
 use std::sync::Arc;
 
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
-    CollabAgentState, CollabAgentStatus, GitInfo, ResponseItem, ReviewTarget, Thread,
+    CollabAgentState, CollabAgentStatus, GitInfo, MessageSeq, ResponseItem, ReviewTarget, Thread,
     ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadItem, ThreadStatus, Turn,
     TurnError, TurnId, TurnStartParams, TurnSteerParams,
 };
@@ -47,11 +51,14 @@ pub use {
     active_turn::TurnKind,
     history::parse_injected_items,
     questions::{AnswerOutcome, WaitingRequest},
+    recent_frames::MAX_RECENT_MESSAGES,
     review::check_review_target,
+    subscribe::{MAX_REPLAY_BYTES, MAX_REPLAY_MESSAGES, ThreadSubscription},
 };
 
 pub(crate) use {
-    actor::ThreadActor, continuation::ContinuedTurn, history::InheritedHistory, state::ThreadState,
+    actor::ThreadActor, continuation::ContinuedTurn, history::InheritedHistory, notifier::ThreadNotifier,
+    state::ThreadState,
 };
 
 /// Commands that may wait for one thread; more are refused as overload.
@@ -68,6 +75,7 @@ pub struct ThreadHandle {
     origin: Option<Arc<SubagentOrigin>>,
     progress: watch::Receiver<CollabAgentState>,
     status: watch::Receiver<ThreadStatus>,
+    notifier: Arc<ThreadNotifier>,
 }
 
 /// The receiving half of a thread's handle.
@@ -75,6 +83,7 @@ pub(crate) struct ThreadInbox {
     mailbox: mpsc::Receiver<PostedCommand>,
     progress: watch::Sender<CollabAgentState>,
     status: watch::Sender<ThreadStatus>,
+    notifier: Arc<ThreadNotifier>,
 }
 
 /// A command in the mailbox, with the key of its request.
@@ -142,6 +151,8 @@ pub(crate) struct JoinedThread {
     pub turns: Vec<StoredTurn>,
     /// The members of the request that differ from the thread's settings.
     pub unapplied: Vec<String>,
+    /// The position of the thread's last message.
+    pub position: MessageSeq,
 }
 
 /// A thread after turns were dropped.
@@ -183,6 +194,8 @@ pub(crate) enum ThreadCommand {
     ReportError(TurnError),
     /// A client subscribes. There are no notifications until it has.
     Join(Box<JoinRequest>, CommandReply<AnnouncedReply<JoinedThread>>),
+    /// A client subscribes at a position. There are no notifications until it has.
+    Subscribe(Option<MessageSeq>, CommandReply<AnnouncedReply<ThreadSubscription>>),
     /// Adds to the model's history.
     Notice(ResponseItem),
     SetName(String, CommandReply<()>),
@@ -220,13 +233,20 @@ pub enum ElicitationChange {
 }
 
 impl ThreadHandle {
-    pub(crate) fn new(id: ThreadId, origin: Option<SubagentOrigin>) -> (Self, ThreadInbox) {
+    pub(crate) fn new(
+        id: ThreadId,
+        origin: Option<SubagentOrigin>,
+        notifier: ThreadNotifier,
+    ) -> (Self, ThreadInbox) {
         let (mailbox, commands) = mpsc::channel(MAILBOX);
         let (progress, seen) = watch::channel(subagent::state(CollabAgentStatus::PendingInit));
         let (status, current_status) = watch::channel(ThreadStatus::Idle);
         let origin = origin.map(Arc::new);
-        let handle = Self { id, mailbox, key: None, origin, progress: seen, status: current_status };
-        (handle, ThreadInbox { mailbox: commands, progress, status })
+        let notifier = Arc::new(notifier);
+        let inbox = ThreadInbox { mailbox: commands, progress, status, notifier: notifier.clone() };
+        let handle =
+            Self { id, mailbox, key: None, origin, progress: seen, status: current_status, notifier };
+        (handle, inbox)
     }
 
     pub fn id(&self) -> &ThreadId {
@@ -353,6 +373,24 @@ impl ThreadHandle {
         request: JoinRequest,
     ) -> impl Future<Output = Result<AnnouncedReply<JoinedThread>, ThreadError>> + use<> {
         self.ask(|reply| ThreadCommand::Join(Box::new(request), reply))
+    }
+
+    /// Returns what a client at a position has missed. The thread waits until the client has it.
+    pub(crate) fn subscribe(
+        &self,
+        after: Option<MessageSeq>,
+    ) -> impl Future<Output = Result<AnnouncedReply<ThreadSubscription>, ThreadError>> + use<> {
+        self.ask(move |reply| ThreadCommand::Subscribe(after, reply))
+    }
+
+    /// Returns the position of the thread's last message.
+    pub(crate) fn position(&self) -> MessageSeq {
+        self.notifier.position()
+    }
+
+    /// Returns the sender of the thread's notifications.
+    pub(crate) fn notifier(&self) -> &ThreadNotifier {
+        &self.notifier
     }
 
     /// Returns whether the thread's task has ended or panicked.

@@ -1,72 +1,223 @@
-//! The notifications of one thread to its subscribers.
+//! The notifications of one thread to its clients, each with its position among the messages of the thread.
+//!
+//! A position is assigned and the message is queued for its clients under one lock, so clients receive positions in order,
+//! whether the thread itself or a request sends the message.
 
 use std::sync::Arc;
 
 use codicil_protocol::{
-    ErrorNotification, ErrorReported, Frame, ItemCompleted, ItemCompletedNotification, ItemStarted,
-    ItemStartedNotification, NotificationMethod, RawResponseItemCompleted,
-    RawResponseItemCompletedNotification, ResponseItem, ServerRequestResolved,
-    ServerRequestResolvedNotification, ThreadId, ThreadItem, ThreadTokenUsage, ThreadTokenUsageUpdated,
-    ThreadTokenUsageUpdatedNotification, Turn, TurnCompleted, TurnCompletedNotification, TurnError, TurnId,
-    TurnStarted, TurnStartedNotification, rpc::RequestId,
+    ErrorNotification, ErrorReported, Frame, FrameAudience, MessagePlace, MessageSeq, NotificationMethod,
+    RawResponseItemCompleted, RawResponseItemCompletedNotification, ResponseItem, ServerRequestResolved,
+    ServerRequestResolvedNotification, ThreadId, ThreadItem, ThreadNameUpdated, ThreadTokenUsage,
+    ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, TurnError, TurnId, rpc::RequestId,
 };
+use jiff::Timestamp;
+use parking_lot::Mutex;
 
-use super::open_questions::QuestionKind;
-use crate::{clock::unix_now_ms, thread_clients::ThreadClients};
+use super::{
+    open_questions::QuestionKind,
+    recent_frames::{RecentCapacity, RecentFrames},
+    record_messages,
+};
+use crate::thread_clients::{OpenQuestion, ThreadClients};
 
 /// Whether a failed model request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Retry {
+pub(crate) enum Retry {
     Planned,
     No,
 }
 
+/// The clients that a notification of a thread is sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NotifyReach {
+    Subscribers,
+    AllClients,
+}
+
 /// Sends the notifications of one thread.
-pub(super) struct ThreadNotifier {
-    pub clients: Arc<dyn ThreadClients>,
-    pub thread_id: ThreadId,
+pub(crate) struct ThreadNotifier {
+    clients: Arc<dyn ThreadClients>,
+    thread_id: ThreadId,
     /// Whether subscribers also get the raw items of the model's history.
-    pub has_raw_events: bool,
-    /// Whether another process has taken over the thread, so that nothing more is sent.
-    pub is_silent: bool,
+    has_raw_events: bool,
+    sequence: Mutex<MessageSequence>,
+}
+
+/// The positions of a thread's messages.
+struct MessageSequence {
+    /// The position of the last message.
+    last: MessageSeq,
+    recent: RecentFrames,
+    /// Messages that wait for the end of a pause; `None` without a pause.
+    waiting: Option<Vec<(Frame, Option<MessageSeq>, NotifyReach)>>,
+    /// Messages before this position were withdrawn.
+    valid_from: MessageSeq,
+    /// The position of a name whose message has not been sent.
+    named: Option<MessageSeq>,
+    /// Whether another process has taken over the thread, so that subscribers receive nothing more.
+    is_silent: bool,
 }
 
 impl ThreadNotifier {
+    /// Creates the notifier of a thread whose last record has this ordinal.
+    pub fn new(
+        clients: Arc<dyn ThreadClients>,
+        thread_id: ThreadId,
+        last_ordinal: u64,
+        has_raw_events: bool,
+    ) -> Self {
+        let sequence = MessageSequence {
+            last: MessageSeq::end_of(last_ordinal),
+            recent: RecentFrames::default(),
+            waiting: None,
+            valid_from: MessageSeq::default(),
+            named: None,
+            is_silent: false,
+        };
+        Self { clients, thread_id, has_raw_events, sequence: Mutex::new(sequence) }
+    }
+
     pub fn notify<N: NotificationMethod>(&self, params: &N::Params) {
         self.send(&Frame::notification::<N>(params));
     }
 
+    /// Sends a message without a record to the subscribers.
     pub fn send(&self, frame: &Frame) {
-        if self.is_silent {
+        self.deliver(frame.clone(), None, NotifyReach::Subscribers);
+    }
+
+    /// Sends a message of a record to the subscribers. If its position has passed, it gets the next one.
+    pub fn send_at(&self, frame: Frame, seq: MessageSeq) {
+        self.deliver(frame, Some(seq), NotifyReach::Subscribers);
+    }
+
+    /// Sends a message without a record, or about the name, to all clients.
+    pub fn broadcast<N: NotificationMethod>(&self, params: &N::Params) {
+        let named = if N::NAME == ThreadNameUpdated::NAME { self.sequence.lock().named.take() } else { None };
+        self.deliver(Frame::notification::<N>(params), named, NotifyReach::AllClients);
+    }
+
+    /// Keeps the position of a stored name for the message about it.
+    pub fn note_name(&self, seq: MessageSeq) {
+        self.sequence.lock().named = Some(seq);
+    }
+
+    /// Sends a server request to the subscribers.
+    pub fn ask(&self, encode: &dyn Fn(&RequestId) -> Frame) -> OpenQuestion {
+        let mut sequence = self.sequence.lock();
+        let place = sequence.next_place(&self.thread_id, None);
+        self.clients.ask(&self.thread_id, &|id| encode(id).at(place.clone()))
+    }
+
+    /// Returns the position of the last message.
+    pub fn position(&self) -> MessageSeq {
+        self.sequence.lock().last
+    }
+
+    /// Asks clients with a cursor to subscribe again, because records were changed otherwise than by messages.
+    pub fn fall_behind(&self) {
+        let sequence = self.sequence.lock();
+        self.clients.fall_behind(&self.thread_id, sequence.last);
+    }
+
+    /// Moves the position behind a record that withdraws what clients have seen. Clients with a cursor before it need a
+    /// snapshot.
+    pub fn invalidate(&self, ordinal: u64) {
+        let mut sequence = self.sequence.lock();
+        self.clients.fall_behind(&self.thread_id, sequence.last);
+        sequence.last = sequence.last.max(MessageSeq::end_of(ordinal));
+        sequence.valid_from = sequence.last;
+    }
+
+    /// Returns whether the messages after a position still add up to the thread.
+    pub fn is_valid(&self, after: MessageSeq) -> bool {
+        after >= self.sequence.lock().valid_from
+    }
+
+    /// Moves the position behind a record without messages.
+    pub fn advance(&self, ordinal: u64) {
+        let mut sequence = self.sequence.lock();
+        sequence.last = sequence.last.max(MessageSeq::end_of(ordinal));
+    }
+
+    /// Moves the position forward to one that a client has seen, if it belongs to the same record.
+    pub fn raise_within_record(&self, seen: MessageSeq) {
+        let mut sequence = self.sequence.lock();
+        if seen.ordinal() == sequence.last.ordinal() {
+            sequence.last = sequence.last.max(seen);
+        }
+    }
+
+    /// Keeps recent messages from now on, because a turn begins.
+    pub fn keep_recent(&self) {
+        let mut sequence = self.sequence.lock();
+        let last = sequence.last;
+        sequence.recent.open(last);
+    }
+
+    /// Forgets the recent messages, because nothing is running any more.
+    pub fn forget_recent(&self) {
+        self.sequence.lock().recent.close();
+    }
+
+    /// Returns a view of the recent messages.
+    pub fn recent<T>(&self, view: impl FnOnce(&RecentFrames) -> T) -> T {
+        view(&self.sequence.lock().recent)
+    }
+
+    /// Holds back messages of requests until [`resume`](Self::resume), while a client subscribes. The thread itself sends
+    /// nothing meanwhile.
+    pub fn pause(&self) {
+        self.sequence.lock().waiting.get_or_insert_default();
+    }
+
+    pub fn resume(&self) {
+        let waiting = self.sequence.lock().waiting.take();
+        for (frame, seq, reach) in waiting.into_iter().flatten() {
+            self.deliver(frame, seq, reach);
+        }
+    }
+
+    /// Sends nothing more to subscribers, because another process has taken over the thread.
+    pub fn silence(&self) {
+        self.sequence.lock().is_silent = true;
+    }
+
+    fn deliver(&self, frame: Frame, seq: Option<MessageSeq>, reach: NotifyReach) {
+        let mut sequence = self.sequence.lock();
+        if sequence.is_silent && reach == NotifyReach::Subscribers {
             return;
         }
-        self.clients.notify_subscribers(&self.thread_id, frame);
+        if let Some(waiting) = &mut sequence.waiting {
+            waiting.push((frame, seq, reach));
+            return;
+        }
+        let frame = match frame.audience() {
+            FrameAudience::WithoutCursor => frame,
+            FrameAudience::Everyone | FrameAudience::WithCursor => {
+                let frame = frame.at(sequence.next_place(&self.thread_id, seq));
+                let capacity =
+                    if self.clients.have_cursors() { RecentCapacity::Full } else { RecentCapacity::None };
+                sequence.recent.push(&frame, capacity);
+                frame
+            }
+        };
+        match reach {
+            NotifyReach::Subscribers => self.clients.notify_subscribers(&self.thread_id, &frame),
+            NotifyReach::AllClients => self.clients.notify_all(&frame),
+        }
     }
 
-    pub fn turn_started(&self, turn: Turn) {
-        self.notify::<TurnStarted>(&TurnStartedNotification { thread_id: self.thread_id.clone(), turn });
-    }
-
-    pub fn turn_completed(&self, turn: Turn) {
-        self.notify::<TurnCompleted>(&TurnCompletedNotification { thread_id: self.thread_id.clone(), turn });
-    }
-
+    /// Announces an item that is not stored yet.
     pub fn item_started(&self, turn_id: &TurnId, item: &ThreadItem) {
-        self.notify::<ItemStarted>(&ItemStartedNotification {
-            item: item.clone(),
-            thread_id: self.thread_id.clone(),
-            turn_id: turn_id.clone(),
-            started_at_ms: Some(unix_now_ms()),
-        });
+        self.send(&record_messages::item_started(&self.thread_id, turn_id, item, Timestamp::now()));
     }
 
-    pub fn item_completed(&self, turn_id: &TurnId, item: &ThreadItem) {
-        self.notify::<ItemCompleted>(&ItemCompletedNotification {
-            item: item.clone(),
-            thread_id: self.thread_id.clone(),
-            turn_id: turn_id.clone(),
-            completed_at_ms: Some(unix_now_ms()),
-        });
+    /// Announces an item that an earlier process announced, to clients with a cursor. They may have missed it.
+    pub fn item_restored(&self, turn_id: &TurnId, item: &ThreadItem) {
+        let started = record_messages::item_started(&self.thread_id, turn_id, item, Timestamp::now());
+        self.send(&started.only_for(FrameAudience::WithCursor));
     }
 
     pub fn raw_items(&self, turn_id: &TurnId, items: &[ResponseItem]) {
@@ -108,5 +259,19 @@ impl ThreadNotifier {
                 request_id,
             });
         }
+    }
+}
+
+impl MessageSequence {
+    /// Returns the place of the next message: that of its record unless it has passed.
+    fn next_place(&mut self, thread_id: &ThreadId, seq: Option<MessageSeq>) -> MessagePlace {
+        self.last = seq.filter(|seq| *seq > self.last).unwrap_or_else(|| self.last.next_volatile());
+        MessagePlace::new(thread_id.clone(), self.last)
+    }
+}
+
+impl std::fmt::Debug for ThreadNotifier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ThreadNotifier").field("thread_id", &self.thread_id).finish_non_exhaustive()
     }
 }

@@ -18,6 +18,10 @@ impl OpenCommands {
         self.0.remove(id);
     }
 
+    pub fn items(&self) -> impl Iterator<Item = &ThreadItem> {
+        self.0.values().map(|(_, item)| item)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -73,6 +73,7 @@ impl ThreadActor {
             self.state.history = left.settled_history(&self.state.history);
         }
         self.state.unfinished = None;
+        self.skip_messages();
         Ok(())
     }
 
@@ -127,7 +128,15 @@ impl ThreadActor {
         self.late_records.clear();
         self.state.keys = None;
         self.state.recall_again(loaded);
+        self.skip_messages();
         Ok(())
+    }
+
+    /// Has clients with a cursor read the records that were added without messages.
+    fn skip_messages(&mut self) {
+        self.unsent.clear();
+        self.notifier.fall_behind();
+        self.note_position();
     }
 
     /// Gives up the running turn because another process has extended the conversation: stops the turn and its commands,
@@ -137,7 +146,7 @@ impl ThreadActor {
             return;
         }
         tracing::error!(thread = %self.state.id, "stopping the turn: another process has written to its thread");
-        self.notifier.is_silent = true;
+        self.notifier.silence();
         if let Some(active) = &mut self.active {
             active.is_store_failing = true;
             active.cancel.cancel();

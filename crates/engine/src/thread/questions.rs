@@ -105,7 +105,7 @@ impl ThreadActor {
             return;
         }
         self.update_waiting_status(Some(request.kind));
-        let question = self.engine.clients.ask(&self.state.id, &*request.encode);
+        let question = self.notifier.ask(&*request.encode);
         let time_limit = durable.as_ref().and_then(|durable| time_left(&durable.asked));
         let request = QuestionRequest { time_limit: request.time_limit.or(time_limit), ..request };
         if let Some(active) = &mut self.active {

@@ -113,10 +113,13 @@ impl ThreadActor {
     async fn store_review(&mut self, turn: &Turn, items: [&ThreadItem; 2]) -> Result<(), ThreadError> {
         for _ in 0..MAX_RELOADS {
             let before = self.state.restore_point();
-            let mut records = vec![self.turn_record(&turn.id).await?];
+            let [entered, prompt] =
+                items.map(|item| Record::Item { turn_id: turn.id.clone(), item: item.clone() });
+            // In the order in which clients see them.
+            let mut records = vec![entered, self.turn_record(&turn.id).await?];
             records.extend(self.state.settings_record());
             records.extend(self.git_record().await);
-            records.extend(items.map(|item| Record::Item { turn_id: turn.id.clone(), item: item.clone() }));
+            records.push(prompt);
             records.extend(self.key_record(turn)?);
             match self.store_once(records).await {
                 Ok(()) => return Ok(()),

@@ -27,7 +27,6 @@ use super::{
     state::RestorePoint,
 };
 use crate::{
-    clock::unix_now,
     error::{SettingsError, ThreadError, TurnInputError},
     ids::new_turn_id,
     model_support::warning,
@@ -269,15 +268,20 @@ impl ThreadActor {
         records.extend(self.git_record().await);
         records.extend(context.iter().map(|item| context_record(&id, item)));
         // A hook may reject this prompt. The stored item is then withdrawn and never enters the model's history.
-        records.push(Record::Item { turn_id: id.clone(), item: stored_form(&item) });
         records.extend(self.key_record(&Turn::in_progress(id.clone()))?);
         let waits_for_hooks = self.state.config.features.enabled(Feature::Hooks);
         // A history that is too long is compacted first, without this input.
+        let is_queued = self.is_too_long() || waits_for_hooks;
         let content_records = content.iter().map(|item| context_record(&id, item));
         let mut unstored = Vec::new();
-        if self.is_too_long() || waits_for_hooks {
+        if is_queued {
+            records.extend(item.id().map(|item| Record::queued(&id, item)));
+            records.push(message_record(&id, &item));
             unstored.extend(content_records);
+            // Written again where the model gets it.
+            unstored.push(message_record(&id, &item));
         } else {
+            records.push(message_record(&id, &item));
             records.extend(content_records);
         }
         self.store_once(records).await?;
@@ -295,13 +299,13 @@ impl ThreadActor {
     }
 
     pub(super) fn announce_turn(&mut self, id: &TurnId) {
-        let started_at = unix_now();
+        self.notifier.keep_recent();
+        self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
+        let started_at = self.announce_turn_started(id);
         if let Some(active) = &mut self.active {
             let total = self.state.usage.total.clone();
             active.baseline = Some(UsageBaseline { started: Instant::now(), started_at, total });
         }
-        self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
-        self.notifier.turn_started(Turn { started_at: Some(started_at), ..Turn::in_progress(id.clone()) });
     }
 
     /// Warns, once for a loaded thread, that approvals go to the user although the settings choose the guardian.
@@ -429,7 +433,8 @@ impl ThreadActor {
     ) -> Result<(), ThreadError> {
         let context = input.new_context(&self.state.history);
         let item = input.into_item();
-        records.insert(0, message_record(&turn, &item));
+        let mark = item.id().map(|item| Record::queued(&turn, item));
+        records.splice(0..0, mark.into_iter().chain([message_record(&turn, &item)]));
         self.store(records).await?;
         if let Some(active) = &mut self.active {
             active.steered.push(SteeredInput { item, context });

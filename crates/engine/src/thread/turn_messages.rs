@@ -10,7 +10,8 @@ use codicil_protocol::{
 use codicil_store::Record;
 
 use super::{
-    active_turn::ActiveTurn, actor::ThreadActor, finish::cut_off, input::context_record, notifier::Retry,
+    active_turn::ActiveTurn, actor::ThreadActor, announce::ItemStart, finish::cut_off, input::context_record,
+    notifier::Retry,
 };
 use crate::{
     error::ThreadError,
@@ -82,10 +83,16 @@ impl ThreadActor {
             TurnEvent::Notification(frame) => self.notifier.send(&frame),
             TurnEvent::Started(item) => self.on_item_started(turn, item),
             TurnEvent::Completed { item, context } => self.on_item_completed(turn, item, context).await,
-            TurnEvent::Discarded(item) => self.emit_completed(turn, &item),
+            TurnEvent::Discarded(item) => {
+                self.forget_open_item(&item);
+                self.announce_discarded(turn, &item);
+                self.engine.realtime.item_completed(&self.state.id, turn, &item);
+            }
             TurnEvent::Withdrawn(items) => {
                 let records = items.iter().map(|item| Record::withdrawn(turn, item)).collect();
-                self.store_or_fail_turn(records).await;
+                if self.store_or_fail_turn(records).await {
+                    self.notifier.invalidate(self.last_ordinal());
+                }
             }
             TurnEvent::Context(items) => self.on_context(turn, items).await,
             TurnEvent::Notice(items) => {
@@ -152,22 +159,28 @@ impl ThreadActor {
 
     /// Announces an item that is complete when it starts.
     pub(super) fn emit_item(&mut self, turn: &TurnId, item: &ThreadItem) {
-        self.notifier.item_started(turn, item);
         if let (Some(active), ThreadItem::UserMessage { content, .. }) = (&mut self.active, item) {
             active.input_texts.extend(content.iter().filter_map(|part| match part {
                 UserInput::Text { text, .. } => Some(text.clone()),
                 _ => None,
             }));
         }
-        self.emit_completed(turn, item);
+        self.forget_open_item(item);
+        self.announce_item(turn, item, ItemStart::Unsent);
+        self.engine.realtime.item_completed(&self.state.id, turn, item);
     }
 
+    /// Announces the end of an item whose start clients have seen.
     pub(super) fn emit_completed(&mut self, turn: &TurnId, item: &ThreadItem) {
+        self.forget_open_item(item);
+        self.announce_item(turn, item, ItemStart::Sent);
+        self.engine.realtime.item_completed(&self.state.id, turn, item);
+    }
+
+    fn forget_open_item(&mut self, item: &ThreadItem) {
         if let (Some(active), Some(id)) = (&mut self.active, item.id()) {
             active.open_items.remove(id);
         }
-        self.notifier.item_completed(turn, item);
-        self.engine.realtime.item_completed(&self.state.id, turn, item);
     }
 
     /// Returns the records of additions to the history. A reviewer's history is not stored with the thread.
@@ -233,6 +246,7 @@ impl ThreadActor {
         if let Some(terminal) = terminal {
             terminal.completed.cancel();
         }
+        self.forget_recent_if_idle();
     }
 
     /// Returns the commands that have outlived their tool calls, oldest first.

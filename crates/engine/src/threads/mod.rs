@@ -6,6 +6,7 @@
 //! | stored threads (`thread/read`, `thread/list`, `thread/archive`, …) | `stored.rs` |
 //! | server requests that wait for an answer (`codicil/request/*`) | `requests.rs` |
 //! | the threads of subagents | `subagents.rs` |
+//! | subscriptions at a position (`codicil/subscribe`), and messages of requests about threads | `subscribe.rs` |
 
 mod ids;
 mod loaded;
@@ -13,13 +14,14 @@ mod open;
 mod requests;
 mod stored;
 mod subagents;
+mod subscribe;
 
 use std::sync::Arc;
 
 use codicil_mcp::{APP_SERVER, ThreadServers};
 use codicil_protocol::{
-    ConfigWarningNotification, DeprecationNoticeNotification, McpServerStartupStatusUpdated, Thread,
-    ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
+    ConfigWarningNotification, DeprecationNoticeNotification, McpServerStartupStatusUpdated, MessageSeq,
+    Thread, ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification,
 };
 use codicil_store::{RunState, StoreError, StoredThread, StoredTurn};
@@ -34,8 +36,8 @@ use crate::{
     settings::{SettingsOverrides, TurnSettings},
     subagent::{SubagentOrigin, SubagentSlots},
     thread::{
-        AnnounceGuard, AnnouncedReply, JoinRequest, JoinedThread, ThreadActor, ThreadHandle, ThreadSnapshot,
-        ThreadState, UnloadedTurn,
+        AnnounceGuard, AnnouncedReply, JoinRequest, JoinedThread, ThreadActor, ThreadHandle, ThreadNotifier,
+        ThreadSnapshot, ThreadState, UnloadedTurn,
     },
 };
 
@@ -76,6 +78,8 @@ pub struct OpenedThread {
     pub unapplied: Vec<String>,
     /// Warnings about its configuration.
     pub warnings: Vec<ConfigWarningNotification>,
+    /// The position of the thread's last message.
+    pub position: MessageSeq,
     /// Set for a thread that was loaded already: its notifications resume when this is dropped.
     pub announce: Option<AnnounceGuard>,
 }
@@ -164,6 +168,7 @@ impl Threads {
                     // A turn without an end is settled before the answer.
                     let _ = handle.setup().await;
                 }
+                let position = handle.position();
                 let unapplied = Vec::new();
                 let announce = None;
                 Ok(OpenedThread {
@@ -174,6 +179,7 @@ impl Threads {
                     deprecations,
                     unapplied,
                     warnings,
+                    position,
                     announce,
                 })
             }
@@ -219,7 +225,11 @@ impl Threads {
 
     /// Starts the task of a thread.
     fn run(&self, state: ThreadState, servers: ThreadServers) -> ThreadHandle {
-        let (handle, inbox) = ThreadHandle::new(state.id.clone(), SubagentOrigin::of(&state.source));
+        let clients = self.0.engine.clients.clone();
+        let last_ordinal = state.log.as_ref().map_or(0, |log| log.next_ordinal().saturating_sub(1));
+        let notifier = ThreadNotifier::new(clients, state.id.clone(), last_ordinal, state.raw_events);
+        let (handle, inbox) =
+            ThreadHandle::new(state.id.clone(), SubagentOrigin::of(&state.source), notifier);
         let threads = WeakThreads::from(self);
         self.0.tasks.spawn(ThreadActor::new(self.0.engine.clone(), threads, state, servers, inbox).run());
         handle
@@ -232,7 +242,7 @@ impl Threads {
         path: Option<&str>,
         request: JoinRequest,
     ) -> Result<OpenedThread, ThreadError> {
-        let AnnouncedReply { answer: JoinedThread { snapshot, turns, unapplied }, announce } =
+        let AnnouncedReply { answer: JoinedThread { snapshot, turns, unapplied, position }, announce } =
             handle.join(request).await?;
         let ThreadSnapshot { thread, settings, goal, .. } = snapshot;
         if thread.ephemeral {
@@ -255,6 +265,7 @@ impl Threads {
             deprecations: Vec::new(),
             unapplied,
             warnings: Vec::new(),
+            position,
             announce: Some(announce),
         })
     }

@@ -207,7 +207,7 @@ impl Threads {
     }
 
     /// Returns the stored subagents below a thread, the deepest first.
-    async fn stored_below(&self, id: &ThreadId) -> Result<Vec<ThreadId>, ThreadError> {
+    pub(super) async fn stored_below(&self, id: &ThreadId) -> Result<Vec<ThreadId>, ThreadError> {
         let mut found = vec![id.clone()];
         let mut next = 0;
         while let Some(parent) = found.get(next).cloned().filter(|_| next < MAX_DELETED) {

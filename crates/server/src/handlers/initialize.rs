@@ -1,5 +1,6 @@
 //! `initialize`.
 
+use codicil_engine::{MAX_RECENT_MESSAGES, MAX_REPLAY_BYTES, MAX_REPLAY_MESSAGES};
 use codicil_protocol::{
     AbsolutePathBuf, CODICIL_VERSION, CodicilLimits, CodicilSupport, InitializeParams, InitializeResponse,
 };
@@ -11,7 +12,7 @@ pub async fn initialize(cx: Cx, params: InitializeParams) -> Result<InitializeRe
     let session = ClientSession::new(params, cx.announced_version());
     let user_agent = user_agent(&session, cx.announced_version());
     let codicil = session.codicil.as_ref().map(|_| codicil_support());
-    if !cx.client.initialize(session) {
+    if !cx.clients().initialize(&cx.client, session) {
         return Err(RpcError::already_initialized());
     }
     let warning_cx = cx.clone();
@@ -26,13 +27,18 @@ pub async fn initialize(cx: Cx, params: InitializeParams) -> Result<InitializeRe
 }
 
 /// The features of the extension.
-const FEATURES: &[&str] = &["keys", "requests"];
+const FEATURES: &[&str] = &["cursor", "keys", "requests"];
 
 fn codicil_support() -> CodicilSupport {
+    let limit = |limit: usize| u32::try_from(limit).ok();
     CodicilSupport {
         version: CODICIL_VERSION,
         features: FEATURES.iter().map(|name| (*name).to_owned()).collect(),
-        limits: CodicilLimits {},
+        limits: CodicilLimits {
+            recent_messages: limit(MAX_RECENT_MESSAGES),
+            replay_messages: limit(MAX_REPLAY_MESSAGES),
+            replay_bytes: limit(MAX_REPLAY_BYTES),
+        },
     }
 }
 

@@ -5,7 +5,7 @@
 
 use codicil_engine::{
     BuiltinProfile, ElicitationChange, ForkName, IncludeTurns, InputAccepted, OpenedThread, RevertedThread,
-    ThreadClients, ThreadError, TurnSettings, parse_injected_items,
+    ThreadError, TurnSettings, parse_injected_items,
 };
 use codicil_protocol::{
     ConfigWarning, ConfigWarningNotification, DeprecationNotice, SortDirection, Thread, ThreadArchiveParams,
@@ -63,7 +63,8 @@ async fn start_once(
     for notice in std::mem::take(&mut opened.deprecations) {
         cx.notify_after_response::<DeprecationNotice>(notice);
     }
-    Ok(start_response(opened))
+    let seq = cx.has_cursor().then_some(opened.position);
+    Ok(ThreadStartResponse { seq, ..start_response(opened) })
 }
 
 /// Subscribes the client to a thread and its subagents, and loads the thread if necessary. The items of the
@@ -94,7 +95,8 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
     if exclude_turns {
         opened.turns.clear();
     }
-    Ok(OpenedJson { opened, initial_turns_page })
+    let seq = cx.has_cursor().then_some(opened.position);
+    Ok(OpenedJson { opened, initial_turns_page, seq })
 }
 
 pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OnceResponse<OpenedJson>, RpcError> {
@@ -116,7 +118,8 @@ async fn fork_once(cx: &Cx, params: ThreadForkParams, attempt: Attempt) -> Resul
     }
     announce_started(cx, &opened);
     warn_after_response(cx, &mut opened);
-    Ok(OpenedJson { opened, initial_turns_page: None })
+    let seq = cx.has_cursor().then_some(opened.position);
+    Ok(OpenedJson { opened, initial_turns_page: None, seq })
 }
 
 /// Sends the warnings about a thread's configuration that the client has not received yet.
@@ -247,9 +250,10 @@ pub async fn delete(
 
 pub async fn name_set(cx: Cx, params: ThreadSetNameParams) -> Result<ThreadSetNameResponse, RpcError> {
     let name = cx.threads().set_name(&params.thread_id, &params.name, cx.key()).await?;
-    cx.broadcast_after_response::<ThreadNameUpdated>(ThreadNameUpdatedNotification {
-        thread_id: params.thread_id,
-        thread_name: Some(name),
+    let updated = ThreadNameUpdatedNotification { thread_id: params.thread_id, thread_name: Some(name) };
+    let threads = cx.threads().clone();
+    cx.after_response(move || {
+        threads.broadcast::<ThreadNameUpdated>(&updated.thread_id, &updated);
     });
     Ok(ThreadSetNameResponse {})
 }
@@ -286,11 +290,8 @@ pub async fn settings_update(
         thread_id: params.thread_id,
         thread_settings: settings.into_wire(),
     };
-    let clients = cx.clients().clone();
-    cx.after_response(move || {
-        let clients: &dyn ThreadClients = &clients;
-        clients.notify::<ThreadSettingsUpdated>(&updated.thread_id, &updated);
-    });
+    let threads = cx.threads().clone();
+    cx.after_response(move || threads.notify::<ThreadSettingsUpdated>(&updated.thread_id, &updated));
     Ok(ThreadSettingsUpdateResponse {})
 }
 
@@ -383,10 +384,14 @@ pub async fn decrement_elicitation(
 /// Sets the goal and notifies every client: a goal, like a name, is shown in lists of threads.
 pub async fn goal_set(cx: Cx, params: ThreadGoalSetParams) -> Result<ThreadGoalSetResponse, RpcError> {
     let goal = cx.threads().set_goal(params, cx.key()).await?;
-    cx.broadcast_after_response::<ThreadGoalUpdated>(ThreadGoalUpdatedNotification {
+    let updated = ThreadGoalUpdatedNotification {
         thread_id: goal.thread_id.clone(),
         turn_id: None,
         goal: goal.clone(),
+    };
+    let threads = cx.threads().clone();
+    cx.after_response(move || {
+        threads.broadcast::<ThreadGoalUpdated>(&updated.thread_id, &updated);
     });
     Ok(ThreadGoalSetResponse { goal })
 }
@@ -398,8 +403,11 @@ pub async fn goal_get(cx: Cx, params: ThreadGoalParams) -> Result<ThreadGoalGetR
 pub async fn goal_clear(cx: Cx, params: ThreadGoalParams) -> Result<ThreadGoalClearResponse, RpcError> {
     let cleared = cx.threads().clear_goal(&params.thread_id, cx.key()).await?;
     if cleared {
-        let thread_id = params.thread_id;
-        cx.broadcast_after_response::<ThreadGoalCleared>(ThreadGoalClearedNotification { thread_id });
+        let cleared = ThreadGoalClearedNotification { thread_id: params.thread_id };
+        let threads = cx.threads().clone();
+        cx.after_response(move || {
+            threads.broadcast::<ThreadGoalCleared>(&cleared.thread_id, &cleared);
+        });
     }
     Ok(ThreadGoalClearResponse { cleared })
 }
@@ -537,5 +545,6 @@ fn start_response(opened: OpenedThread) -> ThreadStartResponse {
         sandbox,
         active_permission_profile: profile.map(BuiltinProfile::active),
         reasoning_effort: effort,
+        seq: None,
     }
 }

@@ -8,6 +8,7 @@ mod agents;
 mod apps;
 mod command_exec;
 mod config_effects;
+mod cursor;
 mod damaged_files;
 mod envelope;
 mod failures;

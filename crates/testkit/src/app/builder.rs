@@ -28,7 +28,7 @@ pub struct AppBuilder {
     config: String,
     provider: String,
     experimental: bool,
-    codicil: Option<CodicilCapabilities>,
+    pub(super) codicil: Option<CodicilCapabilities>,
     opted_out: Vec<String>,
     uninitialized: bool,
 }
@@ -55,6 +55,12 @@ impl AppBuilder {
     /// Lets clients use the extension `codicil`.
     pub fn extension(mut self) -> Self {
         self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: false });
+        self
+    }
+
+    /// Lets clients use the extension, with positions in the messages of threads.
+    pub fn cursor(mut self) -> Self {
+        self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true });
         self
     }
 

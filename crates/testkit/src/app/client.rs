@@ -36,6 +36,24 @@ pub struct TestClient {
     checks_unread: bool,
 }
 
+/// A notification or request of the server, with its position if the connection has a cursor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReceivedMessage {
+    pub method: String,
+    /// The id, if it is a request.
+    pub id: Option<RequestId>,
+    pub params: Value,
+    pub seq: Option<u64>,
+    pub is_replay: bool,
+}
+
+impl From<IncomingMessage> for ReceivedMessage {
+    fn from(incoming: IncomingMessage) -> Self {
+        let IncomingMessage { method, id, params, place } = incoming;
+        Self { method, id, params, seq: place.seq, is_replay: place.replay }
+    }
+}
+
 /// A request whose answer has not been read.
 #[must_use = "its answer is for `answer`"]
 pub struct PendingRequest<M> {
@@ -268,9 +286,25 @@ impl TestClient {
         }
     }
 
+    /// Returns the next notification or request of the server; `None` if the connection is closed.
+    pub async fn next_received(&mut self) -> Option<ReceivedMessage> {
+        loop {
+            if let Some(message) = self.unread_message() {
+                return Some(message);
+            }
+            let message = timeout(PATIENCE, self.wire.receive()).await.expect("something happens")?;
+            self.inbox.receive(&message);
+        }
+    }
+
+    /// Returns the next message that has arrived already.
+    pub fn unread_message(&mut self) -> Option<ReceivedMessage> {
+        self.inbox.unread.pop_front().map(ReceivedMessage::from)
+    }
+
     /// Waits for the next notification or request of the server, and returns it untyped.
     pub async fn next_message(&mut self) -> Value {
-        let IncomingMessage { method, id, params } = self.next_unread("a message").await;
+        let IncomingMessage { method, id, params, .. } = self.next_unread("a message").await;
         match id {
             Some(id) => json!({ "id": id, "method": method, "params": params }),
             None => json!({ "method": method, "params": params }),

@@ -7,6 +7,7 @@ use codicil_protocol::{
     ServerRequestResolved, TurnCompleted, TurnStarted,
     rpc::{ErrorObject, Message, RequestId},
 };
+use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 /// Number of messages that a failing test shows.
@@ -19,6 +20,15 @@ pub(super) struct IncomingMessage {
     /// The id, if it is a request.
     pub id: Option<RequestId>,
     pub params: Value,
+    pub place: MessagePlacement,
+}
+
+/// The position that a message was sent with, on a connection with a cursor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(super) struct MessagePlacement {
+    pub seq: Option<u64>,
+    #[serde(default)]
+    pub replay: bool,
 }
 
 /// The server's answer to a request.
@@ -55,12 +65,14 @@ impl ClientInbox {
             Message::Error { id, error } => self.on_answer(id, Err(error)),
             Message::Notification { method, params } => {
                 check_notification(&method, params);
-                self.on_message(IncomingMessage { method, id: None, params: value(params) });
+                let place = placement(text);
+                self.on_message(IncomingMessage { method, id: None, params: value(params), place });
             }
             Message::Request { id, method, params, .. } => {
                 check_request(&method, params);
                 self.asked.insert(id.clone());
-                self.on_message(IncomingMessage { method, id: Some(id), params: value(params) });
+                let place = placement(text);
+                self.on_message(IncomingMessage { method, id: Some(id), params: value(params), place });
             }
         }
     }
@@ -102,6 +114,10 @@ impl ClientInbox {
         }
         self.unread.push_back(incoming);
     }
+}
+
+fn placement(text: &str) -> MessagePlacement {
+    serde_json::from_str(text).expect("the envelope was JSON")
 }
 
 fn value(raw: Option<&RawValue>) -> Value {

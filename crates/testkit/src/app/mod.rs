@@ -22,6 +22,7 @@
 
 mod builder;
 mod client;
+mod folded_thread;
 mod home;
 mod host;
 mod inbox;
@@ -41,11 +42,14 @@ use std::{
 
 pub use self::{
     builder::{AppBuilder, TestTransport},
-    client::{AskedRequest, KeyedAnswer, PendingRequest, TestClient},
+    client::{AskedRequest, KeyedAnswer, PendingRequest, ReceivedMessage, TestClient},
+    folded_thread::FoldedThread,
     home::TestHome,
     process::ServerProcess,
     proxy::CutProxy,
 };
+
+use codicil_protocol::CodicilCapabilities;
 
 use self::{host::ServerHost, wire::TestWire};
 use crate::{ModelServer, Script};
@@ -91,6 +95,14 @@ impl App {
     pub async fn another_server(&mut self) -> ServerBeside {
         let (host, wire) = ServerHost::start(self.options.transport, &self.home).await;
         ServerBeside { client: self.options.new_client(wire, &self.home).await, host }
+    }
+
+    /// Opens another connection to the same server, without the cursor or with it.
+    pub async fn another_client_with(&mut self, codicil: Option<CodicilCapabilities>) -> TestClient {
+        let own = std::mem::replace(&mut self.options.codicil, codicil);
+        let client = self.another_client().await;
+        self.options.codicil = own;
+        client
     }
 
     /// Stops the server and starts it again in the same home. Unread messages are dropped.

@@ -42,7 +42,7 @@ impl Transcript {
     }
 
     fn line(&mut self, message: &IncomingMessage) -> TranscriptLine {
-        let IncomingMessage { method, id, params } = message;
+        let IncomingMessage { method, id, params, .. } = message;
         let arrow = if id.is_some() { "?" } else { "←" };
         let mut head = format!("{arrow} {method}");
         if let Some(thread) = self.other_thread(params) {

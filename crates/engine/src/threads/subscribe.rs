@@ -1,0 +1,74 @@
+//! Subscriptions at a position, and messages that requests send about threads.
+
+use codicil_protocol::{MessageSeq, NotificationMethod, SubagentPosition, ThreadId, ThreadResumeParams};
+
+use super::{Threads, ids::canonical};
+use crate::{
+    error::ThreadError,
+    thread::{AnnouncedReply, ThreadHandle, ThreadSubscription},
+};
+
+impl Threads {
+    /// Returns what a client at a position has missed of a thread. The thread is loaded if it is not: a turn that was cut
+    /// off is settled then. It sends nothing until the guard of the answer is dropped.
+    pub async fn subscribe(
+        &self,
+        id: &ThreadId,
+        after: Option<MessageSeq>,
+    ) -> Result<AnnouncedReply<ThreadSubscription>, ThreadError> {
+        let subscribed = match self.get(id) {
+            Ok(handle) => handle.subscribe(after).await,
+            Err(error) => Err(error),
+        };
+        match subscribed {
+            Err(ThreadError::NotFound(_) | ThreadError::Closed) => {
+                let opened = self
+                    .resume(ThreadResumeParams { exclude_turns: true, ..ThreadResumeParams::new(id.clone()) })
+                    .await?;
+                // The guard of a thread that was loaded meanwhile: it must go on to answer.
+                drop(opened.announce);
+                self.get(id)?.subscribe(after).await
+            }
+            subscribed => subscribed,
+        }
+    }
+
+    /// Returns the subagents below a thread, loaded or not, each with the position of its last message.
+    pub async fn subagent_positions(&self, id: &ThreadId) -> Result<Vec<SubagentPosition>, ThreadError> {
+        let id = canonical(id)?;
+        let mut agents = self.agents_of(&id);
+        for stored in self.stored_below(&id).await?.into_iter().rev() {
+            if !agents.contains(&stored) {
+                agents.push(stored);
+            }
+        }
+        let mut positions = Vec::new();
+        for thread_id in agents {
+            let at = match self.get(&thread_id) {
+                Ok(handle) => handle.position(),
+                Err(_) => {
+                    let next = self.0.engine.store.read(&thread_id).await?.next_ordinal;
+                    MessageSeq::end_of(next.saturating_sub(1))
+                }
+            };
+            positions.push(SubagentPosition { thread_id, at });
+        }
+        Ok(positions)
+    }
+
+    /// Sends a message about a thread to all clients. A loaded thread gives it a position.
+    pub fn broadcast<N: NotificationMethod>(&self, thread: &ThreadId, params: &N::Params) {
+        match self.get(thread).as_ref().map(ThreadHandle::notifier) {
+            Ok(notifier) => notifier.broadcast::<N>(params),
+            Err(_) => self.0.engine.clients.broadcast::<N>(params),
+        }
+    }
+
+    /// Sends a message about a thread to its subscribers.
+    pub fn notify<N: NotificationMethod>(&self, thread: &ThreadId, params: &N::Params) {
+        match self.get(thread).as_ref().map(ThreadHandle::notifier) {
+            Ok(notifier) => notifier.notify::<N>(params),
+            Err(_) => self.0.engine.clients.notify::<N>(thread, params),
+        }
+    }
+}
