@@ -73,7 +73,7 @@ impl Frame {
     pub fn keyed_request<M: Method>(id: &rpc::RequestId, params: &M::Params, key: &str) -> Self {
         let codicil = RequestExtension { key };
         let bytes = encode(&OutgoingMessage::KeyedRequest { method: M::NAME, id, params, codicil });
-        Self { method: Some(M::NAME), bytes, text_at: None }
+        Self::new(FrameKind::Request(M::NAME), bytes)
     }
 
     pub fn response(id: &rpc::RequestId, result: &impl Serialize) -> Self {
