@@ -1,6 +1,6 @@
 //! The tool calls of a turn without an end, and the server requests that wait for an answer.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, slice};
 
 use codicil_protocol::{ResponseItem, ThreadActiveFlag, ThreadId, ThreadStatus};
 use codicil_store::{CallState, ListQuery, LoadedThread, RequestAnswer, RequestOutcome};
@@ -83,9 +83,9 @@ async fn the_status_of_a_waiting_thread_follows_its_records() {
     let approval = ThreadActiveFlag::WaitingOnApproval;
     for (records, expected) in [
         (10, ThreadStatus::NotLoaded),
-        (11, waiting(&[approval.clone()])),
+        (11, waiting(slice::from_ref(&approval))),
         (12, waiting(&[approval.clone(), ThreadActiveFlag::WaitingOnUserInput])),
-        (13, waiting(&[approval.clone()])),
+        (13, waiting(slice::from_ref(&approval))),
         (20, waiting(&[approval])),
     ] {
         let home = Home::new();
