@@ -18,4 +18,5 @@ mod outside;
 mod processes;
 mod records;
 mod timings;
+mod unfinished;
 mod writers;
