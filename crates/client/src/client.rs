@@ -120,19 +120,21 @@ impl Client {
         method: &str,
         params: Value,
     ) -> impl Future<Output = Result<Value, ClientError>> + Send + use<> {
-        let mut request = json!({ "method": method, "params": params });
         let key = self.new_key(method);
-        if let Some(key) = &key {
-            request["codicil"] = json!({ "key": key });
-        }
+        let is_keyed = key.is_some();
+        let name = method.to_owned();
         let encode = move |id: &RequestId| {
-            let mut request = request.clone();
-            request["id"] = json!(id);
+            let request = match &key {
+                Some(key) => {
+                    json!({ "id": id, "method": name, "params": params, "codicil": { "key": key } })
+                }
+                None => json!({ "id": id, "method": name, "params": params }),
+            };
             Bytes::from(request.to_string())
         };
         let method = method.to_owned();
         let within = self.inner.options.timeouts.request;
-        let answer = self.exchange(method.clone(), encode, key.is_some(), within);
+        let answer = self.exchange(method.clone(), encode, is_keyed, within);
         async move { decode(&method, &answer.await?) }
     }
 

@@ -10,6 +10,7 @@ use codicil_client::{
 };
 use codicil_testkit::{ModelServer, Reply, Script, ServerProcess};
 use futures_util::FutureExt;
+use tokio::task::unconstrained;
 
 use crate::{client::home, soon};
 
@@ -30,7 +31,8 @@ fn resilient() -> ClientBuilder {
 /// Returns how often each item was reported as completed.
 fn completed_items(events: &mut EventStream) -> BTreeMap<ItemId, usize> {
     let mut items = BTreeMap::new();
-    while let Some(Some(event)) = events.next().now_or_never() {
+    // Without tokio's budget, which would end the loop before the queue is empty.
+    while let Some(Some(event)) = unconstrained(events.next()).now_or_never() {
         match event {
             ClientEvent::Notification(ServerNotification::ItemCompleted(completed)) => {
                 *items.entry(completed.item.id().unwrap().clone()).or_default() += 1;
