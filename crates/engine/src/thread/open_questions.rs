@@ -98,19 +98,19 @@ impl OpenQuestions {
     }
 
     /// Connects a call with the request that it sent before a restart. Returns the request if there is none.
-    pub fn attach(&mut self, request: QuestionRequest) -> Result<(), QuestionRequest> {
-        let Some(durable) = &request.durable else { return Err(request) };
+    pub fn attach(&mut self, request: QuestionRequest) -> Option<QuestionRequest> {
+        let Some(durable) = &request.durable else { return Some(request) };
         let is_same =
             |asked: &AskedRequest| asked.call_id == durable.call_id && asked.method == durable.method;
         let waits =
             self.0.iter_mut().filter(|asked| asked.durable.as_ref().is_some_and(|it| is_same(&it.asked)));
         let wait = waits.filter_map(|asked| asked.wait.as_mut()).find(|wait| wait.reply.is_none());
-        let Some(wait) = wait else { return Err(request) };
+        let Some(wait) = wait else { return Some(request) };
         wait.reply = Some(request.reply);
         if let Some(limit) = request.time_limit {
             wait.deadline = Some(Box::pin(sleep(limit)));
         }
-        Ok(())
+        None
     }
 
     /// Removes a request and returns its kind.

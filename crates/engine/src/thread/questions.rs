@@ -97,7 +97,7 @@ impl ThreadActor {
             let _ = request.reply.send(reply_of(answer));
             return;
         }
-        let Err(request) = active.questions.attach(request) else { return };
+        let Some(request) = active.questions.attach(request) else { return };
         let durable = request.durable.as_ref().map(|question| self.durable_request(question, request.kind));
         if let Some(durable) = &durable
             && !self.store_asked(durable).await
