@@ -46,7 +46,7 @@ pub fn request_key(
     params: Option<&RawValue>,
     extension: Option<&RawValue>,
 ) -> Result<Option<RequestKey>, KeyError> {
-    if !cx.client.session().is_some_and(|session| session.codicil.is_some()) {
+    if cx.client.session().is_none_or(|session| session.codicil.is_none()) {
         return Ok(None);
     }
     let key = match extension.map(read_key).transpose()?.flatten() {

@@ -97,7 +97,7 @@ impl OpenQuestions {
         self.0.push(AskedQuestion { id, kind, durable: Some(durable), wait: Some(wait) });
     }
 
-    /// Connects a call with the request that it sent before a restart. Gives the new request back if there is none.
+    /// Connects a call with the request that it sent before a restart. Returns the request if there is none.
     pub fn attach(&mut self, request: QuestionRequest) -> Option<QuestionRequest> {
         let Some(durable) = &request.durable else { return Some(request) };
         let is_same =

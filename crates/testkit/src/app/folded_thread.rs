@@ -48,9 +48,9 @@ impl FoldedThread {
                     let turn = serde_json::to_value(turn).expect("it came as JSON");
                     self.turns.push(FoldedTurn {
                         id: text(&turn, "/id"),
-                        status: turn["status"].clone(),
-                        error: turn["error"].clone(),
-                        items: turn["items"].as_array().cloned().unwrap_or_default(),
+                        status: member(&turn, "/status"),
+                        error: member(&turn, "/error"),
+                        items: member(&turn, "/items").as_array().cloned().unwrap_or_default(),
                         open: BTreeMap::new(),
                     });
                 }
@@ -73,13 +73,13 @@ impl FoldedThread {
         match message.method.as_str() {
             "turn/started" => {
                 self.once("turn/started", params, "/turn/id");
-                self.turn(&text(params, "/turn/id")).status = params["turn"]["status"].clone();
+                self.turn(&text(params, "/turn/id")).status = member(params, "/turn/status");
             }
             "turn/completed" => {
                 self.once("turn/completed", params, "/turn/id");
                 let turn = self.turn(&text(params, "/turn/id"));
-                turn.status = params["turn"]["status"].clone();
-                turn.error = params["turn"]["error"].clone();
+                turn.status = member(params, "/turn/status");
+                turn.error = member(params, "/turn/error");
                 turn.open.clear();
             }
             "item/started" => {
@@ -91,10 +91,10 @@ impl FoldedThread {
                 let turn = self.turn(&text(params, "/turnId"));
                 let open = turn.open.remove(&text(params, "/item/id"));
                 let open = open.expect("an item starts before it completes");
-                if params["item"]["type"] == "agentMessage" {
-                    assert_eq!(params["item"]["text"], open, "deltas add up to the item");
+                if text(params, "/item/type") == "agentMessage" {
+                    assert_eq!(text(params, "/item/text"), open, "deltas add up to the item");
                 }
-                turn.items.push(params["item"].clone());
+                turn.items.push(member(params, "/item"));
             }
             "item/agentMessage/delta" => {
                 let turn = self.turn(&text(params, "/turnId"));
@@ -133,4 +133,8 @@ impl FoldedThread {
 
 fn text(value: &Value, pointer: &str) -> String {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn member(value: &Value, pointer: &str) -> Value {
+    value.pointer(pointer).cloned().unwrap_or_default()
 }
