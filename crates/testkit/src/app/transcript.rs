@@ -160,6 +160,7 @@ mod tests {
             method: method.to_owned(),
             id: None,
             params,
+            place: Default::default(),
         });
         Transcript::new(places).lines(incoming)
     }
