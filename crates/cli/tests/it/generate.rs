@@ -14,12 +14,14 @@ use tempfile::TempDir;
 use crate::{codicil, text};
 
 fn generate(what: &str, experimental: bool) -> TempDir {
+    generate_with(what, if experimental { &["--experimental"] } else { &[] })
+}
+
+fn generate_with(what: &str, flags: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("made/for/it");
     let mut arguments = vec!["app-server", what, "--out", out.to_str().unwrap()];
-    if experimental {
-        arguments.push("--experimental");
-    }
+    arguments.extend(flags);
     let output = codicil(&arguments);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(output.stdout.is_empty());
@@ -90,6 +92,34 @@ fn typescript_imports_resolve() {
                 let target = path.parent().unwrap().join(import);
                 let exists = target.with_extension("ts").is_file() || target.join("index.ts").is_file();
                 assert!(exists, "{file} imports {import}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_extension_is_exported_on_request() {
+    for (command, files_of_extension) in [
+        ("generate-json-schema", ["codicil/CodicilSubscribeParams.json", "codicil.schemas.json"]),
+        ("generate-ts", ["codicil/CodicilSubscribeParams.ts", "codicil/index.ts"]),
+    ] {
+        let plain = files(&generate(command, false));
+        assert!(plain.iter().all(|file| !file.contains("odicil")), "{plain:?}");
+        let folder = generate_with(command, &["--codicil"]);
+        let all = files(&folder);
+        assert!(plain.is_subset(&all));
+        for file in files_of_extension {
+            assert!(all.contains(file), "{file} is missing");
+        }
+        for file in all.difference(&plain).filter(|file| file.ends_with(".ts")) {
+            let path = root(&folder).join(file);
+            let source = fs::read_to_string(&path).unwrap();
+            let imports = source.lines().filter_map(|line| line.split(" from \"").nth(1));
+            for import in imports.filter_map(|rest| rest.split('"').next()) {
+                assert!(
+                    path.parent().unwrap().join(import).with_extension("ts").is_file(),
+                    "{file}: {import}"
+                );
             }
         }
     }

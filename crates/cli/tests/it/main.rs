@@ -9,6 +9,7 @@ mod command_flood;
 #[cfg(target_os = "linux")]
 mod confinement;
 mod crate_layers;
+mod cursor_kills;
 mod deadlines;
 mod debug;
 mod demo;

@@ -215,3 +215,150 @@ pub(super) fn item_completed(thread: &ThreadId, turn: &TurnId, item: &ThreadItem
         completed_at_ms: Some(at.as_millisecond()),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use codicil_protocol::{SessionSource, TurnStatus};
+    use codicil_store::{PlacedRecord, Store, ThreadMeta, new_thread_id};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A step in the life of a thread, as far as its records matter to clients.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Turn,
+        Continued,
+        Message,
+        Input,
+        QueuedInput,
+        TakenInput,
+        WithdrawnInput,
+        Usage,
+        Goal,
+        Name,
+        End,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => Just(Step::Turn),
+            1 => Just(Step::Continued),
+            4 => Just(Step::Message),
+            2 => Just(Step::Input),
+            2 => Just(Step::QueuedInput),
+            2 => Just(Step::TakenInput),
+            1 => Just(Step::WithdrawnInput),
+            1 => Just(Step::Usage),
+            1 => Just(Step::Goal),
+            1 => Just(Step::Name),
+            3 => Just(Step::End),
+        ]
+    }
+
+    /// Returns the records of a life. Steps that are not possible at their place are left out.
+    fn records(steps: &[Step]) -> Vec<Record> {
+        let mut records = Vec::new();
+        let mut turn: Option<TurnId> = None;
+        let mut queued: Vec<ThreadItem> = Vec::new();
+        for (number, step) in steps.iter().enumerate() {
+            let input = || ThreadItem::UserMessage {
+                id: format!("input-{number}").as_str().into(),
+                content: Vec::new(),
+                client_id: None,
+            };
+            match (step, turn.clone()) {
+                (Step::Turn, None) => {
+                    let turn_id = TurnId::from(format!("turn-{number}").as_str());
+                    turn = Some(turn_id.clone());
+                    queued.clear();
+                    records.push(Record::Turn { turn_id, run: None });
+                }
+                (Step::Continued, Some(turn_id)) => records.push(Record::Turn { turn_id, run: None }),
+                (Step::Message, Some(turn_id)) => {
+                    let json =
+                        serde_json::json!({ "type": "plan", "id": format!("item-{number}"), "text": "x" });
+                    records.push(Record::Item { turn_id, item: serde_json::from_value(json).unwrap() });
+                }
+                (Step::Input, Some(turn_id)) => records.push(Record::Item { turn_id, item: input() }),
+                // The end of a turn has room for seven inputs.
+                (Step::QueuedInput, Some(turn_id)) if queued.len() < 7 => {
+                    let item = input();
+                    records.push(Record::queued(&turn_id, item.id().unwrap()));
+                    records.push(Record::Item { turn_id, item: item.clone() });
+                    queued.push(item);
+                }
+                (Step::TakenInput, Some(turn_id)) if !queued.is_empty() => {
+                    records.push(Record::Item { turn_id, item: queued.remove(0) });
+                }
+                (Step::WithdrawnInput, Some(turn_id)) if !queued.is_empty() => {
+                    records.push(Record::withdrawn(&turn_id, queued.remove(0).id().unwrap()));
+                }
+                (Step::Usage, Some(turn_id)) => {
+                    records.push(Record::Usage { turn_id, usage: ThreadTokenUsage::default() });
+                }
+                (Step::Goal, _) => records.push(Record::goal(None)),
+                (Step::Name, _) => records.push(Record::Name { name: format!("name {number}") }),
+                (Step::End, Some(turn_id)) => {
+                    let status = TurnStatus::Completed;
+                    records.push(Record::TurnEnd { turn_id, status, error: None, cause: None });
+                    turn = None;
+                }
+                _ => {}
+            }
+        }
+        records
+    }
+
+    fn messages(records: &[PlacedRecord]) -> Vec<(MessageSeq, String)> {
+        let mut fold = RecordMessages::default();
+        let all = records.iter().flat_map(|placed| {
+            let messages = fold.next(placed.ordinal, placed.at, &placed.record);
+            messages.into_iter().flat_map(|message| message.into_frames(&"t".into())).collect::<Vec<_>>()
+        });
+        all.map(|frame| {
+            let text = String::from_utf8(frame.bytes().to_vec()).unwrap();
+            (frame.place().unwrap().seq, text)
+        })
+        .collect()
+    }
+
+    /// Compares, for every position, the live messages after it with those of the records that the store reads from there.
+    async fn compare(steps: &[Step]) {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open(home.path()).unwrap();
+        let id = new_thread_id();
+        let meta = ThreadMeta::new(id.clone(), "/work", SessionSource::Cli, "p");
+        let mut log = store.create(meta).await.unwrap();
+        let mut live = Vec::new();
+        let mut at = Timestamp::from_second(1_794_772_800).unwrap();
+        for record in records(steps) {
+            at = Timestamp::from_millisecond(at.as_millisecond() + 700).unwrap();
+            let ordinal = log.append_dated(&[(at, record.clone())]).await.unwrap().ordinals.start;
+            live.push(PlacedRecord { ordinal, at, record });
+        }
+        let live = messages(&live);
+        assert!(live.is_sorted_by(|a, b| a.0 < b.0), "{live:?}");
+        let positions = live.iter().map(|(seq, _)| *seq).chain([MessageSeq::default()]);
+        for after in positions.collect::<Vec<_>>() {
+            let tail = store.record_tail(&id, after.ordinal(), usize::MAX).await.unwrap();
+            if tail.was_rolled_back {
+                continue;
+            }
+            let replayed: Vec<_> =
+                messages(&tail.records).into_iter().filter(|(seq, _)| *seq > after).collect();
+            let expected: Vec<_> = live.iter().filter(|(seq, _)| *seq > after).cloned().collect();
+            assert_eq!(replayed, expected, "after {after}");
+        }
+        store.close().await.unwrap();
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn replayed_messages_are_the_live_ones_at_every_position(steps in prop::collection::vec(step(), 0..40)) {
+            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(compare(&steps));
+        }
+    }
+}

@@ -37,7 +37,9 @@ pub fn typescript(audience: ExportAudience) -> Vec<ExportFile> {
 pub fn codicil_typescript(audience: ExportAudience) -> Vec<ExportFile> {
     let published = PublishedSurface::new(audience, Contract::Serialize);
     let surface = PublishedSurface::codicil(audience, Contract::Serialize);
-    let own = surface.types.iter().filter(|(name, _)| !published.types.contains_key(*name));
+    // The published export leaves out the envelope.
+    let is_exported = |name: &str| published.types.contains_key(name) && !name.starts_with("JSONRPC");
+    let own = surface.types.iter().filter(|(name, _)| !is_exported(name));
     let mut codicil: BTreeSet<_> = own.clone().map(|(name, _)| name.clone()).collect();
     codicil.extend(surface.unions.iter().map(|union| union.name.to_owned()));
     let folders = TypeFolders { codicil };

@@ -264,3 +264,78 @@ proptest! {
         prop_assert_eq!(joined(&received), joined(&sent));
     }
 }
+
+/// Returns a frame of a thread at a position.
+fn placed(frame: Frame, thread: &str, ordinal: u64) -> Frame {
+    frame.at(MessagePlace::new(thread.into(), MessageSeq::durable(ordinal, 0)))
+}
+
+#[test]
+fn positions_are_for_clients_with_a_cursor() {
+    let plain = ClientOutbox::default();
+    let with_cursor = ClientOutbox::default();
+    with_cursor.use_cursor();
+    let frame = placed(message("i", "one"), "t", 3);
+    plain.push(&frame);
+    with_cursor.push(&frame);
+    with_cursor.push(&frame.clone().as_replay());
+    let text =
+        |batch: Vec<Bytes>| batch.iter().map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()).collect();
+    let sent: Vec<String> = text(plain.take().now_or_never().flatten().unwrap());
+    assert_eq!(sent, [String::from_utf8(frame.bytes().to_vec()).unwrap()]);
+    let open = sent[0].strip_suffix('}').unwrap();
+    let sent: Vec<String> = text(with_cursor.take().now_or_never().flatten().unwrap());
+    assert_eq!(
+        sent,
+        [format!("{open},\"seq\":3145728}}"), format!("{open},\"seq\":3145728,\"replay\":true}}")]
+    );
+}
+
+#[test]
+fn frames_for_some_clients_reach_only_those() {
+    for (has_cursor, expected) in [(false, ["all", "plain"]), (true, ["all", "cursor"])] {
+        let outbox = ClientOutbox::default();
+        if has_cursor {
+            outbox.use_cursor();
+        }
+        outbox.push(&message("i", "all"));
+        outbox.push(&message("i", "plain").only_for(FrameAudience::WithoutCursor));
+        outbox.push(&message("i", "cursor").only_for(FrameAudience::WithCursor));
+        assert_eq!(texts(&queued(&outbox)), expected);
+    }
+}
+
+#[test]
+fn a_joined_delta_has_the_position_of_its_last_part() {
+    let outbox = ClientOutbox::default();
+    outbox.use_cursor();
+    outbox.push(&LARGE);
+    outbox.push(&placed(message("i", "one "), "t", 1));
+    outbox.push(&placed(message("i", "two"), "t", 2));
+    let messages = queued(&outbox);
+    assert_eq!(texts(&messages[1..]), ["one two"]);
+    assert_eq!(messages[1]["seq"], 2 << 20);
+}
+
+#[test]
+fn a_slow_client_with_a_cursor_is_asked_to_subscribe_again() {
+    let outbox = ClientOutbox::default();
+    outbox.use_cursor();
+    let approval = Frame::response(&codicil_protocol::rpc::RequestId::Integer(7), &json!({}));
+    outbox.push(&approval);
+    for ordinal in 0..frames_to_limit() as u64 + 1 {
+        outbox.push(&placed(LARGE.clone(), "t", 10 + ordinal));
+    }
+    outbox.push(&placed(message("i", "dropped"), "t", 90));
+    outbox.push(&placed(message("i", "other thread"), "u", 1));
+
+    assert_eq!(outbox.closed(), None);
+    let messages = queued(&outbox);
+    let methods: Vec<_> = messages.iter().map(|message| message["method"].as_str().unwrap_or("-")).collect();
+    assert_eq!(methods, ["-", "codicil/behind", "item/agentMessage/delta"], "responses are kept");
+    let after = messages[1]["params"]["after"].as_u64().unwrap();
+    assert_eq!((after, after + 1), ((10 << 20) - 1, 10 << 20), "just before the first that was dropped");
+    outbox.catch_up(&"t".into());
+    outbox.push(&placed(message("i", "again"), "t", 91));
+    assert_eq!(texts(&queued(&outbox)), ["again"]);
+}

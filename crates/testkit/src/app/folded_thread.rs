@@ -105,6 +105,11 @@ impl FoldedThread {
         }
     }
 
+    /// Returns whether a turn has started and not ended.
+    pub fn is_running(&self) -> bool {
+        self.turns.iter().any(|turn| turn.status == "inProgress")
+    }
+
     /// Checks that the messages add up to what `thread/read` returns.
     pub fn check(&self, thread: &Thread) {
         let expected: Vec<_> = thread

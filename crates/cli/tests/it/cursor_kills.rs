@@ -1,0 +1,78 @@
+//! A client with a cursor over a server that is killed again and again: its messages add up to what `thread/read` returns.
+//!
+//! `CODICIL_KILLS` sets the number of kills (12). Each comes after another number of messages, from 0 to 60.
+
+use std::env;
+
+use codicil_protocol::{
+    CodicilSubscribe, CodicilSubscribeParams, CodicilSubscribeResponse, ThreadRead, ThreadReadParams,
+    ThreadStart, ThreadStartParams, ThreadStarted, TurnStatus,
+};
+use codicil_testkit::{App, FoldedThread, Reply, Script, TestTransport};
+use serde_json::json;
+
+fn kills() -> usize {
+    env::var("CODICIL_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12)
+}
+
+#[tokio::test]
+async fn messages_add_up_over_any_number_of_kills() {
+    let script = Script::new().respond_with(|request| {
+        let is_after_tool = request.body()["input"]
+            .as_array()
+            .and_then(|input| input.last())
+            .is_some_and(|last| last["type"] == "function_call_output");
+        if is_after_tool {
+            return Reply::new().say("The command is done, and this is the answer.");
+        }
+        Reply::new()
+            .think("Let me see")
+            .say("one two three four")
+            .call("exec_command", json!({ "cmd": "echo hi" }))
+    });
+    let app = App::builder().script(script).cursor().over(TestTransport::Stdio);
+    let mut app = app.start().await;
+    let started = app.call::<ThreadStart>(ThreadStartParams::default()).await;
+    app.take::<ThreadStarted>().await;
+    let mut known = FoldedThread::at(started.seq);
+    let thread = started.thread;
+    let kills = kills();
+    for round in 0..kills {
+        app.start_turn(&thread, &format!("question {round}")).await;
+        // Spread over 0 to 60, so that few rounds cover every phase too.
+        for _ in 0..(round * 61 / kills.min(61)) % 61 {
+            let Some(message) = app.next_received().await else { break };
+            known.add(&message);
+            if message.method == "turn/completed" {
+                break;
+            }
+        }
+        app.process().kill();
+        app.revive().await;
+
+        let params = CodicilSubscribeParams {
+            thread_id: thread.id.clone(),
+            after: known.after(),
+            scope: Default::default(),
+        };
+        let answer = app.call::<CodicilSubscribe>(params).await;
+        known.subscribed(&answer);
+        assert!(matches!(answer, CodicilSubscribeResponse::Replay { .. }), "{answer:?}");
+        // A turn whose command had not begun continues.
+        let stored = loop {
+            let read = ThreadReadParams { thread_id: thread.id.clone(), include_turns: true };
+            let stored = app.call::<ThreadRead>(read).await.thread;
+            while let Some(message) = app.unread_message() {
+                known.add(&message);
+            }
+            // The end of a turn is stored before it is announced.
+            if !known.is_running() && stored.turns.iter().all(|turn| turn.status != TurnStatus::InProgress) {
+                break stored;
+            }
+            known.add(&app.next_received().await.expect("the turn goes on"));
+        };
+        known.check(&stored);
+        assert_eq!(stored.turns.len(), round + 1, "an accepted turn is stored, however it ended");
+    }
+    app.ignore_rest();
+}
