@@ -136,7 +136,7 @@ async fn a_turn_is_started_once_over_lost_responses_and_kills() {
         assert_eq!(user_texts(&read).get(&format!("round {round}")), Some(&1), "round {round}");
         let turn = result["turn"]["id"].as_str().unwrap();
         assert!(read.turns.iter().any(|stored| &*stored.id == turn), "round {round}");
-        if round % 2 == 0 && !read.turns.last().is_some_and(|last| last.completed_at.is_some()) {
+        if round % 2 == 0 && read.turns.last().is_none_or(|last| last.completed_at.is_none()) {
             app.until_where::<TurnCompleted>(|completed| &*completed.turn.id == turn).await;
         }
     }
