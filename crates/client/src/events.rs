@@ -22,7 +22,7 @@ use tokio::task::coop::poll_proceed;
 
 use crate::{
     options::ClientLimits,
-    resilient::{MessagePlace, Resilience, ThreadPositions, advance},
+    resilient::{Resilience, ThreadPlace, ThreadPositions, advance},
 };
 
 /// An event of an [`EventStream`].
@@ -81,7 +81,7 @@ pub(crate) struct EventDelivery<'a> {
     /// The bytes that it took on the wire.
     pub size: usize,
     /// Set for a client that reconnects.
-    pub place: Option<MessagePlace<'a>>,
+    pub place: Option<ThreadPlace<'a>>,
 }
 
 /// The unread notifications of one reader.
@@ -144,7 +144,7 @@ impl EventQueue {
         let mut state = self.state.lock();
         match state.behind.get(thread).copied() {
             Some(after) if from <= after => drop(state.behind.remove(thread)),
-            Some(after) => self.subscribe_again(MessagePlace { thread, seq: after }),
+            Some(after) => self.subscribe_again(ThreadPlace { thread, seq: after }),
             None => {}
         }
     }
@@ -160,7 +160,7 @@ impl EventQueue {
         }
     }
 
-    fn subscribe_again(&self, place: MessagePlace<'_>) {
+    fn subscribe_again(&self, place: ThreadPlace<'_>) {
         if let Some(resilience) = &self.resilience {
             resilience.subscribe_again(place);
         }
@@ -195,7 +195,7 @@ impl EventQueue {
                 let behind = &state.behind;
                 behind
                     .iter()
-                    .for_each(|(thread, seq)| self.subscribe_again(MessagePlace { thread, seq: *seq }));
+                    .for_each(|(thread, seq)| self.subscribe_again(ThreadPlace { thread, seq: *seq }));
             }
             return Poll::Ready(Some(match event {
                 QueuedEvent::Notification(event) => ClientEvent::Notification(Arc::unwrap_or_clone(event)),
@@ -214,7 +214,7 @@ impl EventQueue {
 
 impl QueueState {
     /// Returns whether a message is new and fits. One that does not fit is sent again later.
-    fn takes(&mut self, place: MessagePlace<'_>, is_full: bool) -> bool {
+    fn takes(&mut self, place: ThreadPlace<'_>, is_full: bool) -> bool {
         let position = self.positions.get(place.thread).copied();
         if self.behind.contains_key(place.thread) || position.is_some_and(|position| place.seq <= position) {
             return false;
@@ -343,7 +343,7 @@ mod tests {
     }
 
     fn push_at(queue: &EventQueue, seq: u64) {
-        let place = Some(MessagePlace { thread: "t", seq });
+        let place = Some(ThreadPlace { thread: "t", seq });
         queue.push(EventDelivery { event: &notification(seq as usize), size: 1, place });
     }
 

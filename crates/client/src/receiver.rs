@@ -5,8 +5,9 @@ use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use codicil_protocol::{
+    CodicilBehind, CodicilBehindNotification, CodicilOpenRequest, CodicilSubscribe, CodicilSubscribeResponse,
     Frame, ItemCompleted, ItemStarted, Method, NOTIFICATIONS, NotificationMethod, ServerNotification,
-    ServerRequest, ServerRequestResolved, Thread, ThreadArchived, ThreadClosed, ThreadDeleted, TurnCompleted,
+    ServerRequest, ServerRequestResolved, ThreadArchived, ThreadClosed, ThreadDeleted, TurnCompleted,
     rpc::{ErrorObject, Message, RequestId, codes},
 };
 use serde::Deserialize;
@@ -26,7 +27,7 @@ use crate::{
     missing_fields,
     open_edits::OpenEdits,
     pending::CallFailure,
-    resilient::{MessagePlace, seq_of},
+    resilient::{ThreadPlace, seq_of},
     responder::{IncomingRequest, RequestResponder, RequestSlot},
     shared::ClientShared,
 };
@@ -82,7 +83,7 @@ impl MessageReceiver {
             Ok(Message::Response { id, result }) => match self.subscribing.remove(&id) {
                 Some(thread) => self.handle_subscribed(&thread, result),
                 None => {
-                    self.follow_opened(result);
+                    self.follow_opened(result, text.ends_with(REPLAYED));
                     self.resolve_call(&id, Ok(message.slice_ref(result.get().as_bytes())));
                 }
             },
@@ -117,7 +118,7 @@ impl MessageReceiver {
         size: usize,
         seq: Option<u64>,
     ) {
-        if method == BEHIND && self.shared.resilience.is_some() {
+        if method == CodicilBehind::NAME && self.shared.resilience.is_some() {
             return self.handle_behind(params);
         }
         let ids = MessageIds::of(params);
@@ -153,8 +154,8 @@ impl MessageReceiver {
     }
 
     /// Notes the position of a message. Returns its place, if it has one.
-    fn advance<'a>(&self, thread: Option<&'a str>, seq: Option<u64>) -> Option<MessagePlace<'a>> {
-        let place = MessagePlace { thread: thread?, seq: seq? };
+    fn advance<'a>(&self, thread: Option<&'a str>, seq: Option<u64>) -> Option<ThreadPlace<'a>> {
+        let place = ThreadPlace { thread: thread?, seq: seq? };
         if let Some(resilience) = &self.shared.resilience {
             resilience.advance(place);
         }
@@ -167,21 +168,25 @@ impl MessageReceiver {
         }
     }
 
-    /// Follows a thread that a call has opened.
-    fn follow_opened(&self, result: &RawValue) {
-        if self.shared.resilience.is_some()
+    /// Follows a thread that a call has opened. What has happened since a replayed response was made is asked for.
+    fn follow_opened(&self, result: &RawValue, is_replayed: bool) {
+        if let Some(resilience) = &self.shared.resilience
             && let Ok(OpenedThread { thread, seq }) = serde_json::from_str(result.get())
         {
-            self.advance(Some(&thread.id), Some(seq));
+            let place = ThreadPlace { thread: &thread.id, seq };
+            resilience.advance(place);
+            if is_replayed {
+                resilience.subscribe_again(place);
+            }
         }
     }
 
     /// The server has dropped messages of a thread that this client reads too slowly.
     fn handle_behind(&mut self, params: Option<&RawValue>) {
-        let behind = params.and_then(|params| serde_json::from_str::<BehindThread>(params.get()).ok());
-        if let (Some(BehindThread { thread_id, after }), Some(resilience)) = (behind, &self.shared.resilience)
-        {
-            resilience.subscribe_again(MessagePlace { thread: &thread_id, seq: after });
+        let behind = params.and_then(|params| serde_json::from_str(params.get()).ok());
+        if let (Some(behind), Some(resilience)) = (behind, &self.shared.resilience) {
+            let CodicilBehindNotification { thread_id, after } = behind;
+            resilience.subscribe_again(ThreadPlace { thread: &thread_id, seq: after.value() });
         }
     }
 
@@ -203,7 +208,7 @@ impl MessageReceiver {
         self.next_subscription += 1;
         self.subscribing.insert(id.clone(), thread.clone());
         let params = json!({ "threadId": thread, "after": after });
-        json!({ "id": id, "method": "codicil/subscribe", "params": params }).to_string().into()
+        json!({ "id": id, "method": CodicilSubscribe::NAME, "params": params }).to_string().into()
     }
 
     /// Returns whether a subscription has no answer yet.
@@ -213,12 +218,14 @@ impl MessageReceiver {
 
     fn handle_subscribed(&mut self, thread: &Arc<str>, result: &RawValue) {
         match serde_json::from_str(result.get()) {
-            Ok(Subscribed::Replay { from, requests }) => {
+            Ok(CodicilSubscribeResponse::Replay { from, requests, .. }) => {
+                let from = from.value();
                 self.shared.readers.resume(thread, from);
                 self.shared.routes.resume(thread, from);
                 self.handle_open_requests(requests);
             }
-            Ok(Subscribed::Snapshot { at, thread, requests }) => {
+            Ok(CodicilSubscribeResponse::Snapshot { at, thread, requests, .. }) => {
+                let at = at.value();
                 self.advance(Some(&thread.id), Some(at));
                 let thread = Arc::from(thread);
                 self.shared.readers.replace(&thread, at);
@@ -229,8 +236,8 @@ impl MessageReceiver {
         }
     }
 
-    fn handle_open_requests(&mut self, requests: Vec<ListedRequest>) {
-        for ListedRequest { id, method, params } in requests {
+    fn handle_open_requests(&mut self, requests: Vec<CodicilOpenRequest>) {
+        for CodicilOpenRequest { id, method, params, .. } in requests {
             let params = to_raw_value(&params).ok();
             self.handle_request(id, &method, params.as_deref());
         }
@@ -343,15 +350,8 @@ impl MessageReceiver {
     }
 }
 
-/// The notification that messages of a thread were dropped.
-const BEHIND: &str = "codicil/behind";
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BehindThread {
-    thread_id: String,
-    after: u64,
-}
+/// The end of a response that was made for an earlier request with the same key.
+const REPLAYED: &str = r#""codicil":{"replayed":true}}"#;
 
 /// The result of a call that opens a thread.
 #[derive(Deserialize)]
@@ -363,22 +363,6 @@ struct OpenedThread {
 #[derive(Deserialize)]
 struct OpenedThreadId {
     id: String,
-}
-
-/// The answer to `codicil/subscribe`.
-#[derive(Deserialize)]
-#[serde(tag = "mode", rename_all = "camelCase")]
-enum Subscribed {
-    Replay { from: u64, requests: Vec<ListedRequest> },
-    Snapshot { at: u64, thread: Box<Thread>, requests: Vec<ListedRequest> },
-}
-
-/// An open server request in the answer to a subscription.
-#[derive(Deserialize)]
-struct ListedRequest {
-    id: RequestId,
-    method: String,
-    params: Value,
 }
 
 /// Returns whether a notification is the start or the end of an item with edits.

@@ -49,7 +49,7 @@ impl ReconnectOptions {
 
 /// The place of a message in the messages of its thread.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MessagePlace<'a> {
+pub(crate) struct ThreadPlace<'a> {
     pub thread: &'a str,
     pub seq: u64,
 }
@@ -86,7 +86,7 @@ impl Default for Resilience {
 
 impl Resilience {
     /// Notes a message. Its thread is followed from now on.
-    pub fn advance(&self, place: MessagePlace<'_>) {
+    pub fn advance(&self, place: ThreadPlace<'_>) {
         advance(&mut self.positions.lock(), place);
     }
 
@@ -100,7 +100,7 @@ impl Resilience {
     }
 
     /// Has a thread subscribed again after this position.
-    pub fn subscribe_again(&self, place: MessagePlace<'_>) {
+    pub fn subscribe_again(&self, place: ThreadPlace<'_>) {
         let mut wanted = self.wanted.lock();
         let after = wanted.entry(Arc::from(place.thread)).or_insert(place.seq);
         *after = place.seq.min(*after);
@@ -114,7 +114,7 @@ impl Resilience {
 }
 
 /// Raises the position of a thread.
-pub(crate) fn advance(positions: &mut ThreadPositions, place: MessagePlace<'_>) {
+pub(crate) fn advance(positions: &mut ThreadPositions, place: ThreadPlace<'_>) {
     match positions.get_mut(place.thread) {
         Some(position) => *position = place.seq.max(*position),
         None => drop(positions.insert(Arc::from(place.thread), place.seq)),
@@ -149,7 +149,7 @@ mod tests {
     fn a_thread_is_subscribed_again_at_the_earliest_position() {
         let resilience = Resilience::default();
         for seq in [5, 3, 9] {
-            resilience.subscribe_again(MessagePlace { thread: "t", seq });
+            resilience.subscribe_again(ThreadPlace { thread: "t", seq });
         }
         assert_eq!(resilience.take_wanted(), HashMap::from([(Arc::from("t"), 3)]));
         assert!(resilience.take_wanted().is_empty());

@@ -20,7 +20,7 @@ use crate::{
     error::{ClientError, Disconnected},
     events::{EventDelivery, EventQueue},
     ids::MessageIds,
-    resilient::MessagePlace,
+    resilient::ThreadPlace,
 };
 
 /// A turn that is being collected.
@@ -107,7 +107,7 @@ impl TurnRoute {
             let is_thread = held.thread.as_deref().is_none_or(|named| named == &**thread);
             let is_turn = turn.is_none_or(|turn| held.turn.as_deref().is_none_or(|named| named == &**turn));
             if is_thread && is_turn {
-                let place = held.seq.map(|seq| MessagePlace { thread, seq });
+                let place = held.seq.map(|seq| ThreadPlace { thread, seq });
                 state.add(EventDelivery { event: &held.event, size: held.size, place });
             }
         }
@@ -241,7 +241,7 @@ impl RouteState {
         if let Some(queue) = &self.queue {
             queue.push(delivery);
         }
-        if let Some(MessagePlace { seq, .. }) = delivery.place {
+        if let Some(ThreadPlace { seq, .. }) = delivery.place {
             if seq <= self.position {
                 return;
             }

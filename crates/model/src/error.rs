@@ -82,9 +82,9 @@ pub struct StatusFailure {
     /// Address of the request, without its query.
     pub url: String,
     pub body: String,
-    /// What a JSON body says: `error.message`, or another member such as `detail`.
+    /// `error.message` of a JSON body.
     pub message: Option<String>,
-    /// The words of a provider behind this one.
+    /// The explanation in another member of a JSON body.
     pub details: Option<String>,
     /// `error.code` of a JSON body.
     pub code: Option<String>,
@@ -247,12 +247,12 @@ impl StatusFailure {
 
 impl fmt::Display for StatusFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.message.as_deref().unwrap_or(&self.body);
+        let said = self.message.as_deref().or(self.details.as_deref()).unwrap_or(&self.body);
         match self.status.as_u16() {
-            400 if text == self.body => return f.write_str(text),
-            400 => return write!(f, "{text}, answer: {}", self.body),
+            400 if said == self.body => return f.write_str(said),
+            400 => return write!(f, "{said}, answer: {}", self.body),
             500 => {
-                let said = Some(text.to_owned()).filter(|text| !text.is_empty());
+                let said = Some(said.to_owned()).filter(|text| !text.is_empty());
                 return write!(
                     f,
                     "the model's provider had an internal error; try again in a moment{}{}",
@@ -265,6 +265,7 @@ impl fmt::Display for StatusFailure {
         if let Some(reason) = self.status.canonical_reason() {
             write!(f, " {reason}")?;
         }
+        let text = self.message.as_deref().unwrap_or(&self.body);
         write!(f, ": {text}, url: {}{}", self.url, request_suffix(&self.request_id))
     }
 }

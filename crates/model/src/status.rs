@@ -80,15 +80,15 @@ pub(crate) fn unexpected_document(data: &[u8]) -> ModelError {
     if !report.error.is_null() {
         return reported(report.error);
     }
-    ModelError::NotAResponse(report.message.unwrap_or_else(|| shortened(&text)))
+    ModelError::NotAResponse(report.details.unwrap_or_else(|| shortened(&text)))
 }
 
 /// The members of an error object, or of the body that holds one.
 struct ErrorReport {
     error: Value,
-    /// `message` of the error, or the member of the body that explains it.
+    /// `message` of the error.
     message: Option<String>,
-    /// The words of a provider behind this one.
+    /// The explanation in another member.
     details: Option<String>,
     code: Option<String>,
     kind: Option<String>,
@@ -107,7 +107,7 @@ impl ErrorReport {
         let other =
             || ["detail", "message", "error_description", "msg"].iter().find_map(|key| body.get(*key));
         if report.message.is_none() && report.details.is_none() {
-            report.message = other().and_then(explanation);
+            report.details = other().and_then(explanation);
         }
         report
     }
@@ -124,7 +124,7 @@ impl ErrorReport {
                 .or(Some(&error))
                 .filter(|value| value.is_string())
                 .and_then(explanation),
-            // OpenRouter's place for them.
+            // Routers put the words of the provider behind them here.
             details: error.pointer("/metadata/raw").and_then(explanation),
             code: text_of("code"),
             kind: text_of("type"),
@@ -309,13 +309,13 @@ mod tests {
         check(r#"{"error": {"message": " bad input\n"}}"#, Some("bad input"), None);
         check(r#"{"error": "model 'x' not found"}"#, Some("model 'x' not found"), None);
         check(r#"[{"error": {"message": "of Gemini"}}]"#, Some("of Gemini"), None);
-        check(r#"{"detail": "not here"}"#, Some("not here"), None);
+        check(r#"{"detail": "not here"}"#, None, Some("not here"));
         check(
             r#"{"detail": [{"msg": "field required"}, {"msg": "too long"}]}"#,
-            Some("field required; too long"),
             None,
+            Some("field required; too long"),
         );
-        check(r#"{"object": "error", "message": "of vLLM"}"#, Some("of vLLM"), None);
+        check(r#"{"object": "error", "message": "of vLLM"}"#, None, Some("of vLLM"));
         check(
             r#"{"error": {"message": "Provider returned error", "metadata": {"raw": "upstream is down"}}}"#,
             Some("Provider returned error"),

@@ -3,9 +3,10 @@
 //! A repetition of a request with the same key has no second effect and gets the first result.
 
 use crate::{
-    Method, ReviewStart, ThreadArchive, ThreadCompactStart, ThreadDelete, ThreadFork, ThreadGoalClear,
-    ThreadGoalSet, ThreadInjectItems, ThreadNameSet, ThreadRevert, ThreadRollback, ThreadSettingsUpdate,
-    ThreadShellCommand, ThreadStart, ThreadUnarchive, TurnInterrupt, TurnStart, TurnSteer,
+    CodicilRequestAnswer, Method, ReviewStart, ThreadArchive, ThreadCompactStart, ThreadDelete, ThreadFork,
+    ThreadGoalClear, ThreadGoalSet, ThreadInjectItems, ThreadNameSet, ThreadRevert, ThreadRollback,
+    ThreadSettingsUpdate, ThreadShellCommand, ThreadStart, ThreadUnarchive, TurnInterrupt, TurnStart,
+    TurnSteer,
 };
 
 /// The names of the requests that take a key.
@@ -28,4 +29,5 @@ pub const KEYED_REQUESTS: &[&str] = &[
     TurnSteer::NAME,
     TurnInterrupt::NAME,
     ReviewStart::NAME,
+    CodicilRequestAnswer::NAME,
 ];

@@ -138,7 +138,7 @@ pub fn router() -> Router {
         .on::<FeedbackUpload>(feedback::upload)
         // The extension.
         .on::<CodicilRequestList>(codicil::request_list)
-        .on::<CodicilRequestAnswer>(codicil::request_answer)
+        .on_encoded::<CodicilRequestAnswer, _>(codicil::request_answer)
 }
 
 #[cfg(test)]

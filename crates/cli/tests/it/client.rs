@@ -10,7 +10,7 @@ use codicil_testkit::{ModelServer, Reply, Script, ServerProcess, skipped};
 use crate::{soon, unix::connect};
 
 /// Returns a home that is configured for the scripted model.
-fn home(model: &ModelServer) -> tempfile::TempDir {
+pub fn home(model: &ModelServer) -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let config = format!(
         "model = \"mock-model\"\nmodel_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\n\

@@ -37,6 +37,7 @@ mod mock_model;
 mod mutation;
 mod network_hosts;
 mod raw_server;
+mod reconnects;
 mod repeated_requests;
 mod sandbox;
 #[cfg(target_os = "linux")]

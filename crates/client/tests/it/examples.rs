@@ -32,3 +32,18 @@ fn approvals() {
 fn dynamic_tool() {
     check("dynamic_tool", &["The ticket says: the door squeaks"]);
 }
+
+#[test]
+fn resilient() {
+    check(
+        "resilient",
+        &[
+            "connected again, and learned that the turn is Interrupted",
+            "Hello! I am the scripted model",
+            "connected again; the person approves now",
+            "the same turn has completed: Done.",
+            "asked once: true",
+            "there is a note: true",
+        ],
+    );
+}

@@ -74,7 +74,11 @@ impl TestConnection {
     }
 
     pub async fn send(&mut self, message: Value) {
-        self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+        self.send_line(&message.to_string()).await;
+    }
+
+    pub async fn send_line(&mut self, line: &str) {
+        self.writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
     pub async fn take_turn(&mut self, thread: &str, turn: &str) {

@@ -127,6 +127,30 @@ async fn events_continue_without_loss_or_repetition() {
 }
 
 #[tokio::test]
+async fn a_thread_whose_response_was_lost_is_followed_from_its_beginning() {
+    let listener = TestListener::new();
+    let (client, mut first) = connected(&listener, resilient()).await;
+    let mut events = client.events();
+    let starting = client.call_raw("thread/start", json!({}));
+    first.expect("thread/start").await;
+    drop(first);
+    let second = async {
+        let mut second = listener.accept_with(server()).await;
+        let again = second.expect("thread/start").await;
+        let result = json!({ "thread": { "id": "t" }, "seq": 100 });
+        let replayed = json!({ "replayed": true });
+        let response = format!(r#"{{"id":{},"result":{result},"codicil":{replayed}}}"#, again["id"]);
+        second.send_line(&response).await;
+        subscribed(&mut second, 100, replay(100)).await;
+        second.send(delta(101)).await;
+        second
+    };
+    let (started, _second) = tokio::join!(starting, second);
+    assert_eq!(started.unwrap()["thread"]["id"], "t");
+    assert_eq!(text(soon(events.next()).await), "101");
+}
+
+#[tokio::test]
 async fn a_turn_is_collected_over_two_connections() {
     let listener = TestListener::new();
     let (client, mut first) = connected(&listener, resilient()).await;

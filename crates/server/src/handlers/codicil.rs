@@ -10,7 +10,12 @@ use codicil_protocol::{
 };
 use serde_json::value::to_raw_value;
 
-use crate::{cx::Cx, encoded::SubscriptionJson, error::RpcError};
+use crate::{
+    cx::Cx,
+    encoded::SubscriptionJson,
+    error::RpcError,
+    request_keys::{Creates, OnceResponse, carry_out_once},
+};
 
 /// The number of requests on a page, unless the client asks for less.
 const PAGE: usize = 100;
@@ -72,6 +77,13 @@ fn shown(ThreadRequest { thread_id, waiting }: ThreadRequest) -> CodicilWaitingR
 
 pub async fn request_answer(
     cx: Cx,
+    params: CodicilRequestAnswerParams,
+) -> Result<OnceResponse<CodicilRequestAnswerResponse>, RpcError> {
+    carry_out_once(&cx, Creates::Nothing, |_| answer_once(&cx, params)).await
+}
+
+async fn answer_once(
+    cx: &Cx,
     params: CodicilRequestAnswerParams,
 ) -> Result<CodicilRequestAnswerResponse, RpcError> {
     let CodicilRequestAnswerParams { thread_id, request, result, error } = params;
