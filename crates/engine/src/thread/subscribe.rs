@@ -126,11 +126,13 @@ impl ThreadActor {
         let mut messages: Vec<RecordMessage<'_>> = Vec::new();
         for placed in &tail.records {
             for message in records.next(placed.ordinal, placed.at, &placed.record) {
-                let is_same_state = |earlier: &RecordMessage<'_>| match (&earlier.body, &message.body) {
-                    (RecordMessageBody::Usage { .. }, RecordMessageBody::Usage { .. })
-                    | (RecordMessageBody::Goal(_), RecordMessageBody::Goal(_))
-                    | (RecordMessageBody::Name(_), RecordMessageBody::Name(_)) => true,
-                    _ => false,
+                let is_same_state = |earlier: &RecordMessage<'_>| {
+                    matches!(
+                        (&earlier.body, &message.body),
+                        (RecordMessageBody::Usage { .. }, RecordMessageBody::Usage { .. })
+                            | (RecordMessageBody::Goal(_), RecordMessageBody::Goal(_))
+                            | (RecordMessageBody::Name(_), RecordMessageBody::Name(_))
+                    )
                 };
                 messages.retain(|earlier| !is_same_state(earlier));
                 messages.push(message);
