@@ -317,11 +317,7 @@ impl ThreadFile {
 fn find_file(dir: &Path, id: &str) -> Option<PathBuf> {
     let mut entries = fs::read_dir(dir).ok()?.flatten().map(|entry| entry.path());
     entries.find_map(|path| {
-        if path.is_dir() {
-            find_file(&path, id)
-        } else {
-            path.to_string_lossy().contains(id).then_some(path)
-        }
+        if path.is_dir() { find_file(&path, id) } else { path.to_string_lossy().contains(id).then_some(path) }
     })
 }
 
