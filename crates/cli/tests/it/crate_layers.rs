@@ -29,6 +29,7 @@ const LAYERS: &[&str] = &[
     "migrate",
     "server",
     "client",
+    "console",
     "agents",
     "testkit",
     "cli",
