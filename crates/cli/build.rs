@@ -2,13 +2,15 @@
 //!
 //! A position-independent binary of this size carries 1.5 MB of relative relocations that the
 //! loader reads at every start; packed they are some 50 KB. glibc loads them from 2.36 on, and a
-//! binary that is built for another machine than this one is left as it is.
+//! binary that is built for another machine than this one is left as it is. So is a debug build:
+//! the linkers that developers choose for speed do not all mark packed relocations as glibc needs it.
 
 use std::{env, process::Command};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if is_native_gnu_linux() && glibc().is_some_and(|version| version >= (2, 36)) {
+    let is_debug = env::var("PROFILE").is_ok_and(|profile| profile == "debug");
+    if !is_debug && is_native_gnu_linux() && glibc().is_some_and(|version| version >= (2, 36)) {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
 }
