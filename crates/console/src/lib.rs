@@ -4,3 +4,5 @@
 //! only the public API of `codicil-client`, in process or over a websocket.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+pub mod render;
