@@ -107,6 +107,8 @@ pub enum TurnInputError {
     InputAndToolOutput,
     #[error("`toolOutput.name` must not be empty")]
     EmptyToolName,
+    #[error("{0} cannot be sent to the model of this thread")]
+    UnsupportedInput(&'static str),
     #[error("command must not be empty")]
     EmptyCommand,
     #[error("Input exceeds the maximum length of {max} characters.")]
@@ -160,6 +162,7 @@ impl RollbackError {
             message: self.to_string(),
             codex_error_info: Some(CodexErrorInfo::ThreadRollbackFailed),
             additional_details: None,
+            misalignment: None,
         }
     }
 }

@@ -43,7 +43,11 @@ impl MessageMentions {
                     mentions.add_app(path);
                 }
                 UserInput::Text { text, .. } => mentions.read(text),
-                UserInput::Image { .. } | UserInput::LocalImage { .. } | UserInput::Unrecognized(_) => {}
+                UserInput::Image { .. }
+                | UserInput::LocalImage { .. }
+                | UserInput::Audio { .. }
+                | UserInput::LocalAudio { .. }
+                | UserInput::Unrecognized(_) => {}
             }
         }
         // A `skill` input identifies the skill of that name, or is for a skill that is not known here.

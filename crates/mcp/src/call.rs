@@ -162,7 +162,12 @@ impl ToolOutcome {
         };
         let structured_content = result.remove("structuredContent").filter(|content| !content.is_null());
         let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
-        Ok(ToolOutcome { result: McpToolCallResult { content, structured_content }, is_error, duration })
+        let meta = result.remove("_meta").filter(|meta| !meta.is_null());
+        Ok(ToolOutcome {
+            result: McpToolCallResult { content, structured_content, meta },
+            is_error,
+            duration,
+        })
     }
 
     /// Returns the `status` of an `mcpToolCall` item.

@@ -109,6 +109,7 @@ impl ModelError {
             message: self.to_string(),
             codex_error_info: Some(self.error_info()),
             additional_details: self.details(),
+            misalignment: None,
         }
     }
 
@@ -120,6 +121,7 @@ impl ModelError {
                 http_status_code: self.http_status_code(),
             }),
             additional_details: Some(self.to_string()),
+            misalignment: None,
         }
     }
 

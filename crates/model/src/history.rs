@@ -215,7 +215,7 @@ fn weight(item: &ResponseItem) -> usize {
 fn content_weight(part: &ContentItem) -> usize {
     match part {
         ContentItem::InputText { text } | ContentItem::OutputText { text } => text.len(),
-        ContentItem::InputImage { image_url } => image_url.len(),
+        ContentItem::InputImage { image_url, .. } => image_url.len(),
         ContentItem::Unrecognized(_) => 256,
     }
 }

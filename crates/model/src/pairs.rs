@@ -138,8 +138,8 @@ fn message_part(part: &FunctionCallOutputContentItem) -> Option<ContentItem> {
         FunctionCallOutputContentItem::InputText { text } => {
             Some(ContentItem::InputText { text: text.clone() })
         }
-        FunctionCallOutputContentItem::InputImage { image_url, .. } => {
-            Some(ContentItem::InputImage { image_url: image_url.clone() })
+        FunctionCallOutputContentItem::InputImage { image_url, detail } => {
+            Some(ContentItem::InputImage { image_url: image_url.clone(), detail: detail.clone() })
         }
         FunctionCallOutputContentItem::Unrecognized(_) => None,
     }

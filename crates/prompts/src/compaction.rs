@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn images_become_notes() {
-        let image = ContentItem::InputImage { image_url: "data:".to_owned() };
+        let image = ContentItem::InputImage { image_url: "data:".to_owned(), detail: None };
         let history = [message("user", vec![text_part("look "), image])];
         assert_eq!(texts(&compacted(&history, "s"))[0], format!("look {IMAGE_LEFT_OUT}"));
     }

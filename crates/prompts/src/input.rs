@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use codicil_protocol::{ContentItem, ResponseItem, UserInput};
+use codicil_protocol::{ContentItem, ImageDetail, ImageSource, ResponseItem, UserInput};
 
 use crate::{
     image::{ImageError, MAX_IMAGE_BYTES, load_image_within},
@@ -44,22 +44,28 @@ impl InputParts<'_> {
     fn add(&mut self, input: &UserInput) {
         match input {
             UserInput::Text { text, .. } => self.content.push(text_part(text)),
-            UserInput::Image { url } => {
+            UserInput::Image { source: ImageSource::Url { url }, detail } => {
                 self.images += 1;
-                self.push_image("<image>".to_owned(), url.clone());
+                self.push_image("<image>".to_owned(), url.clone(), detail.clone());
             }
-            UserInput::LocalImage { path } => {
+            UserInput::LocalImage { path, detail } => {
                 self.images += 1;
-                self.add_file(path);
+                self.add_file(path, detail.clone());
             }
-            UserInput::Skill { .. } | UserInput::Mention { .. } | UserInput::Unrecognized(_) => {}
+            // Audio and files of the provider are refused before a turn takes them.
+            UserInput::Image { .. }
+            | UserInput::Audio { .. }
+            | UserInput::LocalAudio { .. }
+            | UserInput::Skill { .. }
+            | UserInput::Mention { .. }
+            | UserInput::Unrecognized(_) => {}
         }
     }
 
-    fn add_file(&mut self, path: &str) {
+    fn add_file(&mut self, path: &str, detail: Option<ImageDetail>) {
         let number = self.images;
         match self.load(path) {
-            Ok(url) => self.push_image(format!("<image name=[Image #{number}]>"), url),
+            Ok(url) => self.push_image(format!("<image name=[Image #{number}]>"), url, detail),
             Err(reason) => {
                 let note = format!("[Image #{number} cannot be shown: {path}: {reason}]");
                 self.content.push(text_part(note));
@@ -77,10 +83,10 @@ impl InputParts<'_> {
         Ok(url)
     }
 
-    fn push_image(&mut self, opening: String, image_url: String) {
+    fn push_image(&mut self, opening: String, image_url: String, detail: Option<ImageDetail>) {
         self.content.extend([
             text_part(opening),
-            ContentItem::InputImage { image_url },
+            ContentItem::InputImage { image_url, detail },
             text_part("</image>"),
         ]);
     }

@@ -5,9 +5,9 @@ use quote::{format_ident, quote};
 use syn::{Attribute, Data, DataEnum, DeriveInput, Fields, Ident, Variant, parse_quote};
 
 use crate::{
-    WireArgs, inspect_field,
+    WireArgs, generations, inspect_field,
     names::{self, VariantNames},
-    take_experimental, take_later, take_marks,
+    take_experimental, take_marks,
 };
 
 pub fn expand(mut input: DeriveInput, mut args: WireArgs) -> syn::Result<Tokens> {
@@ -53,7 +53,7 @@ fn variant_names(data: &DataEnum, args: &WireArgs) -> syn::Result<Vec<VariantNam
 fn inspect_variant(variant: &mut Variant, sparse: bool) -> syn::Result<Tokens> {
     let gate =
         take_experimental(&mut variant.attrs)?.map(|descriptor| quote!(findings.experimental(#descriptor);));
-    take_later(&mut variant.attrs);
+    generations::take_of_variant(&mut variant.attrs)?;
     let mut inspections = Tokens::new();
     let mut bound = Vec::new();
     for (at, field) in variant.fields.iter_mut().enumerate() {

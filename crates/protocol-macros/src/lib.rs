@@ -10,14 +10,24 @@
 //! | `lenient` | (open enums) a server accepts such a value too |
 //! | anything else | passed on to serde (`tag = "type"`, `rename_all = "snake_case"`, …) |
 //!
-//! On members, `#[experimental("descriptor")]` gates a field or variant by the experimental capability, `#[omit]`
-//! omits one absent option in a type that is not sparse, and `#[later]` marks a field or variant of later generations of
-//! the protocol: it is not part of the published schema, and a field may be absent.
+//! On members, `#[experimental("descriptor")]` gates a field or variant by the experimental capability, and `#[omit]`
+//! omits one absent option in a type that is not sparse. The other attributes of fields and variants say which
+//! generation of the protocol has them. They affect the exported schemas only; both generations are read and written
+//! with the same types.
+//!
+//! | attribute | meaning |
+//! |---|---|
+//! | `#[since("0.166")]` | 0.118 does not have the member; a field may be absent |
+//! | `#[since("0.166", required)]` | the same; the schema of 0.166 requires the field |
+//! | `#[until("0.118")]` | 0.166 does not have the member |
+//! | `#[in_118(Type)]`, `#[in_166(Type)]` | the field has another type in the schema of that generation |
+//! | `#[unpublished]` | no published schema has the member; a field may be absent |
 //!
 //! Serde's untagged fallback variant is no substitute for `open`: it would also accept a *known* variant with a wrong
 //! field, and the sender would not get an error.
 
 mod enums;
+mod generations;
 mod names;
 mod structs;
 
@@ -81,11 +91,10 @@ impl WireArgs {
 /// Translates the attributes of a field for serde and schemars. Returns its descriptor if it is experimental.
 fn take_marks(field: &mut Field, sparse: bool) -> syn::Result<Option<LitStr>> {
     let experimental = take_experimental(&mut field.attrs)?;
-    if take_later(&mut field.attrs) {
-        field.attrs.push(parse_quote!(#[serde(default)]));
-    } else if experimental.is_some() {
+    if experimental.is_some() {
         field.attrs.push(parse_quote!(#[schemars(extend("x-experimental" = true))]));
     }
+    generations::take_of_field(field)?;
     let omitted = take_attribute(&mut field.attrs, "omit").is_some();
     if omitted || (sparse && is_option(&field.ty)) {
         field.attrs.push(parse_quote!(#[serde(skip_serializing_if = "Option::is_none")]));
@@ -95,15 +104,6 @@ fn take_marks(field: &mut Field, sparse: bool) -> syn::Result<Option<LitStr>> {
 
 fn take_experimental(attrs: &mut Vec<Attribute>) -> syn::Result<Option<LitStr>> {
     take_attribute(attrs, "experimental").map(|attr| attr.parse_args()).transpose()
-}
-
-/// Keeps a field or variant of later generations out of the schema. Returns whether it is one.
-fn take_later(attrs: &mut Vec<Attribute>) -> bool {
-    let is_later = take_attribute(attrs, "later").is_some();
-    if is_later {
-        attrs.push(parse_quote!(#[schemars(skip)]));
-    }
-    is_later
 }
 
 fn take_attribute(attrs: &mut Vec<Attribute>, name: &str) -> Option<Attribute> {

@@ -88,7 +88,7 @@ pub struct ToolRequestUserInputParams {
     pub item_id: ItemId,
     pub questions: Vec<ToolRequestUserInputQuestion>,
     /// Whether the turn waits for the answers: always true.
-    #[later]
+    #[since("0.166")]
     pub is_blocking: bool,
 }
 
@@ -105,10 +105,10 @@ pub struct PermissionsRequestApprovalParams {
     pub turn_id: TurnId,
     pub item_id: ItemId,
     /// The working directory of the turn.
-    #[later]
+    #[since("0.166")]
     pub cwd: String,
     /// Unix milliseconds.
-    #[later]
+    #[since("0.166")]
     pub started_at_ms: i64,
     pub reason: Option<String>,
     pub permissions: RequestPermissionProfile,

@@ -30,7 +30,7 @@ pub struct ExternalAgentConfigImportParams {
 #[derive(Default)]
 pub struct ExternalAgentConfigImportResponse {
     /// The id of this import, for logs.
-    #[later]
+    #[since("0.166")]
     pub import_id: String,
 }
 

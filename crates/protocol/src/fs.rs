@@ -52,7 +52,7 @@ pub struct FsGetMetadataResponse {
     pub is_directory: bool,
     pub is_file: bool,
     /// Whether the path itself is a symbolic link.
-    #[later]
+    #[since("0.166")]
     pub is_symlink: bool,
     /// Unix milliseconds; 0 if not known.
     pub created_at_ms: i64,
@@ -106,7 +106,7 @@ pub struct FsCopyResponse {}
 pub struct FsWatchParams {
     pub path: AbsolutePathBuf,
     /// The client's id of the watch, which no other watch of the connection has. Absent: the server chooses one.
-    #[later]
+    #[since("0.166")]
     pub watch_id: Option<String>,
 }
 

@@ -52,10 +52,10 @@ pub struct ItemGuardianApprovalReviewStartedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     /// The id of the review, the same in both notifications.
-    #[later]
+    #[since("0.166")]
     pub review_id: String,
     /// Unix milliseconds.
-    #[later]
+    #[since("0.166")]
     pub started_at_ms: i64,
     /// The item that waits for the review.
     pub target_item_id: String,
@@ -70,16 +70,16 @@ pub struct ItemGuardianApprovalReviewCompletedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     /// The id of the review, the same in both notifications.
-    #[later]
+    #[since("0.166")]
     pub review_id: String,
     /// Unix milliseconds.
-    #[later]
+    #[since("0.166")]
     pub started_at_ms: i64,
     /// Unix milliseconds.
-    #[later]
+    #[since("0.166")]
     pub completed_at_ms: i64,
     /// The origin of the decision: always `agent`.
-    #[later]
+    #[since("0.166")]
     pub decision_source: AutoReviewDecisionSource,
     /// The reviewed item.
     pub target_item_id: String,

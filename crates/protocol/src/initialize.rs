@@ -24,7 +24,7 @@ pub struct InitializeResponse {
     /// `linux`, `macos` and so on.
     pub platform_os: String,
     /// The extension, if the client asked for it.
-    #[later]
+    #[unpublished]
     #[omit]
     pub codicil: Option<CodicilSupport>,
 }
@@ -50,15 +50,15 @@ pub struct InitializeCapabilities {
     /// affected.
     pub opt_out_notification_methods: Option<Vec<String>>,
     /// Announces a client of a later generation, like the following members. Has no other effect.
-    #[later]
+    #[since("0.166")]
     pub request_attestation: Option<bool>,
-    #[later]
+    #[since("0.166")]
     pub mcp_server_openai_form_elicitation: Option<bool>,
-    #[later]
+    #[since("0.166")]
     pub explicit_gateway_oauth: Option<bool>,
-    #[later]
+    #[since("0.166")]
     pub extensions: Option<Map<String, Value>>,
     /// Asks for the extension of this server. Does not announce a later generation.
-    #[later]
+    #[unpublished]
     pub codicil: Option<CodicilCapabilities>,
 }

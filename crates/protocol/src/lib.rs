@@ -8,6 +8,7 @@
 //! something that it must reject. A client does not check; it keeps unknown values in `Unrecognized` and `Unknown`.
 
 mod frame;
+mod generation;
 mod inspect;
 mod lines;
 mod methods;
@@ -75,9 +76,9 @@ fn yes() -> bool {
 pub use {
     accounts::*, approvals::*, apps::*, client_requests::*, codicil::*, codicil_requests::*, config::*,
     diagnostics::*, dynamic_tools::*, elicitation::*, exec::*, external_agents::*, feedback::*, frame::*,
-    fs::*, goals::*, guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*,
-    items::*, known_methods::*, lines::*, mcp::*, methods::*, models::*, notifications::*, patch::*, path::*,
-    plugins::*, policy::*, realtime::*, request_keys::*, response_items::*, review::*, search::*, secret::*,
-    sequence::*, server_requests::*, skills::*, thread_opening::*, thread_pages::*, thread_settings::*,
-    threads::*, tool_calls::*, turns::*, windows::*,
+    fs::*, generation::*, goals::*, guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*,
+    item_updates::*, items::*, known_methods::*, lines::*, mcp::*, methods::*, models::*, notifications::*,
+    patch::*, path::*, plugins::*, policy::*, realtime::*, request_keys::*, response_items::*, review::*,
+    search::*, secret::*, sequence::*, server_requests::*, skills::*, thread_opening::*, thread_pages::*,
+    thread_settings::*, threads::*, tool_calls::*, turns::*, windows::*,
 };

@@ -186,8 +186,21 @@ pub enum ServiceTier {
     Fast,
     Flex,
     /// The provider's default tier, as newer clients spell it. Never sent.
-    #[later]
+    #[unpublished]
     Default,
+}
+
+/// When the agent may start other agents.
+#[wire(open)]
+#[derive(Default, Eq)]
+pub enum MultiAgentMode {
+    /// When the user asks for it.
+    #[default]
+    ExplicitRequestOnly,
+    /// Whenever it helps.
+    Proactive,
+    /// As these instructions say.
+    Custom(String),
 }
 
 /// How agent and user collaborate from this turn on. Its settings take precedence over those of the request.
@@ -205,7 +218,7 @@ pub enum ModeKind {
     Plan,
     Default,
     /// Other names for the default mode that the reference server accepts. Never sent.
-    #[later]
+    #[unpublished]
     #[serde(alias = "custom", alias = "execute", alias = "pair_programming")]
     Code,
 }

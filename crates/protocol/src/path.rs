@@ -31,6 +31,13 @@ impl Deref for AbsolutePathBuf {
     }
 }
 
+/// A path as a string, which may be relative or of another operating system.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct LegacyAppPathString(pub String);
+
+impl Inspect for LegacyAppPathString {}
+
 impl<'de> Deserialize<'de> for AbsolutePathBuf {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         // The text is the reference server's; clients match on it.

@@ -159,7 +159,7 @@ pub struct PluginInterface {
     pub logo: Option<AbsolutePathBuf>,
     pub screenshots: Vec<AbsolutePathBuf>,
     /// Always empty: the screenshots of local plugins are files.
-    #[later]
+    #[since("0.166")]
     pub screenshot_urls: Vec<String>,
 }
 
@@ -175,9 +175,9 @@ pub struct PluginDetail {
     /// The names of the MCP servers.
     pub mcp_servers: Vec<String>,
     /// Always empty: local plugins have no templates of apps.
-    #[later]
+    #[since("0.166")]
     pub app_templates: Vec<Value>,
     /// Always empty: hooks of plugins are not run.
-    #[later]
+    #[since("0.166")]
     pub hooks: Vec<Value>,
 }

@@ -57,10 +57,10 @@ pub enum ResponseItem {
         #[schemars(with = "String")]
         call_id: Option<String>,
         /// The tool, for an output without a call.
-        #[later]
+        #[since("0.166")]
         #[omit]
         name: Option<String>,
-        #[later]
+        #[since("0.166")]
         #[omit]
         namespace: Option<String>,
         output: FunctionCallOutputBody,
@@ -140,6 +140,9 @@ pub enum ContentItem {
     InputImage {
         /// An `http(s):` or `data:` URL.
         image_url: String,
+        #[omit]
+        #[since("0.166")]
+        detail: Option<ImageDetail>,
     },
     OutputText {
         text: String,

@@ -6,9 +6,10 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    ActivePermissionProfile, ApprovalsReviewer, AskForApproval, DynamicToolEntry, MessageSeq, Patch,
-    Personality, ReasoningEffort, ResponseItem, SandboxPolicy, ServiceTier, Thread, ThreadHistoryMode,
-    ThreadId, ThreadResumeInitialTurnsPageParams, ThreadSandbox, ThreadTurnsListResponse, TurnId, wire,
+    AbsolutePathBuf, ActivePermissionProfile, ApprovalsReviewer, AskForApproval, CollaborationMode,
+    DynamicToolEntry, LegacyAppPathString, MessageSeq, MultiAgentMode, Patch, Personality, ReasoningEffort,
+    ResponseItem, SandboxPolicy, ServiceTier, Thread, ThreadHistoryMode, ThreadId,
+    ThreadResumeInitialTurnsPageParams, ThreadSandbox, TurnId, TurnsPage, wire,
 };
 
 /// Starts a new thread and subscribes the caller to it. Absent settings come from the configuration.
@@ -40,14 +41,14 @@ pub struct ThreadStartParams {
     /// Keeps the thread in memory only.
     pub ephemeral: Option<bool>,
     #[experimental("thread/start.historyMode")]
-    #[later]
+    #[since("0.166")]
     pub history_mode: Option<ThreadHistoryMode>,
     /// A label of the client for the thread.
-    #[later]
+    #[since("0.166")]
     pub thread_source: Option<String>,
     /// The project of the thread. Rejected: there are no projects.
     #[experimental("thread/start.projectId")]
-    #[later]
+    #[since("0.166")]
     pub project_id: Option<String>,
     /// Tools that the client runs. The server calls them with `item/tool/call`.
     #[experimental("thread/start.dynamicTools")]
@@ -73,19 +74,33 @@ pub struct ThreadStartResponse {
     pub model: String,
     pub model_provider: String,
     pub service_tier: Option<ServiceTier>,
+    /// The plugins that are disabled for this thread.
+    #[since("0.166")]
+    pub disabled_plugin_ids: Vec<String>,
+    #[in_166(AbsolutePathBuf)]
     pub cwd: String,
+    /// The directories of the workspace.
+    #[since("0.166")]
+    #[in_166(Vec<AbsolutePathBuf>)]
+    pub runtime_workspace_roots: Vec<String>,
+    /// The files from which the thread has its instructions.
+    #[since("0.166")]
+    #[in_166(Vec<LegacyAppPathString>)]
+    pub instruction_sources: Vec<String>,
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
     /// The permission profile that `sandbox` comes from, if any.
     #[omit]
-    #[later]
+    #[since("0.166")]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     /// Null: the model's default.
     pub reasoning_effort: Option<ReasoningEffort>,
+    #[since("0.166")]
+    pub multi_agent_mode: MultiAgentMode,
     /// The position of the thread's last message, for clients with a cursor.
     #[omit]
-    #[later]
+    #[unpublished]
     pub seq: Option<MessageSeq>,
 }
 
@@ -126,7 +141,7 @@ pub struct ThreadResumeParams {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude_turns: bool,
     /// Adds a page of turns to the response.
-    #[later]
+    #[since("0.166")]
     pub initial_turns_page: Option<ThreadResumeInitialTurnsPageParams>,
 }
 
@@ -163,22 +178,44 @@ pub struct ThreadResumeResponse {
     pub model: String,
     pub model_provider: String,
     pub service_tier: Option<ServiceTier>,
+    /// The plugins that are disabled for this thread.
+    #[since("0.166")]
+    pub disabled_plugin_ids: Vec<String>,
+    #[in_166(AbsolutePathBuf)]
     pub cwd: String,
+    /// The directories of the workspace.
+    #[since("0.166")]
+    #[in_166(Vec<AbsolutePathBuf>)]
+    pub runtime_workspace_roots: Vec<String>,
+    /// The files from which the thread has its instructions.
+    #[since("0.166")]
+    #[in_166(Vec<LegacyAppPathString>)]
+    pub instruction_sources: Vec<String>,
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
     /// The permission profile that `sandbox` comes from, if any.
     #[omit]
-    #[later]
+    #[since("0.166")]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// Present if `initialTurnsPage` was requested.
-    #[omit]
-    #[later]
-    pub initial_turns_page: Option<ThreadTurnsListResponse>,
+    /// Null for a thread that is not loaded.
+    #[since("0.166")]
+    pub collaboration_mode: Option<CollaborationMode>,
+    /// Null unless `initialTurnsPage` was requested.
+    #[since("0.166")]
+    pub initial_turns_page: Option<TurnsPage>,
+    /// The cursor of `thread/turns/list` that starts at the last turn, newest first; null if there is none.
+    #[since("0.166")]
+    pub turns_backwards_cursor: Option<String>,
+    /// The same for `thread/items/list` and the last item.
+    #[since("0.166")]
+    pub items_backwards_cursor: Option<String>,
+    #[since("0.166")]
+    pub multi_agent_mode: MultiAgentMode,
     /// The position of the thread's last message, for clients with a cursor.
     #[omit]
-    #[later]
+    #[unpublished]
     pub seq: Option<MessageSeq>,
 }
 
@@ -213,7 +250,7 @@ pub struct ThreadForkParams {
     /// Keeps the copy in memory only.
     pub ephemeral: Option<bool>,
     /// A label of the client for the copy.
-    #[later]
+    #[since("0.166")]
     pub thread_source: Option<String>,
     #[experimental("thread/fork.persistFullHistory")]
     #[serde(default)]
@@ -257,17 +294,31 @@ pub struct ThreadForkResponse {
     pub model: String,
     pub model_provider: String,
     pub service_tier: Option<ServiceTier>,
+    /// The plugins that are disabled for this thread.
+    #[since("0.166")]
+    pub disabled_plugin_ids: Vec<String>,
+    #[in_166(AbsolutePathBuf)]
     pub cwd: String,
+    /// The directories of the workspace.
+    #[since("0.166")]
+    #[in_166(Vec<AbsolutePathBuf>)]
+    pub runtime_workspace_roots: Vec<String>,
+    /// The files from which the thread has its instructions.
+    #[since("0.166")]
+    #[in_166(Vec<LegacyAppPathString>)]
+    pub instruction_sources: Vec<String>,
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
     /// The permission profile that `sandbox` comes from, if any.
     #[omit]
-    #[later]
+    #[since("0.166")]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,
+    #[since("0.166")]
+    pub multi_agent_mode: MultiAgentMode,
     /// The position of the thread's last message, for clients with a cursor.
     #[omit]
-    #[later]
+    #[unpublished]
     pub seq: Option<MessageSeq>,
 }

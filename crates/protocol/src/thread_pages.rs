@@ -56,6 +56,9 @@ pub struct ThreadTurnsListResponse {
     pub backwards_cursor: Option<String>,
 }
 
+/// One page of a thread's turns, in the response to `thread/resume`.
+pub type TurnsPage = ThreadTurnsListResponse;
+
 /// Lists the items of a thread.
 #[wire(sparse)]
 pub struct ThreadItemsListParams {

@@ -6,10 +6,11 @@
 //! A thread is loaded or only stored; `status` says which. Most methods that take an id work for both. A [`Thread`]
 //! contains its turns only where that is documented.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
-    ItemId, NotificationMethod, Patch, ReasoningEffort, SortDirection, ThreadId, Turn, TurnId, wire,
+    AbsolutePathBuf, ItemId, LegacyAppPathString, NotificationMethod, Patch, ReasoningEffort, SortDirection,
+    ThreadId, Turn, TurnId, wire,
 };
 
 /// Lists stored threads. Filters are combined. Threads without a user message are not listed.
@@ -21,7 +22,7 @@ pub struct ThreadListParams {
     pub limit: Option<u32>,
     pub sort_key: Option<ThreadSortKey>,
     /// Defaults to newest first.
-    #[later]
+    #[since("0.166")]
     pub sort_direction: Option<SortDirection>,
     /// Only threads of these providers. Absent or empty: all providers.
     pub model_providers: Option<Vec<String>>,
@@ -36,25 +37,25 @@ pub struct ThreadListParams {
     /// A case-sensitive substring of the name or the first user message. The reference server does not search names.
     pub search_term: Option<String>,
     /// Leaves these threads out.
-    #[later]
+    #[since("0.166")]
     pub excluded_thread_ids: Option<Vec<ThreadId>>,
     /// Only subagents that the agent of this thread started. Cannot be combined with `ancestorThreadId`.
     #[experimental("thread/list.parentThreadId")]
-    #[later]
+    #[since("0.166")]
     pub parent_thread_id: Option<ThreadId>,
     /// Only subagents below this thread, at any depth.
     #[experimental("thread/list.ancestorThreadId")]
-    #[later]
+    #[since("0.166")]
     pub ancestor_thread_id: Option<ThreadId>,
     /// Only threads in this section. There are no sections, so nothing matches.
-    #[later]
+    #[since("0.166")]
     pub section_id: Option<String>,
     /// Only threads of this project. Rejected: there are no projects.
     #[experimental("thread/list.projectId")]
-    #[later]
+    #[since("0.166")]
     pub project_id: Option<String>,
     /// Rejected, as by the reference server.
-    #[later]
+    #[since("0.166")]
     pub originators: Option<Vec<String>>,
 }
 
@@ -72,7 +73,7 @@ pub struct ThreadListResponse {
     /// The cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
     /// The cursor that continues before the first thread of this page, in the opposite direction; null for an empty page.
-    #[later]
+    #[since("0.166")]
     pub backwards_cursor: Option<String>,
 }
 
@@ -300,21 +301,28 @@ pub struct ThreadDecrementElicitationResponse {
 #[wire]
 pub struct Thread {
     pub id: ThreadId,
-    /// The id of the root thread in a tree of subagents; the thread's own id if it has no parent. Newer clients need it;
-    /// servers of the 0.118 generation do not send it.
+    /// The id of the root thread in a tree of subagents; the thread's own id if it has no parent.
     #[omit]
+    #[since("0.166", required)]
     pub session_id: Option<ThreadId>,
-    /// The thread that this one is a copy of; absent if it is none.
-    #[omit]
-    #[later]
+    /// The thread that this one is a copy of; null if it is none.
+    #[since("0.166")]
     pub forked_from_id: Option<ThreadId>,
     /// The thread whose agent started this one; null if it is not a subagent.
-    #[later]
+    #[since("0.166")]
     pub parent_thread_id: Option<ThreadId>,
     /// Always null: there are no projects.
-    #[later]
+    #[since("0.166", required)]
     pub project_id: Option<String>,
-    #[later]
+    /// The section that the thread is in, and when it came there, in Unix seconds.
+    #[since("0.166")]
+    pub section: Option<ThreadSection>,
+    #[since("0.166")]
+    pub section_entered_at: Option<i64>,
+    /// The environments of the thread; null if it is not loaded.
+    #[since("0.166")]
+    pub environments: Option<Vec<ThreadEnvironment>>,
+    #[since("0.166")]
     pub history_mode: ThreadHistoryMode,
     /// The full text of the first user message; empty if there is none.
     pub preview: String,
@@ -322,31 +330,43 @@ pub struct Thread {
     pub ephemeral: bool,
     pub model_provider: String,
     /// The model of the next turn.
-    #[later]
+    #[since("0.166")]
     pub model: Option<String>,
     /// Null: the model's default.
-    #[later]
+    #[since("0.166")]
     pub reasoning_effort: Option<ReasoningEffort>,
     /// Unix seconds.
     pub created_at: i64,
     /// Unix seconds.
     pub updated_at: i64,
     /// Unix seconds. The same as `updatedAt`.
-    #[later]
+    #[since("0.166")]
     pub recency_at: Option<i64>,
     pub status: ThreadStatus,
     /// The file in which the thread is stored; null for an ephemeral thread.
     pub path: Option<String>,
+    #[in_166(AbsolutePathBuf)]
     pub cwd: String,
     /// The version of the server that created the thread.
     pub cli_version: String,
     pub source: SessionSource,
     /// The name of the client that started the thread.
-    #[later]
+    #[since("0.166")]
     pub originator: Option<String>,
     /// The label that the client gave the thread when it started it.
-    #[later]
+    #[since("0.166")]
+    #[in_166(Option<ThreadSource>)]
     pub thread_source: Option<String>,
+    /// Whether clients may start turns; null if it is not known.
+    #[since("0.166")]
+    pub can_accept_direct_input: Option<bool>,
+    #[since("0.166")]
+    #[omit]
+    pub daybreak_enabled: Option<bool>,
+    /// Members that the server of the thread adds. This server adds none.
+    #[since("0.166")]
+    #[omit]
+    pub extra: Option<ThreadExtra>,
     /// Set for subagents only, like `agentRole`.
     pub agent_nickname: Option<String>,
     pub agent_role: Option<String>,
@@ -357,6 +377,43 @@ pub struct Thread {
     /// The turns, in the responses to `thread/resume`, `thread/fork`, `thread/rollback` and `thread/read` with `includeTurns`;
     /// empty everywhere else.
     pub turns: Vec<Turn>,
+}
+
+/// A label that a client gives a thread when it starts it.
+#[wire]
+pub struct ThreadSource(pub String);
+
+/// A section of the list of threads.
+#[wire]
+pub struct ThreadSection {
+    pub id: String,
+    pub name: String,
+    pub appearance: Option<ThreadSectionAppearance>,
+}
+
+/// How a client shows a section. The server only stores it.
+#[wire]
+#[derive(Default)]
+pub struct ThreadSectionAppearance {
+    pub icon: Option<String>,
+    pub color: Option<String>,
+}
+
+/// An environment in which the commands of a thread run.
+#[wire]
+pub struct ThreadEnvironment {
+    pub environment_id: String,
+    pub cwd: LegacyAppPathString,
+    pub runtime_workspace_roots: Vec<LegacyAppPathString>,
+}
+
+/// Members that a server adds to a thread.
+#[wire]
+#[derive(Default)]
+pub struct ThreadExtra {
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub members: Map<String, Value>,
 }
 
 /// How clients read the history of a thread. Every thread can be read as a whole and page by page; the mode is kept for
@@ -555,6 +612,9 @@ pub struct TokenUsageBreakdown {
     /// Included in `input_tokens`.
     pub cached_input_tokens: i64,
     pub output_tokens: i64,
+    /// Input tokens that the provider stored in its cache. Included in `input_tokens`.
+    #[since("0.166")]
+    pub cache_write_input_tokens: i64,
     /// Included in `output_tokens`.
     pub reasoning_output_tokens: i64,
 }

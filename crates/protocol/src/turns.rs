@@ -44,13 +44,13 @@ pub struct TurnStartParams {
     /// What the model should know besides the input, by name: a letter, then letters, digits and underscores in lower
     /// case. It stays in the history and is sent again only if it has changed.
     #[experimental("turn/start.additionalContext")]
-    #[later]
+    #[since("0.166")]
     pub additional_context: Option<BTreeMap<String, AdditionalContextEntry>>,
     /// Comes back as `clientId` of the user message.
-    #[later]
+    #[since("0.166")]
     pub client_user_message_id: Option<String>,
     /// The output of a tool, instead of `input`.
-    #[later]
+    #[since("0.166")]
     pub tool_output: Option<TurnToolOutput>,
 }
 
@@ -124,10 +124,10 @@ pub struct TurnSteerParams {
     pub expected_turn_id: TurnId,
     /// The same as for `turn/start`.
     #[experimental("turn/steer.additionalContext")]
-    #[later]
+    #[since("0.166")]
     pub additional_context: Option<BTreeMap<String, AdditionalContextEntry>>,
     /// Comes back as `clientId` of the user message.
-    #[later]
+    #[since("0.166")]
     pub client_user_message_id: Option<String>,
 }
 
@@ -167,19 +167,19 @@ pub struct Turn {
     /// Set exactly when the status is `failed`.
     pub error: Option<TurnError>,
     /// The turn's own id.
-    #[later]
+    #[since("0.166")]
     pub root_turn_id: Option<TurnId>,
     /// The items that `items` contains.
-    #[later]
+    #[since("0.166")]
     pub items_view: TurnItemsView,
     /// Unix seconds; null in the response to `turn/start`.
-    #[later]
+    #[since("0.166")]
     pub started_at: Option<i64>,
     /// Unix seconds; null until the turn has ended.
-    #[later]
+    #[since("0.166")]
     pub completed_at: Option<i64>,
     /// Null until the turn has ended.
-    #[later]
+    #[since("0.166")]
     pub duration_ms: Option<i64>,
 }
 
@@ -220,6 +220,25 @@ pub struct TurnError {
     pub codex_error_info: Option<CodexErrorInfo>,
     /// The cause, if `message` describes only the consequence.
     pub additional_details: Option<String>,
+    /// What the provider found, for the kind `misalignmentPolicyViolation`.
+    #[since("0.166")]
+    #[omit]
+    pub misalignment: Option<Box<MisalignmentErrorDetails>>,
+}
+
+/// What a provider found when it stopped a model for acting against its instructions.
+#[wire]
+pub struct MisalignmentErrorDetails {
+    pub error_type: Option<String>,
+    pub detailed_explanation: Option<String>,
+    pub review_target: Option<String>,
+    pub steer: Option<MisalignmentSteer>,
+}
+
+/// Input with which a provider suggests to go on after a misalignment.
+#[wire]
+pub struct MisalignmentSteer {
+    pub message: String,
 }
 
 /// The kind of an error. Some kinds carry the HTTP status of the provider's response; null if there was no response.
@@ -229,6 +248,26 @@ pub enum CodexErrorInfo {
     ContextWindowExceeded,
     /// A usage limit is reached.
     UsageLimitExceeded,
+    /// The budget of the session is used up.
+    #[since("0.166")]
+    SessionBudgetExceeded,
+    #[since("0.166")]
+    RateLimitExceeded,
+    /// The service tier `flex` has no capacity.
+    #[since("0.166")]
+    FlexUnavailable,
+    #[since("0.166")]
+    ModelNotFound,
+    #[since("0.166")]
+    PolicyCapacityUnavailable,
+    /// The provider rejected the request for its policy about attacks on computers.
+    #[since("0.166")]
+    CyberPolicy,
+    #[since("0.166")]
+    MisalignmentPolicyViolation,
+    /// Too many actions of the turn were denied.
+    #[since("0.166")]
+    TooManyDenials,
     /// The provider is overloaded.
     ServerOverloaded,
     /// The provider failed (HTTP 500).

@@ -193,6 +193,7 @@ impl From<TurnInputError> for RpcError {
             | TurnInputError::ContextName(_)
             | TurnInputError::InputAndToolOutput
             | TurnInputError::EmptyToolName
+            | TurnInputError::UnsupportedInput(_)
             | TurnInputError::EmptyCommand
             | TurnInputError::NothingToSteer
             | TurnInputError::EmptyExpectedTurn

@@ -71,12 +71,15 @@ impl EvaluationPhase {
     pub fn of_turn_error(info: Option<&CodexErrorInfo>) -> Self {
         use CodexErrorInfo as E;
         match info {
-            Some(E::UsageLimitExceeded) => Self::Budget,
+            Some(E::UsageLimitExceeded | E::SessionBudgetExceeded | E::RateLimitExceeded) => Self::Budget,
             Some(E::SandboxError) => Self::Tool,
             Some(
                 E::HttpConnectionFailed { .. }
                 | E::Unauthorized
                 | E::BadRequest
+                | E::FlexUnavailable
+                | E::ModelNotFound
+                | E::PolicyCapacityUnavailable
                 | E::ResponseTooManyFailedAttempts { .. }
                 | E::ResponseStreamConnectionFailed { .. }
                 | E::ResponseStreamDisconnected { .. },
@@ -85,6 +88,9 @@ impl EvaluationPhase {
             Some(E::Unrecognized(other)) if is_model_cap(other) => Self::Budget,
             Some(
                 E::ContextWindowExceeded
+                | E::CyberPolicy
+                | E::MisalignmentPolicyViolation
+                | E::TooManyDenials
                 | E::ThreadRollbackFailed
                 | E::InternalServerError
                 | E::ServerOverloaded
@@ -224,6 +230,7 @@ impl From<ClientError> for EvaluationCause {
                 message: unfinished.message,
                 codex_error_info: None,
                 additional_details: None,
+                misalignment: None,
             })),
             ClientError::TurnCancelled(_)
             | ClientError::TurnInputRequired(_)

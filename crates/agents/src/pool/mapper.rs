@@ -274,6 +274,8 @@ fn type_name(item: &ThreadItem) -> &'static str {
         ThreadItem::McpToolCall { .. } => "mcpToolCall",
         ThreadItem::DynamicToolCall { .. } => "dynamicToolCall",
         ThreadItem::CollabAgentToolCall { .. } => "collabAgentToolCall",
+        ThreadItem::SubAgentActivity { .. } => "subAgentActivity",
+        ThreadItem::Sleep { .. } => "sleep",
         ThreadItem::WebSearch { .. } => "webSearch",
         ThreadItem::ImageView { .. } => "imageView",
         ThreadItem::ImageGeneration { .. } => "imageGeneration",

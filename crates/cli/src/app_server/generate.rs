@@ -8,8 +8,12 @@ use std::{
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use codicil_protocol::schema::{
-    ExportAudience, ExportFile, codicil_json_schema, codicil_typescript, json_schema, typescript,
+use codicil_protocol::{
+    ProtocolGeneration,
+    schema::{
+        ExportAudience, ExportFile, ExportScope, codicil_json_schema, codicil_typescript, json_schema,
+        typescript,
+    },
 };
 
 #[derive(Debug, Subcommand)]
@@ -25,6 +29,9 @@ pub struct GenerateArgs {
     /// The directory to write to; it is created if necessary [default: schema/typescript or schema/json].
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// The generation of the protocol: 0.118 or 0.166.
+    #[arg(long, value_name = "VERSION", default_value_t = ProtocolGeneration::V118)]
+    generation: ProtocolGeneration,
     /// Include what clients must opt in to.
     #[arg(long)]
     experimental: bool,
@@ -51,13 +58,14 @@ pub fn run(command: GenerateCommand) -> anyhow::Result<ExitCode> {
 /// Returns the files of an export, with those of the extension if they are asked for.
 fn files(
     args: &GenerateArgs,
-    published: fn(ExportAudience) -> Vec<ExportFile>,
-    extension: fn(ExportAudience) -> Vec<ExportFile>,
+    published: fn(ExportScope) -> Vec<ExportFile>,
+    extension: fn(ExportScope) -> Vec<ExportFile>,
 ) -> Vec<ExportFile> {
     let audience = if args.experimental { ExportAudience::Experimental } else { ExportAudience::Stable };
-    let mut files = published(audience);
+    let scope = ExportScope { generation: args.generation, audience };
+    let mut files = published(scope);
     if args.codicil {
-        files.extend(extension(audience));
+        files.extend(extension(scope));
     }
     files
 }

@@ -54,7 +54,7 @@ pub fn input(prompt: String, images: &[PathBuf], base: &Path) -> anyhow::Result<
     for image in images {
         let path = base.join(image);
         ensure!(path.is_file(), "no such image: {}", path.display());
-        input.push(UserInput::LocalImage { path: path.to_string_lossy().into_owned() });
+        input.push(UserInput::local_image(path.to_string_lossy()));
     }
     input.push(UserInput::Text { text: prompt, text_elements: Vec::new() });
     Ok(input)

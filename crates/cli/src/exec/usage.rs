@@ -55,6 +55,7 @@ fn subtract(from: &TokenUsageBreakdown, less: &TokenUsageBreakdown) -> TokenUsag
         total_tokens: from.total_tokens.saturating_sub(less.total_tokens),
         input_tokens: from.input_tokens.saturating_sub(less.input_tokens),
         cached_input_tokens: from.cached_input_tokens.saturating_sub(less.cached_input_tokens),
+        cache_write_input_tokens: from.cache_write_input_tokens.saturating_sub(less.cache_write_input_tokens),
         output_tokens: from.output_tokens.saturating_sub(less.output_tokens),
         reasoning_output_tokens: from.reasoning_output_tokens.saturating_sub(less.reasoning_output_tokens),
     }

@@ -202,6 +202,7 @@ impl ThreadVoice {
             message: "conversation is not running".to_owned(),
             codex_error_info: Some(CodexErrorInfo::BadRequest),
             additional_details: None,
+            misalignment: None,
         });
     }
 

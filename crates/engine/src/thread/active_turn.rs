@@ -327,6 +327,7 @@ impl ActiveTurn {
             message: format!("cannot steer a {} turn", self.kind.name()),
             codex_error_info: Some(CodexErrorInfo::ActiveTurnNotSteerable { turn_kind }),
             additional_details: None,
+            misalignment: None,
         };
         Err(TurnInputError::NotSteerable { kind: self.kind, error: Box::new(error) })
     }
@@ -351,5 +352,6 @@ fn internal_error() -> TurnError {
         message: "internal error; the server's log has the details".to_owned(),
         codex_error_info: Some(CodexErrorInfo::Other),
         additional_details: None,
+        misalignment: None,
     }
 }

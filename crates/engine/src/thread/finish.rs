@@ -180,6 +180,7 @@ impl ThreadActor {
             message: format!("the end of the turn could not be stored: {failure}"),
             codex_error_info: Some(CodexErrorInfo::Other),
             additional_details: None,
+            misalignment: None,
         });
         let end = Record::TurnEnd {
             turn_id: turn.clone(),

@@ -276,7 +276,7 @@ fn has_remote_image(item: &ResponseItem) -> bool {
     match item {
         ResponseItem::Message { content, .. } => content
             .iter()
-            .any(|part| matches!(part, ContentItem::InputImage { image_url } if is_remote(image_url))),
+            .any(|part| matches!(part, ContentItem::InputImage { image_url, .. } if is_remote(image_url))),
         ResponseItem::FunctionCallOutput { output: FunctionCallOutputBody::Content(parts), .. }
         | ResponseItem::CustomToolCallOutput { output: FunctionCallOutputBody::Content(parts), .. } => {
             parts.iter().any(|part| {

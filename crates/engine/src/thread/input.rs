@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use codicil_model::{History, HistoryItem};
 use codicil_protocol::{
-    AdditionalContextEntry, ResponseItem, ThreadItem, TurnId, TurnStartParams, TurnSteerParams,
+    AdditionalContextEntry, ImageSource, ResponseItem, ThreadItem, TurnId, TurnStartParams, TurnSteerParams,
     TurnToolOutput, UserInput,
 };
 use codicil_store::Record;
@@ -47,6 +47,9 @@ impl RequestInput {
             Some(_) if !self.content.is_empty() => return Err(TurnInputError::InputAndToolOutput),
             Some(output) if output.name.is_empty() => return Err(TurnInputError::EmptyToolName),
             _ => {}
+        }
+        if let Some(kind) = self.content.iter().find_map(unsupported_kind) {
+            return Err(TurnInputError::UnsupportedInput(kind));
         }
         let mut names = self.context.iter().map(|(key, entry)| shown_name(key, entry));
         if let Some(name) = names.find(|name| !codicil_prompts::is_context_name(name)) {
@@ -94,6 +97,15 @@ impl From<TurnSteerParams> for RequestInput {
             tool_output: None,
             context: params.additional_context.unwrap_or_default(),
         }
+    }
+}
+
+/// Returns the kind of an input that no provider of this server takes.
+fn unsupported_kind(input: &UserInput) -> Option<&'static str> {
+    match input {
+        UserInput::Audio { .. } | UserInput::LocalAudio { .. } => Some("audio"),
+        UserInput::Image { source: ImageSource::File { .. }, .. } => Some("an image by `fileId`"),
+        _ => None,
     }
 }
 

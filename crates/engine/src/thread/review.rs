@@ -159,6 +159,8 @@ impl ThreadActor {
             text: text.clone(),
             phase: None,
             memory_citation: None,
+            delivery: None,
+            questions: None,
         };
         let end = match status {
             TurnStatus::Interrupted => ReviewEnd::Interrupted,

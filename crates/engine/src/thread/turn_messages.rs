@@ -376,6 +376,7 @@ impl ThreadActor {
                 message: error.to_string(),
                 codex_error_info: Some(CodexErrorInfo::Other),
                 additional_details: None,
+                misalignment: None,
             });
         }
     }
@@ -386,6 +387,7 @@ fn sum(a: &TokenUsageBreakdown, b: &TokenUsageBreakdown) -> TokenUsageBreakdown 
         total_tokens: a.total_tokens.saturating_add(b.total_tokens),
         input_tokens: a.input_tokens.saturating_add(b.input_tokens),
         cached_input_tokens: a.cached_input_tokens.saturating_add(b.cached_input_tokens),
+        cache_write_input_tokens: a.cache_write_input_tokens.saturating_add(b.cache_write_input_tokens),
         output_tokens: a.output_tokens.saturating_add(b.output_tokens),
         reasoning_output_tokens: a.reasoning_output_tokens.saturating_add(b.reasoning_output_tokens),
     }

@@ -223,6 +223,10 @@ impl ResponseReader {
                     revised_prompt: None,
                     result: String::new(),
                     saved_path: None,
+                    failure: None,
+                    generation_id: None,
+                    input_images: Vec::new(),
+                    transparent_background: None,
                 };
                 (OpenItem::ImageGeneration, shown)
             }
@@ -292,6 +296,10 @@ impl ResponseReader {
                     revised_prompt: revised_prompt.clone(),
                     result: result.clone(),
                     saved_path: None,
+                    failure: None,
+                    generation_id: None,
+                    input_images: Vec::new(),
+                    transparent_background: None,
                 })
             }
             _ => {
@@ -331,6 +339,10 @@ fn cut_off(id: ItemId, open: OpenItem) -> Vec<ThreadItem> {
             revised_prompt: None,
             result: String::new(),
             saved_path: None,
+            failure: None,
+            generation_id: None,
+            input_images: Vec::new(),
+            transparent_background: None,
         },
     }]
 }
@@ -353,7 +365,14 @@ fn emptied(mut item: ThreadItem) -> ThreadItem {
 }
 
 pub(super) fn agent_message(id: &ItemId, text: String, phase: Option<MessagePhase>) -> ThreadItem {
-    ThreadItem::AgentMessage { id: id.clone(), text, phase, memory_citation: None }
+    ThreadItem::AgentMessage {
+        id: id.clone(),
+        text,
+        phase,
+        memory_citation: None,
+        delivery: None,
+        questions: None,
+    }
 }
 
 fn summary_text(part: &ReasoningItemReasoningSummary) -> String {
@@ -375,12 +394,17 @@ fn part(parts: &mut Vec<String>, index: i64) -> &mut String {
 
 /// Returns the item of a web search that has started. The provider reports the query when the search is done.
 fn web_search_started(id: &ItemId) -> ThreadItem {
-    ThreadItem::WebSearch { id: id.clone(), query: String::new(), action: Some(WebSearchAction::Other) }
+    ThreadItem::WebSearch {
+        id: id.clone(),
+        query: String::new(),
+        action: Some(WebSearchAction::Other),
+        results: None,
+    }
 }
 
 fn web_search_done(id: ItemId, action: Option<&ResponsesApiWebSearchAction>) -> ThreadItem {
     let action = action.map_or(WebSearchAction::Other, web_search_action);
-    ThreadItem::WebSearch { id, query: web_search_query(&action), action: Some(action) }
+    ThreadItem::WebSearch { id, query: web_search_query(&action), action: Some(action), results: None }
 }
 
 fn web_search_action(action: &ResponsesApiWebSearchAction) -> WebSearchAction {

@@ -132,6 +132,7 @@ impl<'a> RolloutConverter<'a> {
                     message: owned(event, "message"),
                     codex_error_info: None,
                     additional_details: None,
+                    misalignment: None,
                 });
                 Vec::new()
             }
@@ -230,6 +231,7 @@ fn tokens(given: &Value) -> TokenUsageBreakdown {
         total_tokens: count("total_tokens"),
         input_tokens: count("input_tokens"),
         cached_input_tokens: count("cached_input_tokens"),
+        cache_write_input_tokens: count("cache_write_input_tokens"),
         output_tokens: count("output_tokens"),
         reasoning_output_tokens: count("reasoning_output_tokens"),
     }

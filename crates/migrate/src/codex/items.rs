@@ -40,8 +40,8 @@ pub fn user_message(converter: &mut RolloutConverter<'_>, event: &Value) -> Thre
         text_elements: member(event, "text_elements").unwrap_or_default(),
     }];
     let list = |name| member::<Vec<String>>(event, name).unwrap_or_default();
-    content.extend(list("images").into_iter().map(|url| UserInput::Image { url }));
-    content.extend(list("local_images").into_iter().map(|path| UserInput::LocalImage { path }));
+    content.extend(list("images").into_iter().map(UserInput::image));
+    content.extend(list("local_images").into_iter().map(UserInput::local_image));
     ThreadItem::UserMessage { id: converter.next_id(), content, client_id: None }
 }
 
@@ -54,6 +54,8 @@ pub fn from_event(converter: &mut RolloutConverter<'_>, event: &Value) -> Option
             text: owned(event, "message"),
             phase: member(event, "phase"),
             memory_citation: None,
+            delivery: None,
+            questions: None,
         },
         "item_completed" => return whole_items::from_item(converter, event.get("item")?),
         "context_compacted" => ThreadItem::ContextCompaction { id: converter.next_id() },
@@ -81,11 +83,20 @@ pub fn from_event(converter: &mut RolloutConverter<'_>, event: &Value) -> Option
             revised_prompt: member(event, "revised_prompt"),
             result: owned(event, "result"),
             saved_path: member(event, "saved_path"),
+            failure: None,
+            generation_id: None,
+            input_images: Vec::new(),
+            transparent_background: None,
         },
         "web_search_end" => {
             converter.search_has_event = true;
             let action = member::<ResponsesApiWebSearchAction>(event, "action").map(search_action);
-            return Some(ThreadItem::WebSearch { id: call_id(), query: owned(event, "query"), action });
+            return Some(ThreadItem::WebSearch {
+                id: call_id(),
+                query: owned(event, "query"),
+                action,
+                results: None,
+            });
         }
         _ => return None,
     };
@@ -128,7 +139,7 @@ pub fn from_history(converter: &mut RolloutConverter<'_>, item: &ResponseItem) -
             }
             let action = action.clone().map(search_action);
             let query = action.as_ref().map(query).unwrap_or_default();
-            Some(ThreadItem::WebSearch { id: converter.next_id(), query, action })
+            Some(ThreadItem::WebSearch { id: converter.next_id(), query, action, results: None })
         }
         _ => None,
     }
@@ -152,6 +163,8 @@ fn from_message(converter: &mut RolloutConverter<'_>, role: &str, item: &Respons
             text,
             phase: None,
             memory_citation: None,
+            delivery: None,
+            questions: None,
         }),
         "user" if is_input(item) => {
             let ResponseItem::Message { content, .. } = item else { return None };
@@ -167,7 +180,7 @@ fn input(part: &ContentItem) -> Option<UserInput> {
         ContentItem::InputText { text } => {
             Some(UserInput::Text { text: text.clone(), text_elements: Vec::new() })
         }
-        ContentItem::InputImage { image_url } => Some(UserInput::Image { url: image_url.clone() }),
+        ContentItem::InputImage { image_url, .. } => Some(UserInput::image(image_url)),
         _ => None,
     }
 }

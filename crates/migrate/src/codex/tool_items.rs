@@ -66,6 +66,8 @@ impl CommandResult {
         let line = CommandLine::new(self.argv);
         ThreadItem::CommandExecution {
             id,
+            plugin_id: None,
+            script_path: None,
             command: codicil_policy::join(line.argv().iter().map(String::as_str)),
             cwd,
             process_id: None,
@@ -195,6 +197,7 @@ pub fn mcp_event(event: &Value) -> ThreadItem {
     let result = result.get("Ok").map(|ok| McpToolCallResult {
         content: member(ok, "content").unwrap_or_default(),
         structured_content: member(ok, "structuredContent").or_else(|| member(ok, "structured_content")),
+        meta: member(ok, "_meta"),
     });
     let is_error = event.pointer("/result/Ok/isError") == Some(&Value::Bool(true));
     let status =
@@ -205,6 +208,11 @@ pub fn mcp_event(event: &Value) -> ThreadItem {
         tool: owned(call, "tool"),
         status,
         arguments: call.get("arguments").cloned().unwrap_or_default(),
+        app_context: None,
+        mcp_app_resource_uri: None,
+        mcp_app_ui: None,
+        plugin_id: None,
+        read_only_hint: None,
         result,
         error: failure.map(|message| McpToolCallError { message }),
         duration_ms: duration(event),
@@ -221,7 +229,12 @@ pub fn mcp(id: ItemId, server: &str, tool: &str, arguments: Value, output: &str)
         tool: tool.to_owned(),
         status: McpToolCallStatus::Completed,
         arguments,
-        result: Some(McpToolCallResult { content, structured_content: None }),
+        app_context: None,
+        mcp_app_resource_uri: None,
+        mcp_app_ui: None,
+        plugin_id: None,
+        read_only_hint: None,
+        result: Some(McpToolCallResult { content, structured_content: None, meta: None }),
         error: None,
         duration_ms: None,
     }

@@ -25,7 +25,14 @@ pub fn from_item(converter: &mut RolloutConverter<'_>, item: &Value) -> Option<T
         }
         "AgentMessage" => {
             let text = message_text(item);
-            ThreadItem::AgentMessage { id, text, phase: member(item, "phase"), memory_citation: None }
+            ThreadItem::AgentMessage {
+                id,
+                text,
+                phase: member(item, "phase"),
+                memory_citation: None,
+                delivery: None,
+                questions: None,
+            }
         }
         "Reasoning" => {
             let list = |name| member::<Vec<String>>(item, name).unwrap_or_default();
@@ -37,7 +44,7 @@ pub fn from_item(converter: &mut RolloutConverter<'_>, item: &Value) -> Option<T
         "McpToolCall" => mcp(id, item),
         "WebSearch" => {
             let action = member::<ResponsesApiWebSearchAction>(item, "action").map(search_action);
-            ThreadItem::WebSearch { id, query: owned(item, "query"), action }
+            ThreadItem::WebSearch { id, query: owned(item, "query"), action, results: None }
         }
         "ImageView" => ThreadItem::ImageView { id, path: local_path(text(item, "path")?) },
         "ImageGeneration" => ThreadItem::ImageGeneration {
@@ -46,6 +53,10 @@ pub fn from_item(converter: &mut RolloutConverter<'_>, item: &Value) -> Option<T
             revised_prompt: member(item, "revised_prompt"),
             result: owned(item, "result"),
             saved_path: member::<String>(item, "saved_path").map(|path| local_path(&path)),
+            failure: None,
+            generation_id: None,
+            input_images: Vec::new(),
+            transparent_background: None,
         },
         "ContextCompaction" => ThreadItem::ContextCompaction { id },
         _ => return None,
@@ -80,8 +91,8 @@ fn part(part: &Value) -> Option<UserInput> {
             text: owned(part, "text"),
             text_elements: member(part, "text_elements").unwrap_or_default(),
         },
-        "image" => UserInput::Image { url: owned(part, "image_url") },
-        "local_image" => UserInput::LocalImage { path: local_path(&path()) },
+        "image" => UserInput::image(owned(part, "image_url")),
+        "local_image" => UserInput::local_image(local_path(&path())),
         "skill" => UserInput::Skill { name: name(), path: local_path(&path()) },
         "mention" => UserInput::Mention { name: name(), path: path() },
         _ => return None,
@@ -106,10 +117,16 @@ fn mcp(id: ItemId, item: &Value) -> ThreadItem {
             _ => McpToolCallStatus::Failed,
         },
         arguments: item.get("arguments").cloned().unwrap_or_default(),
+        app_context: None,
+        mcp_app_resource_uri: None,
+        mcp_app_ui: None,
+        plugin_id: None,
+        read_only_hint: None,
         result: result.map(|result| McpToolCallResult {
             content: member(result, "content").unwrap_or_default(),
             structured_content: member(result, "structuredContent")
                 .or_else(|| member(result, "structured_content")),
+            meta: member(result, "_meta"),
         }),
         error: error.map(|error| McpToolCallError { message: message(error) }),
         duration_ms: tool_items::duration(item),

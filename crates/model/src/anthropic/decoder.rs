@@ -367,6 +367,7 @@ impl AnthropicUsage {
             total_tokens: input.saturating_add(output),
             input_tokens: input,
             cached_input_tokens: cached,
+            cache_write_input_tokens: cache_written,
             output_tokens: output,
             reasoning_output_tokens: 0,
         }

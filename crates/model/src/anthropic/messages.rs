@@ -198,7 +198,7 @@ fn content_block(part: &ContentItem) -> Option<Value> {
         ContentItem::InputText { text } | ContentItem::OutputText { text } => {
             (!text.is_empty()).then(|| text_block(text))
         }
-        ContentItem::InputImage { image_url } => Some(image_block(image_url)),
+        ContentItem::InputImage { image_url, .. } => Some(image_block(image_url)),
         ContentItem::Unrecognized(_) => None,
     }
 }

@@ -151,6 +151,7 @@ impl From<ChatUsage> for TokenUsageBreakdown {
             total_tokens: usage.total_tokens.unwrap_or(0).max(input_tokens.saturating_add(output_tokens)),
             input_tokens,
             cached_input_tokens: cached.unwrap_or(0),
+            cache_write_input_tokens: 0,
             output_tokens,
             reasoning_output_tokens: reasoning.unwrap_or(0),
         }

@@ -270,7 +270,7 @@ fn text(part: &ContentItem) -> Option<&str> {
 
 fn part(part: &ContentItem) -> Option<Value> {
     match part {
-        ContentItem::InputImage { image_url } => Some(image_part(image_url)),
+        ContentItem::InputImage { image_url, .. } => Some(image_part(image_url)),
         other => {
             text(other).filter(|text| !text.is_empty()).map(|text| json!({"type": "text", "text": text}))
         }

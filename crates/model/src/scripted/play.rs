@@ -228,6 +228,7 @@ impl ScriptPlayer<'_> {
             total_tokens: input_tokens + output_tokens,
             input_tokens,
             cached_input_tokens: 0,
+            cache_write_input_tokens: 0,
             output_tokens,
             reasoning_output_tokens: 0,
         }

@@ -88,6 +88,7 @@ fn usage(value: &Value) -> Result<TokenUsageBreakdown, String> {
         total_tokens: input_tokens.saturating_add(output_tokens),
         input_tokens,
         cached_input_tokens: count("cached")?,
+        cache_write_input_tokens: 0,
         output_tokens,
         reasoning_output_tokens: count("reasoning")?,
     })

@@ -38,7 +38,7 @@ fn show(items: &[ResponseItem], text: impl Fn(&str) -> String) -> String {
         for part in content {
             shown.push_str(&match part {
                 ContentItem::InputText { text: part } => text(part),
-                ContentItem::InputImage { image_url } => format!("  (image {image_url})\n"),
+                ContentItem::InputImage { image_url, .. } => format!("  (image {image_url})\n"),
                 other => format!("  {other:?}\n"),
             });
         }

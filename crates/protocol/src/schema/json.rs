@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::generate::Contract;
 use serde_json::{Map, Value, json};
 
-use super::{ExportAudience, ExportFile, PublishedSurface, reachable, union_schema};
+use super::{ExportFile, ExportScope, PublishedSurface, reachable, union_schema};
 
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
 
 /// Returns the files of the JSON Schema export.
-pub fn json_schema(audience: ExportAudience) -> Vec<ExportFile> {
-    let surface = PublishedSurface::new(audience, Contract::Deserialize);
+pub fn json_schema(scope: ExportScope) -> Vec<ExportFile> {
+    let surface = PublishedSurface::new(scope, Contract::Deserialize);
     let mut types = surface.types.clone();
     types.extend(surface.unions.iter().map(|union| (union.name.to_owned(), union_schema(union))));
     types.insert("JSONRPCMessage".into(), any_message());
@@ -28,8 +28,8 @@ pub fn json_schema(audience: ExportAudience) -> Vec<ExportFile> {
 }
 
 /// Returns the files of the JSON Schema of the extension.
-pub fn codicil_json_schema(audience: ExportAudience) -> Vec<ExportFile> {
-    let surface = PublishedSurface::codicil(audience, Contract::Deserialize);
+pub fn codicil_json_schema(scope: ExportScope) -> Vec<ExportFile> {
+    let surface = PublishedSurface::codicil(scope, Contract::Deserialize);
     let mut types = surface.types.clone();
     types.extend(surface.unions.iter().map(|union| (union.name.to_owned(), union_schema(union))));
     let mut roots = surface.roots;

@@ -2,8 +2,9 @@
 //!
 //! Both exports start from `PublishedSurface`: the tables, with or without experimental parts, and the schema of every
 //! type they reach. An export is a list of files; the caller writes them. The extension has exports of its own, in the
-//! folder `codicil`.
+//! folder `codicil`. Each export is of one generation of the protocol.
 
+mod generations;
 mod json;
 mod typescript;
 
@@ -12,13 +13,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Value, json};
 
+use generations::GenerationFilter;
+pub use generations::{ByGeneration, by_generation};
 pub use json::{codicil_json_schema, json_schema};
 pub use typescript::{codicil_typescript, typescript};
 
 use crate::{
     CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, CODICIL_NOTIFICATIONS, CODICIL_REQUESTS, CODICIL_TYPES,
-    MethodInfo, NOTIFICATIONS, RawResponseItemCompletedNotification, SERVER_REQUESTS, Stability, TypeInfo,
-    rpc,
+    MethodInfo, NOTIFICATIONS, ProtocolGeneration, RawResponseItemCompletedNotification, SERVER_REQUESTS,
+    Stability, TypeInfo, rpc,
 };
 
 /// A file of an export, its path relative to the directory the caller chose.
@@ -33,6 +36,13 @@ pub struct ExportFile {
 pub enum ExportAudience {
     Stable,
     Experimental,
+}
+
+/// The part of the protocol that an export covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportScope {
+    pub generation: ProtocolGeneration,
+    pub audience: ExportAudience,
 }
 
 /// A union of messages.
@@ -54,14 +64,14 @@ struct PublishedSurface {
 }
 
 impl PublishedSurface {
-    fn new(audience: ExportAudience, contract: Contract) -> Self {
+    fn new(scope: ExportScope, contract: Contract) -> Self {
         let mut others = vec![(TypeInfo::of::<RawResponseItemCompletedNotification>(), true)];
         others.extend(envelope().map(|info| (info, false)));
-        Self::of(unions(audience), others, audience, contract)
+        Self::of(unions(scope), others, scope, contract)
     }
 
     /// Returns the surface of the extension. It includes the types of the published protocol that it uses.
-    fn codicil(audience: ExportAudience, contract: Contract) -> Self {
+    fn codicil(scope: ExportScope, contract: Contract) -> Self {
         let request = TypeInfo::of::<rpc::RequestId>();
         let others = CODICIL_TYPES.iter().copied().chain([request]).map(|info| (info, false)).collect();
         let unions = vec![
@@ -72,16 +82,17 @@ impl PublishedSurface {
                 has_id: false,
             },
         ];
-        Self::of(unions, others, audience, contract)
+        Self::of(unions, others, scope, contract)
     }
 
     /// Returns the surface of these messages and of types besides them, each with whether it belongs to version 2.
     fn of(
         unions: Vec<MessageUnion>,
         others: Vec<(TypeInfo, bool)>,
-        audience: ExportAudience,
+        scope: ExportScope,
         contract: Contract,
     ) -> Self {
+        let filter = GenerationFilter { generation: scope.generation, contract: contract.clone() };
         let mut generator = SchemaSettings::draft07().with(|s| s.contract = contract).into_generator();
         let mut roots = BTreeSet::new();
         let mut current_roots = BTreeSet::new();
@@ -104,7 +115,8 @@ impl PublishedSurface {
         }
         let mut types: BTreeMap<_, _> = generator.take_definitions(true).into_iter().collect();
         types.values_mut().for_each(|schema| {
-            strip_experimental(schema, audience);
+            filter.apply(schema);
+            strip_experimental(schema, scope.audience);
             flatten(schema);
         });
         let used = reachable(&types, &roots);
@@ -114,10 +126,10 @@ impl PublishedSurface {
     }
 }
 
-fn unions(audience: ExportAudience) -> Vec<MessageUnion> {
+fn unions(scope: ExportScope) -> Vec<MessageUnion> {
     let published = |methods: &[MethodInfo]| {
         let keep = |method: &&MethodInfo| {
-            audience == ExportAudience::Experimental || method.stability == Stability::Stable
+            scope.audience == ExportAudience::Experimental || method.stability == Stability::Stable
         };
         methods.iter().filter(keep).copied().collect()
     };

@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::generate::Contract;
 use serde_json::{Map, Value};
 
-use super::{ExportAudience, ExportFile, MessageUnion, PublishedSurface, each_reference, referenced};
+use super::{ExportFile, ExportScope, MessageUnion, PublishedSurface, each_reference, referenced};
 
 const HEADER: &str = "// Generated from the protocol's types. Do not edit.\n";
 const JSON_VALUE: &str = "JsonValue";
 
 /// Returns the files of the TypeScript export.
-pub fn typescript(audience: ExportAudience) -> Vec<ExportFile> {
-    let surface = PublishedSurface::new(audience, Contract::Serialize);
+pub fn typescript(scope: ExportScope) -> Vec<ExportFile> {
+    let surface = PublishedSurface::new(scope, Contract::Serialize);
     let mut files = vec![ExportFile {
         path: "serde_json/JsonValue.ts".into(),
         content: format!(
@@ -33,10 +33,10 @@ pub fn typescript(audience: ExportAudience) -> Vec<ExportFile> {
     files
 }
 
-/// Returns the files of the extension's TypeScript. They import types of [`typescript`] for the same audience.
-pub fn codicil_typescript(audience: ExportAudience) -> Vec<ExportFile> {
-    let published = PublishedSurface::new(audience, Contract::Serialize);
-    let surface = PublishedSurface::codicil(audience, Contract::Serialize);
+/// Returns the files of the extension's TypeScript. They import types of [`typescript`] for the same scope.
+pub fn codicil_typescript(scope: ExportScope) -> Vec<ExportFile> {
+    let published = PublishedSurface::new(scope, Contract::Serialize);
+    let surface = PublishedSurface::codicil(scope, Contract::Serialize);
     // The published export leaves out the envelope.
     let is_exported = |name: &str| published.types.contains_key(name) && !name.starts_with("JSONRPC");
     let own = surface.types.iter().filter(|(name, _)| !is_exported(name));

@@ -2,8 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use codicil_protocol::schema::{ExportAudience, ExportFile, json_schema, typescript};
+use codicil_protocol::{
+    ProtocolGeneration,
+    schema::{ExportAudience, ExportFile, ExportScope, json_schema, typescript},
+};
 use serde_json::Value;
+
+/// Returns the scope of the 0.118 generation.
+fn v118(audience: ExportAudience) -> ExportScope {
+    ExportScope { generation: ProtocolGeneration::V118, audience }
+}
 
 fn listing(files: &[ExportFile]) -> String {
     let paths: BTreeSet<_> = files.iter().map(|file| file.path.as_str()).collect();
@@ -13,7 +21,7 @@ fn listing(files: &[ExportFile]) -> String {
 
 /// Returns the names of all types in the bundle, those of version 2 with the prefix `v2/`.
 fn type_names(audience: ExportAudience) -> String {
-    let files = json_schema(audience);
+    let files = json_schema(v118(audience));
     let bundle = files.iter().find(|file| file.path == "codex_app_server_protocol.schemas.json").unwrap();
     let bundle: Value = serde_json::from_str(&bundle.content).unwrap();
     let definitions = bundle["definitions"].as_object().unwrap();
@@ -25,12 +33,12 @@ fn type_names(audience: ExportAudience) -> String {
 
 #[test]
 fn json_files() {
-    snapshot!("json_files_experimental", listing(&json_schema(ExportAudience::Experimental)));
+    snapshot!("json_files_experimental", listing(&json_schema(v118(ExportAudience::Experimental))));
 }
 
 #[test]
 fn typescript_files() {
-    snapshot!("typescript_files_experimental", listing(&typescript(ExportAudience::Experimental)));
+    snapshot!("typescript_files_experimental", listing(&typescript(v118(ExportAudience::Experimental))));
 }
 
 #[test]
@@ -50,7 +58,7 @@ fn a_stable_export_is_a_subset_of_the_experimental_one() {
 #[test]
 fn a_stable_export_has_no_experimental_fields() {
     let params = |audience| {
-        let files = json_schema(audience);
+        let files = json_schema(v118(audience));
         let file = files.iter().find(|file| file.path == "v2/ThreadStartParams.json").unwrap();
         let schema: Value = serde_json::from_str(&file.content).unwrap();
         schema["properties"].as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>()
@@ -72,7 +80,7 @@ fn a_stable_export_has_no_experimental_fields() {
 
 #[test]
 fn every_reference_is_resolved() {
-    for file in json_schema(ExportAudience::Experimental) {
+    for file in json_schema(v118(ExportAudience::Experimental)) {
         let schema: Value = serde_json::from_str(&file.content).unwrap();
         each_reference(&schema, &mut |reference| {
             let pointer = reference.strip_prefix('#').unwrap();

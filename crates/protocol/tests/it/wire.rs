@@ -22,6 +22,9 @@ pub fn thread() -> Value {
         "forkedFromId": "f",
         "parentThreadId": "p",
         "projectId": null,
+        "section": { "id": "s", "name": "Pinned", "appearance": { "icon": "pin", "color": null } },
+        "sectionEnteredAt": 1_730_910_001,
+        "environments": [{ "environmentId": "local", "cwd": "/home/me/project", "runtimeWorkspaceRoots": [] }],
         "historyMode": "legacy",
         "preview": "Fix the tests",
         "ephemeral": false,
@@ -40,6 +43,7 @@ pub fn thread() -> Value {
         } } },
         "originator": "editor",
         "threadSource": "user",
+        "canAcceptDirectInput": true,
         "agentNickname": "Atlas",
         "agentRole": null,
         "gitInfo": { "sha": "abc", "branch": "main", "originUrl": null },
@@ -75,15 +79,19 @@ pub fn items() -> Vec<Value> {
                 { "byteRange": { "start": 0, "end": 2 }, "placeholder": null },
             ] },
             { "type": "image", "url": "data:," },
+            { "type": "image", "fileId": "file-1", "detail": "high" },
             { "type": "localImage", "path": "/i.png" },
+            { "type": "audio", "url": "data:," },
+            { "type": "localAudio", "path": "/i.wav" },
             { "type": "skill", "name": "s", "path": "/s/SKILL.md" },
             { "type": "mention", "name": "m", "path": "app://m" },
         ], "clientId": "mine" }),
         json!({ "type": "hookPrompt", "id": "2", "fragments": [{ "text": "t", "hookRunId": "h" }] }),
-        json!({ "type": "agentMessage", "id": "3", "text": "t", "phase": "final_answer", "memoryCitation": null }),
+        json!({ "type": "agentMessage", "id": "3", "text": "t", "phase": "final_answer", "memoryCitation": null,
+            "delivery": "async", "questions": [{ "title": "q", "options": null }] }),
         json!({ "type": "plan", "id": "4", "text": "t" }),
         json!({ "type": "reasoning", "id": "5", "summary": ["s"], "content": [] }),
-        json!({ "type": "commandExecution", "id": "6", "command": "ls", "cwd": "/", "processId": null,
+        json!({ "type": "commandExecution", "id": "6", "pluginId": null, "scriptPath": null, "command": "ls", "cwd": "/", "processId": null,
             "source": "agent", "status": "declined", "commandActions": [
                 { "type": "read", "command": "cat a", "name": "a", "path": "a" },
                 { "type": "listFiles", "command": "ls", "path": null },
@@ -92,20 +100,27 @@ pub fn items() -> Vec<Value> {
             ], "aggregatedOutput": null, "exitCode": null, "durationMs": null }),
         json!({ "type": "fileChange", "id": "7", "changes": [change], "status": "completed" }),
         json!({ "type": "mcpToolCall", "id": "8", "server": "s", "tool": "t", "status": "failed",
-            "arguments": { "a": 1 }, "result": null, "error": { "message": "no" }, "durationMs": 5 }),
+            "arguments": { "a": 1 }, "appContext": null, "mcpAppResourceUri": null,
+            "mcpAppUi": { "resourceUri": "ui://a", "preferredModelDisplayMode": "inline" }, "pluginId": null,
+            "readOnlyHint": true, "result": null, "error": { "message": "no" }, "durationMs": 5 }),
         json!({ "type": "dynamicToolCall", "id": "9", "tool": "t", "arguments": {}, "status": "inProgress",
             "contentItems": null, "success": null, "durationMs": null }),
         json!({ "type": "collabAgentToolCall", "id": "10", "tool": "spawnAgent", "status": "completed",
             "senderThreadId": "a", "receiverThreadIds": ["b"], "prompt": "p", "model": null,
             "reasoningEffort": "xhigh", "agentsStates": { "b": { "status": "running", "message": null } } }),
         json!({ "type": "webSearch", "id": "11", "query": "q",
-            "action": { "type": "search", "query": "q", "queries": null } }),
+            "action": { "type": "search", "query": "q", "queries": null }, "results": null }),
         json!({ "type": "imageView", "id": "12", "path": "/i.png" }),
         json!({ "type": "imageGeneration", "id": "13", "status": "completed", "revisedPrompt": null,
-            "result": "", "savedPath": "/i.png" }),
+            "result": "", "savedPath": "/i.png", "failure": { "type": "usageLimitExceeded", "limitId": "l", "resetsAt": null },
+            "generationId": null, "inputImages": [{ "path": "/j.png", "sha256": "0" }],
+            "transparentBackground": null }),
         json!({ "type": "enteredReviewMode", "id": "14", "review": "current changes" }),
         json!({ "type": "exitedReviewMode", "id": "15", "review": "fine" }),
         json!({ "type": "contextCompaction", "id": "16" }),
+        json!({ "type": "subAgentActivity", "id": "17", "kind": "started", "agentThreadId": "a", "agentPath": "root/a",
+            "model": null, "reasoningEffort": null }),
+        json!({ "type": "sleep", "id": "18", "durationMs": 5 }),
     ]
 }
 
@@ -115,7 +130,7 @@ fn whole_values_are_written_as_they_were_read() {
     assert_eq!(serde_json::to_value(&read).unwrap(), thread());
     let known = |item: &ThreadItem| !matches!(item, ThreadItem::Unrecognized(_));
     assert!(read.turns[0].items.iter().all(known), "every kind is known");
-    assert_eq!(read.turns[0].items.len(), 16);
+    assert_eq!(read.turns[0].items.len(), 18);
 }
 
 #[test]

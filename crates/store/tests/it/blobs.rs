@@ -20,14 +20,14 @@ async fn large_output_and_images_are_stored_once_and_come_back() {
     log.append(&begun("t1", "look at this")).await.unwrap();
     let picture = ResponseItem::Message {
         role: "user".to_owned(),
-        content: vec![ContentItem::InputImage { image_url: image.clone() }],
+        content: vec![ContentItem::InputImage { image_url: image.clone(), detail: None }],
         end_turn: None,
         phase: None,
         id: None,
     };
     let shown = ThreadItem::UserMessage {
         id: ItemId::from("image"),
-        content: vec![UserInput::Image { url: image }],
+        content: vec![UserInput::image(image)],
         client_id: None,
     };
     let item = ThreadItem::Plan { id: ItemId::from("plan"), text: big.clone() };

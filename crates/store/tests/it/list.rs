@@ -88,7 +88,7 @@ async fn previews_join_all_texts() {
     let home = Home::new();
     let mut log = home.begin().await;
     let text = |text: &str| UserInput::Text { text: text.to_owned(), text_elements: Vec::new() };
-    let content = vec![text("one "), UserInput::LocalImage { path: "/x.png".to_owned() }, text("two")];
+    let content = vec![text("one "), UserInput::local_image("/x.png"), text("two")];
     let item = codicil_protocol::ThreadItem::UserMessage { id: "u".into(), content, client_id: None };
     log.append(&[Record::Item { turn_id: "t".into(), item }]).await.unwrap();
     assert_eq!(home.previews().await, ["one two"]);

@@ -14,6 +14,8 @@ use crate::support::{Home, agent, begun, ended, meta, turn, usage, user};
 fn command(id: &str, output: &str) -> ThreadItem {
     ThreadItem::CommandExecution {
         id: ItemId::from(id),
+        plugin_id: None,
+        script_path: None,
         source: CommandExecutionSource::Agent,
         status: CommandExecutionStatus::Completed,
         aggregated_output: Some(output.to_owned()),
@@ -141,6 +143,7 @@ async fn a_failed_turn_reads_as_failed_with_its_error() {
         message: "no such model".to_owned(),
         codex_error_info: Some(CodexErrorInfo::BadRequest),
         additional_details: None,
+        misalignment: None,
     };
     log.append(&begun("t1", "hi")).await.unwrap();
     let turn_id = TurnId::from("t1");

@@ -117,7 +117,14 @@ pub fn user(turn: &str, text: &str) -> ThreadItem {
 
 pub fn agent(turn: &str, text: &str) -> ThreadItem {
     let id = ItemId::from(format!("{turn}-agent"));
-    ThreadItem::AgentMessage { id, text: text.to_owned(), phase: None, memory_citation: None }
+    ThreadItem::AgentMessage {
+        id,
+        text: text.to_owned(),
+        phase: None,
+        memory_citation: None,
+        delivery: None,
+        questions: None,
+    }
 }
 
 pub fn message(role: &str, text: &str) -> ResponseItem {
@@ -155,6 +162,7 @@ pub fn usage(tokens: i64) -> ThreadTokenUsage {
         total_tokens: tokens,
         input_tokens: tokens,
         cached_input_tokens: 0,
+        cache_write_input_tokens: 0,
         output_tokens: 0,
         reasoning_output_tokens: 0,
     };

@@ -198,7 +198,7 @@ async fn images_and_other_parts_are_sent_as_they_are() {
     let agent = pool.agent().await.unwrap();
     let input = vec![
         UserInput::Text { text: "What is this?".into(), text_elements: Vec::new() },
-        UserInput::Image { url: "data:image/png;base64,AAAA".into() },
+        UserInput::image("data:image/png;base64,AAAA"),
     ];
     let reply = agent.ask(input);
     let (thread, turn) = connection.turn().await;

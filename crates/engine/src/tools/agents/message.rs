@@ -46,8 +46,8 @@ impl MessagePart {
     fn into_input(self) -> Option<UserInput> {
         let kind = self.kind.as_deref().filter(|kind| !kind.is_empty());
         match kind.unwrap_or_else(|| self.likely_kind()) {
-            "image" => self.image_url.map(|url| UserInput::Image { url }),
-            "local_image" | "localImage" => self.path.map(|path| UserInput::LocalImage { path }),
+            "image" => self.image_url.map(UserInput::image),
+            "local_image" | "localImage" => self.path.map(UserInput::local_image),
             "skill" => Some(UserInput::Skill { name: self.name?, path: self.path? }),
             "mention" => Some(UserInput::Mention { name: self.name?, path: self.path? }),
             "text" => self.text.map(|text| UserInput::Text { text, text_elements: Vec::new() }),
@@ -70,7 +70,9 @@ pub(super) fn preview(input: &[UserInput]) -> String {
     let parts = input.iter().map(|part| match part {
         UserInput::Text { text, .. } => text.clone(),
         UserInput::Image { .. } => "[image]".to_owned(),
-        UserInput::LocalImage { path } => format!("[image: {path}]"),
+        UserInput::LocalImage { path, .. } => format!("[image: {path}]"),
+        UserInput::Audio { .. } => "[audio]".to_owned(),
+        UserInput::LocalAudio { path } => format!("[audio: {path}]"),
         UserInput::Skill { name, .. } => format!("[skill: {name}]"),
         UserInput::Mention { name, .. } => format!("[mention: {name}]"),
         UserInput::Unrecognized(_) => "[unknown]".to_owned(),

@@ -86,6 +86,7 @@ fn sandbox_error(why: &str) -> TurnError {
             "Choose another sandbox policy, or let `codicil doctor` check what this machine lacks."
                 .to_owned(),
         ),
+        misalignment: None,
     }
 }
 

@@ -51,6 +51,8 @@ impl CommandItem {
     fn item(&self, end: CommandEnd) -> ThreadItem {
         ThreadItem::CommandExecution {
             id: self.id.clone(),
+            plugin_id: None,
+            script_path: None,
             command: self.command.clone(),
             cwd: self.cwd.clone(),
             process_id: self.process.map(|session| session.to_string()),

@@ -135,7 +135,7 @@ async fn run_as_item(
         Ok(found) => {
             let text = codicil_mcp::ordered(&found);
             let content = vec![json!({ "type": "text", "text": text })];
-            let result = McpToolCallResult { content, structured_content: None };
+            let result = McpToolCallResult { content, structured_content: None, meta: None };
             (Ok((result, McpToolCallStatus::Completed)), text)
         }
         Err(error) => (Err(error.to_string()), error.to_string()),

@@ -1,0 +1,100 @@
+//! The attributes that say which generation of the protocol has a member. They become `x-` members of its schema, which
+//! the export evaluates.
+
+use quote::ToTokens;
+use syn::{Attribute, Field, Ident, LitStr, Token, Type, parse::ParseStream, parse_quote};
+
+use crate::{is_option, take_attribute};
+
+const EARLIER: &str = "0.118";
+const LATER: &str = "0.166";
+
+/// Takes the attributes of a field.
+pub fn take_of_field(field: &mut Field) -> syn::Result<()> {
+    if take_attribute(&mut field.attrs, "unpublished").is_some() {
+        field.attrs.push(parse_quote!(#[schemars(skip)]));
+        field.attrs.push(parse_quote!(#[serde(default)]));
+    }
+    if let Some(since) = take_since(&mut field.attrs)? {
+        field.attrs.push(parse_quote!(#[schemars(extend("x-since" = #LATER))]));
+        if since.required {
+            field.attrs.push(parse_quote!(#[schemars(extend("x-required" = true))]));
+        }
+        if !has_serde_default(&field.attrs) {
+            field.attrs.push(parse_quote!(#[serde(default)]));
+        }
+    }
+    take_until(&mut field.attrs)?;
+    let earlier = take_type(&mut field.attrs, "in_118")?;
+    let later = take_type(&mut field.attrs, "in_166")?;
+    if earlier.is_some() || later.is_some() {
+        let earlier = earlier.unwrap_or_else(|| field.ty.clone());
+        let later = later.unwrap_or_else(|| field.ty.clone());
+        let both = format!(
+            "crate::schema::ByGeneration<{}, {}>",
+            earlier.to_token_stream(),
+            later.to_token_stream()
+        );
+        let required = [is_option(&earlier), is_option(&later)].map(|optional| !optional);
+        let [earlier, later] = required;
+        field.attrs.push(parse_quote!(#[schemars(with = #both)]));
+        field.attrs.push(parse_quote!(#[schemars(extend("x-required-by-generation" = [#earlier, #later]))]));
+    }
+    Ok(())
+}
+
+/// Takes the attributes of a variant.
+pub fn take_of_variant(attrs: &mut Vec<Attribute>) -> syn::Result<()> {
+    if take_attribute(attrs, "unpublished").is_some() {
+        attrs.push(parse_quote!(#[schemars(skip)]));
+    }
+    if take_since(attrs)?.is_some() {
+        attrs.push(parse_quote!(#[schemars(extend("x-since" = #LATER))]));
+    }
+    take_until(attrs)
+}
+
+struct Since {
+    required: bool,
+}
+
+fn take_since(attrs: &mut Vec<Attribute>) -> syn::Result<Option<Since>> {
+    let Some(attr) = take_attribute(attrs, "since") else { return Ok(None) };
+    let parse = |input: ParseStream<'_>| {
+        expect(&input.parse()?, LATER)?;
+        let required = input.parse::<Option<Token![,]>>()?.is_some();
+        if required {
+            let word: Ident = input.parse()?;
+            if word != "required" {
+                return Err(syn::Error::new_spanned(word, "expected `required`"));
+            }
+        }
+        Ok(Since { required })
+    };
+    attr.parse_args_with(parse).map(Some)
+}
+
+fn take_until(attrs: &mut Vec<Attribute>) -> syn::Result<()> {
+    if let Some(attr) = take_attribute(attrs, "until") {
+        expect(&attr.parse_args()?, EARLIER)?;
+        attrs.push(parse_quote!(#[schemars(extend("x-until" = #EARLIER))]));
+    }
+    Ok(())
+}
+
+fn take_type(attrs: &mut Vec<Attribute>, name: &str) -> syn::Result<Option<Type>> {
+    take_attribute(attrs, name).map(|attr| attr.parse_args()).transpose()
+}
+
+fn expect(given: &LitStr, generation: &str) -> syn::Result<()> {
+    if given.value() == generation {
+        Ok(())
+    } else {
+        Err(syn::Error::new_spanned(given, format!("expected \"{generation}\"")))
+    }
+}
+
+fn has_serde_default(attrs: &[Attribute]) -> bool {
+    let is_serde = |attr: &&Attribute| attr.path().is_ident("serde");
+    attrs.iter().filter(is_serde).any(|attr| attr.to_token_stream().to_string().contains("default"))
+}
