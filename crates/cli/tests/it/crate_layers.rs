@@ -19,6 +19,7 @@ const LAYERS: &[&str] = &[
     "prompts",
     "fs",
     "store",
+    "store-postgres",
     "model",
     "proxy",
     "sandbox",

@@ -1,0 +1,214 @@
+//! The statement that appends batches of several threads in one commit, and the row that tells whether it took effect.
+
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
+
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use crate::{
+    connection::{DatabaseConnection, column},
+    error::{PostgresError, Result},
+    lease::Epoch,
+};
+
+/// The maximum size of a batch. The server needs several times as much memory for a statement.
+pub(crate) const MAX_BATCH_BYTES: usize = 64 * 1024 * 1024;
+
+const ACTION: &str = "append to the log";
+
+/// Takes effect for the threads whose lease has the expected epoch and end, and returns them.
+const APPEND: &str = "
+with want as (
+    select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::smallint[])
+        as w(thread, epoch, first, next, lines, state)
+), own as (
+    update codicil_lease l set next = w.next, state = coalesce(w.state, l.state) from want w
+    where l.thread = w.thread and l.epoch = w.epoch and l.next = w.first
+    returning l.thread
+), ins as (
+    insert into codicil_log (thread, first, next, epoch, lines)
+    select w.thread, w.first, w.next, w.epoch, w.lines from want w join own using (thread)
+), upd as (
+    update codicil_thread t set
+        updated_at = greatest(t.updated_at, c.active_at),
+        preview = coalesce(t.preview, c.preview),
+        name = coalesce(c.name, t.name),
+        open_requests = coalesce(c.open_requests, t.open_requests),
+        details = coalesce(c.details, t.details)
+    from unnest($7::uuid[], $8::bigint[], $9::text[], $10::text[], $11::integer[], $12::text[])
+        as c(thread, active_at, preview, name, open_requests, details) join own using (thread)
+    where t.id = c.thread and (
+        c.active_at > t.updated_at or (c.preview is not null and t.preview is null)
+        or c.name is not null or c.open_requests is not null or c.details is not null)
+)
+select thread from own";
+
+const ENDS: &str = "select thread, epoch, next from codicil_lease where thread = any($1)";
+
+/// Lines to append to a thread.
+#[derive(Clone, Debug)]
+pub struct LineBatch {
+    pub thread: Uuid,
+    pub epoch: Epoch,
+    /// The ordinals of the lines. The first one is the end that is expected.
+    pub ordinals: Range<u64>,
+    /// The lines, each with its newline.
+    pub lines: Vec<u8>,
+    pub change: RowChange,
+}
+
+/// What an append changes besides the log. `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct RowChange {
+    /// The time of the thread's last activity, in Unix seconds.
+    pub active_at: Option<i64>,
+    /// The first user message. Later ones are ignored.
+    pub preview: Option<String>,
+    pub name: Option<String>,
+    /// The number of server requests that wait for an answer.
+    pub open_requests: Option<i32>,
+    /// The rest of the list entry.
+    pub details: Option<String>,
+    pub state: Option<ThreadState>,
+}
+
+/// Whether a thread has a turn, for nodes that look for the threads of a dead one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadState {
+    Idle = 0,
+    Running = 1,
+    Parked = 2,
+}
+
+/// What the lease of a thread says about a batch whose answer was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BatchOutcome {
+    Stored,
+    NotStored,
+    Overtaken,
+}
+
+/// The epoch of a thread and the ordinal of its next line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogEnd {
+    pub epoch: Epoch,
+    pub next: u64,
+}
+
+impl LineBatch {
+    pub(crate) fn check(&self) -> Result<()> {
+        let bytes = self.lines.len();
+        if bytes > MAX_BATCH_BYTES {
+            return Err(PostgresError::TooLarge { what: "a batch of lines", bytes, limit: MAX_BATCH_BYTES });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn overtaken(&self) -> PostgresError {
+        PostgresError::Overtaken { thread: self.thread, first: self.ordinals.start }
+    }
+
+    /// Decides with the row of the lease. Only this node writes at its epoch, one batch of a thread at a time, so an end
+    /// behind the batch means that the batch is stored.
+    pub(crate) fn outcome(&self, end: Option<LogEnd>) -> BatchOutcome {
+        match end.filter(|end| end.epoch == self.epoch).map(|end| end.next) {
+            Some(next) if next == self.ordinals.end => BatchOutcome::Stored,
+            Some(next) if next == self.ordinals.start => BatchOutcome::NotStored,
+            _ => BatchOutcome::Overtaken,
+        }
+    }
+}
+
+impl RowChange {
+    fn changes_row(&self) -> bool {
+        self.active_at.is_some()
+            || self.preview.is_some()
+            || self.name.is_some()
+            || self.open_requests.is_some()
+            || self.details.is_some()
+    }
+}
+
+/// Appends batches, at most one of each thread. Returns the threads that were extended.
+pub(crate) async fn append(connection: &DatabaseConnection, batches: &[&LineBatch]) -> Result<HashSet<Uuid>> {
+    let threads: Vec<_> = batches.iter().map(|batch| batch.thread).collect();
+    let epochs: Vec<_> = batches.iter().map(|batch| batch.epoch.0).collect();
+    let firsts: Vec<_> = batches.iter().map(|batch| batch.ordinals.start.cast_signed()).collect();
+    let nexts: Vec<_> = batches.iter().map(|batch| batch.ordinals.end.cast_signed()).collect();
+    let lines: Vec<_> = batches.iter().map(|batch| batch.lines.as_slice()).collect();
+    let states: Vec<_> = batches.iter().map(|batch| batch.change.state.map(|state| state as i16)).collect();
+
+    let changed: Vec<_> = batches.iter().filter(|batch| batch.change.changes_row()).collect();
+    let changed_threads: Vec<_> = changed.iter().map(|batch| batch.thread).collect();
+    let active_at: Vec<_> = changed.iter().map(|batch| batch.change.active_at).collect();
+    let previews: Vec<_> = changed.iter().map(|batch| storable(batch.change.preview.as_deref())).collect();
+    let names: Vec<_> = changed.iter().map(|batch| storable(batch.change.name.as_deref())).collect();
+    let open_requests: Vec<_> = changed.iter().map(|batch| batch.change.open_requests).collect();
+    let details: Vec<_> = changed.iter().map(|batch| batch.change.details.as_deref()).collect();
+
+    let values = [
+        (&threads as _, Type::UUID_ARRAY),
+        (&epochs as _, Type::INT8_ARRAY),
+        (&firsts as _, Type::INT8_ARRAY),
+        (&nexts as _, Type::INT8_ARRAY),
+        (&lines as _, Type::BYTEA_ARRAY),
+        (&states as _, Type::INT2_ARRAY),
+        (&changed_threads as _, Type::UUID_ARRAY),
+        (&active_at as _, Type::INT8_ARRAY),
+        (&previews as _, Type::TEXT_ARRAY),
+        (&names as _, Type::TEXT_ARRAY),
+        (&open_requests as _, Type::INT4_ARRAY),
+        (&details as _, Type::TEXT_ARRAY),
+    ];
+    let rows = connection.query(ACTION, APPEND, &values).await?;
+    rows.iter().map(|row| column(row, "thread")).collect()
+}
+
+/// Returns the ends of threads.
+pub(crate) async fn log_ends(
+    connection: &DatabaseConnection,
+    threads: &[Uuid],
+) -> Result<HashMap<Uuid, LogEnd>> {
+    let rows = connection.query(ACTION, ENDS, &[(&threads, Type::UUID_ARRAY)]).await?;
+    let read = |row| {
+        let next: i64 = column(row, "next")?;
+        Ok((
+            column(row, "thread")?,
+            LogEnd { epoch: Epoch(column(row, "epoch")?), next: next.cast_unsigned() },
+        ))
+    };
+    rows.iter().map(read).collect()
+}
+
+/// Returns a text without the character that PostgreSQL cannot store. The log has the original.
+pub(crate) fn storable(text: Option<&str>) -> Option<String> {
+    text.map(|text| text.replace('\0', "\u{fffd}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_row_decides_about_a_lost_answer() {
+        let batch = LineBatch {
+            thread: Uuid::nil(),
+            epoch: Epoch(3),
+            ordinals: 7..9,
+            lines: Vec::new(),
+            change: RowChange::default(),
+        };
+        let check = |epoch, next, expected| {
+            assert_eq!(batch.outcome(Some(LogEnd { epoch: Epoch(epoch), next })), expected);
+        };
+        check(3, 9, BatchOutcome::Stored);
+        check(3, 7, BatchOutcome::NotStored);
+        check(3, 8, BatchOutcome::Overtaken);
+        check(4, 9, BatchOutcome::Overtaken);
+        check(4, 7, BatchOutcome::Overtaken);
+        assert_eq!(batch.outcome(None), BatchOutcome::Overtaken);
+    }
+}

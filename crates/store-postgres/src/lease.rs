@@ -1,0 +1,194 @@
+//! Ownership of trees of threads, and takeover.
+//!
+//! A tree belongs to a node's run. The fence is the epoch: every takeover increments it, and appends at another epoch have
+//! no effect. A takeover from a node that does not renew its lease has three statements, each of which can be repeated:
+//!
+//! 1. Bury the node. This locks its row, so that a renewal that began in time wins, and a later one fails.
+//! 2. Take the root, if its epoch is the one that was seen and its owner is buried.
+//! 3. Take the other threads of the tree. A child that was inserted during (2) is visible now, and none is inserted at the
+//!    old epoch any more.
+//!
+//! Only then may the tree be read. `tests/it/lease_model` shows what goes wrong with fewer statements.
+
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use crate::{
+    connection::column,
+    error::{PostgresError, Result},
+    node_lease::NodeIdentity,
+    store::PostgresStore,
+};
+
+/// The maximum number of attempts to take a tree that other nodes take at the same time.
+const MAX_ATTEMPTS: usize = 16;
+
+const ACTION: &str = "take a thread over";
+
+/// The number of a tree's owner, counted up by every takeover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub i64);
+
+/// The right to write to a tree of threads, until another node takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeLease {
+    pub root: Uuid,
+    pub epoch: Epoch,
+}
+
+/// A thread of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeThread {
+    pub id: Uuid,
+    /// The ordinal of its next line.
+    pub next: u64,
+}
+
+/// The result of claiming a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The node owns the thread's tree, and may read and write it now.
+    Held(TreeLease),
+    /// Another node owns it and is alive.
+    OwnedElsewhere(NodeAddress),
+}
+
+/// A node that owns a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeAddress {
+    pub identity: NodeIdentity,
+    pub url: String,
+}
+
+/// The root of a thread as it was found.
+struct FoundRoot {
+    lease: TreeLease,
+    owner: RootOwner,
+}
+
+enum RootOwner {
+    /// Released, or buried.
+    None,
+    Alive(NodeAddress),
+    /// A node whose lease has ended and that is not buried.
+    Expired(NodeIdentity),
+}
+
+impl PostgresStore {
+    /// Takes the tree of a thread, unless another node that is alive owns it.
+    pub async fn claim(&self, node: &NodeIdentity, thread: Uuid) -> Result<Claim> {
+        for _ in 0..MAX_ATTEMPTS {
+            let FoundRoot { lease, owner } = self.find_root(thread).await?;
+            let taken = match owner {
+                RootOwner::Alive(owner) if owner.identity == *node => Some(lease),
+                RootOwner::Alive(owner) => return Ok(Claim::OwnedElsewhere(owner)),
+                RootOwner::None => self.take_root(node, &lease).await?,
+                RootOwner::Expired(owner) => {
+                    self.bury(&owner).await?;
+                    self.take_root(node, &lease).await?
+                }
+            };
+            if let Some(lease) = taken {
+                self.take_children(node, &lease).await?;
+                return Ok(Claim::Held(lease));
+            }
+        }
+        Err(PostgresError::Unavailable("other nodes take the thread all the time".into()))
+    }
+
+    /// Returns the threads of a tree, the root first. Fails with `Overtaken` if another node has taken it.
+    pub async fn tree(&self, tree: &TreeLease) -> Result<Vec<TreeThread>> {
+        let sql = "select thread, next from codicil_lease where root = $1 and epoch = $2 order by thread <> root, thread";
+        let values = [(&tree.root as _, Type::UUID), (&tree.epoch.0 as _, Type::INT8)];
+        let answer = self.pool.query("read a tree of threads", sql, &values).await?;
+        let read = |row| {
+            let next: i64 = column(row, "next")?;
+            Ok(TreeThread { id: column(row, "thread")?, next: next.cast_unsigned() })
+        };
+        let threads: Vec<TreeThread> = answer.rows.iter().map(read).collect::<Result<_>>()?;
+        let has_root = threads.first().is_some_and(|first| first.id == tree.root);
+        has_root.then_some(threads).ok_or(PostgresError::Overtaken { thread: tree.root, first: 0 })
+    }
+
+    /// Gives up a tree, so that any node can take it at once. Without effect if another node has taken it.
+    pub async fn release(&self, tree: &TreeLease) -> Result<()> {
+        let sql = "update codicil_lease set node = null, run = null where root = $1 and epoch = $2";
+        let values = [(&tree.root as _, Type::UUID), (&tree.epoch.0 as _, Type::INT8)];
+        self.pool.query("release a thread", sql, &values).await?;
+        Ok(())
+    }
+
+    /// Returns roots of trees with running turns whose owner is not alive, of workspaces that the caller can reach.
+    pub async fn abandoned_trees(&self, places: &[String], limit: u32) -> Result<Vec<Uuid>> {
+        let sql = "select distinct l.root from codicil_lease l join codicil_thread t on t.id = l.root
+            where l.state = 1 and t.place = any($1) and not exists (
+                select from codicil_node n where n.name = l.node and n.run = l.run and n.until > now())
+            order by l.root limit $2";
+        let limit = i64::from(limit);
+        let values = [(&places as _, Type::TEXT_ARRAY), (&limit as _, Type::INT8)];
+        let answer = self.pool.query("look for abandoned threads", sql, &values).await?;
+        answer.rows.iter().map(|row| column(row, "root")).collect()
+    }
+
+    async fn find_root(&self, thread: Uuid) -> Result<FoundRoot> {
+        let sql = "select r.thread, r.epoch, r.node, r.run, n.url, n.until > now() as is_alive
+            from codicil_lease l join codicil_lease r on r.thread = l.root
+            left join codicil_node n on n.name = r.node and n.run = r.run and n.until > '-infinity'
+            where l.thread = $1";
+        let answer = self.pool.query(ACTION, sql, &[(&thread, Type::UUID)]).await?;
+        let row = answer.rows.first().ok_or(PostgresError::NotFound(thread))?;
+        let lease = TreeLease { root: column(row, "thread")?, epoch: Epoch(column(row, "epoch")?) };
+        let (Some(url), Some(is_alive)) = (column(row, "url")?, column::<Option<bool>>(row, "is_alive")?)
+        else {
+            return Ok(FoundRoot { lease, owner: RootOwner::None });
+        };
+        let identity = NodeIdentity { name: column(row, "node")?, run: column(row, "run")? };
+        let owner = if is_alive {
+            RootOwner::Alive(NodeAddress { identity, url })
+        } else {
+            RootOwner::Expired(identity)
+        };
+        Ok(FoundRoot { lease, owner })
+    }
+
+    /// Statement 1.
+    pub(crate) async fn bury(&self, node: &NodeIdentity) -> Result<()> {
+        let sql =
+            "update codicil_node set until = '-infinity' where name = $1 and run = $2 and until <= now()";
+        let values = [(&node.name as _, Type::TEXT), (&node.run as _, Type::UUID)];
+        self.pool.query(ACTION, sql, &values).await?;
+        Ok(())
+    }
+
+    /// Statement 2. `None` if another node was faster, or if the owner has renewed its lease.
+    async fn take_root(&self, node: &NodeIdentity, seen: &TreeLease) -> Result<Option<TreeLease>> {
+        let sql = "update codicil_lease l set epoch = epoch + 1, node = $3, run = $4
+            where thread = $1 and root = $1 and epoch = $2 and not exists (
+                select from codicil_node n where n.name = l.node and n.run = l.run and n.until > '-infinity')
+            returning epoch";
+        let values = [
+            (&seen.root as _, Type::UUID),
+            (&seen.epoch.0 as _, Type::INT8),
+            (&node.name as _, Type::TEXT),
+            (&node.run as _, Type::UUID),
+        ];
+        let answer = self.pool.query(ACTION, sql, &values).await?;
+        // If an earlier attempt took effect, the next look finds this node as the owner.
+        let epoch = answer.rows.first().map(|row| column(row, "epoch")).transpose()?;
+        Ok(epoch.map(|epoch| TreeLease { root: seen.root, epoch: Epoch(epoch) }))
+    }
+
+    /// Statement 3.
+    async fn take_children(&self, node: &NodeIdentity, tree: &TreeLease) -> Result<()> {
+        let sql = "update codicil_lease set epoch = $2, node = $3, run = $4
+            where root = $1 and thread <> $1 and epoch < $2";
+        let values = [
+            (&tree.root as _, Type::UUID),
+            (&tree.epoch.0 as _, Type::INT8),
+            (&node.name as _, Type::TEXT),
+            (&node.run as _, Type::UUID),
+        ];
+        self.pool.query(ACTION, sql, &values).await?;
+        Ok(())
+    }
+}

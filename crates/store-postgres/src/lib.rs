@@ -1,0 +1,44 @@
+//! Threads in PostgreSQL, shared by several nodes.
+//!
+//! Start with [`PostgresStore`]: the lines of threads, blobs and lists. A node registers with [`NodeLease::register`] and
+//! takes trees of threads with [`PostgresStore::claim`]. Lines, names and summaries are opaque here; records, replay and
+//! forks belong to the crate above.
+//!
+//! What holds, whatever happens to nodes, connections and the database: each (thread, ordinal) is written once, the epochs
+//! along a log never decrease, and an append that was reported as stored is in the log. [`PostgresStore::find_violations`]
+//! verifies it with SQL. The protocol of leases and takeover is modelled in `tests/it/lease_model`.
+//!
+//! Every statement is one transaction and safe to repeat, so a pooler in transaction mode can stand in between. Statements
+//! are not prepared for the same reason.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
+
+mod error;
+mod store;
+
+mod append_queue;
+mod append_statement;
+mod blobs;
+mod thread_lines;
+mod thread_list;
+
+mod lease;
+mod node_lease;
+
+mod check;
+mod migrations;
+
+mod boot_clock;
+mod connection;
+
+pub use {
+    append_statement::{LineBatch, RowChange, ThreadState},
+    blobs::BlobHash,
+    check::{ViolatedRule, Violation},
+    connection::DatabaseAddress,
+    error::{PostgresError, Result},
+    lease::{Claim, Epoch, NodeAddress, TreeLease, TreeThread},
+    node_lease::{NodeIdentity, NodeLease, NodeSettings, RegisteredNode},
+    store::PostgresStore,
+    thread_lines::{LinePage, NewThread},
+    thread_list::{ThreadPage, ThreadQuery, ThreadRow, ThreadSort, ThreadsBelow},
+};

@@ -1,0 +1,36 @@
+//! The store: connections, the queue of appends, and the tables they need.
+
+use crate::{
+    append_queue::AppendQueue,
+    append_statement::LineBatch,
+    connection::{ConnectionPool, DatabaseAddress},
+    error::Result,
+    migrations,
+};
+
+/// The number of connections for everything but appends and renewals.
+const CONNECTIONS: usize = 4;
+
+/// Threads in one database. Dropping it ends its connections.
+pub struct PostgresStore {
+    pub(crate) pool: ConnectionPool,
+    appends: AppendQueue,
+}
+
+impl PostgresStore {
+    /// Connects to a database, and creates or updates its tables.
+    pub async fn open(address: DatabaseAddress) -> Result<Self> {
+        migrations::apply(&address).await?;
+        let appends = AppendQueue::start(address.clone());
+        Ok(Self { pool: ConnectionPool::new(address, CONNECTIONS), appends })
+    }
+
+    /// Appends lines to a thread. When this returns, they are committed. Appends of other threads that wait meanwhile share
+    /// the next commit. Fails with `Overtaken` if another node has taken the thread's tree.
+    ///
+    /// Once called, a batch is written even if the caller stops waiting. Callers wait for each append to a thread before the
+    /// next, and read the thread again after `Unavailable`.
+    pub async fn append(&self, batch: LineBatch) -> Result<()> {
+        self.appends.append(batch).await
+    }
+}

@@ -1,0 +1,14 @@
+//! Tests of the PostgreSQL store: a model of leases and takeover, and a real PostgreSQL that the tests start themselves.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod appends;
+mod blobs;
+mod cut_proxy;
+mod database;
+mod lease_model;
+mod lists;
+mod lost_connections;
+mod node_leases;
+mod takeover;
+mod threads;
+mod violations;
