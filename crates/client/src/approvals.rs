@@ -16,7 +16,7 @@ use thiserror::Error;
 use crate::handler::NoAnswer;
 
 /// A request for approval. In JSON, `kind` is the variant in snake case.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ApprovalRequest {
     /// A command to run, or a host to reach.
@@ -30,7 +30,7 @@ pub enum ApprovalRequest {
 }
 
 /// A request to apply edits, with the edits of its item.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileChangeApproval {
     /// The request as the server sent it.
     #[serde(flatten)]

@@ -9,11 +9,12 @@ use codicil_client::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A message of an agent's reply. In JSON it is an object whose `type` is the variant in snake case.
+/// A message of an agent's reply. In JSON it is an object whose `type` is the variant in snake case; a product's frontend
+/// written in Rust reads it back into this type.
 ///
 /// A reply ends with exactly one [`Complete`](Self::Complete) or final [`Error`](Self::Error), and every
 /// [`ToolUse`](Self::ToolUse) before it has its [`ToolResult`](Self::ToolResult).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum StreamMessage {
     /// A piece of the answer.
@@ -112,7 +113,7 @@ pub enum StreamMessage {
 }
 
 /// How a turn ended that did not fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyStatus {
     /// The turn completed.
@@ -122,7 +123,7 @@ pub enum ReplyStatus {
 }
 
 /// The state of changes to files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EditState {
     /// The agent wants to make the changes; no file is changed yet.
@@ -147,7 +148,7 @@ impl From<&PatchApplyStatus> for EditState {
 }
 
 /// The stage of an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemStage {
     /// The item started.
@@ -223,5 +224,110 @@ fn value_size(value: &Value) -> usize {
             members.iter().map(|(name, value)| name.len() + 32 + value_size(value)).sum()
         }
         _ => 16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn approvals() -> Vec<Value> {
+        let field = json!({ "type": "string", "title": "Name" });
+        let form = json!({ "type": "object", "properties": { "name": field }, "required": ["name"] });
+        let kind = json!({ "type": "update", "move_path": null });
+        let change = json!({ "path": "a", "kind": kind, "diff": "@@ -1 +1 @@\n-a\n+b\n" });
+        vec![
+            json!({ "kind": "command", "threadId": "t", "turnId": "u", "itemId": "i", "command": "ls", "cwd": "/" }),
+            json!({
+                "kind": "file_change", "threadId": "t", "turnId": "u", "itemId": "i", "reason": "because", "changes": [change],
+            }),
+            json!({
+                "kind": "permissions", "threadId": "t", "turnId": "u", "itemId": "i",
+                "permissions": { "network": { "enabled": true } },
+            }),
+            json!({
+                "kind": "elicitation", "threadId": "t", "turnId": "u", "serverName": "s", "mode": "form", "message": "?",
+                "requestedSchema": form,
+            }),
+            json!({
+                "kind": "elicitation", "threadId": "t", "turnId": null, "serverName": "s", "mode": "url", "message": "?",
+                "url": "https://a", "elicitationId": "e",
+            }),
+        ]
+    }
+
+    fn messages() -> Vec<Value> {
+        let option = json!({ "label": "Yes", "description": "Do it" });
+        let question = json!({ "id": "q", "header": "H", "question": "?", "options": [option] });
+        let mut messages = vec![
+            json!({ "type": "text", "text": "a" }),
+            json!({ "type": "thinking", "text": "a" }),
+            json!({ "type": "tool_use", "id": "i", "name": "find", "server": "s", "input": { "a": [1.5, null] } }),
+            json!({ "type": "tool_use", "id": "i", "name": "shell", "input": { "command": "ls" } }),
+            json!({ "type": "tool_result", "id": "i", "output": "o", "isError": true }),
+            json!({ "type": "input_request", "id": 2, "questions": [question] }),
+            json!({ "type": "resolved", "id": 2 }),
+            json!({ "type": "diff", "itemId": "i", "diff": "d", "state": "proposed" }),
+            json!({ "type": "diff", "diff": "d", "state": "applied" }),
+            json!({ "type": "item", "id": "i", "kind": "agentMessage", "stage": "completed" }),
+            json!({ "type": "missed", "count": 3 }),
+            json!({ "type": "complete", "sessionId": "t", "turnId": null, "status": "interrupted" }),
+            json!({ "type": "error", "message": "m", "code": "turn_failed", "isFinal": true }),
+        ];
+        let approvals = approvals().into_iter();
+        messages.extend(
+            approvals.map(|approval| json!({ "type": "approval_request", "id": 1, "approval": approval })),
+        );
+        messages
+    }
+
+    /// Fails to compile for a new kind, so that a message of it is added to [`messages`].
+    fn kind(message: &StreamMessage) -> &'static str {
+        match message {
+            StreamMessage::Text { .. } => "text",
+            StreamMessage::Thinking { .. } => "thinking",
+            StreamMessage::ToolUse { .. } => "tool_use",
+            StreamMessage::ToolResult { .. } => "tool_result",
+            StreamMessage::ApprovalRequest { .. } => "approval_request",
+            StreamMessage::InputRequest { .. } => "input_request",
+            StreamMessage::Resolved { .. } => "resolved",
+            StreamMessage::Diff { .. } => "diff",
+            StreamMessage::Item { .. } => "item",
+            StreamMessage::Missed { .. } => "missed",
+            StreamMessage::Complete { .. } => "complete",
+            StreamMessage::Error { .. } => "error",
+        }
+    }
+
+    #[test]
+    fn every_kind_of_message_is_read_as_it_was_written() {
+        for json in messages() {
+            let message: StreamMessage =
+                serde_json::from_value(json.clone()).unwrap_or_else(|error| panic!("{error}: {json}"));
+            assert_eq!(kind(&message), json["type"], "{json}");
+            let written = serde_json::to_string(&message).unwrap();
+            assert_eq!(serde_json::from_str::<StreamMessage>(&written).unwrap(), message, "{written}");
+            // Every member of the example is written again: nothing was ignored.
+            let written: Value = serde_json::from_str(&written).unwrap();
+            assert_contains(&written, &json);
+        }
+    }
+
+    #[track_caller]
+    fn assert_contains(whole: &Value, part: &Value) {
+        match (whole, part) {
+            (Value::Object(whole), Value::Object(part)) => {
+                for (name, value) in part {
+                    assert_contains(whole.get(name).unwrap_or(&Value::Null), value);
+                }
+            }
+            (Value::Array(whole), Value::Array(part)) => {
+                assert_eq!(whole.len(), part.len());
+                whole.iter().zip(part).for_each(|(whole, part)| assert_contains(whole, part));
+            }
+            _ => assert_eq!(whole, part),
+        }
     }
 }
