@@ -77,6 +77,15 @@ pub struct OverrideArgs {
 }
 
 impl OverrideArgs {
+    /// Returns the arguments that make the same changes, for another process of this program.
+    pub fn to_arguments(&self) -> Vec<&str> {
+        let named = [("--config", &self.config), ("--enable", &self.enable), ("--disable", &self.disable)];
+        let named = named
+            .into_iter()
+            .flat_map(|(flag, values)| values.iter().flat_map(move |value| [flag, value.as_str()]));
+        named.chain(self.strict_config.then_some("--strict-config")).collect()
+    }
+
     /// Returns the configuration with these overrides. Files are read when they are first needed, except with
     /// `--strict-config`, which checks them now.
     pub fn config_store(&self) -> anyhow::Result<ConfigStore> {

@@ -51,5 +51,7 @@ pub use thread::{
     WaitingRequest, check_review_target, parse_injected_items,
 };
 pub use thread_clients::{ClientAnswer, ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
-pub use threads::{ForkName, IncludeTurns, OpenedThread, RequestPage, ThreadRead, ThreadRequest, Threads};
+pub use threads::{
+    ForkName, IncludeTurns, OpenedThread, RequestPage, ThreadCounts, ThreadRead, ThreadRequest, Threads,
+};
 pub use tools::{CredentialVariables, environment_policy};

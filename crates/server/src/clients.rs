@@ -17,7 +17,7 @@ use codicil_protocol::{
     rpc::{Message, RequestId},
 };
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::{
     commands::CommandTable,
@@ -150,6 +150,7 @@ struct RegistryState {
     next_id: AtomicU64,
     /// Whether a client with a cursor has ever connected.
     has_cursors: AtomicBool,
+    count: watch::Sender<usize>,
     subscriptions: RwLock<ThreadSubscriptions>,
     questions: OpenQuestions,
 }
@@ -173,7 +174,10 @@ impl ClientRegistry {
             session: OnceLock::new(),
             warnings: Mutex::default(),
         });
-        self.0.subscriptions.write().clients.insert(id, client.clone());
+        let mut subscriptions = self.0.subscriptions.write();
+        subscriptions.clients.insert(id, client.clone());
+        self.0.count.send_replace(subscriptions.clients.len());
+        drop(subscriptions);
         client
     }
 
@@ -189,6 +193,7 @@ impl ClientRegistry {
     pub fn disconnect(&self, id: ClientId) {
         let mut subscriptions = self.0.subscriptions.write();
         subscriptions.clients.remove(&id);
+        self.0.count.send_replace(subscriptions.clients.len());
         subscriptions.without_subagents.retain(|(client, _)| *client != id);
         subscriptions.by_thread.retain(|_, subscribers| {
             subscribers.retain(|client| client.id != id);
@@ -316,6 +321,11 @@ impl ClientRegistry {
 
     pub fn count(&self) -> usize {
         self.0.subscriptions.read().clients.len()
+    }
+
+    /// Returns the number of connections, to be watched.
+    pub fn watch_count(&self) -> watch::Receiver<usize> {
+        self.0.count.subscribe()
     }
 
     /// Ends every connection once its outbox has been sent.

@@ -38,4 +38,6 @@ pub use transport::{
     auth::{AuthError, WsAuth},
     in_memory::{MemoryConnection, connect},
     listen::{ListenAddress, ListenError},
+    socket_lock::is_locked,
+    unix::control_socket,
 };

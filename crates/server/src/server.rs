@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use codicil_accounts::Accounts;
@@ -12,7 +13,8 @@ use codicil_model::{EnvironmentSource, ProviderContext};
 use codicil_protocol::SessionSource;
 use codicil_sandbox::ServerPlaces;
 use codicil_store::Store;
-use tokio::time::timeout;
+use parking_lot::Mutex;
+use tokio::time::{sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -25,7 +27,7 @@ use crate::{
     limits::FLUSH_TIME,
     route::Router,
     router::router,
-    transport::{ListenAddress, ListenError, auth::WsAuth},
+    transport::{ListenAddress, ListenError, auth::WsAuth, socket_lock::SocketLock},
 };
 
 /// The parts and options that a server is made of.
@@ -103,6 +105,11 @@ pub struct Server {
     /// The tasks of all connections.
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
+    /// Cancelled when a listener accepts connections.
+    pub(crate) listening: CancellationToken,
+    /// The lock of a unix socket. Held until the process ends or the last clone of the server is dropped, so that the
+    /// next server of the socket starts when the threads of this one are stored.
+    pub(crate) socket_lock: Arc<Mutex<Option<SocketLock>>>,
 }
 
 impl Server {
@@ -136,7 +143,13 @@ impl Server {
             source,
             threads: OnceLock::new(),
         };
-        Self { shared: Arc::new(shared), tasks: TaskTracker::new(), stopping: CancellationToken::new() }
+        Self {
+            shared: Arc::new(shared),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            listening: CancellationToken::new(),
+            socket_lock: Arc::default(),
+        }
     }
 
     /// Returns the home and the listeners of this server. [`serve`](Self::serve) adds the listeners.
@@ -148,7 +161,38 @@ impl Server {
     pub async fn serve(&self, listen: ListenAddress, auth: WsAuth) -> Result<(), ListenError> {
         let result = listen.run(self, auth).await;
         self.stop().await;
+        drop(self.socket_lock.lock().take());
         result
+    }
+
+    /// Waits until a listener accepts connections. Never returns over stdio.
+    pub async fn listening(&self) {
+        self.listening.cancelled().await;
+    }
+
+    /// Waits until for `quiet_time` no client has been connected and no thread has worked.
+    pub async fn idle(&self, quiet_time: Duration) {
+        let mut connected = self.shared.clients.watch_count();
+        // The channel never closes: its sender lives as long as the server.
+        while connected.wait_for(|count| *count == 0).await.is_ok() {
+            tokio::select! {
+                _ = connected.wait_for(|count| *count > 0) => {}
+                () = sleep(quiet_time) => {
+                    if !self.is_working().await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns whether a thread has a running turn or a background terminal. A turn that only waits for answers
+    /// continues in the next process.
+    async fn is_working(&self) -> bool {
+        match self.shared.threads.get() {
+            Some(threads) => threads.is_working().await,
+            None => false,
+        }
     }
 
     /// Starts the shutdown: no new messages are accepted, and queued messages are still sent.

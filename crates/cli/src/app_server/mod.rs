@@ -1,17 +1,24 @@
 //! `codicil app-server`: serves clients until it is asked to end.
 
+mod daemon;
 mod generate;
+mod proxy;
 
-use std::{env, path::PathBuf, process::ExitCode};
+use std::{env, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use codicil_sandbox::MachineProbe;
 use codicil_server::{ListenAddress, Server, ServerSetup, WsAuth};
 use codicil_store::Store;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::level_filters::LevelFilter;
 
-use self::generate::GenerateCommand;
+use self::{
+    daemon::{DaemonCommand, DetachedProcess},
+    generate::GenerateCommand,
+    proxy::ProxyArgs,
+};
 use crate::{
     args::OverrideArgs,
     logging,
@@ -32,8 +39,8 @@ const FALLBACK_DESCRIPTORS: u64 = 10_240;
 #[command(args_conflicts_with_subcommands = true)]
 pub struct AppServerArgs {
     #[command(subcommand)]
-    generate: Option<GenerateCommand>,
-    /// Where to listen: stdio://, ws://IP:PORT or unix://PATH.
+    command: Option<AppServerCommand>,
+    /// Where to listen: stdio://, ws://IP:PORT, unix://PATH, or unix:// for the control socket of the home.
     #[arg(long, value_name = "URL", default_value = "stdio://")]
     listen: ListenAddress,
     /// Listen on standard input and output (the same as --listen stdio://).
@@ -44,6 +51,23 @@ pub struct AppServerArgs {
     /// Accepted for clients that pass it. Codicil sends no analytics.
     #[arg(long, hide = true)]
     analytics_default_enabled: bool,
+    /// End after this many seconds without a client and without work; 0 means never. For listeners.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true)]
+    idle_exit: u64,
+    /// Leave the session and the directory of the starter, and write a line when ready. Used by `daemon start`.
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum AppServerCommand {
+    #[command(flatten)]
+    Generate(GenerateCommand),
+    /// Manage the server of this home that runs in the background.
+    #[command(subcommand)]
+    Daemon(DaemonCommand),
+    /// Join standard input and output to the server that listens on a unix socket.
+    Proxy(ProxyArgs),
 }
 
 /// How websocket clients prove that they may connect.
@@ -83,42 +107,67 @@ enum WsAuthMode {
 }
 
 pub fn run(overrides: &OverrideArgs, args: AppServerArgs) -> anyhow::Result<ExitCode> {
-    if let Some(command) = args.generate {
-        return generate::run(command);
+    match args.command {
+        Some(AppServerCommand::Generate(command)) => return generate::run(command),
+        Some(AppServerCommand::Daemon(command)) => return daemon::run(overrides, &command),
+        Some(AppServerCommand::Proxy(args)) => return proxy::run(args),
+        None => {}
+    }
+    if args.idle_exit > 0 && args.listen == ListenAddress::Stdio {
+        bail!("--idle-exit is for listeners; over stdio the server ends with its client");
     }
     let parent = ParentProcess::current();
-    logging::init();
+    let detached = if args.detached { Some(DetachedProcess::begin()?) } else { None };
+    logging::init_at(if args.detached { LevelFilter::INFO } else { LevelFilter::WARN });
     raise_descriptor_limit();
     log_confinement();
     let auth = ws_auth(&args.auth)?;
     let config = overrides.config_store()?;
     codicil_config::remove_leftovers(config.home().path());
+    let cwd = match &detached {
+        Some(detached) => detached.leave_directory()?,
+        None => env::current_dir().context("the current directory is gone")?,
+    };
     let setup = ServerSetup {
-        cwd: env::current_dir().context("the current directory is gone")?,
+        cwd,
         store: Store::open(config.home().path().to_path_buf())?,
         config,
         announced_version: version::announced(),
         allow_unauthenticated: args.auth.ws_allow_unauthenticated,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(serve(Server::new(setup), args.listen, auth, parent));
+    let server = Server::new(setup);
+    if let Some(detached) = detached {
+        // Ends with the runtime.
+        runtime.spawn(detached.announce(server.clone()));
+    }
+    let life = ServerLife { listen: args.listen, auth, parent, idle_exit: args.idle_exit };
+    let result = runtime.block_on(serve(server, life));
     // A thread may still be blocked in a read of standard input; it ends with the process.
     runtime.shutdown_background();
     result.map(|()| ExitCode::SUCCESS)
 }
 
-async fn serve(
-    server: Server,
+/// Where the server listens, and what ends it beside signals.
+struct ServerLife {
     listen: ListenAddress,
     auth: WsAuth,
     parent: ParentProcess,
-) -> anyhow::Result<()> {
+    /// Seconds without clients and work; 0 means never.
+    idle_exit: u64,
+}
+
+async fn serve(server: Server, life: ServerLife) -> anyhow::Result<()> {
+    let ServerLife { listen, auth, parent, idle_exit } = life;
     let mut signals = EndSignals::listen().context("cannot listen for signals")?;
     let over_stdio = listen == ListenAddress::Stdio;
     let stop = async {
         tokio::select! {
             _ = signals.received() => {}
             () = parent.exited(), if over_stdio => {}
+            () = server.idle(Duration::from_secs(idle_exit)), if idle_exit > 0 => {
+                tracing::info!("shutting down: idle for {idle_exit} seconds");
+            }
         }
     };
     let serving = server.serve(listen, auth);

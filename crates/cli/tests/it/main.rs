@@ -10,6 +10,7 @@ mod command_flood;
 mod confinement;
 mod crate_layers;
 mod cursor_kills;
+mod daemon;
 mod deadlines;
 mod debug;
 mod demo;

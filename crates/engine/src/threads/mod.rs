@@ -91,6 +91,14 @@ pub struct ThreadRead {
     pub turns: Vec<StoredTurn>,
 }
 
+/// Numbers of loaded threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadCounts {
+    pub loaded: usize,
+    /// Threads with a running turn.
+    pub active: usize,
+}
+
 /// Whether a request answers with the thread's turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncludeTurns {
@@ -131,6 +139,35 @@ impl Threads {
         }
         let after = |id: &&ThreadId| cursor.is_none_or(|cursor| &id[..] > cursor);
         Ok(self.lock().ids().filter(after).cloned().collect())
+    }
+
+    /// Returns how many threads are loaded and how many of them have a running turn.
+    pub fn counts(&self) -> ThreadCounts {
+        let statuses = self.handles().into_iter().map(|handle| handle.status());
+        statuses.fold(ThreadCounts::default(), |counts, status| ThreadCounts {
+            loaded: counts.loaded + 1,
+            active: counts.active + usize::from(matches!(status, Some(ThreadStatus::Active { .. }))),
+        })
+    }
+
+    /// Returns whether a thread has a turn that does not only wait for answers, or a background terminal.
+    pub async fn is_working(&self) -> bool {
+        let handles = self.handles();
+        let is_running = |handle: &ThreadHandle| match handle.status() {
+            Some(ThreadStatus::Active { active_flags }) => active_flags.is_empty(),
+            _ => false,
+        };
+        if handles.iter().any(is_running) {
+            return true;
+        }
+        // A thread that has ended meanwhile has no terminals.
+        let terminals = join_all(handles.iter().map(ThreadHandle::terminals)).await;
+        terminals.into_iter().flatten().any(|open| !open.is_empty())
+    }
+
+    fn handles(&self) -> Vec<ThreadHandle> {
+        let loaded = self.lock();
+        loaded.ids().filter_map(|id| loaded.get(id)).filter(|handle| !handle.is_over()).cloned().collect()
     }
 
     /// Runs a thread, or joins it if another request has loaded it meanwhile. `given` are the settings of the request.

@@ -5,13 +5,15 @@ use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 use super::{auth::WsAuth, stdio, unix, websocket};
 use crate::server::Server;
 
-/// A transport endpoint: `stdio://`, `ws://IP:PORT` or `unix://PATH`.
+/// A transport endpoint: `stdio://`, `ws://IP:PORT`, `unix://` or `unix://PATH`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListenAddress {
     #[default]
     Stdio,
     WebSocket(SocketAddr),
     Unix(PathBuf),
+    /// The control socket of the home, `unix://`.
+    Control,
 }
 
 /// Why the server cannot listen on an address.
@@ -35,7 +37,7 @@ pub enum ListenError {
 
 /// The error of a malformed `--listen` value.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is not a listen address: use `stdio://`, `ws://IP:PORT` or `unix://PATH`")]
+#[error("`{0}` is not a listen address: use `stdio://`, `ws://IP:PORT`, `unix://` or `unix://PATH`")]
 pub struct NotAnAddress(String);
 
 impl FromStr for ListenAddress {
@@ -48,7 +50,8 @@ impl FromStr for ListenAddress {
             ("ws", address) => {
                 Ok(Self::WebSocket(address.trim_end_matches('/').parse().map_err(|_| invalid())?))
             }
-            ("unix", path) if !path.is_empty() => Ok(Self::Unix(path.into())),
+            ("unix", "") => Ok(Self::Control),
+            ("unix", path) => Ok(Self::Unix(path.into())),
             _ => Err(invalid()),
         }
     }
@@ -60,6 +63,7 @@ impl fmt::Display for ListenAddress {
             Self::Stdio => f.write_str("stdio://"),
             Self::WebSocket(address) => write!(f, "ws://{address}"),
             Self::Unix(path) => write!(f, "unix://{}", path.display()),
+            Self::Control => f.write_str("unix://"),
         }
     }
 }
@@ -71,6 +75,7 @@ impl ListenAddress {
             other if !matches!(auth, WsAuth::None) => Err(ListenError::AuthWithoutWebSocket(other)),
             Self::Stdio => stdio::run(server).await.map_err(ListenError::Stdio),
             Self::Unix(path) => unix::run(server, path).await,
+            Self::Control => unix::run_control(server).await,
         }
     }
 }
@@ -93,7 +98,7 @@ mod tests {
         check("ws://127.0.0.1:80/", Some("ws://127.0.0.1:80"));
         check("ws://[::1]:9", Some("ws://[::1]:9"));
         check("unix:///run/codicil.sock", Some("unix:///run/codicil.sock"));
-        check("unix://", None);
+        check("unix://", Some("unix://"));
         check("ws://localhost:80", None);
         check("ws://127.0.0.1", None);
         check("http://127.0.0.1:80", None);

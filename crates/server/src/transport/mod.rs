@@ -17,8 +17,9 @@ mod http;
 pub mod in_memory;
 pub mod listen;
 mod metered;
+pub mod socket_lock;
 mod stdio;
-mod unix;
+pub mod unix;
 mod websocket;
 
 pub use listen::{ListenAddress, ListenError};

@@ -1,12 +1,14 @@
 //! A unix socket: lines as over stdio, or a websocket for clients that start with an HTTP request.
 //!
-//! The mode of the socket file is the only access control: the file belongs to its owner only.
+//! The mode of the socket file is the only access control: the file belongs to its owner only. A lock beside the file
+//! (`socket_lock.rs`) decides which of several servers may replace the file of a dead one.
 
 use std::{
     io,
-    os::unix::fs::{FileTypeExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -19,6 +21,7 @@ use tokio::{
         UnixSocket, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
+    time::{Instant, sleep},
 };
 
 use super::{
@@ -27,17 +30,42 @@ use super::{
     http::{self, AllowedHosts, HttpEndpoint},
     listen::{ListenAddress, ListenError},
     push_line,
+    socket_lock::{LockAttempt, SocketLock},
 };
 use crate::{clients::ConnectedClient, inbound::InboundMeter, limits::BACKLOG, server::Server};
+
+/// How long a new server waits for one that does not listen any more and has not ended yet.
+const TAKEOVER_TIME: Duration = Duration::from_secs(10);
+
+/// How often it looks.
+const TAKEOVER_PAUSE: Duration = Duration::from_millis(20);
+
+/// Returns the control socket of a home: the one place where all clients of a user find one server.
+pub fn control_socket(home: &Path) -> PathBuf {
+    home.join("app-server-control/app-server-control.sock")
+}
+
+/// Serves the control socket of the home. Its directory belongs to its owner only.
+pub async fn run_control(server: &Server) -> Result<(), ListenError> {
+    let path = control_socket(server.shared.home());
+    if let Some(folder) = path.parent() {
+        let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        created.map_err(|source| ListenError::Bind { listen: ListenAddress::Unix(path.clone()), source })?;
+    }
+    run(server, path).await
+}
 
 /// Serves until the server is stopped, then removes the socket file.
 pub async fn run(server: &Server, path: PathBuf) -> Result<(), ListenError> {
     let failed = |source| ListenError::Bind { listen: ListenAddress::Unix(path.clone()), source };
+    // Released last: until the socket file is gone and the process ends, no other server replaces the file.
+    *server.socket_lock.lock() = take_lock(&path).await?;
     let socket = bind(&path).await?;
     // Resolved now, because the current directory or links on the way may change.
-    let file = SocketFile(std::fs::canonicalize(&path).map_err(failed)?);
-    server.shared.places.add_socket(file.0.clone());
+    let file = SocketFile::new(&path).map_err(failed)?;
+    server.shared.places.add_socket(file.path.clone());
     let listener = socket.listen(BACKLOG).map_err(failed)?;
+    server.listening.cancel();
     let limits = ConnectionLimits::of_process();
     let handshakes = HandshakeLimiter::new(limits.handshakes);
     let endpoint = Arc::new(HttpEndpoint {
@@ -63,13 +91,47 @@ pub async fn run(server: &Server, path: PathBuf) -> Result<(), ListenError> {
     }
 }
 
-/// Removes the socket file when dropped.
-struct SocketFile(PathBuf);
+/// Removes the socket file when dropped, unless another program has replaced it.
+struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn new(path: &Path) -> io::Result<Self> {
+        let path = std::fs::canonicalize(path)?;
+        Ok(Self { identity: identity(&path)?, path })
+    }
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Fails if another process has removed it.
-        let _ = std::fs::remove_file(&self.0);
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Returns the device and the inode of a file.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+/// Takes the lock of the socket. Waits for a server that is ending; one that listens keeps its lock. Returns `None` on a
+/// file system without locks.
+async fn take_lock(path: &Path) -> Result<Option<SocketLock>, ListenError> {
+    let failed = |source| ListenError::Bind { listen: ListenAddress::Unix(path.to_owned()), source };
+    let deadline = Instant::now() + TAKEOVER_TIME;
+    loop {
+        match SocketLock::try_take(path).map_err(failed)? {
+            LockAttempt::Taken(lock) => return Ok(Some(lock)),
+            LockAttempt::Unsupported => return Ok(None),
+            LockAttempt::Held => {}
+        }
+        if Instant::now() >= deadline || UnixStream::connect(path).await.is_ok() {
+            return Err(ListenError::InUse(path.to_owned()));
+        }
+        sleep(TAKEOVER_PAUSE).await;
     }
 }
 

@@ -43,6 +43,7 @@ pub async fn run(server: &Server, address: SocketAddr, auth: WsAuth) -> Result<(
     let listener = listen(server, address, &auth).map_err(bind)?;
     let address = listener.local_addr().map_err(bind)?;
     announce(address, &auth);
+    server.listening.cancel();
     let limits = ConnectionLimits::of_process();
     let handshakes = HandshakeLimiter::new(limits.handshakes);
     let hosts = match auth {
