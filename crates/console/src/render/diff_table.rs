@@ -48,11 +48,16 @@ impl DiffLayout {
         }
     }
 
-    fn columns(self) -> usize {
+    /// The names of the columns, which are read aloud and not shown.
+    fn column_names(self) -> &'static [&'static str] {
         match self {
-            Self::Unified => 3,
-            Self::SideBySide => 4,
+            Self::Unified => &["Old line", "New line", "Change"],
+            Self::SideBySide => &["Old line", "Before", "New line", "After"],
         }
+    }
+
+    fn columns(self) -> usize {
+        self.column_names().len()
     }
 }
 
@@ -78,9 +83,9 @@ pub fn view(file: &FileDiff, options: DiffView<'_>) -> Markup {
                     span.added { "+" (file.count(DiffLineKind::Added)) } " "
                     span.removed { "−" (file.count(DiffLineKind::Removed)) }
                 }
-                form method="get" action=(options.address) data-diff-layout="" {
-                    button name="layout" value=(options.layout.other().as_str()) aria-pressed=(is_pressed) { "Side by side" }
-                }
+                // A link, because the question about a change is a form, and forms cannot contain forms.
+                a.button role="button" href={ (options.address) "?layout=" (options.layout.other().as_str()) }
+                    aria-pressed=(is_pressed) data-diff-layout="" { "Side by side" }
             }
             (table(file, &rows, options))
         }
@@ -108,13 +113,10 @@ fn table(file: &FileDiff, rows: &[DiffRow<'_>], options: DiffView<'_>) -> Markup
     };
     html! {
         table class=(class) aria-label={ "Diff of " (visible_plain(&file.path)) } {
-            thead.visually-hidden {
+            thead {
                 tr {
-                    @match options.layout {
-                        DiffLayout::Unified => { th scope="col" { "Old line" } th scope="col" { "New line" } th scope="col" { "Change" } }
-                        DiffLayout::SideBySide => {
-                            th scope="col" { "Old line" } th scope="col" { "Before" } th scope="col" { "New line" } th scope="col" { "After" }
-                        }
+                    @for name in options.layout.column_names() {
+                        th scope="col" { span.visually-hidden { (name) } }
                     }
                 }
             }
@@ -471,7 +473,12 @@ mod tests {
         let removed = html.find("<span class=\"hl-number\"><mark>1</mark></span>").unwrap();
         let added = html.find("<span class=\"hl-number\"><mark>2</mark></span>").unwrap();
         assert!(removed < added);
-        assert!(html.contains("value=\"split\" aria-pressed=\"false\">Side by side</button>"), "{html}");
+        assert!(
+            html.contains(
+                "href=\"/d?layout=split\" aria-pressed=\"false\" data-diff-layout=\"\">Side by side</a>"
+            ),
+            "{html}"
+        );
     }
 
     #[test]
@@ -479,7 +486,7 @@ mod tests {
         let html = shown(CHANGE, DiffLayout::SideBySide, 100);
         let row = html.split("<tr>").find(|row| row.contains("line removed")).unwrap();
         assert!(row.contains("line added"), "{row}");
-        assert!(html.contains("value=\"unified\" aria-pressed=\"true\""), "{html}");
+        assert!(html.contains("href=\"/d?layout=unified\" aria-pressed=\"true\""), "{html}");
         let html = shown("--- a/x\n+++ b/x\n@@ -1 +1,2 @@\n-a\n+b\n+c\n", DiffLayout::SideBySide, 100);
         assert!(html.contains("<td class=\"line absent\"></td>"), "{html}");
     }

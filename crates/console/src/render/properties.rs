@@ -16,11 +16,9 @@ const ELEMENTS: &[&str] = &[
     "a",
     "blockquote",
     "br",
-    "button",
     "code",
     "del",
     "em",
-    "form",
     "h3",
     "h4",
     "h5",
@@ -47,7 +45,6 @@ const ELEMENTS: &[&str] = &[
 ];
 const VOID: &[&str] = &["br", "hr", "input"];
 const ATTRIBUTES: &[&str] = &[
-    "action",
     "aria-label",
     "aria-pressed",
     "checked",
@@ -56,16 +53,14 @@ const ATTRIBUTES: &[&str] = &[
     "data-diff-layout",
     "disabled",
     "href",
-    "method",
-    "name",
     "rel",
+    "role",
     "scope",
     "start",
     "tabindex",
     "target",
     "title",
     "type",
-    "value",
 ];
 
 /// Panics unless every tag is known, closed in order, and has only known attributes and allowed addresses.
