@@ -1,6 +1,6 @@
 //! Blocking work outside the runtime's threads. Each kind of work has its own limit, so that kinds do not delay each other.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use tokio::{sync::Semaphore, task, time};
 
@@ -69,17 +69,20 @@ impl WorkPool {
     pub async fn run_locking<T, F>(&self, lane: WorkLane, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: Fn() -> Result<T> + Send + Sync + 'static,
+        F: Fn() -> Result<T> + Send + 'static,
     {
-        let work = Arc::new(work);
+        let mut work = work;
         let deadline = time::Instant::now() + LOCK_TIME;
         let mut pause = FIRST_PAUSE;
         loop {
-            let attempt = work.clone();
-            match self.run(lane, move || attempt()).await {
+            // The work comes back with its result, so that it can be run again without being shared.
+            let attempt = move || Ok((work(), work));
+            let (result, again) = self.run(lane, attempt).await?;
+            match result {
                 Err(StoreError::Locked { .. }) if time::Instant::now() < deadline => {
                     time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
+                    work = again;
                 }
                 result => return result,
             }
