@@ -15,8 +15,9 @@ use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::{
+    address::DatabaseAddress,
     append_statement::{self, BatchOutcome, LineBatch},
-    connection::{DatabaseAddress, DatabaseConnection, RetryPauses},
+    connection::{DatabaseConnection, RetryPauses},
     error::{PostgresError, Result},
 };
 
@@ -189,7 +190,7 @@ impl AppendWriter {
         let open = self.connection.take().filter(DatabaseConnection::is_open);
         let connection = match open {
             Some(connection) => connection,
-            None => self.address.connect().await?,
+            None => DatabaseConnection::open(&self.address).await?,
         };
         Ok(self.connection.insert(connection))
     }

@@ -1,26 +1,23 @@
 //! Connections to the database: one for appends, one for renewals, and a few for everything else.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustls::{ClientConfig, crypto::CryptoProvider};
-use rustls_platform_verifier::BuilderVerifierExt;
 use tokio::{
     sync::Semaphore,
     time::{self, Instant},
 };
 use tokio_postgres::{
-    Client, Config, Row,
-    config::{SslMode, TargetSessionAttrs},
+    Client, Row,
     types::{FromSql, ToSql, Type},
 };
-use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::error::{PostgresError, Result};
+use crate::{
+    address::DatabaseAddress,
+    error::{PostgresError, Result},
+};
 
-/// The maximum time to connect, unless the address says otherwise.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// The maximum time of a statement. Lists and reads of long threads are done in pages.
 const STATEMENT_TIME: Duration = Duration::from_secs(30);
 /// The time for which a statement is repeated while the database is not available.
@@ -32,51 +29,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A value of a statement and its type. Stating types spares the round trip that asks the server for them.
 pub type Value<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// The address of a database, `postgres://user:password@host/database?sslmode=require`. Certificates are always verified
-/// if TLS is used.
-#[derive(Clone)]
-pub struct DatabaseAddress {
-    config: Config,
-    tls: MakeRustlsConnect,
+/// One connection, which ends when this is dropped.
+pub(crate) struct DatabaseConnection {
+    client: Client,
+    _task: AbortOnDropHandle<()>,
 }
 
-impl fmt::Debug for DatabaseAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hosts = self.config.get_hosts();
-        f.debug_struct("DatabaseAddress").field("hosts", &hosts).finish_non_exhaustive()
-    }
-}
-
-impl DatabaseAddress {
-    pub fn parse(url: &str) -> Result<Self> {
-        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            PostgresError::InvalidAddress(cause.unwrap_or_else(|| error.to_string()))
-        })?;
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(PostgresError::InvalidAddress("it has no host".to_owned()));
-        }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIME);
-        }
-        if config.get_application_name().is_none() {
-            config.application_name("codicil");
-        }
-        // Of several hosts, the one that accepts writes is used: after a failover that is another one.
-        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        config.tcp_user_timeout(CONNECT_TIME);
-        let provider: Arc<CryptoProvider> = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-        let tls = match config.get_ssl_mode() {
-            // Without TLS, nothing is verified, and the certificates of the system need not be there.
-            SslMode::Disable => tls.with_root_certificates(rustls::RootCertStore::empty()),
-            _ => tls.with_platform_verifier()?,
-        };
-        Ok(Self { config, tls: MakeRustlsConnect::new(tls.with_no_client_auth()) })
-    }
-
-    pub(crate) async fn connect(&self) -> Result<DatabaseConnection> {
-        let connecting = time::timeout(STATEMENT_TIME, self.config.connect(self.tls.clone()));
+impl DatabaseConnection {
+    pub async fn open(address: &DatabaseAddress) -> Result<Self> {
+        let connecting = time::timeout(STATEMENT_TIME, address.config.connect(address.tls.clone()));
         let (client, connection) = match connecting.await {
             Err(_) => return Err(PostgresError::Unavailable("connecting took too long".into())),
             Ok(connected) => {
@@ -88,17 +49,9 @@ impl DatabaseAddress {
                 tracing::debug!("a connection to the database has ended: {error}");
             }
         });
-        Ok(DatabaseConnection { client, _task: AbortOnDropHandle::new(task) })
+        Ok(Self { client, _task: AbortOnDropHandle::new(task) })
     }
-}
 
-/// One connection, which ends when this is dropped.
-pub(crate) struct DatabaseConnection {
-    client: Client,
-    _task: AbortOnDropHandle<()>,
-}
-
-impl DatabaseConnection {
     /// Runs one statement. After an error that says `Unavailable` the connection must not be used again: the statement may
     /// still be running.
     pub async fn query(&self, action: &'static str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
@@ -170,7 +123,7 @@ impl ConnectionPool {
         let idle = self.take_idle();
         let connection = match idle {
             Some(connection) => connection,
-            None => self.address.connect().await?,
+            None => DatabaseConnection::open(&self.address).await?,
         };
         let result = connection.query(action, sql, values).await;
         if !result.as_ref().is_err_and(PostgresError::is_unavailable) {

@@ -27,14 +27,15 @@ mod node_lease;
 mod check;
 mod migrations;
 
+mod address;
 mod boot_clock;
 mod connection;
 
 pub use {
+    address::DatabaseAddress,
     append_statement::{LineBatch, RowChange, ThreadState},
     blobs::BlobHash,
     check::{ViolatedRule, Violation},
-    connection::DatabaseAddress,
     error::{PostgresError, Result},
     lease::{Claim, Epoch, NodeAddress, TreeLease, TreeThread},
     node_lease::{NodeIdentity, NodeLease, NodeSettings, RegisteredNode},

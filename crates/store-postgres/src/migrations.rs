@@ -3,7 +3,8 @@
 use tokio_postgres::types::Type;
 
 use crate::{
-    connection::{DatabaseAddress, DatabaseConnection, column},
+    address::DatabaseAddress,
+    connection::{DatabaseConnection, column},
     error::{PostgresError, Result},
 };
 
@@ -24,7 +25,7 @@ const ACTION: &str = "prepare the tables of the database";
 
 /// Applies the migrations that the database lacks. Nodes that start together wait for each other.
 pub(crate) async fn apply(address: &DatabaseAddress) -> Result<()> {
-    let connection = address.connect().await?;
+    let connection = DatabaseConnection::open(address).await?;
     if is_current(applied(&connection).await?)? {
         return Ok(());
     }

@@ -1,11 +1,8 @@
 //! The store: connections, the queue of appends, and the tables they need.
 
 use crate::{
-    append_queue::AppendQueue,
-    append_statement::LineBatch,
-    connection::{ConnectionPool, DatabaseAddress},
-    error::Result,
-    migrations,
+    address::DatabaseAddress, append_queue::AppendQueue, append_statement::LineBatch,
+    connection::ConnectionPool, error::Result, migrations,
 };
 
 /// The number of connections for everything but appends and renewals.

@@ -6,7 +6,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Write, stderr},
-    os::unix::fs::chown,
+    os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, Weak, mpsc},
@@ -68,6 +68,28 @@ impl TestPostgres {
 
     /// Starts a server for one test.
     pub fn start() -> Option<Self> {
+        let server = Self::prepare()?;
+        server.start_process(&[]);
+        Some(server)
+    }
+
+    /// Starts a server that accepts TLS on a port, with the certificate and key of the caller.
+    pub fn start_tls(port: u16, certificate: &str, key: &str) -> Option<Self> {
+        let server = Self::prepare()?;
+        for (name, pem) in [("server.crt", certificate), ("server.key", key)] {
+            let path = server.data().join(name);
+            fs::write(&path, pem).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            if let Some(user) = &server.user {
+                chown(&path, Some(user.uid), Some(user.gid)).unwrap();
+            }
+        }
+        server.start_process(&["ssl=on", "listen_addresses=127.0.0.1", &format!("port={port}")]);
+        Some(server)
+    }
+
+    /// Creates the files of a server.
+    fn prepare() -> Option<Self> {
         let Some((programs, user)) = find_programs().zip(server_user()) else {
             skipped("initdb, postgres, setpriv or a user to run them is missing");
             return None;
@@ -81,14 +103,13 @@ impl TestPostgres {
         initdb.args(["--auth=trust", "--username=postgres", "--locale=C", "--encoding=UTF8", "--no-sync"]);
         let output = initdb.arg("-D").arg(server.data()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        server.start_process();
         Some(server)
     }
 
     /// Kills the server like a crash of the machine would, and starts it again.
     pub fn crash_and_restart(&self) {
         self.stop();
-        self.start_process();
+        self.start_process(&[]);
     }
 
     fn stop(&self) {
@@ -100,17 +121,18 @@ impl TestPostgres {
     }
 
     /// Starts the server and waits until it accepts connections.
-    fn start_process(&self) {
+    fn start_process(&self, more: &[&str]) {
         let mut command = self.command("postgres");
         command.arg("-D").arg(self.data()).arg("-k").arg(self.directory.path());
-        for setting in [
+        let settings = [
             "listen_addresses=",
             // Crashes of the server lose nothing that the kernel has.
             "fsync=off",
             "max_connections=60",
             "shared_buffers=16MB",
             "autovacuum=off",
-        ] {
+        ];
+        for setting in settings.iter().chain(more) {
             command.args(["-c", setting]);
         }
         command.stderr(Stdio::piped());
@@ -299,7 +321,7 @@ pub async fn read_all(store: &PostgresStore, thread: Uuid) -> String {
 }
 
 /// Prints which test is skipped and why, past the test harness, which hides the output of tests that pass.
-fn skipped(why: &str) {
+pub fn skipped(why: &str) {
     let thread = thread::current();
     let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a test"));
     let _ = stderr().write_all(line.as_bytes());

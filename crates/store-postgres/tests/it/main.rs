@@ -11,4 +11,5 @@ mod lost_connections;
 mod node_leases;
 mod takeover;
 mod threads;
+mod tls;
 mod violations;
