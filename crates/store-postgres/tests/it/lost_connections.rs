@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codicil_store_postgres::PostgresError;
+use codicil_store_postgres::{LineBatch, PostgresError, PostgresStore};
 use futures_util::future::join_all;
 
 use crate::{
@@ -107,7 +107,7 @@ async fn a_crash_of_the_database_loses_nothing_that_was_reported() {
         let (thread, epoch) = (threads[at].id, trees[at].as_ref().unwrap().epoch);
         async move {
             for ordinal in 1..=60 {
-                store.append(batch(thread, epoch, ordinal)).await.unwrap();
+                append_patiently(store, batch(thread, epoch, ordinal)).await;
                 progress.send_modify(|stored| *stored += 1);
             }
         }
@@ -127,4 +127,20 @@ async fn a_crash_of_the_database_loses_nothing_that_was_reported() {
         assert_eq!(read_all(&store, thread.id).await, expected);
     }
     database.check().await;
+}
+
+/// Appends a batch. The database may be away for longer than the store waits; then the thread is read again.
+async fn append_patiently(store: &PostgresStore, batch: LineBatch) {
+    while let Err(error) = store.append(batch.clone()).await {
+        assert!(matches!(error, PostgresError::Unavailable(_)), "{error}");
+        let end = loop {
+            match store.read_lines(batch.thread, batch.ordinals.start).await {
+                Ok(page) => break page.next,
+                Err(error) => assert!(matches!(error, PostgresError::Unavailable(_)), "{error}"),
+            }
+        };
+        if end == batch.ordinals.end {
+            return;
+        }
+    }
 }

@@ -9,6 +9,7 @@ mod lease_model;
 mod lists;
 mod lost_connections;
 mod node_leases;
+mod node_processes;
 mod takeover;
 mod threads;
 mod tls;

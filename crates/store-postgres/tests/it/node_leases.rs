@@ -27,7 +27,7 @@ async fn a_name_is_taken_until_its_lease_has_ended() {
 async fn a_lease_is_renewed() {
     let Some(database) = TestDatabase::create().await else { return };
     let store = database.open_store().await;
-    let lease = NodeLease::register(&store, node_settings("a", 3)).await.unwrap();
+    let lease = NodeLease::register(&store, node_settings("a", 12)).await.unwrap();
     let raw = database.raw().await;
     let until = async || raw.row("select until::text from codicil_node").await.get::<_, String>(0);
     let first = until().await;
@@ -41,7 +41,7 @@ async fn a_lease_is_renewed() {
 async fn a_node_that_was_buried_stops() {
     let Some(database) = TestDatabase::create().await else { return };
     let store = database.open_store().await;
-    let lease = NodeLease::register(&store, node_settings("a", 3)).await.unwrap();
+    let lease = NodeLease::register(&store, node_settings("a", 12)).await.unwrap();
     database.raw().await.run("update codicil_node set until = '-infinity'").await;
     lease.lost().await;
     assert!(!lease.may_act());
