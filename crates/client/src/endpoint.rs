@@ -5,6 +5,7 @@ use std::{
     ffi::{OsStr, OsString},
     fmt, io,
     path::PathBuf,
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -71,6 +72,8 @@ pub enum ServerAddress {
     WebSocket(WebSocket),
     /// A server that listens at a unix socket.
     Unix(UnixSocket),
+    /// A server in this process.
+    InProcess(InProcessServer),
 }
 
 impl From<ServerLaunch> for ServerAddress {
@@ -88,6 +91,36 @@ impl From<WebSocket> for ServerAddress {
 impl From<UnixSocket> for ServerAddress {
     fn from(socket: UnixSocket) -> Self {
         Self::Unix(socket)
+    }
+}
+
+impl From<InProcessServer> for ServerAddress {
+    fn from(server: InProcessServer) -> Self {
+        Self::InProcess(server)
+    }
+}
+
+/// A server in this process, to which any number of connections can be opened.
+#[derive(Clone)]
+pub struct InProcessServer(Arc<dyn Fn() -> MessageChannels + Send + Sync>);
+
+/// Both directions of a connection within the process: to the server, and from it.
+pub type MessageChannels = (mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>);
+
+impl InProcessServer {
+    /// Creates the address of a server that `connect` connects to: `move || codicil_server::connect(&server).split()`.
+    pub fn new(connect: impl Fn() -> MessageChannels + Send + Sync + 'static) -> Self {
+        Self(Arc::new(connect))
+    }
+
+    pub(crate) fn connect(&self) -> MessageChannels {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for InProcessServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InProcessServer")
     }
 }
 

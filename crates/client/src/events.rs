@@ -62,15 +62,31 @@ pub struct EventStream {
 impl EventStream {
     /// Returns the next event, or `None` at the end of the stream. This method is cancel safe.
     pub async fn next(&mut self) -> Option<ClientEvent> {
+        Some(self.next_placed().await?.event)
+    }
+
+    /// Returns the next event with its position, for a client that [reconnects](crate::ClientBuilder::resilient). This
+    /// method is cancel safe.
+    pub async fn next_placed(&mut self) -> Option<PlacedEvent> {
         std::future::poll_fn(|cx| self.queue.poll(cx)).await
     }
+}
+
+/// An event and its position in the messages of its thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacedEvent {
+    /// The event.
+    pub event: ClientEvent,
+    /// The `seq` of the message, which `codicil/subscribe` accepts as `after`; `None` for messages without one, and for a
+    /// client that does not reconnect.
+    pub seq: Option<u64>,
 }
 
 impl Stream for EventStream {
     type Item = ClientEvent;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ClientEvent>> {
-        self.queue.poll(cx)
+        self.queue.poll(cx).map(|placed| placed.map(|placed| placed.event))
     }
 }
 
@@ -95,7 +111,7 @@ pub(crate) struct EventQueue {
 
 #[derive(Debug, Default)]
 struct QueueState {
-    waiting: VecDeque<(QueuedEvent, usize)>,
+    waiting: VecDeque<WaitingEvent>,
     bytes: usize,
     missed: u64,
     is_finished: bool,
@@ -104,6 +120,14 @@ struct QueueState {
     positions: ThreadPositions,
     /// Threads whose messages are not taken at the moment, and the positions from which they are wanted.
     behind: ThreadPositions,
+}
+
+/// An event in a queue.
+#[derive(Debug)]
+struct WaitingEvent {
+    event: QueuedEvent,
+    size: usize,
+    seq: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -136,7 +160,8 @@ impl EventQueue {
             Some(_) => {}
             None => state.make_room(self.max, self.max_bytes, size),
         }
-        state.append(QueuedEvent::Notification(delivery.event.clone()), size);
+        let seq = delivery.place.map(|place| place.seq);
+        state.append(WaitingEvent { event: QueuedEvent::Notification(delivery.event.clone()), size, seq });
     }
 
     /// Takes messages of a thread again, which the server sends from this position on.
@@ -156,7 +181,8 @@ impl EventQueue {
         let has_all = state.positions.get(&*thread.id).is_some_and(|position| *position >= at);
         if !state.is_finished && !has_all {
             state.positions.insert(Arc::from(&*thread.id), at);
-            state.append(QueuedEvent::Snapshot(thread.clone()), 0);
+            let event = QueuedEvent::Snapshot(thread.clone());
+            state.append(WaitingEvent { event, size: 0, seq: Some(at) });
         }
     }
 
@@ -175,7 +201,7 @@ impl EventQueue {
 
     /// Polls for the next event, cooperating with tokio's scheduler: a reader in a loop yields now and then, so that
     /// its timers fire even during a flood of events.
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<ClientEvent>> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<PlacedEvent>> {
         let budget = ready!(poll_proceed(cx));
         let event = self.poll_next(cx);
         if event.is_ready() {
@@ -184,12 +210,13 @@ impl EventQueue {
         event
     }
 
-    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<ClientEvent>> {
+    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<PlacedEvent>> {
         let mut state = self.state.lock();
         if state.missed > 0 {
-            return Poll::Ready(Some(ClientEvent::Missed(std::mem::take(&mut state.missed))));
+            let event = ClientEvent::Missed(std::mem::take(&mut state.missed));
+            return Poll::Ready(Some(PlacedEvent { event, seq: None }));
         }
-        if let Some((event, size)) = state.waiting.pop_front() {
+        if let Some(WaitingEvent { event, size, seq }) = state.waiting.pop_front() {
             state.bytes -= size;
             if state.waiting.is_empty() {
                 let behind = &state.behind;
@@ -197,12 +224,13 @@ impl EventQueue {
                     .iter()
                     .for_each(|(thread, seq)| self.subscribe_again(ThreadPlace { thread, seq: *seq }));
             }
-            return Poll::Ready(Some(match event {
+            let event = match event {
                 QueuedEvent::Notification(event) => ClientEvent::Notification(Arc::unwrap_or_clone(event)),
                 QueuedEvent::Snapshot(thread) => {
                     ClientEvent::Snapshot(Box::new(Arc::unwrap_or_clone(thread)))
                 }
-            }));
+            };
+            return Poll::Ready(Some(PlacedEvent { event, seq }));
         }
         if state.is_finished {
             return Poll::Ready(None);
@@ -231,15 +259,15 @@ impl QueueState {
     /// Drops the oldest notifications until one of this size fits.
     fn make_room(&mut self, max: usize, max_bytes: usize, size: usize) {
         while self.waiting.len() >= max || (self.bytes + size > max_bytes && !self.waiting.is_empty()) {
-            let Some((_, dropped)) = self.waiting.pop_front() else { break };
-            self.bytes -= dropped;
+            let Some(dropped) = self.waiting.pop_front() else { break };
+            self.bytes -= dropped.size;
             self.missed += 1;
         }
     }
 
-    fn append(&mut self, event: QueuedEvent, size: usize) {
-        self.waiting.push_back((event, size));
-        self.bytes += size;
+    fn append(&mut self, event: WaitingEvent) {
+        self.bytes += event.size;
+        self.waiting.push_back(event);
         self.wake();
     }
 

@@ -85,6 +85,8 @@ pub struct CodicilSubscribeParams {
     pub after: Option<MessageSeq>,
     #[serde(default)]
     pub scope: SubscriptionScope,
+    /// The number of turns in a snapshot, counted from the newest. Without it, a snapshot has all turns.
+    pub turns: Option<u32>,
 }
 
 /// The threads of a subscription.
@@ -116,8 +118,12 @@ pub enum CodicilSubscribeResponse {
     /// The thread as it is at `at`. The client replaces what it knows.
     Snapshot {
         at: MessageSeq,
-        /// The thread with all its turns.
+        /// The thread with all its turns, or with the newest ones if the client limits their number.
         thread: Box<Thread>,
+        /// The cursor with which `thread/turns/list` returns the turns before those of the snapshot, newest first; absent if
+        /// there are none.
+        #[omit]
+        older_turns: Option<String>,
         /// The items of the running turn that have started and not completed, as far as they have come.
         open: Vec<ThreadItem>,
         /// The open server requests.

@@ -53,13 +53,15 @@ impl Serialize for ReadJson {
 /// Serializes as `CodicilSubscribeResponse`.
 pub struct SubscriptionJson {
     pub subscription: ThreadSubscription,
+    /// The cursor of the turns that a snapshot leaves out.
+    pub older_turns: Option<String>,
     pub requests: Vec<CodicilOpenRequest>,
     pub subagents: Option<Vec<SubagentPosition>>,
 }
 
 impl Serialize for SubscriptionJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut members = serializer.serialize_struct("CodicilSubscribeResponse", 7)?;
+        let mut members = serializer.serialize_struct("CodicilSubscribeResponse", 8)?;
         match &self.subscription {
             ThreadSubscription::Replay { from, at, .. } => {
                 members.serialize_field("mode", "replay")?;
@@ -70,6 +72,9 @@ impl Serialize for SubscriptionJson {
                 members.serialize_field("mode", "snapshot")?;
                 members.serialize_field("at", at)?;
                 members.serialize_field("thread", &ThreadJson::new(thread, turns))?;
+                if let Some(cursor) = &self.older_turns {
+                    members.serialize_field("olderTurns", cursor)?;
+                }
                 members.serialize_field("open", open)?;
                 if let Some(why) = why {
                     members.serialize_field("why", why)?;

@@ -54,6 +54,7 @@ async fn messages_add_up_over_any_number_of_kills() {
             thread_id: thread.id.clone(),
             after: known.after(),
             scope: Default::default(),
+            turns: None,
         };
         let answer = app.call::<CodicilSubscribe>(params).await;
         known.subscribed(&answer);

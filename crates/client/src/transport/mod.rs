@@ -24,10 +24,16 @@ pub async fn open(endpoint: Endpoint, limits: &ClientLimits) -> Result<Transport
     match endpoint.0 {
         EndpointKind::Address(address) => open_address(address, limits).await,
         EndpointKind::Open(OpenEnds::Lines { reader, writer }) => Ok(stream::link(reader, writer, limits)),
-        EndpointKind::Open(OpenEnds::Channels { to_server, from_server }) => Ok(TransportLink {
-            source: MessageSource::Channel { receiver: from_server, ready: None },
-            sink: MessageSink::Channel(to_server),
-        }),
+        EndpointKind::Open(OpenEnds::Channels { to_server, from_server }) => {
+            Ok(channel_link(to_server, from_server))
+        }
+    }
+}
+
+fn channel_link(to_server: mpsc::Sender<Bytes>, from_server: mpsc::Receiver<Bytes>) -> TransportLink {
+    TransportLink {
+        source: MessageSource::Channel { receiver: from_server, ready: None },
+        sink: MessageSink::Channel(to_server),
     }
 }
 
@@ -45,6 +51,10 @@ async fn open_address(address: ServerAddress, limits: &ClientLimits) -> Result<T
             let failed = |error: std::io::Error| connect_error(socket.0.display().to_string(), error);
             let (reader, writer) = UnixStream::connect(&socket.0).await.map_err(failed)?.into_split();
             Ok(stream::link(Box::new(reader), Box::new(writer), limits))
+        }
+        ServerAddress::InProcess(server) => {
+            let (to_server, from_server) = server.connect();
+            Ok(channel_link(to_server, from_server))
         }
     }
 }

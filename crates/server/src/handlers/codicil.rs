@@ -14,6 +14,7 @@ use crate::{
     cx::Cx,
     encoded::SubscriptionJson,
     error::RpcError,
+    paging::newest_entry_cursor,
     request_keys::{Creates, OnceResponse, carry_out_once},
 };
 
@@ -34,9 +35,16 @@ pub async fn subscribe(cx: Cx, params: CodicilSubscribeParams) -> Result<Subscri
     // The form of the id that the thread itself uses.
     let thread_id = cx.threads().get(&params.thread_id)?.id().clone();
     let requests = cx.clients().open_requests(&thread_id);
+    let mut older_turns = None;
     let replay = match &mut subscription {
         ThreadSubscription::Replay { frames, .. } => std::mem::take(frames),
-        ThreadSubscription::Snapshot { .. } => Vec::new(),
+        ThreadSubscription::Snapshot { turns, .. } => {
+            let kept = params.turns.map_or(usize::MAX, |turns| turns as usize);
+            let left_out = turns.len().saturating_sub(kept);
+            turns.drain(..left_out);
+            older_turns = newest_entry_cursor(left_out);
+            Vec::new()
+        }
     };
     let client = cx.client.clone();
     let clients = cx.clients().clone();
@@ -48,7 +56,7 @@ pub async fn subscribe(cx: Cx, params: CodicilSubscribeParams) -> Result<Subscri
         agents.iter().for_each(|agent| clients.subscribe(&client, agent));
         drop(announce);
     });
-    Ok(SubscriptionJson { subscription, requests, subagents })
+    Ok(SubscriptionJson { subscription, older_turns, requests, subagents })
 }
 
 pub async fn request_list(

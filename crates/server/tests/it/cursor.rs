@@ -4,7 +4,7 @@ use codicil_protocol::{
     AgentMessageDelta, CodicilBehind, CodicilSubscribe, CodicilSubscribeParams, CodicilSubscribeResponse,
     CommandExecutionApproval, Initialize, MessageSeq, NotificationMethod, SnapshotReason, SubscriptionScope,
     Thread, ThreadFork, ThreadForkParams, ThreadNameSet, ThreadResume, ThreadResumeParams, ThreadRollback,
-    ThreadStart, ThreadStartParams, ThreadStarted, TurnCompleted, TurnStatus, TurnSteer,
+    ThreadStart, ThreadStartParams, ThreadStarted, ThreadTurnsList, TurnCompleted, TurnStatus, TurnSteer,
 };
 use codicil_testkit::{App, FoldedThread, ReceivedMessage, Script, TestClient};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ async fn subscribe(
     after: Option<MessageSeq>,
 ) -> CodicilSubscribeResponse {
     let scope = SubscriptionScope::Thread;
-    let params = CodicilSubscribeParams { thread_id: thread.id.clone(), after, scope };
+    let params = CodicilSubscribeParams { thread_id: thread.id.clone(), after, scope, turns: None };
     client.call::<CodicilSubscribe>(params).await
 }
 
@@ -82,7 +82,8 @@ async fn the_extension_is_announced_to_clients_that_ask_for_it() {
 async fn methods_of_the_extension_need_the_capability() {
     let mut app = App::builder().start().await;
     let thread = app.start_thread().await;
-    let params = CodicilSubscribeParams { thread_id: thread.id, after: None, scope: Default::default() };
+    let params =
+        CodicilSubscribeParams { thread_id: thread.id, after: None, scope: Default::default(), turns: None };
     let error = app.try_call::<CodicilSubscribe>(params.clone()).await.unwrap_err();
     assert_eq!(error.code, -32600);
     assert!(
@@ -313,6 +314,34 @@ async fn removed_turns_need_a_snapshot() {
 }
 
 #[tokio::test]
+async fn a_snapshot_can_be_limited_to_the_newest_turns() {
+    let script = Script::new().say("One").then().say("Two").then().say("Three");
+    let mut app = App::builder().script(script).cursor().start().await;
+    let (thread, _) = start_thread(&mut app).await;
+    for input in ["First", "Second", "Third"] {
+        app.run_turn(&thread, input).await;
+    }
+    let scope = SubscriptionScope::Thread;
+    for (limit, expected) in [(1, 1), (2, 2), (3, 3), (9, 3)] {
+        let turns = Some(limit);
+        let params =
+            CodicilSubscribeParams { thread_id: thread.id.clone(), after: None, scope: scope.clone(), turns };
+        let answer = app.call::<CodicilSubscribe>(params).await;
+        let CodicilSubscribeResponse::Snapshot { thread: now, older_turns, .. } = answer else { panic!() };
+        assert_eq!(now.turns.len(), expected);
+        let params = json!({ "threadId": thread.id, "cursor": older_turns });
+        let older = match &older_turns {
+            Some(_) => app.call::<ThreadTurnsList>(serde_json::from_value(params).unwrap()).await.data,
+            None => Vec::new(),
+        };
+        let ids = older.iter().rev().chain(&now.turns).map(|turn| &turn.id);
+        let all = app.read(&thread).await;
+        assert!(ids.eq(all.turns.iter().map(|turn| &turn.id)), "{limit}");
+    }
+    app.ignore_rest();
+}
+
+#[tokio::test]
 async fn an_unknown_position_needs_a_snapshot() {
     let mut app = App::builder().script(Script::new().say("One")).cursor().start().await;
     let (thread, _) = start_thread(&mut app).await;
@@ -351,8 +380,12 @@ async fn messages_of_an_ephemeral_thread_are_replayed_only_while_they_are_recent
     missed.iter().for_each(|message| known.add(message));
     until_turn_end(&mut app).await;
 
-    let params =
-        CodicilSubscribeParams { thread_id: thread.id, after: started.seq, scope: Default::default() };
+    let params = CodicilSubscribeParams {
+        thread_id: thread.id,
+        after: started.seq,
+        scope: Default::default(),
+        turns: None,
+    };
     let error = other.try_call::<CodicilSubscribe>(params).await.unwrap_err();
     assert!(error.message.contains("only messages of its running turn can be replayed"), "{error:?}");
 }
