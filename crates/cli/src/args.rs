@@ -9,9 +9,9 @@ use clap::{Args, Parser, Subcommand};
 use codicil_config::{CommandLineFlags, ConfigQuery, ConfigSources, ConfigStore, HomeDirectory, Strictness};
 
 use crate::{
-    app_server::AppServerArgs, completion::CompletionArgs, debug::DebugArgs, doctor::DoctorArgs,
-    exec::ExecArgs, import::ImportArgs, login::LoginArgs, mock_model::MockModelArgs, sandbox::SandboxArgs,
-    store::StoreArgs, trust::TrustArgs, version,
+    app_server::AppServerArgs, completion::CompletionArgs, console::ConsoleArgs, debug::DebugArgs,
+    demo::DemoArgs, doctor::DoctorArgs, exec::ExecArgs, import::ImportArgs, login::LoginArgs,
+    mock_model::MockModelArgs, sandbox::SandboxArgs, store::StoreArgs, trust::TrustArgs, version,
 };
 
 /// A little codex: an app-server for agents that works with any model.
@@ -31,8 +31,10 @@ pub enum CliCommand {
     /// Run one turn without interaction, and print the agent's answer.
     #[command(visible_alias = "e")]
     Exec(Box<ExecArgs>),
+    /// Show the threads of a server in a browser, and talk to them there.
+    Console(ConsoleArgs),
     /// Show what this program does, in half a minute, without a network or a key.
-    Demo,
+    Demo(DemoArgs),
     /// Sign in, by default with a browser.
     Login(LoginArgs),
     /// Sign out and delete the stored credentials.

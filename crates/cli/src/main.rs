@@ -13,6 +13,7 @@ mod args;
 
 mod app_server;
 mod completion;
+mod console;
 mod debug;
 mod demo;
 mod doctor;
@@ -49,7 +50,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         CliCommand::AppServer(args) => app_server::run(&overrides, args),
         CliCommand::Exec(args) => exec::run(overrides, *args),
-        CliCommand::Demo => demo::run(),
+        CliCommand::Console(args) => console::run(&overrides, args),
+        CliCommand::Demo(args) => demo::run(&args),
         CliCommand::Login(args) => login::run(&overrides, &args),
         CliCommand::Logout => login::logout(&overrides),
         CliCommand::Import(args) => import::run(&args),

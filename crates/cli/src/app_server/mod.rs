@@ -21,6 +21,7 @@ use self::{
 };
 use crate::{
     args::OverrideArgs,
+    console::{self, ConsoleAddress, ConsoleProxyArgs, RunningConsole},
     logging,
     shutdown::{EndSignals, ParentProcess},
     version,
@@ -48,6 +49,14 @@ pub struct AppServerArgs {
     stdio: bool,
     #[command(flatten)]
     auth: WsAuthArgs,
+    /// Also show the server in browsers, at http://IP:PORT. The link is printed to standard error.
+    #[arg(long, value_name = "URL")]
+    console: Option<ConsoleAddress>,
+    /// The file with the token that signs in to the console, needed unless it listens on loopback.
+    #[arg(long, value_name = "PATH", requires = "console")]
+    console_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    console_proxy: ConsoleProxyArgs,
     /// Accepted for clients that pass it. Codicil sends no analytics.
     #[arg(long, hide = true)]
     analytics_default_enabled: bool,
@@ -128,6 +137,13 @@ pub fn run(overrides: &OverrideArgs, args: AppServerArgs) -> anyhow::Result<Exit
         Some(detached) => detached.leave_directory()?,
         None => env::current_dir().context("the current directory is gone")?,
     };
+    let console = match args.console {
+        Some(ConsoleAddress(listen)) => {
+            let token = args.console_token_file.as_deref().map(console::read_token).transpose()?;
+            Some(console::console_options(listen, token, &args.console_proxy, config.home().path())?)
+        }
+        None => None,
+    };
     let setup = ServerSetup {
         cwd,
         store: Store::open(config.home().path().to_path_buf())?,
@@ -142,7 +158,15 @@ pub fn run(overrides: &OverrideArgs, args: AppServerArgs) -> anyhow::Result<Exit
         runtime.spawn(detached.announce(server.clone()));
     }
     let life = ServerLife { listen: args.listen, auth, parent, idle_exit: args.idle_exit };
-    let result = runtime.block_on(serve(server, life));
+    let result = runtime.block_on(async {
+        let Some(options) = console else { return serve(server, life).await };
+        let console = RunningConsole::start(console::in_process(&server), options).await?;
+        // Standard output is for the protocol.
+        eprintln!("codicil: the console is at {} (the link works once)", console.link());
+        console.warn_about_network();
+        let served = serve(server, life).await;
+        console.stop().await.and(served)
+    });
     // A thread may still be blocked in a read of standard input; it ends with the process.
     runtime.shutdown_background();
     result.map(|()| ExitCode::SUCCESS)

@@ -1,0 +1,123 @@
+// The composer: images, completion of files and skills, and sending with the keyboard.
+
+import { notice } from "./forms.js";
+
+const MAX_IMAGE_BYTES = 8 << 20;
+
+function attach(files, list) {
+  for (const file of files) {
+    if (!file.type.startsWith("image/")) continue;
+    if (file.size > MAX_IMAGE_BYTES) {
+      notice(`${file.name} is larger than 8 MiB.`);
+      continue;
+    }
+    const reader = new FileReader();
+    reader.onload = () => {
+      const box = document.createElement("figure");
+      const picture = Object.assign(document.createElement("img"), { src: URL.createObjectURL(file), alt: file.name || "Pasted image" });
+      const field = Object.assign(document.createElement("input"), { type: "hidden", name: "image", value: reader.result });
+      const remove = Object.assign(document.createElement("button"), { type: "button", textContent: "Remove" });
+      remove.setAttribute("aria-label", `Remove ${picture.alt}`);
+      remove.onclick = () => box.remove();
+      box.append(picture, field, remove);
+      list.append(box);
+    };
+    reader.readAsDataURL(file);
+  }
+}
+
+/** Returns the word at the cursor that begins with @ or $. */
+function wordAtCursor(message) {
+  const before = message.value.slice(0, message.selectionStart);
+  const found = /(^|\s)([@$])([^\s@$]*)$/.exec(before);
+  return found && { sign: found[2], text: found[3], start: before.length - found[3].length };
+}
+
+function completion(message, list) {
+  let word = null;
+  let selected = 0;
+  let asked = 0;
+
+  const hide = () => {
+    list.hidden = true;
+    list.replaceChildren();
+    message.removeAttribute("aria-activedescendant");
+  };
+  const select = (index) => {
+    const options = [...list.children];
+    if (options.length === 0) return;
+    selected = (index + options.length) % options.length;
+    options.forEach((option, at) => option.setAttribute("aria-selected", at === selected));
+    message.setAttribute("aria-activedescendant", options[selected].id);
+    options[selected].scrollIntoView({ block: "nearest" });
+  };
+  const insert = (text) => {
+    message.setRangeText(`${text} `, word.start, message.selectionStart, "end");
+    hide();
+    message.focus();
+  };
+  const show = (suggestions) => {
+    list.replaceChildren(...suggestions.map(({ text, hint }, index) => {
+      const option = document.createElement("li");
+      option.id = `completion-${index}`;
+      option.setAttribute("role", "option");
+      option.append(text);
+      if (hint) option.append(Object.assign(document.createElement("small"), { textContent: ` ${hint}` }));
+      option.onmousedown = (event) => { event.preventDefault(); insert(text); };
+      return option;
+    }));
+    list.hidden = suggestions.length === 0;
+    select(0);
+  };
+
+  message.addEventListener("input", async () => {
+    word = wordAtCursor(message);
+    if (!word) return hide();
+    const kind = word.sign === "@" ? "files" : "skills";
+    const number = ++asked;
+    const address = `/threads/${message.dataset.complete}/complete/${kind}?q=${encodeURIComponent(word.text)}`;
+    const response = await fetch(address).catch(() => null);
+    if (number === asked && response?.ok) show(await response.json());
+  });
+  message.addEventListener("blur", hide);
+  message.addEventListener("keydown", (event) => {
+    if (list.hidden) return;
+    const text = list.children[selected]?.firstChild?.textContent;
+    if (event.key === "ArrowDown") select(selected + 1);
+    else if (event.key === "ArrowUp") select(selected - 1);
+    else if ((event.key === "Enter" || event.key === "Tab") && text) insert(text);
+    else if (event.key === "Escape") hide();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+}
+
+export function handleComposer() {
+  const form = document.getElementById("composer");
+  const message = document.getElementById("message");
+  const attachments = document.getElementById("attachments");
+  if (!form) return;
+  completion(message, document.getElementById("completions"));
+  message.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing || event.defaultPrevented) return;
+    if (event.shiftKey || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    form.requestSubmit(form.querySelector("button[value=send]"));
+  });
+  message.addEventListener("paste", (event) => attach(event.clipboardData.files, attachments));
+  form.addEventListener("dragover", (event) => event.preventDefault());
+  form.addEventListener("drop", (event) => {
+    event.preventDefault();
+    attach(event.dataTransfer.files, attachments);
+  });
+  form.querySelector("[data-images]").addEventListener("change", (event) => {
+    attach(event.target.files, attachments);
+    event.target.value = "";
+  });
+  form.addEventListener("sent", () => {
+    message.value = "";
+    attachments.replaceChildren();
+    window.scrollTo(0, document.documentElement.scrollHeight);
+  });
+}

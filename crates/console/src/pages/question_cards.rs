@@ -1,0 +1,240 @@
+//! Open questions as cards: what is asked, what it is about, and a button for each answer.
+
+use std::sync::Arc;
+
+use codicil_client::protocol::{
+    CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams, FileChangeRequestApprovalParams,
+    NetworkPolicyRuleAction, PermissionsRequestApprovalParams, ServerRequest,
+};
+use maud::{Markup, html};
+
+use super::{
+    format::{age, timestamp, unix_now},
+    items::{action_summary, diffs, shell_text},
+    question_forms,
+};
+use crate::{
+    questions::Question,
+    render::text::{visible, visible_plain},
+};
+
+/// A button of a card.
+pub struct AnswerButton {
+    pub decision: &'static str,
+    pub label: String,
+    pub class: &'static str,
+}
+
+impl AnswerButton {
+    pub fn new(decision: &'static str, label: impl Into<String>, class: &'static str) -> Self {
+        Self { decision, label: label.into(), class }
+    }
+}
+
+/// Returns the cards of questions. Without the session's token the script adds it, because all pages get the same bytes.
+pub fn question_cards(questions: &[Arc<Question>], csrf: Option<&str>) -> Markup {
+    html! { @for question in questions { (card(question, csrf)) } }
+}
+
+fn card(question: &Question, csrf: Option<&str>) -> Markup {
+    let title = title(&question.request);
+    html! {
+        article.question id={ "question-" (question.key) } aria-label=(visible_plain(&title)) data-question-thread=(question.thread_id) data-key=(question.key) tabindex="-1" {
+            header {
+                h3 { (visible(&title)) }
+                p.meta {
+                    a href={ "/threads/" (question.thread_id) } { (visible(&question.thread_title)) }
+                    @if let Some(asked) = question.asked_at { " · " time datetime=(timestamp(asked)) { (age(asked)) } }
+                    @if let Some(deadline) = question.deadline {
+                        " · answered by default in " (deadline.saturating_sub(unix_now()).max(0)) " s"
+                    }
+                }
+            }
+            form method="post" action={ "/questions/" (question.key) } data-live="" data-token="" {
+                @if let Some(csrf) = csrf { input type="hidden" name="csrf" value=(csrf); }
+                (body(question))
+            }
+        }
+    }
+}
+
+/// Returns what a question asks, in one line.
+fn title(request: &ServerRequest) -> String {
+    match request {
+        ServerRequest::CommandExecutionApproval(params) => match &params.network_approval_context {
+            Some(network) => format!("Connect to {}?", network.host),
+            None => {
+                let command = shell_text(params.command.as_deref().unwrap_or("a command"));
+                let line = command.lines().next().unwrap_or_default();
+                format!("Run {}?", crate::render::text::prefix(line, 80))
+            }
+        },
+        ServerRequest::FileChangeApproval(_) => "Apply these changes?".to_owned(),
+        ServerRequest::PermissionsApproval(_) => "Grant more permissions?".to_owned(),
+        ServerRequest::ToolUserInput(params) => {
+            let first = params.questions.first().map(|question| question.question.as_str());
+            first.unwrap_or("The agent has a question").to_owned()
+        }
+        ServerRequest::McpServerElicitation(params) => format!("{} asks", params.server_name),
+        _ => "The server has a question".to_owned(),
+    }
+}
+
+fn body(question: &Question) -> Markup {
+    match &question.request {
+        ServerRequest::CommandExecutionApproval(params) => command(params),
+        ServerRequest::FileChangeApproval(params) => file_change(question, params),
+        ServerRequest::PermissionsApproval(params) => permissions(params),
+        ServerRequest::ToolUserInput(params) => question_forms::user_input(params),
+        ServerRequest::McpServerElicitation(params) => question_forms::elicitation(params),
+        _ => html! { p { "This version of the console cannot answer it." } },
+    }
+}
+
+fn command(params: &CommandExecutionRequestApprovalParams) -> Markup {
+    html! {
+        @if let Some(reason) = &params.reason { p.reason { (visible(reason)) } }
+        @if let Some(network) = &params.network_approval_context {
+            p { "The command wants to reach " strong { (visible(&network.host)) } "." }
+        }
+        @if let Some(command) = &params.command {
+            pre.command-line { code { (visible(&shell_text(command))) } }
+        }
+        (action_summary(params.command_actions.as_deref().unwrap_or_default()))
+        @if let Some(cwd) = &params.cwd { p.meta { "in " (visible(cwd)) } }
+        @if let Some(permissions) = &params.additional_permissions {
+            (wanted_access(
+                permissions.network.as_ref().and_then(|network| network.enabled).unwrap_or(false),
+                permissions.file_system.as_ref().and_then(|files| files.read.as_deref()).map(paths).unwrap_or_default(),
+                permissions.file_system.as_ref().and_then(|files| files.write.as_deref()).map(paths).unwrap_or_default(),
+            ))
+        }
+        (buttons(&command_buttons(params)))
+    }
+}
+
+/// Returns a button for every decision that the server offers.
+fn command_buttons(params: &CommandExecutionRequestApprovalParams) -> Vec<AnswerButton> {
+    use CommandExecutionApprovalDecision as D;
+    let prefix = params.proposed_execpolicy_amendment.as_ref().filter(|words| !words.is_empty());
+    let hosts = params.proposed_network_policy_amendments.iter().flatten();
+    let Some(offered) = &params.available_decisions else {
+        let mut all = standard_buttons();
+        all.extend(prefix.map(|words| prefix_button(words)));
+        all.extend(hosts.map(|rule| host_button(&rule.host, &rule.action)));
+        return all;
+    };
+    let mut found = Vec::new();
+    for decision in offered {
+        match decision {
+            D::Accept => found.push(AnswerButton::new("accept", "Approve", "primary")),
+            D::AcceptForSession => {
+                found.push(AnswerButton::new("acceptForSession", "Approve for session", ""))
+            }
+            D::AcceptWithExecpolicyAmendment { execpolicy_amendment } => {
+                found.push(prefix_button(execpolicy_amendment))
+            }
+            D::ApplyNetworkPolicyAmendment { network_policy_amendment: rule } => {
+                found.push(host_button(&rule.host, &rule.action));
+            }
+            D::Decline => found.push(AnswerButton::new("decline", "Decline", "danger")),
+            D::Cancel => found.push(AnswerButton::new("cancel", "Cancel turn", "")),
+            D::Unrecognized(_) => {}
+        }
+    }
+    // A decision that continues without the command is always possible.
+    if !offered.contains(&D::Decline) {
+        found.push(AnswerButton::new("decline", "Decline", "danger"));
+    }
+    // The rules, which are long, come last.
+    found.sort_by_key(|button| match button.decision {
+        "accept" => 0,
+        "acceptForSession" => 1,
+        "decline" => 2,
+        "cancel" => 3,
+        _ => 4,
+    });
+    found
+}
+
+fn prefix_button(words: &[String]) -> AnswerButton {
+    AnswerButton::new("allowPrefix", format!("Always allow {}", shell_text(&words.join(" "))), "")
+}
+
+fn host_button(host: &str, action: &NetworkPolicyRuleAction) -> AnswerButton {
+    match action {
+        NetworkPolicyRuleAction::Deny => {
+            AnswerButton::new("denyHost", format!("Always refuse {host}"), "danger")
+        }
+        _ => AnswerButton::new("allowHost", format!("Always allow {host}"), ""),
+    }
+}
+
+fn standard_buttons() -> Vec<AnswerButton> {
+    vec![
+        AnswerButton::new("accept", "Approve", "primary"),
+        AnswerButton::new("acceptForSession", "Approve for session", ""),
+        AnswerButton::new("decline", "Decline", "danger"),
+        AnswerButton::new("cancel", "Cancel turn", ""),
+    ]
+}
+
+fn file_change(question: &Question, params: &FileChangeRequestApprovalParams) -> Markup {
+    let address =
+        format!("/threads/{}/turns/{}/items/{}/diff", params.thread_id, params.turn_id, params.item_id);
+    html! {
+        @if let Some(reason) = &params.reason { p.reason { (visible(reason)) } }
+        @if let Some(root) = &params.grant_root { p { "Approving for the session allows writing below " code { (visible(root)) } "." } }
+        @if question.changes.is_empty() { p.meta { "The changes are shown in the thread." } }
+        (diffs(&question.changes, &address))
+        (buttons(&standard_buttons()))
+    }
+}
+
+fn permissions(params: &PermissionsRequestApprovalParams) -> Markup {
+    let network = params.permissions.network.as_ref().and_then(|network| network.enabled).unwrap_or(false);
+    let files = params.permissions.file_system.as_ref();
+    html! {
+        @if let Some(reason) = &params.reason { p.reason { (visible(reason)) } }
+        (wanted_access(
+            network,
+            files.and_then(|files| files.read.as_deref()).map(paths).unwrap_or_default(),
+            files.and_then(|files| files.write.as_deref()).map(paths).unwrap_or_default(),
+        ))
+        (buttons(&[
+            AnswerButton::new("accept", "Approve", "primary"),
+            AnswerButton::new("acceptForSession", "Approve for session", ""),
+            AnswerButton::new("decline", "Decline", "danger"),
+        ]))
+    }
+}
+
+/// Returns paths as text.
+fn paths<P: serde::Serialize>(paths: &[P]) -> Vec<String> {
+    let text = |path: &P| serde_json::to_value(path).ok().and_then(|path| path.as_str().map(str::to_owned));
+    paths.iter().filter_map(text).collect()
+}
+
+/// Returns what the sandbox would refuse without the permissions.
+fn wanted_access(network: bool, read: Vec<String>, write: Vec<String>) -> Markup {
+    html! {
+        @if network || !read.is_empty() || !write.is_empty() {
+            p { "The sandbox refuses this so far:" }
+            ul.access {
+                @if network { li { "using the network" } }
+                @for path in &read { li { "reading " code { (visible(path)) } } }
+                @for path in &write { li { "writing " code { (visible(path)) } } }
+            }
+        }
+    }
+}
+
+pub fn buttons(buttons: &[AnswerButton]) -> Markup {
+    html! {
+        div.answers {
+            @for button in buttons {
+                button.(button.class) name="decision" value=(button.decision) { (visible_plain(&button.label)) }
+            }
+        }
+    }
+}

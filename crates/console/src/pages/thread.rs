@@ -1,0 +1,191 @@
+//! A thread: its turns as they stream, its questions, and the composer.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension,
+    extract::{Path, Query, State},
+};
+use codicil_client::protocol::{ThreadId, TurnId};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::{
+    PageError, PageFrame, composer, format, items, older, page, question_cards,
+    threads::{ShownStatus, thread_menu},
+    turns,
+};
+use crate::{
+    access::Session,
+    live::{PageOp, ThreadPage, ThreadView, ViewChange},
+    render::text::visible,
+    state::Console,
+};
+
+/// The element with the turns.
+const TURNS_ID: &str = "turns";
+
+/// The element with status, settings and usage.
+const STATUS_ID: &str = "thread-status";
+
+/// The element with the name.
+const TITLE_ID: &str = "thread-title";
+
+#[derive(Debug, Deserialize)]
+pub struct ThreadQuery {
+    /// A turn to show, also if it is an old one.
+    turn: Option<String>,
+}
+
+/// `GET /threads/{thread}`
+pub async fn thread(
+    State(console): State<Console>,
+    Extension(session): Extension<Session>,
+    Path(thread): Path<String>,
+    Query(query): Query<ThreadQuery>,
+) -> Result<Markup, PageError> {
+    let thread_id = ThreadId::from(thread);
+    let shown = console.hubs.page(&thread_id).await?;
+    let wanted = query.turn.map(TurnId::from).filter(|turn| shown.view.turn(turn).is_none());
+    let linked = match wanted {
+        Some(turn) => older::linked_turn(&console, &thread_id, &turn).await?,
+        None => html! {},
+    };
+    let models = console.models().await;
+    let ThreadPage { view, seq } = &shown;
+    let frame = PageFrame {
+        events: format!("thread={thread_id}&after={seq}"),
+        thread: Some(&thread_id),
+        ..PageFrame::new(view.title(), "thread")
+    };
+    let open = console.questions.open();
+    let own: Vec<_> =
+        open.iter().filter(|question| question.thread_id == thread_id).map(Arc::clone).collect();
+    Ok(page(
+        &console,
+        &session,
+        &frame,
+        html! {
+            main #main .thread aria-label="Thread" {
+                header.thread-head {
+                    (title(view))
+                    (thread_menu(&view.thread, false, &session))
+                    (status(view))
+                }
+                (linked)
+                (older_link(view))
+                div #older {}
+                div #(TURNS_ID) .turns { (all_turns(view)) }
+                div #questions-here .questions { (question_cards(&own, Some(&session.csrf))) }
+                (composer::composer(view, &models, &session))
+            }
+        },
+    ))
+}
+
+fn title(view: &ThreadView) -> Markup {
+    html! { h1 #(TITLE_ID) { (visible(view.title())) } }
+}
+
+fn status(view: &ThreadView) -> Markup {
+    let (word, class) = match view.running_turn() {
+        Some(_) if view.is_waiting() => ShownStatus::Waiting.label(),
+        Some(_) => ShownStatus::Running.label(),
+        None => ShownStatus::of(&view.thread.status).label(),
+    };
+    let settings = &view.settings;
+    html! {
+        div #(STATUS_ID) .thread-status {
+            span.chip.(class) { (word) }
+            span { (visible(&settings.model)) @if let Some(effort) = &settings.effort { " · " (composer::effort_name(effort)) } }
+            span title=(settings.cwd) { (visible(format::short_path(&settings.cwd))) }
+            @if let Some(parent) = &view.thread.parent_thread_id { a href={ "/threads/" (parent) } { "Parent thread" } }
+            @if let Some(origin) = &view.thread.forked_from_id { a href={ "/threads/" (origin) } { "Forked from" } }
+            (usage(view))
+            a href={ "/threads/" (view.thread.id) "/diff" } { "All changes" }
+        }
+    }
+}
+
+/// Returns the tokens of the thread and how full the model's window is.
+fn usage(view: &ThreadView) -> Markup {
+    let Some(usage) = &view.usage else { return html! {} };
+    let used = usage.last.total_tokens;
+    html! {
+        span title="Tokens of the whole thread" { (format::tokens(usage.total.total_tokens)) " tokens" }
+        @if let Some(window) = usage.model_context_window.filter(|window| *window > 0) {
+            @let percent = used.saturating_mul(100) / window;
+            span.context {
+                meter aria-label="Context window" min="0" max=(window) high=(window * 8 / 10) value=(used) { (percent) " %" }
+                " " (percent) " % of " (format::tokens(window))
+            }
+        }
+    }
+}
+
+fn older_link(view: &ThreadView) -> Markup {
+    html! {
+        @if view.has_older_turns && let Some(first) = view.turns.front() {
+            p.more { a.button data-older="" href={ "/threads/" (view.thread.id) "/older?before=" (first.id) } { "Show earlier turns" } }
+        }
+    }
+}
+
+fn all_turns(view: &ThreadView) -> Markup {
+    html! {
+        @if view.turns.is_empty() { p.empty #no-turns { "Nothing has happened here yet." } }
+        @for turn in &view.turns { (turns::turn(&view.thread.id, turn)) }
+    }
+}
+
+/// Returns the operations that show everything again.
+pub fn reset_ops(view: &ThreadView) -> Vec<PageOp> {
+    let mut ops = vec![PageOp::sync(TURNS_ID, all_turns(view))];
+    ops.extend(head_ops(view));
+    ops
+}
+
+/// Returns the operations that show a change.
+pub fn change_ops(view: &ThreadView, change: &ViewChange) -> Vec<PageOp> {
+    let thread = &view.thread.id;
+    match change {
+        ViewChange::Nothing | ViewChange::Text { .. } => Vec::new(),
+        ViewChange::Head => head_ops(view),
+        ViewChange::TurnAdded(id) => {
+            let Some(turn) = view.turn(id) else { return Vec::new() };
+            let mut ops = vec![
+                PageOp::Drop { id: "no-turns".to_owned() },
+                PageOp::put(turns::turn_id(turn), TURNS_ID, turns::turn(thread, turn)),
+            ];
+            ops.extend(head_ops(view));
+            ops
+        }
+        ViewChange::TurnChanged(id) => {
+            let Some(turn) = view.turn(id) else { return Vec::new() };
+            let mut ops =
+                vec![PageOp::put(turns::end_id(turn), turns::turn_id(turn), turns::end(thread, turn))];
+            ops.extend(head_ops(view));
+            ops
+        }
+        ViewChange::TurnEnded { turn: id, dropped } => {
+            let mut ops: Vec<PageOp> =
+                dropped.iter().map(|item| PageOp::Drop { id: items::element_id(id, item) }).collect();
+            ops.extend(change_ops(view, &ViewChange::TurnChanged(id.clone())));
+            ops
+        }
+        ViewChange::Item(turn_id, item_id) => {
+            let Some(turn) = view.turn(turn_id) else { return Vec::new() };
+            let Some(item) = turn.item(item_id) else { return Vec::new() };
+            let html = items::item(thread, turn, item);
+            vec![PageOp::put(items::element_id(turn_id, item_id), turns::items_id(turn), html)]
+        }
+    }
+}
+
+fn head_ops(view: &ThreadView) -> Vec<PageOp> {
+    vec![
+        PageOp::put(TITLE_ID, "", title(view)),
+        PageOp::put(STATUS_ID, "", status(view)),
+        PageOp::put(composer::SEND_ID, "", composer::send_buttons(view)),
+    ]
+}

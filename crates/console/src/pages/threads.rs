@@ -1,0 +1,234 @@
+//! The list of threads: as links in the navigation, and as a page with search and filters.
+
+use axum::{
+    Extension,
+    extract::{Query, State},
+};
+use codicil_client::protocol::{
+    Thread, ThreadActiveFlag, ThreadList, ThreadListCwdFilter, ThreadListParams, ThreadSortKey, ThreadStatus,
+};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::{
+    PageError, PageFrame,
+    format::{age, short_path, timestamp},
+    page,
+};
+use crate::{access::Session, live::thread_title, render::text::visible, state::Console};
+
+/// Threads on a page.
+const PAGE_THREADS: u32 = 50;
+
+/// The status of a thread as people see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShownStatus {
+    Idle,
+    Running,
+    Waiting,
+    Failed,
+}
+
+impl ShownStatus {
+    pub fn of(status: &ThreadStatus) -> Self {
+        match status {
+            ThreadStatus::Active { active_flags } if active_flags.iter().any(is_wait) => Self::Waiting,
+            ThreadStatus::Active { .. } => Self::Running,
+            ThreadStatus::SystemError => Self::Failed,
+            _ => Self::Idle,
+        }
+    }
+
+    /// Returns the word and the class of the status.
+    pub fn label(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Idle => ("Idle", "idle"),
+            Self::Running => ("Running", "running"),
+            Self::Waiting => ("Waiting for you", "waiting"),
+            Self::Failed => ("Failed", "failed"),
+        }
+    }
+}
+
+fn is_wait(flag: &ThreadActiveFlag) -> bool {
+    matches!(flag, ThreadActiveFlag::WaitingOnApproval | ThreadActiveFlag::WaitingOnUserInput)
+}
+
+/// Returns the links of the navigation.
+pub fn thread_links(threads: &[Thread]) -> Markup {
+    html! {
+        @for thread in threads {
+            @let status = ShownStatus::of(&thread.status).label();
+            li id={ "link-" (thread.id) } {
+                a href={ "/threads/" (thread.id) } data-thread-link=(thread.id) {
+                    span.name { (visible(thread_title(thread))) }
+                    span.meta {
+                        @if status.1 != "idle" { span.chip.(status.1) { (status.0) } " " }
+                        span.where { (visible(short_path(&thread.cwd))) } " · " (age(thread.updated_at))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The filters of the page.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct ThreadsQuery {
+    /// Words to search for.
+    #[serde(default)]
+    q: String,
+    /// `running`, `waiting` or `archived`; everything else shows all threads.
+    #[serde(default)]
+    show: String,
+    /// Only threads in this directory.
+    #[serde(default)]
+    cwd: String,
+    cursor: Option<String>,
+}
+
+/// A page of threads that pass the filters.
+struct ThreadRows {
+    threads: Vec<Thread>,
+    next_cursor: Option<String>,
+}
+
+/// `GET /`: all threads.
+pub async fn threads(
+    State(console): State<Console>,
+    Extension(session): Extension<Session>,
+    Query(query): Query<ThreadsQuery>,
+) -> Result<Markup, PageError> {
+    let rows = find(&console, &query).await?;
+    let frame = PageFrame::new("Threads", "threads");
+    Ok(page(&console, &session, &frame, main_part(&query, &rows, &session)))
+}
+
+async fn find(console: &Console, query: &ThreadsQuery) -> Result<ThreadRows, PageError> {
+    let term = query.q.trim();
+    let cwd = query.cwd.trim();
+    let params = ThreadListParams {
+        cursor: query.cursor.clone(),
+        limit: Some(PAGE_THREADS),
+        sort_key: Some(ThreadSortKey::UpdatedAt),
+        archived: Some(query.show == "archived"),
+        cwd: (!cwd.is_empty()).then(|| ThreadListCwdFilter::One(cwd.to_owned())),
+        search_term: (!term.is_empty()).then(|| term.to_owned()),
+        ..Default::default()
+    };
+    let found = console.client.call::<ThreadList>(params).await?;
+    let wanted = match query.show.as_str() {
+        "running" => Some(ShownStatus::Running),
+        "waiting" => Some(ShownStatus::Waiting),
+        _ => None,
+    };
+    let is_wanted = |thread: &Thread| match (wanted, ShownStatus::of(&thread.status)) {
+        (None, _) => true,
+        // A thread that waits runs too.
+        (Some(ShownStatus::Running), found) => matches!(found, ShownStatus::Running | ShownStatus::Waiting),
+        (Some(wanted), found) => wanted == found,
+    };
+    let threads = found.data.into_iter().filter(is_wanted).collect();
+    Ok(ThreadRows { threads, next_cursor: found.next_cursor })
+}
+
+fn main_part(query: &ThreadsQuery, rows: &ThreadRows, session: &Session) -> Markup {
+    html! {
+        main #main .threads aria-label="Threads" {
+            header.page-head {
+                h1 { "Threads" }
+                a.button.primary href="/new" { "New thread" }
+            }
+            (search_form(query))
+            div #rows data-refresh="" { (table(rows, query, session)) }
+        }
+    }
+}
+
+fn search_form(query: &ThreadsQuery) -> Markup {
+    let filters =
+        [("", "All"), ("running", "Running"), ("waiting", "Waiting for me"), ("archived", "Archived")];
+    html! {
+        form.filters role="search" aria-label="Threads" method="get" action="/" {
+            label.visually-hidden for="q" { "Search" }
+            input #q name="q" type="search" placeholder="Search names and content" value=(query.q);
+            label.visually-hidden for="cwd" { "Directory" }
+            input #cwd name="cwd" placeholder="Directory" value=(query.cwd) autocomplete="off" list="directories" data-directories="";
+            datalist #directories {}
+            fieldset.choices {
+                legend.visually-hidden { "Show" }
+                @for (value, label) in filters {
+                    label { input type="radio" name="show" value=(value) checked[query.show == value]; span { (label) } }
+                }
+            }
+            button { "Search" }
+        }
+    }
+}
+
+fn table(rows: &ThreadRows, query: &ThreadsQuery, session: &Session) -> Markup {
+    html! {
+        @if rows.threads.is_empty() { p.empty { "No threads match." } }
+        ul.rows {
+            @for thread in &rows.threads { (row(thread, query.show == "archived", session)) }
+        }
+        @if let Some(cursor) = &rows.next_cursor {
+            @let next = next_page(query, cursor);
+            p { a.button href={ "/?" (next) } { "Next page" } }
+        }
+    }
+}
+
+fn next_page(query: &ThreadsQuery, cursor: &str) -> String {
+    let pairs = [("q", query.q.as_str()), ("show", &query.show), ("cwd", &query.cwd), ("cursor", cursor)];
+    url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+}
+
+fn row(thread: &Thread, is_archived: bool, session: &Session) -> Markup {
+    let (status, class) = ShownStatus::of(&thread.status).label();
+    let preview = thread.preview.lines().next().unwrap_or_default();
+    html! {
+        li.row id={ "row-" (thread.id) } {
+            a.title href={ "/threads/" (thread.id) } { (visible(thread_title(thread))) }
+            span.chip.(class) { (status) }
+            p.preview { (visible(crate::render::text::prefix(preview, 200))) }
+            p.meta {
+                span title=(thread.cwd) { (visible(short_path(&thread.cwd))) }
+                " · " (visible(thread.model.as_deref().unwrap_or(&thread.model_provider)))
+                @if let Some(branch) = thread.git_info.as_ref().and_then(|git| git.branch.as_deref()) { " · " (visible(branch)) }
+                " · " time datetime=(timestamp(thread.updated_at)) title=(timestamp(thread.updated_at)) { (age(thread.updated_at)) }
+            }
+            (thread_menu(thread, is_archived, session))
+        }
+    }
+}
+
+/// Returns the menu with what can be done to a thread as a whole.
+pub fn thread_menu(thread: &Thread, is_archived: bool, session: &Session) -> Markup {
+    let action = |name: &str| format!("/threads/{}/{name}", thread.id);
+    let csrf = html! { input type="hidden" name="csrf" value=(session.csrf); };
+    html! {
+        details.menu {
+            summary aria-label={ "Actions for " (thread_title(thread)) } { "⋯" }
+            div.menu-body {
+                form method="post" action=(action("rename")) data-live="" {
+                    (csrf)
+                    label { "Name" input name="name" value=(thread.name.as_deref().unwrap_or_default()) required; }
+                    button { "Rename" }
+                }
+                form method="post" action=(action("fork")) { (csrf) button { "Fork" } }
+                @if is_archived {
+                    form method="post" action=(action("unarchive")) data-live="" { (csrf) button { "Restore" } }
+                } @else {
+                    form method="post" action=(action("archive")) data-live="" { (csrf) button { "Archive" } }
+                }
+                a href=(action("export")) { "Export as Markdown" }
+                form method="post" action=(action("delete")) data-confirm="Delete this thread for ever?" {
+                    (csrf)
+                    label.sure { input type="checkbox" name="sure" required; " For ever" }
+                    button.danger { "Delete" }
+                }
+            }
+        }
+    }
+}

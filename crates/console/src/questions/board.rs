@@ -1,0 +1,326 @@
+//! The board with all open questions, and the task that keeps it up to date.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use codicil_client::{
+    Client, ClientError, IncludeTurns,
+    protocol::{
+        CodicilRequestAnswer, CodicilRequestAnswerParams, CodicilRequestAnswerResponse, CodicilRequestList,
+        CodicilRequestListParams, CodicilWaitingRequest, FileUpdateChange, ItemId, ServerRequest, Thread,
+        ThreadActiveFlag, ThreadId, ThreadItem, ThreadList, ThreadListParams, ThreadResume,
+        ThreadResumeParams, ThreadStatus, ThreadTurnsList, ThreadTurnsListParams, ThreadUnsubscribe,
+        ThreadUnsubscribeParams,
+    },
+};
+use serde_json::{Value, value::to_raw_value};
+use tokio::{
+    sync::{Notify, watch},
+    time::sleep,
+};
+
+use super::LiveQuestions;
+use crate::{
+    live::{ThreadHubs, thread_title},
+    pages::unix_now,
+};
+
+/// Questions on the board. Beyond that, the rest appears as others are answered.
+const MAX_QUESTIONS: usize = 400;
+
+/// Changes within this time are read once.
+const COLLECTING_TIME: Duration = Duration::from_millis(40);
+
+/// A question that waits for a person.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The identity of the question in URLs.
+    pub key: String,
+    pub thread_id: ThreadId,
+    pub thread_title: String,
+    pub request: ServerRequest,
+    /// The edits that a question about file changes is about.
+    pub changes: Vec<FileUpdateChange>,
+    /// Unix seconds.
+    pub asked_at: Option<i64>,
+    /// When the default answer is given, in Unix seconds.
+    pub deadline: Option<i64>,
+    source: QuestionSource,
+}
+
+/// Where a question is answered.
+#[derive(Clone, Debug)]
+enum QuestionSource {
+    /// With `codicil/request/answer`.
+    Stored { request: String },
+    /// On the connection.
+    Live { id: u64 },
+}
+
+/// What became of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnswerOutcome {
+    Accepted,
+    /// Answered before, with the name of the client that did.
+    AnsweredBy(String),
+    /// The question is not open.
+    Gone,
+}
+
+/// The open questions. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct QuestionBoard {
+    client: Client,
+    live: Arc<LiveQuestions>,
+    open: watch::Receiver<OpenQuestions>,
+    wanted: Arc<Notify>,
+}
+
+type OpenQuestions = Arc<Vec<Arc<Question>>>;
+
+impl QuestionBoard {
+    /// Returns the open questions, oldest first.
+    pub fn open(&self) -> OpenQuestions {
+        self.open.borrow().clone()
+    }
+
+    pub fn watch(&self) -> watch::Receiver<OpenQuestions> {
+        self.open.clone()
+    }
+
+    pub fn find(&self, key: &str) -> Option<Arc<Question>> {
+        self.open.borrow().iter().find(|question| question.key == key).cloned()
+    }
+
+    /// Has the questions read again.
+    pub fn refresh(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// Answers a question with the response of its method.
+    pub async fn answer(&self, question: &Question, answer: Value) -> Result<AnswerOutcome, ClientError> {
+        let outcome = match &question.source {
+            QuestionSource::Live { id } => {
+                if self.live.answer(*id, answer) {
+                    AnswerOutcome::Accepted
+                } else {
+                    AnswerOutcome::Gone
+                }
+            }
+            QuestionSource::Stored { request } => {
+                let params = CodicilRequestAnswerParams {
+                    thread_id: question.thread_id.clone(),
+                    request: request.clone(),
+                    result: Some(answer),
+                    error: None,
+                };
+                match self.client.call::<CodicilRequestAnswer>(params).await? {
+                    CodicilRequestAnswerResponse::Accepted {} => AnswerOutcome::Accepted,
+                    CodicilRequestAnswerResponse::AlreadyResolved { by, .. } => AnswerOutcome::AnsweredBy(by),
+                }
+            }
+        };
+        self.refresh();
+        Ok(outcome)
+    }
+}
+
+/// The task that reads the questions when something has changed.
+#[derive(Debug)]
+pub struct QuestionBoardTask {
+    client: Client,
+    /// The connection whose subscriptions bring live questions.
+    subscriber: Client,
+    hubs: ThreadHubs,
+    live: Arc<LiveQuestions>,
+    open: watch::Sender<OpenQuestions>,
+    wanted: Arc<Notify>,
+    /// Threads that were subscribed to for their live questions.
+    followed: HashSet<ThreadId>,
+}
+
+impl QuestionBoardTask {
+    pub fn new(
+        client: Client,
+        subscriber: Client,
+        hubs: ThreadHubs,
+        live: Arc<LiveQuestions>,
+    ) -> (Self, QuestionBoard) {
+        let (open, reader) = watch::channel(OpenQuestions::default());
+        let wanted = Arc::new(Notify::new());
+        let board = QuestionBoard {
+            client: client.clone(),
+            live: live.clone(),
+            open: reader,
+            wanted: wanted.clone(),
+        };
+        (Self { client, subscriber, hubs, live, open, wanted, followed: HashSet::new() }, board)
+    }
+
+    /// Runs until it is dropped.
+    pub async fn run(mut self) {
+        loop {
+            tokio::select! {
+                () = self.wanted.notified() => {}
+                () = self.live.changed.notified() => {}
+            }
+            sleep(COLLECTING_TIME).await;
+            match self.read().await {
+                Ok(questions) => drop(self.open.send_replace(Arc::new(questions))),
+                Err(error) => tracing::debug!("cannot read the open questions: {error}"),
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<Vec<Arc<Question>>, ClientError> {
+        let before: HashMap<String, Arc<Question>> =
+            self.open.borrow().iter().map(|question| (question.key.clone(), question.clone())).collect();
+        let mut questions = Vec::new();
+        for waiting in self.stored().await? {
+            let question = match before.get(&waiting.request) {
+                Some(known) => known.clone(),
+                None => Arc::new(self.stored_question(waiting).await),
+            };
+            questions.push(question);
+        }
+        for (id, request) in self.live.open() {
+            let key = format!("live-{id}");
+            let question = match before.get(&key) {
+                Some(known) => known.clone(),
+                None => Arc::new(self.live_question(key, id, request).await),
+            };
+            questions.push(question);
+        }
+        questions.retain(|question| !matches!(question.request, ServerRequest::DynamicToolCall(_)));
+        questions.sort_by(|a, b| (a.asked_at, &a.key).cmp(&(b.asked_at, &b.key)));
+        self.follow_waiting_threads(&questions).await;
+        Ok(questions)
+    }
+
+    async fn stored(&self) -> Result<Vec<CodicilWaitingRequest>, ClientError> {
+        let mut found = Vec::new();
+        let mut cursor = None;
+        while found.len() < MAX_QUESTIONS {
+            let params = CodicilRequestListParams { cursor: cursor.take(), ..Default::default() };
+            let page = self.client.call::<CodicilRequestList>(params).await?;
+            found.extend(page.data);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn stored_question(&self, waiting: CodicilWaitingRequest) -> Question {
+        let CodicilWaitingRequest { thread_id, request: key, method, params, asked_at, deadline, .. } =
+            waiting;
+        let params = to_raw_value(&params).ok();
+        let request = ServerRequest::decode(&method, params.as_deref());
+        let changes = match &request {
+            ServerRequest::FileChangeApproval(params) => self.changes(&thread_id, &params.item_id).await,
+            _ => Vec::new(),
+        };
+        let thread_title = self.title(&thread_id).await;
+        let source = QuestionSource::Stored { request: key.clone() };
+        Question {
+            key,
+            thread_id,
+            thread_title,
+            request,
+            changes,
+            asked_at: Some(asked_at),
+            deadline,
+            source,
+        }
+    }
+
+    async fn live_question(&self, key: String, id: u64, request: ServerRequest) -> Question {
+        let thread_id = match &request {
+            ServerRequest::CommandExecutionApproval(params) => params.thread_id.clone(),
+            ServerRequest::McpServerElicitation(params) => params.thread_id.clone(),
+            _ => ThreadId::from(""),
+        };
+        let thread_title = self.title(&thread_id).await;
+        let source = QuestionSource::Live { id };
+        let asked_at = Some(unix_now());
+        Question {
+            key,
+            thread_id,
+            thread_title,
+            request,
+            changes: Vec::new(),
+            asked_at,
+            deadline: None,
+            source,
+        }
+    }
+
+    async fn title(&self, thread_id: &ThreadId) -> String {
+        match self.client.read_thread(thread_id, IncludeTurns::No).await {
+            Ok(thread) => thread_title(&thread).to_owned(),
+            Err(_) => thread_id.to_string(),
+        }
+    }
+
+    /// Returns the edits of an item that waits for approval.
+    async fn changes(&self, thread_id: &ThreadId, item_id: &ItemId) -> Vec<FileUpdateChange> {
+        let params = ThreadTurnsListParams {
+            thread_id: thread_id.clone(),
+            cursor: None,
+            limit: Some(2),
+            sort_direction: None,
+            items_view: None,
+        };
+        let Ok(page) = self.client.call::<ThreadTurnsList>(params).await else { return Vec::new() };
+        let items = page.data.into_iter().flat_map(|turn| turn.items);
+        let changes = |item| match item {
+            ThreadItem::FileChange { id, changes, .. } if id == *item_id => Some(changes),
+            _ => None,
+        };
+        items.filter_map(changes).next().unwrap_or_default()
+    }
+
+    /// Subscribes to threads that wait for an answer to a question that is not on the board: only a subscriber can answer it.
+    async fn follow_waiting_threads(&mut self, questions: &[Arc<Question>]) {
+        let params = ThreadListParams { limit: Some(100), ..Default::default() };
+        let Ok(page) = self.client.call::<ThreadList>(params).await else { return };
+        self.leave_idle_threads(&page.data).await;
+        let waiting = page.data.into_iter().filter(is_waiting).map(|thread| thread.id);
+        for thread_id in waiting {
+            let is_shown = questions.iter().any(|question| question.thread_id == thread_id);
+            if !is_shown && self.followed.insert(thread_id.clone()) {
+                let params = ThreadResumeParams { exclude_turns: true, ..ThreadResumeParams::new(thread_id) };
+                if let Err(error) = self.subscriber.call::<ThreadResume>(params).await {
+                    tracing::debug!("cannot follow a waiting thread: {error}");
+                }
+            }
+        }
+    }
+
+    /// Ends the subscriptions to followed threads that have nothing to do, except those that pages show.
+    async fn leave_idle_threads(&mut self, threads: &[Thread]) {
+        let is_idle = |id: &ThreadId| {
+            let thread = threads.iter().find(|thread| thread.id == *id);
+            thread.is_none_or(|thread| !matches!(thread.status, ThreadStatus::Active { .. }))
+        };
+        for thread_id in self.followed.extract_if(|id| is_idle(id)).collect::<Vec<_>>() {
+            if !self.hubs.has(&thread_id)
+                && let Err(error) =
+                    self.subscriber.call::<ThreadUnsubscribe>(ThreadUnsubscribeParams { thread_id }).await
+            {
+                tracing::debug!("cannot leave a thread: {error}");
+            }
+        }
+    }
+}
+
+fn is_waiting(thread: &Thread) -> bool {
+    let is_wait = |flag: &ThreadActiveFlag| {
+        matches!(flag, ThreadActiveFlag::WaitingOnApproval | ThreadActiveFlag::WaitingOnUserInput)
+    };
+    matches!(&thread.status, ThreadStatus::Active { active_flags } if active_flags.iter().any(is_wait))
+}

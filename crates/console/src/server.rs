@@ -1,0 +1,183 @@
+//! The HTTP server: its connections to the app-server, its routes and its tasks.
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use axum::{
+    Router,
+    middleware::from_fn_with_state,
+    routing::{get, post},
+};
+use codicil_client::{Client, ClientBuilder, ClientError, ReconnectOptions, ServerAddress};
+use parking_lot::Mutex;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    access::{self, AllowedHosts, SessionKey, SignIn, SignInLinks},
+    actions, assets,
+    live::{self, OverviewTask, ThreadHubs},
+    pages,
+    questions::{LiveQuestions, QuestionBoardTask, QuestionHandler},
+    state::{AccessControl, Console, ConsoleParts},
+};
+
+/// How a console is reached and who may use it.
+#[derive(Clone)]
+pub struct ConsoleOptions {
+    pub listen: SocketAddr,
+    pub sign_in: SignIn,
+    pub key: SessionKey,
+    /// Host names under which a proxy makes the console available, beside addresses and `localhost`.
+    pub host_names: Vec<String>,
+    /// Whether browsers reach the console over TLS, through a proxy.
+    pub is_behind_tls: bool,
+}
+
+/// The reason why a console cannot start.
+#[derive(Debug, Error)]
+pub enum ConsoleError {
+    #[error("cannot listen on {address}: {error}")]
+    Listen { address: SocketAddr, error: io::Error },
+    #[error("cannot connect to the server: {0}")]
+    Connect(ClientError),
+    #[error("no random numbers are available: {0}")]
+    Random(io::Error),
+}
+
+/// A console that listens.
+pub struct ConsoleServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    console: Console,
+    tasks: TaskTracker,
+}
+
+impl ConsoleServer {
+    /// Connects to a server and begins to listen. Must be called within a tokio runtime.
+    pub async fn start(server: ServerAddress, options: ConsoleOptions) -> Result<Self, ConsoleError> {
+        let listening = TcpListener::bind(options.listen).await;
+        let failed = |error| ConsoleError::Listen { address: options.listen, error };
+        let listener = listening.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let tasks = TaskTracker::new();
+        let stopping = CancellationToken::new();
+
+        let live = Arc::new(LiveQuestions::default());
+        let subscriber = builder().handler(QuestionHandler(live.clone()));
+        let threads_client = subscriber.connect(server.clone()).await.map_err(ConsoleError::Connect)?;
+        let (client, events) = builder().connect_with_events(server).await.map_err(ConsoleError::Connect)?;
+        let hubs = ThreadHubs::new(threads_client.clone(), tasks.clone(), stopping.clone());
+        let (board_task, questions) =
+            QuestionBoardTask::new(client.clone(), threads_client.clone(), hubs.clone(), live);
+        let (overview_task, overview) = OverviewTask::new(client.clone(), events, questions.clone());
+        spawn(&tasks, &stopping, board_task.run());
+        spawn(&tasks, &stopping, overview_task.run());
+
+        let access = AccessControl {
+            key: options.key,
+            sign_in: options.sign_in,
+            links: SignInLinks::default(),
+            hosts: AllowedHosts { names: options.host_names },
+            cookie: format!("codicil_console_{}", address.port()),
+            is_behind_tls: options.is_behind_tls,
+        };
+        let models = Mutex::new(None);
+        let console = Console::new(ConsoleParts {
+            access,
+            client,
+            threads_client,
+            hubs,
+            overview,
+            questions,
+            stopping,
+            models,
+        });
+        Ok(Self { listener, address, console, tasks })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Creates a link that signs in one browser, once.
+    pub fn sign_in_link(&self) -> Result<String, ConsoleError> {
+        let token = self.console.access.links.create().map_err(ConsoleError::Random)?;
+        let host = match self.address {
+            address if address.ip().is_unspecified() => format!("localhost:{}", address.port()),
+            address => address.to_string(),
+        };
+        Ok(format!("http://{host}/sign-in?token={token}"))
+    }
+
+    /// Serves browsers until `stop` is cancelled.
+    pub async fn serve(self, stop: CancellationToken) -> io::Result<()> {
+        let stopping = self.console.stopping.clone();
+        let routes = router(self.console.clone());
+        let end = async move {
+            stop.cancelled().await;
+            // Ends the event streams, which would keep their connections open.
+            stopping.cancel();
+        };
+        let served = axum::serve(self.listener, routes).with_graceful_shutdown(end).await;
+        self.console.stopping.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        served
+    }
+}
+
+fn builder() -> ClientBuilder {
+    let never_give_up = ReconnectOptions { give_up_after: None, ..ReconnectOptions::default() };
+    Client::builder()
+        .name("codicil-console", env!("CARGO_PKG_VERSION"))
+        .title("Codicil console")
+        .resilient(never_give_up)
+}
+
+fn spawn(tasks: &TaskTracker, stopping: &CancellationToken, task: impl Future<Output = ()> + Send + 'static) {
+    let stopping = stopping.clone();
+    tasks.spawn(async move {
+        tokio::select! {
+            () = task => {}
+            () = stopping.cancelled() => {}
+        }
+    });
+}
+
+/// The whole surface of the console on one page.
+fn router(console: Console) -> Router {
+    Router::new()
+        .route("/", get(pages::threads))
+        .route("/new", get(actions::new_thread).post(actions::create_thread))
+        .route("/inbox", get(pages::inbox))
+        .route("/questions/{key}", post(actions::answer_question))
+        .route("/threads/{thread}", get(pages::thread))
+        .route("/threads/{thread}/older", get(pages::older_turns))
+        .route("/threads/{thread}/export", get(pages::export))
+        .route("/threads/{thread}/input", post(actions::send_input))
+        .route("/threads/{thread}/settings", post(actions::change_settings))
+        .route("/threads/{thread}/rename", post(actions::rename_thread))
+        .route("/threads/{thread}/archive", post(actions::archive_thread))
+        .route("/threads/{thread}/unarchive", post(actions::unarchive_thread))
+        .route("/threads/{thread}/delete", post(actions::delete_thread))
+        .route("/threads/{thread}/fork", post(actions::fork_thread))
+        .route("/threads/{thread}/rollback", post(actions::roll_back_thread))
+        .route("/threads/{thread}/compact", post(actions::compact_thread))
+        .route("/threads/{thread}/review", post(actions::review_thread))
+        .route("/threads/{thread}/terminals", get(actions::terminals).post(actions::end_terminal))
+        .route("/threads/{thread}/complete/files", get(actions::complete_files))
+        .route("/threads/{thread}/complete/skills", get(actions::complete_skills))
+        .route("/threads/{thread}/turns/{turn}/items", get(pages::older_items))
+        .route("/threads/{thread}/turns/{turn}/fork", post(actions::fork_turn))
+        .route("/threads/{thread}/turns/{turn}/revert", post(actions::revert_turn))
+        .route("/threads/{thread}/turns/{turn}/items/{item}/output", get(pages::all_output))
+        .route("/threads/{thread}/turns/{turn}/items/{item}/images/{index}", get(pages::image))
+        .route("/complete/directories", get(actions::complete_directories))
+        .route("/events", get(live::events))
+        .route("/device", get(pages::device_link))
+        .route("/sign-in", get(access::sign_in_page).post(access::sign_in))
+        .route("/assets/{name}", get(assets::asset))
+        .layer(from_fn_with_state(console.clone(), access::guard))
+        .with_state(console)
+}

@@ -1,0 +1,96 @@
+//! What all requests share.
+
+use std::{
+    ops::Deref,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use codicil_client::{
+    Client,
+    protocol::{Model, ModelListParams},
+};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    access::{AllowedHosts, SessionKey, SignIn, SignInLinks},
+    live::{Overview, ThreadHubs},
+    questions::QuestionBoard,
+};
+
+/// How long the list of models is used before it is read again.
+const MODELS_TIME: Duration = Duration::from_secs(60);
+
+/// The console as handlers see it. Cheap to clone.
+#[derive(Clone)]
+pub struct Console(Arc<ConsoleParts>);
+
+/// The parts of a console.
+pub struct ConsoleParts {
+    pub access: AccessControl,
+    /// A connection without subscriptions, for reading.
+    pub client: Client,
+    /// The connection that is subscribed to the threads that pages show.
+    pub threads_client: Client,
+    pub hubs: ThreadHubs,
+    pub overview: Overview,
+    pub questions: QuestionBoard,
+    /// Cancelled when the console ends.
+    pub stopping: CancellationToken,
+    pub models: Mutex<Option<ListedModels>>,
+}
+
+/// Who may use the console.
+pub struct AccessControl {
+    pub key: SessionKey,
+    pub sign_in: SignIn,
+    pub links: SignInLinks,
+    pub hosts: AllowedHosts,
+    /// The name of the session's cookie. It has the port, because cookies of a host do not.
+    pub cookie: String,
+    /// Whether browsers reach the console over TLS.
+    pub is_behind_tls: bool,
+}
+
+/// The models of the server, and when they were read.
+pub struct ListedModels {
+    models: Arc<Vec<Model>>,
+    read_at: Instant,
+}
+
+impl Console {
+    pub fn new(parts: ConsoleParts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// Returns the models of the server; none if it cannot list them.
+    pub async fn models(&self) -> Arc<Vec<Model>> {
+        let known = self
+            .models
+            .lock()
+            .as_ref()
+            .filter(|listed| listed.read_at.elapsed() < MODELS_TIME)
+            .map(|listed| listed.models.clone());
+        if let Some(models) = known {
+            return models;
+        }
+        let models = match self.client.list_models(ModelListParams::default()).await {
+            Ok(found) => Arc::new(found.data),
+            Err(error) => {
+                tracing::debug!("cannot list the models: {error}");
+                Arc::default()
+            }
+        };
+        *self.models.lock() = Some(ListedModels { models: models.clone(), read_at: Instant::now() });
+        models
+    }
+}
+
+impl Deref for Console {
+    type Target = ConsoleParts;
+
+    fn deref(&self) -> &ConsoleParts {
+        &self.0
+    }
+}
