@@ -17,6 +17,9 @@ pub enum PostgresError {
     /// Another node has taken the tree, or another writer has extended the thread.
     #[error("another node has written to thread {thread}: expected line {first} to be the next one")]
     Overtaken { thread: Uuid, first: u64 },
+    /// Another node carries out the request, because this one did not renew its lease in time.
+    #[error("another node has taken the key of the request over")]
+    KeyLost,
     #[error("{what} has {bytes} bytes, more than the {limit} that the database takes")]
     TooLarge { what: &'static str, bytes: usize, limit: usize },
     /// Another process has registered under this name and is not known to be dead.

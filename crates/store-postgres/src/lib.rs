@@ -18,6 +18,7 @@ mod store;
 mod append_queue;
 mod append_statement;
 mod blobs;
+mod request_keys;
 mod thread_lines;
 mod thread_list;
 
@@ -39,6 +40,7 @@ pub use {
     error::{PostgresError, Result},
     lease::{Claim, Epoch, NodeAddress, TreeLease, TreeThread},
     node_lease::{NodeIdentity, NodeLease, NodeSettings, RegisteredNode},
+    request_keys::KeyLock,
     store::PostgresStore,
     thread_lines::{LinePage, NewThread},
     thread_list::{ThreadPage, ThreadQuery, ThreadRow, ThreadSort, ThreadsBelow},

@@ -1,8 +1,10 @@
 //! The store: connections, the queue of appends, and the tables they need.
 
+use std::sync::Arc;
+
 use crate::{
     address::DatabaseAddress, append_queue::AppendQueue, append_statement::LineBatch,
-    connection::ConnectionPool, error::Result, migrations,
+    connection::ConnectionPool, error::Result, migrations, request_keys::RequestKeys,
 };
 
 /// The number of connections for everything but appends and renewals.
@@ -10,7 +12,8 @@ const CONNECTIONS: usize = 4;
 
 /// Threads in one database. Dropping it ends its connections.
 pub struct PostgresStore {
-    pub(crate) pool: ConnectionPool,
+    pub(crate) pool: Arc<ConnectionPool>,
+    pub(crate) keys: RequestKeys,
     appends: AppendQueue,
 }
 
@@ -19,7 +22,8 @@ impl PostgresStore {
     pub async fn open(address: DatabaseAddress) -> Result<Self> {
         migrations::apply(&address).await?;
         let appends = AppendQueue::start(address.clone());
-        Ok(Self { pool: ConnectionPool::new(address, CONNECTIONS), appends })
+        let pool = Arc::new(ConnectionPool::new(address, CONNECTIONS));
+        Ok(Self { keys: RequestKeys::start(pool.clone()), pool, appends })
     }
 
     /// Appends lines to a thread. When this returns, they are committed. Appends of other threads that wait meanwhile share

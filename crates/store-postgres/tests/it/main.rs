@@ -10,6 +10,7 @@ mod lists;
 mod lost_connections;
 mod node_leases;
 mod node_processes;
+mod request_keys;
 mod takeover;
 mod threads;
 mod tls;

@@ -10,8 +10,8 @@ async fn nodes_that_start_together_create_the_tables_once() {
     let Some(database) = TestDatabase::create().await else { return };
     let stores = join_all((0..4).map(|_| database.open_store())).await;
     assert_eq!(stores.len(), 4);
-    let applied = database.raw().await.row("select count(*) from codicil_migration").await;
-    assert_eq!(applied.get::<_, i64>(0), 2);
+    let applied = database.raw().await.row("select count(*) = max(number) from codicil_migration").await;
+    assert!(applied.get::<_, bool>(0));
 }
 
 #[tokio::test]
