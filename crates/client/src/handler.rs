@@ -7,11 +7,12 @@
 use std::{future::ready, pin::Pin};
 
 use codicil_protocol::{
-    ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse, CommandExecutionApprovalDecision,
-    CommandExecutionRequestApprovalParams, CommandExecutionRequestApprovalResponse, DynamicToolCallParams,
-    DynamicToolCallResponse, FileChangeApprovalDecision, FileChangeRequestApprovalResponse, FileUpdateChange,
+    AttestationGenerate, ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse,
+    CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams,
+    CommandExecutionRequestApprovalResponse, CurrentTimeRead, DynamicToolCallParams, DynamicToolCallResponse,
+    FileChangeApprovalDecision, FileChangeRequestApprovalResponse, FileUpdateChange,
     GrantedPermissionProfile, McpServerElicitationAction, McpServerElicitationRequestParams,
-    McpServerElicitationRequestResponse, PermissionGrantScope, PermissionsRequestApprovalParams,
+    McpServerElicitationRequestResponse, Method, PermissionGrantScope, PermissionsRequestApprovalParams,
     PermissionsRequestApprovalResponse, ServerRequest, ToolRequestUserInputParams,
     ToolRequestUserInputResponse,
     rpc::{self, ErrorObject, codes},
@@ -138,7 +139,7 @@ pub trait RequestHandler: Send + Sync + 'static {
         ready(Err(NoAnswer::error("this client does not manage tokens")))
     }
 
-    /// Answers a request that this version of the protocol does not know. By default responds with an error.
+    /// Answers a request that has no method of this trait. By default responds with an error.
     fn other(&self, params: rpc::Notification) -> impl Future<Output = HandlerAnswer<Value>> + Send {
         let message = format!("{} is not supported by this client", params.method);
         ready(Err(NoAnswer::Error(ErrorObject { code: METHOD_NOT_FOUND, message, data: None })))
@@ -188,10 +189,19 @@ impl<H: RequestHandler> AnyHandler for H {
                     let decision = self.approve_file_change(legacy::file_change(params)).await?;
                     encode(&legacy::file_change_answer(decision))
                 }
+                R::AttestationGenerate(params) => {
+                    self.other(as_message::<AttestationGenerate>(&params)?).await
+                }
+                R::CurrentTimeRead(params) => self.other(as_message::<CurrentTimeRead>(&params)?).await,
                 R::Unknown(params) => self.other(params).await,
             }
         })
     }
+}
+
+/// Returns a request as [`RequestHandler::other`] takes it.
+fn as_message<M: Method>(params: &M::Params) -> HandlerAnswer<rpc::Notification> {
+    Ok(rpc::Notification { method: M::NAME.to_owned(), params: Some(encode(params)?) })
 }
 
 fn encode(answer: &impl Serialize) -> HandlerAnswer<Value> {

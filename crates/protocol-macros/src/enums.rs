@@ -53,17 +53,17 @@ fn variant_names(data: &DataEnum, args: &WireArgs) -> syn::Result<Vec<VariantNam
 fn inspect_variant(variant: &mut Variant, sparse: bool) -> syn::Result<Tokens> {
     let gate =
         take_experimental(&mut variant.attrs)?.map(|descriptor| quote!(findings.experimental(#descriptor);));
-    generations::take_of_variant(&mut variant.attrs)?;
+    let later = generations::take_of_variant(&mut variant.attrs)?.then(|| quote!(findings.later();));
     let mut inspections = Tokens::new();
     let mut bound = Vec::new();
     for (at, field) in variant.fields.iter_mut().enumerate() {
-        let experimental = take_marks(field, sparse)?;
+        let marks = take_marks(field, sparse)?;
         let place = field.ident.clone().unwrap_or_else(|| format_ident!("field{at}"));
-        inspections.extend(inspect_field(&quote!(#place), experimental.as_ref()));
+        inspections.extend(inspect_field(&quote!(#place), &marks));
         bound.push(place);
     }
     let pattern = pattern(variant, &bound);
-    Ok(quote!(Self::#pattern => { #gate #inspections }))
+    Ok(quote!(Self::#pattern => { #gate #later #inspections }))
 }
 
 fn pattern(variant: &Variant, bound: &[Ident]) -> Tokens {
@@ -108,6 +108,15 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &WireArgs, names: &[VariantN
         #[serde(untagged)]
         Unrecognized(#held)
     });
+    // 0.166 has any string where 0.118 has known names.
+    let schema = if is_string && args.lenient {
+        quote! {
+            let known = KnownVariant::json_schema(generator);
+            crate::schema::by_generation(known, <String as ::schemars::JsonSchema>::json_schema(generator))
+        }
+    } else {
+        quote!(KnownVariant::json_schema(generator))
+    };
     let implementation = quote! {
         const _: () = {
             #known
@@ -130,7 +139,7 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &WireArgs, names: &[VariantN
                 }
 
                 fn json_schema(generator: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
-                    KnownVariant::json_schema(generator)
+                    #schema
                 }
             }
         };

@@ -9,13 +9,14 @@ use crate::{is_option, take_attribute};
 const EARLIER: &str = "0.118";
 const LATER: &str = "0.166";
 
-/// Takes the attributes of a field.
-pub fn take_of_field(field: &mut Field) -> syn::Result<()> {
+/// Takes the attributes of a field. Returns whether 0.118 does not have it.
+pub fn take_of_field(field: &mut Field) -> syn::Result<bool> {
     if take_attribute(&mut field.attrs, "unpublished").is_some() {
         field.attrs.push(parse_quote!(#[schemars(skip)]));
         field.attrs.push(parse_quote!(#[serde(default)]));
     }
-    if let Some(since) = take_since(&mut field.attrs)? {
+    let since = take_since(&mut field.attrs)?;
+    if let Some(since) = &since {
         field.attrs.push(parse_quote!(#[schemars(extend("x-since" = #LATER))]));
         if since.required {
             field.attrs.push(parse_quote!(#[schemars(extend("x-required" = true))]));
@@ -40,18 +41,20 @@ pub fn take_of_field(field: &mut Field) -> syn::Result<()> {
         field.attrs.push(parse_quote!(#[schemars(with = #both)]));
         field.attrs.push(parse_quote!(#[schemars(extend("x-required-by-generation" = [#earlier, #later]))]));
     }
-    Ok(())
+    Ok(since.is_some())
 }
 
-/// Takes the attributes of a variant.
-pub fn take_of_variant(attrs: &mut Vec<Attribute>) -> syn::Result<()> {
+/// Takes the attributes of a variant. Returns whether 0.118 does not have it.
+pub fn take_of_variant(attrs: &mut Vec<Attribute>) -> syn::Result<bool> {
     if take_attribute(attrs, "unpublished").is_some() {
         attrs.push(parse_quote!(#[schemars(skip)]));
     }
-    if take_since(attrs)?.is_some() {
+    let is_later = take_since(attrs)?.is_some();
+    if is_later {
         attrs.push(parse_quote!(#[schemars(extend("x-since" = #LATER))]));
     }
-    take_until(attrs)
+    take_until(attrs)?;
+    Ok(is_later)
 }
 
 struct Since {

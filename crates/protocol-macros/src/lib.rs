@@ -88,18 +88,26 @@ impl WireArgs {
     }
 }
 
-/// Translates the attributes of a field for serde and schemars. Returns its descriptor if it is experimental.
-fn take_marks(field: &mut Field, sparse: bool) -> syn::Result<Option<LitStr>> {
+/// What `inspect` reports about a field that is used.
+struct FieldMarks {
+    /// The descriptor of an experimental field.
+    experimental: Option<LitStr>,
+    /// Whether 0.118 does not have the field.
+    is_later: bool,
+}
+
+/// Translates the attributes of a field for serde and schemars.
+fn take_marks(field: &mut Field, sparse: bool) -> syn::Result<FieldMarks> {
     let experimental = take_experimental(&mut field.attrs)?;
     if experimental.is_some() {
         field.attrs.push(parse_quote!(#[schemars(extend("x-experimental" = true))]));
     }
-    generations::take_of_field(field)?;
+    let is_later = generations::take_of_field(field)?;
     let omitted = take_attribute(&mut field.attrs, "omit").is_some();
     if omitted || (sparse && is_option(&field.ty)) {
         field.attrs.push(parse_quote!(#[serde(skip_serializing_if = "Option::is_none")]));
     }
-    Ok(experimental)
+    Ok(FieldMarks { experimental, is_later })
 }
 
 fn take_experimental(attrs: &mut Vec<Attribute>) -> syn::Result<Option<LitStr>> {
@@ -116,11 +124,15 @@ fn is_option(ty: &Type) -> bool {
 }
 
 /// Returns the statements that inspect the field `place`.
-fn inspect_field(place: &Tokens, experimental: Option<&LitStr>) -> Tokens {
-    let gate = experimental.map(|descriptor| {
+fn inspect_field(place: &Tokens, marks: &FieldMarks) -> Tokens {
+    let experimental =
+        marks.experimental.as_ref().map(|descriptor| quote!(findings.experimental(#descriptor);));
+    let later = marks.is_later.then(|| quote!(findings.later();));
+    let gate = (experimental.is_some() || later.is_some()).then(|| {
         quote! {
             if crate::Inspect::is_used(#place) {
-                findings.experimental(#descriptor);
+                #experimental
+                #later
             }
         }
     });

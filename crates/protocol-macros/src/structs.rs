@@ -13,12 +13,12 @@ pub fn expand(mut input: DeriveInput, mut args: WireArgs) -> syn::Result<Tokens>
     }
     let mut inspections = Tokens::new();
     for (at, field) in data.fields.iter_mut().enumerate() {
-        let experimental = take_marks(field, args.sparse)?;
+        let marks = take_marks(field, args.sparse)?;
         let member = match &field.ident {
             Some(name) => name.to_token_stream(),
             None => Index::from(at).to_token_stream(),
         };
-        inspections.extend(inspect_field(&quote!(&self.#member), experimental.as_ref()));
+        inspections.extend(inspect_field(&quote!(&self.#member), &marks));
     }
     let name = &input.ident;
     let serde = &args.serde;

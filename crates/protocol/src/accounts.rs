@@ -226,13 +226,35 @@ pub struct AccountLoginCompletedNotification {
     pub error: Option<String>,
 }
 
-/// Returns whether GovCloud requirements apply to Bedrock.
-#[wire(sparse)]
-pub struct BedrockCheckGovCloudRequirementsParams {}
+/// The product that a sign-in page shows.
+#[wire(open)]
+#[derive(Eq)]
+pub enum LoginAppBrand {
+    Codex,
+    Chatgpt,
+}
 
-/// Requested once by newer terminal clients. Both values are false, because this server has no Bedrock provider.
+/// The page from which a user came to the sign-in.
+#[wire(open, rename_all = "snake_case")]
+#[derive(Eq)]
+pub enum DesktopOnboardingEntrypoint {
+    LifeSciences,
+}
+
+/// The backend of a workspace.
 #[wire]
-pub struct BedrockCheckGovCloudRequirementsResponse {
-    pub is_gov_cloud: bool,
-    pub should_warn: bool,
+pub struct WorkspaceRouting {
+    pub chatgpt_account_id: String,
+    pub account_routing_override: AccountRoutingOverride,
+    pub backend_origin: String,
+}
+
+/// The region of a backend.
+#[wire(open, rename_all = "snake_case")]
+#[derive(Eq)]
+pub enum AccountRoutingOverride {
+    #[serde(rename = "NO_CONSTRAINT")]
+    NoConstraint,
+    Us,
+    UsCr,
 }

@@ -358,3 +358,12 @@ pub struct ServerRequestResolvedNotification {
     /// The id of the server request.
     pub request_id: RequestId,
 }
+
+/// What the agent wants to do with a command.
+#[wire(open)]
+#[derive(Default, Eq)]
+pub enum CommandExecutionApprovalKind {
+    #[default]
+    Command,
+    WriteStdin,
+}

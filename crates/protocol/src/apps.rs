@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{ThreadId, wire};
+use crate::{AppToolApproval, ApprovalsReviewer, ThreadId, wire};
 
 /// Lists apps.
 #[wire(sparse)]
@@ -109,4 +109,89 @@ pub struct AppSummary {
 pub struct AppListUpdatedNotification {
     /// The complete list.
     pub data: Vec<AppInfo>,
+}
+
+/// Lists the apps that are installed.
+#[wire(sparse)]
+#[derive(Default)]
+pub struct AppsInstalledParams {
+    pub thread_id: Option<ThreadId>,
+    #[serde(default)]
+    pub force_refresh: bool,
+}
+
+/// The installed apps.
+#[wire]
+pub struct AppsInstalledResponse {
+    pub apps: Vec<InstalledApp>,
+}
+
+/// An installed app.
+#[wire]
+pub struct InstalledApp {
+    pub id: String,
+    /// Whether its tools can be called now.
+    pub callable: bool,
+    pub enabled: bool,
+    /// The name of its MCP server.
+    pub runtime_name: Option<String>,
+}
+
+/// Returns the details of apps.
+#[wire(sparse)]
+pub struct AppsReadParams {
+    pub thread_id: Option<ThreadId>,
+    pub app_ids: Vec<String>,
+    #[serde(default)]
+    pub include_tools: bool,
+}
+
+/// The details of apps, and the ids of those that do not exist.
+#[wire]
+pub struct AppsReadResponse {
+    pub apps: Vec<ConnectorMetadata>,
+    pub missing_app_ids: Vec<String>,
+}
+
+/// The details of an app.
+#[wire]
+pub struct ConnectorMetadata {
+    pub id: String,
+    pub name: String,
+    pub description: Option<String>,
+    pub distribution_channel: Option<String>,
+    pub icon_url: Option<String>,
+    pub icon_url_dark: Option<String>,
+    pub install_url: Option<String>,
+    #[serde(default)]
+    pub plugin_display_names: Vec<String>,
+    pub tool_summaries: Option<Vec<AppToolSummary>>,
+}
+
+/// A tool of an app.
+#[wire]
+pub struct AppToolSummary {
+    pub description: String,
+    pub name: String,
+    pub disabled_reason: Option<String>,
+    #[serde(default)]
+    pub is_enabled: bool,
+    #[serde(default)]
+    pub is_read_only: bool,
+    pub title: Option<String>,
+}
+
+/// Settings of one connection of an app.
+#[wire(rename_all = "snake_case")]
+pub struct AppLinkConfig {
+    pub approvals_reviewer: Option<ApprovalsReviewer>,
+    pub default_tools_approval_mode: Option<AppToolApproval>,
+}
+
+/// Settings of the connections of an app, by id.
+#[wire]
+#[derive(Default)]
+pub struct AppLinksConfig {
+    #[serde(flatten)]
+    pub links: BTreeMap<String, AppLinkConfig>,
 }

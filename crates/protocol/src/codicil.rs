@@ -15,11 +15,11 @@ requests! {
     CODICIL_REQUESTS;
 
     /// Subscribes to a thread, from a position in its messages on.
-    extension CodicilSubscribe = "codicil/subscribe" (CodicilSubscribeParams) -> CodicilSubscribeResponse;
+    both extension CodicilSubscribe = "codicil/subscribe" (CodicilSubscribeParams) -> CodicilSubscribeResponse;
     /// Lists the server requests that wait for an answer.
-    extension CodicilRequestList = "codicil/request/list" (CodicilRequestListParams) -> CodicilRequestListResponse;
+    both extension CodicilRequestList = "codicil/request/list" (CodicilRequestListParams) -> CodicilRequestListResponse;
     /// Answers a server request, from any connection.
-    extension CodicilRequestAnswer = "codicil/request/answer" (CodicilRequestAnswerParams) -> CodicilRequestAnswerResponse;
+    both extension CodicilRequestAnswer = "codicil/request/answer" (CodicilRequestAnswerParams) -> CodicilRequestAnswerResponse;
 }
 
 /// Messages of a thread were dropped because the client reads too slowly, or are no longer valid. There are no
@@ -35,8 +35,11 @@ impl NotificationMethod for CodicilBehind {
 /// The notifications of the extension.
 pub const CODICIL_NOTIFICATIONS: &[MethodInfo] = &[MethodInfo {
     name: CodicilBehind::NAME,
+    generations: MethodGenerations::Both,
     stability: Stability::Extension,
+    is_served: true,
     params: Some(TypeInfo::of::<CodicilBehindNotification>()),
+    has_optional_params: false,
     response: None,
 }];
 

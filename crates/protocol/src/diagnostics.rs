@@ -2,6 +2,8 @@
 //!
 //! An `error` does not end a turn. `turn/completed` does, and carries the same error if the turn failed.
 
+use serde_json::Value;
+
 use crate::{ThreadId, TurnError, TurnId, wire};
 
 /// An error that occurred during a turn.
@@ -64,4 +66,83 @@ pub struct TextRange {
 pub struct TextPosition {
     pub line: u64,
     pub column: u64,
+}
+
+/// Returns the memory and load of the server. Has no parameters.
+#[wire]
+#[derive(Default)]
+pub struct ServerDiagnosticsParams {}
+
+/// The memory and load of the server.
+#[wire]
+pub struct ServerDiagnosticsResponse {
+    pub gauges: Vec<ServerDiagnosticsGauge>,
+    pub process: ServerDiagnosticsProcess,
+}
+
+/// The process of the server.
+#[wire]
+pub struct ServerDiagnosticsProcess {
+    pub id: u32,
+    pub physical_footprint_bytes: Option<u64>,
+    pub resident_memory_bytes: Option<u64>,
+}
+
+/// A number about the state of the server.
+#[wire]
+pub struct ServerDiagnosticsGauge {
+    pub name: String,
+    pub value: u64,
+}
+
+/// Something that the user should know.
+#[wire]
+pub struct WarningNotification {
+    /// The thread that it is about. Null: the whole server.
+    pub thread_id: Option<ThreadId>,
+    pub message: String,
+}
+
+/// The provider asks the user to verify something before it serves a model fully.
+#[wire]
+pub struct ModelVerificationNotification {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub verifications: Vec<ModelVerification>,
+}
+
+/// What is to be verified.
+#[wire(open)]
+#[derive(Eq)]
+pub enum ModelVerification {
+    TrustedAccessForCyber,
+}
+
+/// The provider checks the model's output before it sends it, which takes longer.
+#[wire]
+pub struct ModelSafetyBufferingUpdatedNotification {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub model: String,
+    pub reasons: Vec<String>,
+    pub show_buffering_ui: bool,
+    pub use_cases: Vec<String>,
+    pub faster_model: Option<String>,
+}
+
+/// The credentials of a provider are being renewed, or were renewed.
+#[wire]
+pub struct AuthRecoveryNotification {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub message: String,
+    pub provider: String,
+}
+
+/// The provider's assessment of a turn.
+#[wire]
+pub struct TurnModerationMetadataNotification {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub metadata: Value,
 }

@@ -150,3 +150,15 @@ impl JsonSchema for DynamicToolEntry {
         DynamicToolSpec::json_schema(generator)
     }
 }
+
+/// A tool in a namespace.
+#[wire(sparse, open, tag = "type")]
+pub enum DynamicToolNamespaceTool {
+    Function {
+        description: String,
+        input_schema: Value,
+        name: String,
+        #[serde(default)]
+        defer_loading: bool,
+    },
+}

@@ -1,6 +1,8 @@
 //! Feedback reports: `feedback/upload`. The response does not wait for the network. The configuration can disable reports.
 
-use crate::{ThreadId, wire};
+use std::collections::BTreeMap;
+
+use crate::{LegacyAppPathString, ThreadId, wire};
 
 /// Submits a feedback report.
 #[wire(sparse)]
@@ -20,4 +22,25 @@ pub struct FeedbackUploadParams {
 pub struct FeedbackUploadResponse {
     /// The thread of the report; a random id if the report is not about a thread.
     pub thread_id: ThreadId,
+}
+
+/// Writes a feedback report to a file.
+#[wire(sparse)]
+pub struct FeedbackSaveParams {
+    pub thread_id: Option<ThreadId>,
+    pub classification: String,
+    pub save_path: LegacyAppPathString,
+    pub extra_log_files: Option<Vec<String>>,
+    #[serde(default)]
+    pub include_logs: bool,
+    pub reason: Option<String>,
+    pub tags: Option<BTreeMap<String, String>>,
+}
+
+/// The file of the report.
+#[wire]
+pub struct FeedbackSaveResponse {
+    pub thread_id: ThreadId,
+    pub saved_path: LegacyAppPathString,
+    pub prompt_hash: Option<String>,
 }

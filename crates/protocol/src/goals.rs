@@ -1,7 +1,7 @@
 //! Goals of threads: `thread/goal/*`. A goal can take any number of turns. Newer clients use these methods; they are not part
 //! of the published schema.
 
-use crate::{NotificationMethod, Patch, ThreadId, TurnId, wire};
+use crate::{Patch, ThreadId, TurnId, wire};
 
 /// The goal of a thread and the resources used for it.
 #[wire]
@@ -51,12 +51,6 @@ pub struct ThreadGoalSetResponse {
     pub goal: ThreadGoal,
 }
 
-/// The thread whose goal is read or removed.
-#[wire]
-pub struct ThreadGoalParams {
-    pub thread_id: ThreadId,
-}
-
 /// The goal of a thread; null if it has none.
 #[wire]
 pub struct ThreadGoalGetResponse {
@@ -69,15 +63,6 @@ pub struct ThreadGoalClearResponse {
     pub cleared: bool,
 }
 
-/// The goal of a thread was set or changed.
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadGoalUpdated;
-
-impl NotificationMethod for ThreadGoalUpdated {
-    const NAME: &'static str = "thread/goal/updated";
-    type Params = ThreadGoalUpdatedNotification;
-}
-
 /// The goal of a thread was set or changed. Sent to its subscribers.
 #[wire]
 pub struct ThreadGoalUpdatedNotification {
@@ -87,17 +72,29 @@ pub struct ThreadGoalUpdatedNotification {
     pub goal: ThreadGoal,
 }
 
-/// The goal of a thread was removed.
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadGoalCleared;
-
-impl NotificationMethod for ThreadGoalCleared {
-    const NAME: &'static str = "thread/goal/cleared";
-    type Params = ThreadGoalClearedNotification;
-}
-
 /// The goal of a thread was removed. Sent to its subscribers.
 #[wire]
 pub struct ThreadGoalClearedNotification {
     pub thread_id: ThreadId,
+}
+
+/// Returns the goal of a thread.
+#[wire]
+pub struct ThreadGoalGetParams {
+    pub thread_id: ThreadId,
+}
+
+/// Removes the goal of a thread.
+#[wire(sparse)]
+pub struct ThreadGoalClearParams {
+    pub thread_id: ThreadId,
+    pub origin: Option<ThreadGoalMutationOrigin>,
+}
+
+/// Who changes a goal.
+#[wire(open)]
+#[derive(Eq)]
+pub enum ThreadGoalMutationOrigin {
+    User,
+    Automatic,
 }

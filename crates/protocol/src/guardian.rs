@@ -6,7 +6,10 @@
 
 use serde_json::Value;
 
-use crate::{ThreadId, TurnId, wire};
+use crate::{
+    AbsolutePathBuf, LegacyAppPathString, NetworkApprovalProtocol, RequestPermissionProfile, ThreadId,
+    TurnId, wire,
+};
 
 /// The state and result of a review.
 #[wire]
@@ -86,4 +89,101 @@ pub struct ItemGuardianApprovalReviewCompletedNotification {
     pub review: GuardianApprovalReview,
     /// The same as in the notification of the start.
     pub action: Option<Value>,
+}
+
+/// The reviewed action.
+#[wire(open, tag = "type")]
+pub enum GuardianApprovalReviewAction {
+    Command {
+        command: String,
+        cwd: LegacyAppPathString,
+        source: GuardianCommandSource,
+    },
+    Execve {
+        argv: Vec<String>,
+        cwd: AbsolutePathBuf,
+        program: String,
+        source: GuardianCommandSource,
+    },
+    WriteStdin {
+        approval_id: String,
+        process_id: String,
+        cwd: LegacyAppPathString,
+        stdin: String,
+    },
+    ApplyPatch {
+        cwd: LegacyAppPathString,
+        files: Vec<LegacyAppPathString>,
+    },
+    NetworkAccess {
+        host: String,
+        port: u16,
+        protocol: NetworkApprovalProtocol,
+        target: String,
+    },
+    McpToolCall {
+        server: String,
+        tool_name: String,
+        connector_id: Option<String>,
+        connector_name: Option<String>,
+        tool_title: Option<String>,
+    },
+    RequestPermissions {
+        permissions: RequestPermissionProfile,
+        reason: Option<String>,
+    },
+}
+
+/// The tool with which a command runs.
+#[wire(open)]
+#[derive(Eq)]
+pub enum GuardianCommandSource {
+    Shell,
+    UnifiedExec,
+}
+
+/// How clearly the user permitted an action.
+#[wire(open)]
+#[derive(Eq)]
+pub enum GuardianUserAuthorization {
+    Unknown,
+    Low,
+    Medium,
+    High,
+}
+
+/// The guardian warns about something that happened in a thread.
+#[wire]
+pub struct GuardianWarningNotification {
+    pub thread_id: ThreadId,
+    pub message: String,
+}
+
+/// Every action of a turn is reviewed from now on.
+#[wire]
+pub struct StrictReviewRequiredNotification {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    /// Unix milliseconds.
+    pub started_at_ms: i64,
+}
+
+/// Permits an action that the guardian denied.
+#[wire]
+pub struct ThreadApproveGuardianDeniedActionParams {
+    pub thread_id: ThreadId,
+    /// The review that ended in the denial.
+    pub event: Value,
+}
+
+/// The agent is told that the action is permitted.
+#[wire]
+#[derive(Default)]
+pub struct ThreadApproveGuardianDeniedActionResponse {}
+
+/// Limits of automatic reviews.
+#[wire]
+pub struct AutoReviewRequirements {
+    pub ignore_rules: Option<Vec<String>>,
+    pub required_on_models: Option<Vec<String>>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Both notifications carry the complete run. A hook that fails has no effect on the turn.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{AbsolutePathBuf, ThreadId, TurnId, wire};
 
@@ -177,4 +177,69 @@ pub struct HookMetadata {
     pub current_hash: String,
     /// Always `trusted`: hooks of projects that are not trusted are not read.
     pub trust_status: String,
+}
+
+/// The layer that declares a hook.
+#[wire(open)]
+#[derive(Default, Eq)]
+pub enum HookSource {
+    System,
+    User,
+    Project,
+    Mdm,
+    SessionFlags,
+    Plugin,
+    CloudRequirements,
+    CloudManagedConfig,
+    LegacyManagedConfigFile,
+    LegacyManagedConfigMdm,
+    #[default]
+    Unknown,
+}
+
+/// Whether a hook may run.
+#[wire(open)]
+#[derive(Eq)]
+pub enum HookTrustStatus {
+    Managed,
+    Untrusted,
+    Trusted,
+    Modified,
+}
+
+/// A declaration that cannot be read.
+#[wire]
+pub struct HookErrorInfo {
+    pub message: String,
+    pub path: String,
+}
+
+/// Hooks with a common matcher.
+#[wire]
+pub struct ConfiguredHookMatcherGroup {
+    pub hooks: Vec<ConfiguredHookHandler>,
+    pub matcher: Option<String>,
+}
+
+/// A hook as it is declared.
+#[wire(open, tag = "type", rename_all = "snake_case")]
+pub enum ConfiguredHookHandler {
+    Command {
+        #[serde(rename = "async")]
+        is_async: bool,
+        command: String,
+        additional_context_limit: Option<u64>,
+        command_windows: Option<String>,
+        status_message: Option<String>,
+        timeout_sec: Option<u64>,
+    },
+    McpTool {
+        input: Map<String, Value>,
+        server: String,
+        tool: String,
+        status_message: Option<String>,
+        timeout_sec: Option<u64>,
+    },
+    Prompt,
+    Agent,
 }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 pub struct InspectFindings {
     experimental: Option<&'static str>,
     unrecognized: Option<String>,
+    later: bool,
 }
 
 impl InspectFindings {
@@ -29,6 +30,15 @@ impl InspectFindings {
     /// Returns serde's error message for an unknown value.
     pub fn unknown_value(&self) -> Option<&str> {
         self.unrecognized.as_deref()
+    }
+
+    /// Returns whether a part is used that only generations after 0.118 have.
+    pub fn is_later(&self) -> bool {
+        self.later
+    }
+
+    pub(crate) fn later(&mut self) {
+        self.later = true;
     }
 
     pub(crate) fn experimental(&mut self, descriptor: &'static str) {

@@ -3,7 +3,7 @@
 //! Every item begins with `item/started` and ends with `item/completed`, which carries its final state. The deltas in
 //! between only show progress.
 
-use crate::{ItemId, ThreadId, ThreadItem, TurnId, wire};
+use crate::{FileUpdateChange, ItemId, ThreadId, ThreadItem, TurnId, wire};
 
 /// An item started. Deltas and approval requests refer to it by `itemId`.
 #[wire]
@@ -114,4 +114,13 @@ pub struct McpToolCallProgressNotification {
     pub turn_id: TurnId,
     pub item_id: ItemId,
     pub message: String,
+}
+
+/// The changes of an item that the agent is still writing.
+#[wire]
+pub struct FileChangePatchUpdatedNotification {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub item_id: ItemId,
+    pub changes: Vec<FileUpdateChange>,
 }

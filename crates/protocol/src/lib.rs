@@ -27,15 +27,19 @@ mod path;
 mod secret;
 mod sequence;
 
+mod account_sessions;
+mod account_usage;
 mod accounts;
 mod approvals;
 mod apps;
+mod cloud_accounts;
 mod codicil;
 mod codicil_requests;
 mod config;
 mod diagnostics;
 mod dynamic_tools;
 mod elicitation;
+mod environments;
 mod exec;
 mod external_agents;
 mod feedback;
@@ -47,23 +51,38 @@ mod initialize;
 mod input;
 mod item_updates;
 mod items;
-mod known_methods;
+mod marketplaces;
 mod mcp;
+mod mcp_calls;
+mod memories;
 mod models;
+mod plugin_shares;
 mod plugins;
 mod policy;
+mod processes;
+mod projects;
+mod read_states;
 mod realtime;
+mod remote_control;
 mod request_keys;
+mod requirements;
 mod response_items;
 mod review;
 mod search;
 mod skills;
+mod thread_attachments;
 mod thread_opening;
 mod thread_pages;
+mod thread_queue;
+mod thread_sample;
+mod thread_search;
+mod thread_sections;
 mod thread_settings;
+mod thread_timeline;
 mod threads;
 mod tool_calls;
 mod turns;
+mod verification;
 mod windows;
 
 pub(crate) use codicil_protocol_macros::wire;
@@ -74,11 +93,15 @@ fn yes() -> bool {
 }
 
 pub use {
-    accounts::*, approvals::*, apps::*, client_requests::*, codicil::*, codicil_requests::*, config::*,
-    diagnostics::*, dynamic_tools::*, elicitation::*, exec::*, external_agents::*, feedback::*, frame::*,
-    fs::*, generation::*, goals::*, guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*,
-    item_updates::*, items::*, known_methods::*, lines::*, mcp::*, methods::*, models::*, notifications::*,
-    patch::*, path::*, plugins::*, policy::*, realtime::*, request_keys::*, response_items::*, review::*,
-    search::*, secret::*, sequence::*, server_requests::*, skills::*, thread_opening::*, thread_pages::*,
-    thread_settings::*, threads::*, tool_calls::*, turns::*, windows::*,
+    account_sessions::*, account_usage::*, accounts::*, approvals::*, apps::*, client_requests::*,
+    cloud_accounts::*, codicil::*, codicil_requests::*, config::*, diagnostics::*, dynamic_tools::*,
+    elicitation::*, environments::*, exec::*, external_agents::*, feedback::*, frame::*, fs::*,
+    generation::*, goals::*, guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*,
+    item_updates::*, items::*, lines::*, marketplaces::*, mcp::*, mcp_calls::*, memories::*, methods::*,
+    models::*, notifications::*, patch::*, path::*, plugin_shares::*, plugins::*, policy::*, processes::*,
+    projects::*, read_states::*, realtime::*, remote_control::*, request_keys::*, requirements::*,
+    response_items::*, review::*, search::*, secret::*, sequence::*, server_requests::*, skills::*,
+    thread_attachments::*, thread_opening::*, thread_pages::*, thread_queue::*, thread_sample::*,
+    thread_search::*, thread_sections::*, thread_settings::*, thread_timeline::*, threads::*, tool_calls::*,
+    turns::*, verification::*, windows::*,
 };

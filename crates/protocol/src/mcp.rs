@@ -161,3 +161,51 @@ pub enum McpServerStartupState {
     Failed,
     Cancelled,
 }
+
+/// How much is returned about a server.
+#[wire(open)]
+#[derive(Eq)]
+pub enum McpServerStatusDetail {
+    Full,
+    ToolsAndAuthOnly,
+}
+
+/// The state of a connection to a server.
+#[wire(open)]
+#[derive(Eq)]
+pub enum McpServerConnectionStatus {
+    NotStarted,
+    Starting,
+    Connected,
+    AuthenticationRequired,
+    Failed,
+    Cancelled,
+    Disabled,
+}
+
+/// What a server says about itself.
+#[wire]
+pub struct McpServerInfo {
+    pub name: String,
+    pub version: String,
+    pub description: Option<String>,
+    pub icons: Option<Vec<Value>>,
+    pub title: Option<String>,
+    pub website_url: Option<String>,
+}
+
+/// Why a server did not start.
+#[wire(open)]
+#[derive(Eq)]
+pub enum McpServerStartupFailureReason {
+    ReauthenticationRequired,
+}
+
+/// How a client is registered for OAuth: with a metadata document or dynamically.
+#[wire(open)]
+#[derive(Eq)]
+pub enum McpServerOauthClientRegistration {
+    Auto,
+    Cimd,
+    Dcr,
+}

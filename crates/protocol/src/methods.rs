@@ -6,7 +6,8 @@
 //! - a unit type such as `ThreadStart`, which the server's router and the client's typed calls use as the name of the
 //!   method, with its params and response as associated types;
 //! - an entry of a list ([`MethodInfo`]), which the schema export and the tests iterate over;
-//! - its stability, which the server checks before it calls a handler.
+//! - its stability, which the server checks before it calls a handler;
+//! - the generations that have it, each of which has a schema of its own.
 //!
 //! So a method cannot be routed without being exported, or documented in one place and typed differently in another.
 
@@ -19,12 +20,13 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use crate::Inspect;
+use crate::{Inspect, ProtocolGeneration};
 
 /// A request method: its name, params and response.
 pub trait Method: 'static {
     const NAME: &'static str;
     const STABILITY: Stability;
+    const GENERATIONS: MethodGenerations;
     type Params: Serialize + DeserializeOwned + Inspect + Send + 'static;
     type Response: Serialize + DeserializeOwned + Send + 'static;
 }
@@ -45,13 +47,38 @@ pub enum Stability {
     Extension,
 }
 
+/// The generations of the protocol that have a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MethodGenerations {
+    /// Removed in 0.166.
+    Only118,
+    Both,
+    /// Added in 0.166.
+    Since166,
+}
+
+impl MethodGenerations {
+    pub fn include(self, generation: ProtocolGeneration) -> bool {
+        match self {
+            Self::Only118 => generation == ProtocolGeneration::V118,
+            Self::Both => true,
+            Self::Since166 => generation == ProtocolGeneration::V166,
+        }
+    }
+}
+
 /// One line of a table, as the schema export and the tests see it.
 #[derive(Clone, Copy)]
 pub struct MethodInfo {
     pub name: &'static str,
+    pub generations: MethodGenerations,
     pub stability: Stability,
+    /// Whether this server serves the method. It refuses the others, which are declared for clients.
+    pub is_served: bool,
     /// The name and schema of the params; `None` for a method without any.
     pub params: Option<TypeInfo>,
+    /// Whether a client may leave the params out.
+    pub has_optional_params: bool,
     /// `None` for a notification.
     pub response: Option<TypeInfo>,
 }
@@ -149,11 +176,18 @@ macro_rules! type_info {
     };
 }
 
-/// Expands a table of requests, one per line: `stable Name = "method/name" (Params) -> Response;`
+/// Expands a table of requests, one per line: `both stable Name = "method/name" (Params) -> Response;`
+///
+/// The first word is the generation: `v118` (removed in 0.166), `v166` (added in 0.166) or `both`. `(Params?)` marks params
+/// that a client may leave out; 0.118 has none then. `-> Response, refused` marks a request that this server does not serve.
 macro_rules! requests {
     (
         $(#[$table_attribute:meta])* $table:ident;
-        $($(#[$attribute:meta])* $stability:ident $name:ident = $method:literal ($params:tt) -> $response:ty;)*
+        $(
+            $(#[$attribute:meta])*
+            $generation:ident $stability:ident $name:ident = $method:literal ($params:ident $($optional:tt)?)
+                -> $response:ident $(, $refused:ident)?;
+        )*
     ) => {
         $(
             $(#[$attribute])*
@@ -163,6 +197,7 @@ macro_rules! requests {
             impl crate::Method for $name {
                 const NAME: &'static str = $method;
                 const STABILITY: crate::Stability = crate::methods::stability!($stability);
+                const GENERATIONS: crate::MethodGenerations = crate::methods::generations!($generation);
                 type Params = $params;
                 type Response = $response;
             }
@@ -171,10 +206,25 @@ macro_rules! requests {
         $(#[$table_attribute])*
         pub const $table: &[crate::MethodInfo] = &[$(crate::MethodInfo {
             name: $method,
+            generations: crate::methods::generations!($generation),
             stability: crate::methods::stability!($stability),
+            is_served: crate::methods::is_served!($($refused)?),
             params: crate::methods::type_info!($params),
+            has_optional_params: crate::methods::is_optional!($($optional)?),
             response: crate::methods::type_info!($response),
         }),*];
+    };
+}
+
+macro_rules! generations {
+    (both) => {
+        crate::MethodGenerations::Both
+    };
+    (v118) => {
+        crate::MethodGenerations::Only118
+    };
+    (v166) => {
+        crate::MethodGenerations::Since166
     };
 }
 
@@ -190,4 +240,22 @@ macro_rules! stability {
     };
 }
 
-pub(crate) use {requests, stability, type_info};
+macro_rules! is_served {
+    () => {
+        true
+    };
+    (refused) => {
+        false
+    };
+}
+
+macro_rules! is_optional {
+    () => {
+        false
+    };
+    (?) => {
+        true
+    };
+}
+
+pub(crate) use {generations, is_optional, is_served, requests, stability, type_info};

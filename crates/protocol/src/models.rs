@@ -271,3 +271,55 @@ pub enum ExperimentalFeatureStage {
     /// The flag is accepted and has no effect.
     Removed,
 }
+
+/// Returns what the current provider can do. Has no parameters.
+#[wire]
+#[derive(Default)]
+pub struct ModelProviderCapabilitiesReadParams {}
+
+/// What the current provider can do.
+#[wire]
+pub struct ModelProviderCapabilitiesReadResponse {
+    pub image_generation: bool,
+    pub web_search: bool,
+}
+
+/// Why a thread cannot use a provider. The `data` of an error response.
+#[wire(open, tag = "type")]
+pub enum ModelProviderError {
+    ModelProviderMismatch { current_model_provider: String, model_provider: String },
+    ModelProviderNotConfigured { model_provider: String },
+    ModelProviderPolicyConflict { model_provider: String, required_model_provider: String },
+}
+
+/// A service tier of a model.
+#[wire]
+pub struct ModelServiceTier {
+    pub id: String,
+    pub description: String,
+    pub name: String,
+}
+
+/// Programs that give access to a model.
+#[wire]
+pub struct ModelAccessPrograms {
+    pub cyber: Vec<CyberAccessProgram>,
+}
+
+/// A program of OpenAI for security work.
+#[wire(open)]
+#[derive(Eq)]
+pub enum CyberAccessProgram {
+    Standard,
+    DaybreakBlue,
+    DaybreakRed,
+}
+
+/// The tools with which a model controls other agents.
+#[wire(open)]
+#[derive(Eq)]
+pub enum MultiAgentVersion {
+    Disabled,
+    V1,
+    V2,
+}

@@ -8,7 +8,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
-use crate::Inspect;
+use crate::{Inspect, wire};
 
 /// An absolute path. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
@@ -86,6 +86,10 @@ pub(crate) mod text {
         path.into_os_string().into_string().map_err(|_| E::custom("a path that is no text"))
     }
 }
+
+/// A path as a URI.
+#[wire]
+pub struct PathUri(pub String);
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::{AbsolutePathBuf, AppSummary, SkillSummary, wire};
+use crate::{AbsolutePathBuf, AppSummary, HookEventName, SkillSummary, wire};
 
 /// Lists marketplaces and their plugins.
 #[wire(sparse)]
@@ -180,4 +180,192 @@ pub struct PluginDetail {
     /// Always empty: hooks of plugins are not run.
     #[since("0.166")]
     pub hooks: Vec<Value>,
+}
+
+/// Lists the installed plugins.
+#[wire(sparse)]
+#[derive(Default)]
+pub struct PluginInstalledParams {
+    pub cwds: Option<Vec<AbsolutePathBuf>>,
+    /// Also lists these plugins, if they can be installed.
+    pub install_suggestion_plugin_names: Option<Vec<String>>,
+}
+
+/// The installed plugins by marketplace.
+#[wire]
+pub struct PluginInstalledResponse {
+    pub marketplaces: Vec<PluginMarketplaceEntry>,
+    #[serde(default)]
+    pub marketplace_load_errors: Vec<MarketplaceLoadErrorInfo>,
+}
+
+/// Searches for plugins.
+#[wire(sparse)]
+pub struct PluginSearchParams {
+    pub search_term: String,
+    pub cursor: Option<String>,
+    pub limit: Option<u32>,
+    pub cwds: Option<Vec<AbsolutePathBuf>>,
+    pub scope: Option<PluginSearchScope>,
+}
+
+/// Where plugins are searched for.
+#[wire(open)]
+#[derive(Eq)]
+pub enum PluginSearchScope {
+    Global,
+    Workspace,
+    Personal,
+}
+
+/// One page of plugins.
+#[wire]
+pub struct PluginSearchResponse {
+    pub data: Vec<PluginSearchResult>,
+    pub next_cursor: Option<String>,
+}
+
+/// A plugin that was found.
+#[wire]
+pub struct PluginSearchResult {
+    pub marketplace_name: String,
+    pub plugin: PluginSummary,
+    pub marketplace_path: Option<AbsolutePathBuf>,
+}
+
+/// Brings the installed plugins in line with those of the account.
+#[wire(sparse)]
+#[derive(Default)]
+pub struct PluginReconcileParams {
+    pub reason: Option<String>,
+}
+
+/// The plugins that changed, and those that could not be fetched.
+#[wire]
+pub struct PluginReconcileResponse {
+    pub changed_plugins: Vec<PluginReconcileChangedPlugin>,
+    pub failed_materialization_remote_plugin_ids: Vec<String>,
+    pub failed_remote_plugin_ids: Vec<String>,
+}
+
+/// A plugin that changed, and what it contains.
+#[wire]
+pub struct PluginReconcileChangedPlugin {
+    pub id: String,
+    pub has_apps: bool,
+    pub has_hooks: bool,
+    pub has_mcps: bool,
+    pub has_skills: bool,
+}
+
+/// Reads a skill of a plugin that is not installed.
+#[wire]
+pub struct PluginSkillReadParams {
+    pub remote_plugin_id: String,
+    pub remote_marketplace_name: String,
+    pub skill_name: String,
+}
+
+/// The text of the skill; null if there is none.
+#[wire]
+pub struct PluginSkillReadResponse {
+    pub contents: Option<String>,
+}
+
+/// The kinds of marketplaces to list.
+#[wire(open, rename_all = "kebab-case")]
+#[derive(Eq)]
+pub enum PluginListMarketplaceKind {
+    Local,
+    Vertical,
+    WorkspaceDirectory,
+    SharedWithMe,
+    CreatedByMeRemote,
+}
+
+/// Whether an administrator permits a plugin.
+#[wire(open, rename_all = "SCREAMING_SNAKE_CASE")]
+#[derive(Default, Eq)]
+pub enum PluginAvailability {
+    DisabledByAdmin,
+    #[default]
+    Available,
+}
+
+/// Why a plugin cannot be used.
+#[wire(open, rename_all = "snake_case")]
+#[derive(Eq)]
+pub enum PluginDisabledReason {
+    DisabledByAdmin,
+    PlanNotEligible,
+    RequiredAppUnavailable,
+    Unknown,
+}
+
+/// Where the install policy of a plugin comes from.
+#[wire(open, rename_all = "SCREAMING_SNAKE_CASE")]
+#[derive(Eq)]
+pub enum PluginInstallPolicySource {
+    WorkspaceSetting,
+    ImplicitCanonicalApp,
+}
+
+/// A hook of a plugin.
+#[wire]
+pub struct PluginHookSummary {
+    pub event_name: HookEventName,
+    pub key: String,
+}
+
+/// A template of a plugin from which apps are made.
+#[wire]
+pub struct AppTemplateSummary {
+    pub template_id: String,
+    pub materialized_app_ids: Vec<String>,
+    pub name: String,
+    pub canonical_connector_id: Option<String>,
+    pub category: Option<String>,
+    pub description: Option<String>,
+    pub logo_url: Option<String>,
+    pub logo_url_dark: Option<String>,
+    pub reason: Option<AppTemplateUnavailableReason>,
+}
+
+/// Why a template cannot be used.
+#[wire(open, rename_all = "SCREAMING_SNAKE_CASE")]
+#[derive(Eq)]
+pub enum AppTemplateUnavailableReason {
+    NotConfiguredForWorkspace,
+    NoActiveWorkspace,
+}
+
+/// A task that a plugin proposes to run regularly.
+#[wire]
+pub struct ScheduledTaskSummary {
+    pub key: String,
+    pub name: String,
+    pub prompt: String,
+    pub schedule: ScheduledTaskSchedule,
+}
+
+/// When a task runs. Times are `HH:MM`.
+#[wire(open, tag = "type")]
+pub enum ScheduledTaskSchedule {
+    Hourly { interval_hours: u32, days: Option<Vec<ScheduledTaskWeekday>> },
+    Daily { time: String },
+    Weekdays { time: String },
+    Weekly { days: Vec<ScheduledTaskWeekday>, time: String },
+}
+
+/// A day of the week.
+#[wire(open, rename_all = "SCREAMING_SNAKE_CASE")]
+#[derive(Eq)]
+pub enum ScheduledTaskWeekday {
+    Mo,
+    Tu,
+    We,
+    Th,
+    Fr,
+    Sa,
+    Su,
 }

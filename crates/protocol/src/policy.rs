@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
 
-use crate::{AbsolutePathBuf, Inspect, InspectFindings, wire};
+use crate::{AbsolutePathBuf, Inspect, InspectFindings, LegacyAppPathString, wire};
 
 /// When an approval is needed before the agent acts.
 #[wire(open, rename_all = "kebab-case", rename_all_fields = "snake_case")]
@@ -221,4 +221,39 @@ pub struct ActivePermissionProfile {
     pub id: String,
     /// Null for built-in profiles.
     pub extends: Option<String>,
+}
+
+/// A rule about files.
+#[wire]
+pub struct FileSystemSandboxEntry {
+    pub access: FileSystemAccessMode,
+    pub path: FileSystemPath,
+}
+
+/// What a rule allows.
+#[wire(open)]
+#[derive(Eq)]
+pub enum FileSystemAccessMode {
+    Read,
+    Write,
+    Deny,
+}
+
+/// The files of a rule.
+#[wire(open, tag = "type", rename_all = "snake_case")]
+pub enum FileSystemPath {
+    Path { path: LegacyAppPathString },
+    GlobPattern { pattern: String },
+    Special { value: FileSystemSpecialPath },
+}
+
+/// Files whose path depends on the thread.
+#[wire(open, tag = "kind", rename_all = "snake_case")]
+pub enum FileSystemSpecialPath {
+    Root,
+    Minimal,
+    ProjectRoots { subpath: Option<LegacyAppPathString> },
+    Tmpdir,
+    SlashTmp,
+    Unknown { path: String, subpath: Option<LegacyAppPathString> },
 }

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::{ItemId, ThreadId, wire};
+use crate::{ItemId, ThreadId, TurnId, wire};
 
 /// Starts a session. A thread has at most one.
 #[wire(sparse)]
@@ -124,4 +124,218 @@ pub struct ThreadRealtimeClosedNotification {
     pub thread_id: ThreadId,
     /// `requested`, `error` or `transport_closed`.
     pub reason: Option<String>,
+}
+
+/// Lets the voice model say a text.
+#[wire]
+pub struct ThreadRealtimeAppendSpeechParams {
+    pub thread_id: ThreadId,
+    pub text: String,
+}
+
+/// The text was queued.
+#[wire]
+#[derive(Default)]
+pub struct ThreadRealtimeAppendSpeechResponse {}
+
+/// Lists the voices. Has no parameters.
+#[wire]
+#[derive(Default)]
+pub struct ThreadRealtimeListVoicesParams {}
+
+/// The voices.
+#[wire]
+pub struct ThreadRealtimeListVoicesResponse {
+    pub voices: RealtimeVoicesList,
+}
+
+/// The voices by version of the provider's protocol.
+#[wire]
+pub struct RealtimeVoicesList {
+    pub default_v1: RealtimeVoice,
+    pub default_v2: RealtimeVoice,
+    pub v1: Vec<RealtimeVoice>,
+    pub v2: Vec<RealtimeVoice>,
+    #[serde(default)]
+    pub v3: Vec<RealtimeVoice>,
+}
+
+/// A voice.
+#[wire(open)]
+#[derive(Eq)]
+pub enum RealtimeVoice {
+    Alloy,
+    Arbor,
+    Ash,
+    Aube,
+    Ballad,
+    Breeze,
+    Bubbie,
+    Cedar,
+    Coral,
+    Cove,
+    Echo,
+    Ember,
+    Haetsal,
+    Hanul,
+    Himari,
+    Juniper,
+    Leher,
+    Maple,
+    Marin,
+    Miko,
+    Neer,
+    Porto,
+    Rindo,
+    Rio,
+    Rivage,
+    Sage,
+    Selva,
+    Shimmer,
+    Sol,
+    Sonna,
+    Spruce,
+    Tinta,
+    Vale,
+    Verse,
+    Viola,
+}
+
+/// What the voice model writes or says.
+#[wire(open)]
+#[derive(Eq)]
+pub enum RealtimeOutputModality {
+    Text,
+    Audio,
+}
+
+/// How audio is transferred between client and provider.
+#[wire(sparse, open, tag = "type")]
+pub enum ThreadRealtimeStartTransport {
+    Websocket,
+    Webrtc { sdp: String },
+    ExistingCall { call_id: String },
+}
+
+/// A message with which a session starts.
+#[wire]
+pub struct ThreadRealtimeInitialItem {
+    pub role: ConversationTextRole,
+    pub text: String,
+}
+
+/// The author of a text.
+#[wire(open)]
+#[derive(Default, Eq)]
+pub enum ConversationTextRole {
+    #[default]
+    User,
+    Developer,
+    Assistant,
+}
+
+/// How the agent's messages reach the voice model.
+#[wire(open)]
+#[derive(Eq)]
+pub enum CodexResponseHandoffMode {
+    Thinking,
+    Commentary,
+    BemTags,
+}
+
+/// An entry of a voice session in the timeline of its thread.
+#[wire]
+pub struct ThreadRealtimeItem {
+    pub id: String,
+    pub realtime_session_id: String,
+    #[serde(flatten)]
+    pub content: ThreadRealtimeItemContent,
+}
+
+/// The content of a [`ThreadRealtimeItem`].
+#[wire(open, tag = "type", rename_all_fields = "snake_case")]
+pub enum ThreadRealtimeItemContent {
+    RealtimeSessionStarted,
+    TranscriptSegment {
+        role: ThreadRealtimeTranscriptRole,
+        text: String,
+    },
+    /// An item of the thread that is shown in the session.
+    BemItemPromoted {
+        turn_id: TurnId,
+        item_id: ItemId,
+        presentation: ThreadRealtimeBemItemPresentation,
+    },
+    RealtimeSessionClosed {
+        outcome: ThreadRealtimeSessionOutcome,
+    },
+}
+
+/// The speaker of a transcript.
+#[wire(open)]
+#[derive(Eq)]
+pub enum ThreadRealtimeTranscriptRole {
+    User,
+    Assistant,
+}
+
+/// How a promoted item is shown.
+#[wire(open, tag = "type")]
+pub enum ThreadRealtimeBemItemPresentation {
+    WholeItem,
+    InlineMarkdown,
+    InlineVisualization { index: u32 },
+}
+
+/// How a session ended.
+#[wire(open)]
+#[derive(Eq)]
+pub enum ThreadRealtimeSessionOutcome {
+    Ended,
+    Failed,
+}
+
+/// An entry of a voice session started.
+#[wire]
+pub struct ThreadRealtimeItemStartedNotification {
+    pub thread_id: ThreadId,
+    pub item: ThreadRealtimeItem,
+}
+
+/// Text to append to a transcript.
+#[wire]
+pub struct ThreadRealtimeItemTranscriptDeltaNotification {
+    pub thread_id: ThreadId,
+    pub item_id: ItemId,
+    pub delta: String,
+}
+
+/// An entry of a voice session is complete.
+#[wire]
+pub struct ThreadRealtimeItemCompletedNotification {
+    pub thread_id: ThreadId,
+    pub item: ThreadRealtimeItem,
+}
+
+/// The transcript of something that is being said. The new text only.
+#[wire]
+pub struct ThreadRealtimeTranscriptDeltaNotification {
+    pub thread_id: ThreadId,
+    pub delta: String,
+    pub role: String,
+}
+
+/// The transcript of something that was said.
+#[wire]
+pub struct ThreadRealtimeTranscriptDoneNotification {
+    pub thread_id: ThreadId,
+    pub role: String,
+    pub text: String,
+}
+
+/// The provider's description of a WebRTC session.
+#[wire]
+pub struct ThreadRealtimeSdpNotification {
+    pub thread_id: ThreadId,
+    pub sdp: String,
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{MessagePhase, ThreadId, TurnId, wire};
+use crate::{MessagePhase, ReasoningEffort, ThreadId, TokenUsageBreakdown, TurnId, wire};
 
 /// An item of the model's history: a part of its input or output.
 ///
@@ -264,4 +264,41 @@ pub struct RawResponseItemCompletedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub item: ResponseItem,
+}
+
+/// A part of a message between agents.
+#[wire(sparse, open, tag = "type", rename_all = "snake_case", rename_all_fields = "snake_case")]
+pub enum AgentMessageInputContent {
+    InputText { text: String },
+    EncryptedContent { encrypted_content: String },
+}
+
+/// Metadata of the provider that is sent back to it.
+#[wire(sparse, rename_all = "snake_case")]
+#[derive(Default)]
+pub struct InternalChatMessageMetadataPassthrough {
+    pub turn_id: Option<TurnId>,
+}
+
+/// The reasoning settings from an item on.
+#[wire]
+pub struct ConfigurationReasoning {
+    pub effort: ReasoningEffort,
+}
+
+/// A response of the provider is complete. Sent only for threads that were started with `experimentalRawEvents`.
+#[wire]
+pub struct RawResponseCompletedNotification {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub response_id: String,
+    pub usage: Option<TokenUsageBreakdown>,
+    pub usage_metadata: Option<ResponseUsageMetadata>,
+}
+
+/// What a response cost, in the provider's format.
+#[wire]
+pub struct ResponseUsageMetadata {
+    pub amount: Option<String>,
+    pub metadata: Option<Value>,
 }

@@ -9,23 +9,27 @@ requests! {
     SERVER_REQUESTS;
 
     /// Asks whether a command may run.
-    stable CommandExecutionApproval = "item/commandExecution/requestApproval" (CommandExecutionRequestApprovalParams) -> CommandExecutionRequestApprovalResponse;
+    both stable CommandExecutionApproval = "item/commandExecution/requestApproval" (CommandExecutionRequestApprovalParams) -> CommandExecutionRequestApprovalResponse;
     /// Asks whether file changes may be applied.
-    stable FileChangeApproval = "item/fileChange/requestApproval" (FileChangeRequestApprovalParams) -> FileChangeRequestApprovalResponse;
+    both stable FileChangeApproval = "item/fileChange/requestApproval" (FileChangeRequestApprovalParams) -> FileChangeRequestApprovalResponse;
     /// Asks the user questions of the agent.
-    stable ToolUserInput = "item/tool/requestUserInput" (ToolRequestUserInputParams) -> ToolRequestUserInputResponse;
+    both stable ToolUserInput = "item/tool/requestUserInput" (ToolRequestUserInputParams) -> ToolRequestUserInputResponse;
     /// Asks the user for input that an MCP server requested.
-    stable McpServerElicitation = "mcpServer/elicitation/request" (McpServerElicitationRequestParams) -> McpServerElicitationRequestResponse;
+    both stable McpServerElicitation = "mcpServer/elicitation/request" (McpServerElicitationRequestParams) -> McpServerElicitationRequestResponse;
     /// Asks whether the agent is granted more permissions.
-    stable PermissionsApproval = "item/permissions/requestApproval" (PermissionsRequestApprovalParams) -> PermissionsRequestApprovalResponse;
+    both stable PermissionsApproval = "item/permissions/requestApproval" (PermissionsRequestApprovalParams) -> PermissionsRequestApprovalResponse;
     /// Calls a tool that the client offers.
-    stable DynamicToolCall = "item/tool/call" (DynamicToolCallParams) -> DynamicToolCallResponse;
+    both stable DynamicToolCall = "item/tool/call" (DynamicToolCallParams) -> DynamicToolCallResponse;
     /// Asks a client that manages its own tokens for new ones.
-    stable ChatgptAuthTokensRefresh = "account/chatgptAuthTokens/refresh" (ChatgptAuthTokensRefreshParams) -> ChatgptAuthTokensRefreshResponse;
+    both stable ChatgptAuthTokensRefresh = "account/chatgptAuthTokens/refresh" (ChatgptAuthTokensRefreshParams) -> ChatgptAuthTokensRefreshResponse;
+    /// Asks the client to attest itself to the provider.
+    v166 stable AttestationGenerate = "attestation/generate" (AttestationGenerateParams) -> AttestationGenerateResponse;
+    /// Asks for the time of the client's clock.
+    v166 stable CurrentTimeRead = "currentTime/read" (CurrentTimeReadParams) -> CurrentTimeReadResponse;
     /// The version 1 form of [`FileChangeApproval`]. Clients can decode it; this server does not send it.
-    stable LegacyPatchApproval = "applyPatchApproval" (ApplyPatchApprovalParams) -> ApplyPatchApprovalResponse;
+    both stable LegacyPatchApproval = "applyPatchApproval" (ApplyPatchApprovalParams) -> ApplyPatchApprovalResponse;
     /// The version 1 form of [`CommandExecutionApproval`]. Clients can decode it; this server does not send it.
-    stable LegacyExecApproval = "execCommandApproval" (ExecCommandApprovalParams) -> ExecCommandApprovalResponse;
+    both stable LegacyExecApproval = "execCommandApproval" (ExecCommandApprovalParams) -> ExecCommandApprovalResponse;
 }
 
 /// Defines the enum of all server requests, for clients to match on.
@@ -63,6 +67,8 @@ server_request_enum! {
     PermissionsApproval,
     DynamicToolCall,
     ChatgptAuthTokensRefresh,
+    AttestationGenerate,
+    CurrentTimeRead,
     LegacyPatchApproval,
     LegacyExecApproval,
 }

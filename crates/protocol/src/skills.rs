@@ -155,3 +155,14 @@ pub struct SkillSummary {
 #[wire]
 #[derive(Default)]
 pub struct SkillsChangedNotification {}
+
+/// Replaces the additional directories with skills. They are not stored.
+#[wire]
+pub struct SkillsExtraRootsSetParams {
+    pub extra_roots: Vec<AbsolutePathBuf>,
+}
+
+/// The directories are set; `skills/changed` follows.
+#[wire]
+#[derive(Default)]
+pub struct SkillsExtraRootsSetResponse {}

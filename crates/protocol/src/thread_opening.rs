@@ -322,3 +322,11 @@ pub struct ThreadForkResponse {
     #[unpublished]
     pub seq: Option<MessageSeq>,
 }
+
+/// Why a client starts a thread.
+#[wire(open)]
+#[derive(Eq)]
+pub enum ThreadStartSource {
+    Startup,
+    Clear,
+}

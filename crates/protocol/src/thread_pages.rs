@@ -1,7 +1,7 @@
 //! Reading a thread page by page: `thread/turns/list` and `thread/items/list`. Newer clients use these methods; they are
 //! not part of the published schema.
 
-use crate::{ThreadId, ThreadItem, Turn, TurnId, wire};
+use crate::{ItemId, ThreadId, ThreadItem, Turn, TurnId, wire};
 
 /// The order of a page.
 #[wire]
@@ -87,4 +87,31 @@ pub struct ThreadItemEntry {
     /// Not recorded: always null, like `completedAtMs`.
     pub started_at_ms: Option<i64>,
     pub completed_at_ms: Option<i64>,
+}
+
+/// The start of a page: the cursor of another page, or an item.
+#[wire(untagged)]
+pub enum ThreadItemsListCursor {
+    Page(String),
+    Anchor(ThreadItemsListAnchor),
+}
+
+/// An item at which a page starts.
+#[wire(sparse, open, tag = "type")]
+pub enum ThreadItemsListAnchor {
+    Item { item_id: ItemId },
+}
+
+/// Reads items of a turn.
+#[wire]
+pub struct ThreadItemsReadParams {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub item_ids: Vec<ItemId>,
+}
+
+/// The items that exist, in the order of the turn.
+#[wire]
+pub struct ThreadItemsReadResponse {
+    pub data: Vec<ThreadItemEntry>,
 }

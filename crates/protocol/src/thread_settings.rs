@@ -2,8 +2,8 @@
 //! these methods; they are not part of the published schema.
 
 use crate::{
-    ActivePermissionProfile, ApprovalsReviewer, AskForApproval, CollaborationMode, NotificationMethod, Patch,
-    Personality, ReasoningEffort, ReasoningSummary, SandboxPolicy, ServiceTier, ThreadId, wire,
+    ActivePermissionProfile, ApprovalsReviewer, AskForApproval, CollaborationMode, Patch, Personality,
+    ReasoningEffort, ReasoningSummary, SandboxPolicy, ServiceTier, ThreadId, wire,
 };
 
 /// Changes the settings for the next turns without starting one. Absent settings are kept.
@@ -28,15 +28,6 @@ pub struct ThreadSettingsUpdateParams {
 /// The settings are changed; `thread/settings/updated` follows.
 #[wire]
 pub struct ThreadSettingsUpdateResponse {}
-
-/// The settings of a thread changed.
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadSettingsUpdated;
-
-impl NotificationMethod for ThreadSettingsUpdated {
-    const NAME: &'static str = "thread/settings/updated";
-    type Params = ThreadSettingsUpdatedNotification;
-}
 
 /// The settings for the next turns of a thread changed. Sent to its subscribers.
 #[wire]

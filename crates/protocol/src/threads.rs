@@ -9,8 +9,8 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    AbsolutePathBuf, ItemId, LegacyAppPathString, NotificationMethod, Patch, ReasoningEffort, SortDirection,
-    ThreadId, Turn, TurnId, wire,
+    AbsolutePathBuf, ItemId, Patch, ReasoningEffort, SortDirection, ThreadEnvironment, ThreadId,
+    ThreadSection, Turn, TurnId, wire,
 };
 
 /// Lists stored threads. Filters are combined. Threads without a user message are not listed.
@@ -241,15 +241,6 @@ pub struct ThreadRevertResponse {
     pub items_backwards_cursor: Option<String>,
 }
 
-/// Turns of a thread were removed.
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadReverted;
-
-impl NotificationMethod for ThreadReverted {
-    const NAME: &'static str = "thread/reverted";
-    type Params = ThreadRevertedNotification;
-}
-
 /// Turns of a thread were removed by `thread/revert`. Sent to its subscribers.
 #[wire]
 pub struct ThreadRevertedNotification {
@@ -382,30 +373,6 @@ pub struct Thread {
 /// A label that a client gives a thread when it starts it.
 #[wire]
 pub struct ThreadSource(pub String);
-
-/// A section of the list of threads.
-#[wire]
-pub struct ThreadSection {
-    pub id: String,
-    pub name: String,
-    pub appearance: Option<ThreadSectionAppearance>,
-}
-
-/// How a client shows a section. The server only stores it.
-#[wire]
-#[derive(Default)]
-pub struct ThreadSectionAppearance {
-    pub icon: Option<String>,
-    pub color: Option<String>,
-}
-
-/// An environment in which the commands of a thread run.
-#[wire]
-pub struct ThreadEnvironment {
-    pub environment_id: String,
-    pub cwd: LegacyAppPathString,
-    pub runtime_workspace_roots: Vec<LegacyAppPathString>,
-}
 
 /// Members that a server adds to a thread.
 #[wire]
@@ -670,15 +637,6 @@ pub struct ThreadDeleteParams {
 /// The thread is deleted; `thread/deleted` follows.
 #[wire]
 pub struct ThreadDeleteResponse {}
-
-/// A thread was deleted.
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadDeleted;
-
-impl NotificationMethod for ThreadDeleted {
-    const NAME: &'static str = "thread/deleted";
-    type Params = ThreadDeletedNotification;
-}
 
 /// A thread was deleted. Sent to all connections.
 #[wire]

@@ -366,3 +366,31 @@ pub struct ContextCompactedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
 }
+
+/// Changes the settings of a running turn. Absent settings are kept.
+#[wire(sparse, deny_unknown_fields)]
+pub struct TurnSettingsUpdateParams {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub approvals_reviewer: Option<ApprovalsReviewer>,
+    pub effort: Option<ReasoningEffort>,
+    pub model: Option<String>,
+    /// Null selects the provider's default tier.
+    #[serde(default, skip_serializing_if = "Patch::is_missing")]
+    pub service_tier: Patch<ServiceTier>,
+    pub summary: Option<ReasoningSummary>,
+}
+
+/// Whether the settings were changed.
+#[wire]
+pub struct TurnSettingsUpdateResponse {
+    pub status: TurnSettingsUpdateStatus,
+}
+
+/// Whether the settings of a turn were changed.
+#[wire(open)]
+#[derive(Eq)]
+pub enum TurnSettingsUpdateStatus {
+    Applied,
+    TargetUnavailable,
+}

@@ -47,3 +47,27 @@ pub struct WindowsWorldWritableWarningNotification {
     /// Whether the scan failed, so that there may be more.
     pub failed_scan: bool,
 }
+
+/// Whether the sandbox can be used.
+#[wire]
+pub struct WindowsSandboxReadinessResponse {
+    pub status: WindowsSandboxReadiness,
+}
+
+/// Whether the sandbox can be used.
+#[wire(open)]
+#[derive(Eq)]
+pub enum WindowsSandboxReadiness {
+    Ready,
+    NotConfigured,
+    UpdateRequired,
+}
+
+/// The implementation of the sandbox.
+#[wire(open)]
+#[derive(Eq)]
+pub enum WindowsSandboxImplementation {
+    Elevated,
+    Unelevated,
+    Mxc,
+}

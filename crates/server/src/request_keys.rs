@@ -189,7 +189,7 @@ async fn replayed(cx: &Cx, lock: &HomeKeyLock) -> Option<Box<RawValue>> {
 
 #[cfg(test)]
 mod tests {
-    use codicil_protocol::{CLIENT_REQUESTS, CODICIL_REQUESTS, LATER_REQUESTS};
+    use codicil_protocol::{CLIENT_REQUESTS, CODICIL_REQUESTS};
 
     use super::*;
 
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn every_keyed_request_exists() {
         for name in KEYED_REQUESTS {
-            let mut known = CLIENT_REQUESTS.iter().chain(LATER_REQUESTS).chain(CODICIL_REQUESTS);
+            let mut known = CLIENT_REQUESTS.iter().chain(CODICIL_REQUESTS);
             assert!(known.any(|method| method.name == *name), "{name}");
         }
     }

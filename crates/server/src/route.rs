@@ -7,7 +7,8 @@
 use std::{any::type_name_of_val, collections::HashMap, panic::AssertUnwindSafe};
 
 use codicil_protocol::{
-    Frame, Initialize, InspectFindings, Method, OTHER_GENERATIONS, Stability, decode_params, rpc::RequestId,
+    CLIENT_REQUESTS, Frame, Initialize, InspectFindings, Method, OLDER_REQUESTS, Stability, decode_params,
+    rpc::RequestId,
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use serde::Serialize;
@@ -103,7 +104,8 @@ pub enum UnroutedMethod {
 
 impl UnroutedMethod {
     fn new(method: &str) -> Self {
-        match OTHER_GENERATIONS.iter().find(|known| **known == method) {
+        let published = CLIENT_REQUESTS.iter().map(|known| known.name);
+        match published.chain(OLDER_REQUESTS.iter().copied()).find(|known| *known == method) {
             Some(known) => Self::NotServed(known),
             None => Self::Unknown(shorten(method).to_owned()),
         }

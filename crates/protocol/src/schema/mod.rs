@@ -129,9 +129,11 @@ impl PublishedSurface {
 fn unions(scope: ExportScope) -> Vec<MessageUnion> {
     let published = |methods: &[MethodInfo]| {
         let keep = |method: &&MethodInfo| {
-            scope.audience == ExportAudience::Experimental || method.stability == Stability::Stable
+            let is_open =
+                scope.audience == ExportAudience::Experimental || method.stability == Stability::Stable;
+            is_open && method.generations.include(scope.generation)
         };
-        methods.iter().filter(keep).copied().collect()
+        methods.iter().filter(keep).map(|method| of_generation(*method, scope.generation)).collect()
     };
     vec![
         MessageUnion { name: "ClientRequest", methods: published(CLIENT_REQUESTS), has_id: true },
@@ -139,6 +141,12 @@ fn unions(scope: ExportScope) -> Vec<MessageUnion> {
         MessageUnion { name: "ServerRequest", methods: published(SERVER_REQUESTS), has_id: true },
         MessageUnion { name: "ServerNotification", methods: published(NOTIFICATIONS), has_id: false },
     ]
+}
+
+/// Returns a method as a generation has it: optional params are none in 0.118.
+fn of_generation(method: MethodInfo, generation: ProtocolGeneration) -> MethodInfo {
+    let has_params = !method.has_optional_params || generation == ProtocolGeneration::V166;
+    MethodInfo { params: method.params.filter(|_| has_params), ..method }
 }
 
 /// Returns whether the types of a method were published before there was a `v2`.
@@ -276,9 +284,14 @@ fn message_schema(method: &MethodInfo, has_id: bool) -> Value {
     properties.insert("method".into(), json!({ "type": "string", "enum": [method.name] }));
     match method.params {
         Some(params) => {
-            properties
-                .insert("params".into(), json!({ "$ref": format!("#/definitions/{}", (params.name)()) }));
-            required.push("params");
+            let reference = json!({ "$ref": format!("#/definitions/{}", (params.name)()) });
+            let schema = if method.has_optional_params {
+                json!({ "anyOf": [reference, { "type": "null" }] })
+            } else {
+                required.push("params");
+                reference
+            };
+            properties.insert("params".into(), schema);
         }
         None if has_id => {
             properties.insert("params".into(), json!({ "type": "null" }));

@@ -158,7 +158,8 @@ impl TypeFolders {
                 Some(params) => {
                     let name = (params.name)();
                     used.insert(name.clone());
-                    format!(", params: {name}")
+                    let or_none = if method.has_optional_params { " | null | undefined" } else { "" };
+                    format!(", params: {name}{or_none}")
                 }
                 None if union.has_id => ", params: undefined".to_owned(),
                 None => String::new(),

@@ -9,8 +9,8 @@ use codicil_protocol::{
     BedrockCheckGovCloudRequirementsParams, BedrockCheckGovCloudRequirementsResponse,
     CancelLoginAccountParams, CancelLoginAccountResponse, ChatgptAuthTokensRefresh,
     ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse, Frame, GetAccountParams,
-    GetAccountRateLimitsResponse, GetAccountResponse, LoginAccountParams, LoginAccountResponse,
-    LogoutAccountResponse, NoParams,
+    GetAccountRateLimitsParams, GetAccountRateLimitsResponse, GetAccountResponse, LoginAccountParams,
+    LoginAccountResponse, LogoutAccountResponse, NoParams,
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::timeout;
@@ -72,7 +72,10 @@ pub async fn logout(cx: Cx, _params: NoParams) -> Result<LogoutAccountResponse, 
     Ok(LogoutAccountResponse {})
 }
 
-pub async fn rate_limits_read(cx: Cx, _params: NoParams) -> Result<GetAccountRateLimitsResponse, RpcError> {
+pub async fn rate_limits_read(
+    cx: Cx,
+    _params: GetAccountRateLimitsParams,
+) -> Result<GetAccountRateLimitsResponse, RpcError> {
     Ok(cx.accounts().rate_limits().await?)
 }
 

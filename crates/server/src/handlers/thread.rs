@@ -15,9 +15,9 @@ use codicil_protocol::{
     ThreadBackgroundTerminalsTerminateParams, ThreadBackgroundTerminalsTerminateResponse,
     ThreadCompactStartParams, ThreadCompactStartResponse, ThreadDecrementElicitationParams,
     ThreadDecrementElicitationResponse, ThreadDeleteParams, ThreadDeleteResponse, ThreadDeleted,
-    ThreadDeletedNotification, ThreadForkParams, ThreadGoalClearResponse, ThreadGoalCleared,
-    ThreadGoalClearedNotification, ThreadGoalGetResponse, ThreadGoalParams, ThreadGoalSetParams,
-    ThreadGoalSetResponse, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadId,
+    ThreadDeletedNotification, ThreadForkParams, ThreadGoalClearParams, ThreadGoalClearResponse,
+    ThreadGoalCleared, ThreadGoalClearedNotification, ThreadGoalGetParams, ThreadGoalGetResponse,
+    ThreadGoalSetParams, ThreadGoalSetResponse, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadId,
     ThreadIncrementElicitationParams, ThreadIncrementElicitationResponse, ThreadInjectItemsParams,
     ThreadInjectItemsResponse, ThreadItemsListParams, ThreadItemsListResponse, ThreadListParams,
     ThreadListResponse, ThreadLoadedListParams, ThreadLoadedListResponse, ThreadMetadataUpdateParams,
@@ -396,11 +396,11 @@ pub async fn goal_set(cx: Cx, params: ThreadGoalSetParams) -> Result<ThreadGoalS
     Ok(ThreadGoalSetResponse { goal })
 }
 
-pub async fn goal_get(cx: Cx, params: ThreadGoalParams) -> Result<ThreadGoalGetResponse, RpcError> {
+pub async fn goal_get(cx: Cx, params: ThreadGoalGetParams) -> Result<ThreadGoalGetResponse, RpcError> {
     Ok(ThreadGoalGetResponse { goal: cx.threads().goal(&params.thread_id).await? })
 }
 
-pub async fn goal_clear(cx: Cx, params: ThreadGoalParams) -> Result<ThreadGoalClearResponse, RpcError> {
+pub async fn goal_clear(cx: Cx, params: ThreadGoalClearParams) -> Result<ThreadGoalClearResponse, RpcError> {
     let cleared = cx.threads().clear_goal(&params.thread_id, cx.key()).await?;
     if cleared {
         let cleared = ThreadGoalClearedNotification { thread_id: params.thread_id };

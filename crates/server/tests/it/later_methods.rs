@@ -61,7 +61,8 @@ async fn items_are_listed_with_their_turns() {
 
 #[tokio::test]
 async fn updated_settings_apply_to_the_next_turn_and_are_announced() {
-    let mut app = App::start(Script::new().say("1").gate("go").then().say("2")).await;
+    let script = Script::new().say("1").gate("go").then().say("2");
+    let mut app = App::builder().experimental().script(script).start().await;
     let thread = app.start_thread().await;
     app.start_turn(&thread, "one").await;
     app.model().reached("go").await;
@@ -91,7 +92,7 @@ async fn updated_settings_apply_to_the_next_turn_and_are_announced() {
 async fn a_background_command_is_listed_and_ended_by_its_process_id() {
     let line = json!({ "cmd": "sleep 1000", "yield_time_ms": 250 });
     let script = Script::new().call("exec_command", line).call_id("open").then().say("On its way");
-    let mut app = App::start(script).await;
+    let mut app = App::builder().experimental().script(script).start().await;
     let thread = free_thread(&mut app).await;
     app.run_turn(&thread, "open").await;
     let list = || params(json!({ "threadId": thread.id }));

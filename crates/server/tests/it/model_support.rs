@@ -8,7 +8,7 @@ use codicil_testkit::{App, AppBuilder, Reply, Script};
 use serde_json::{Value, json};
 
 fn app() -> AppBuilder {
-    App::builder().script(Script::new().repeat(Reply::new().say("Hi")))
+    App::builder().experimental().script(Script::new().repeat(Reply::new().say("Hi")))
 }
 
 /// Runs a turn with these settings. Returns the body of its request and the summaries of the warnings.

@@ -1,0 +1,54 @@
+//! The timeline of a thread, which has items, voice sessions and turns in one order: `thread/timeline/list`.
+
+use crate::{ThreadId, ThreadItem, ThreadRealtimeItem, TurnError, TurnId, TurnStatus, wire};
+
+/// Lists what happened in a thread.
+#[wire(sparse)]
+pub struct ThreadTimelineListParams {
+    pub thread_id: ThreadId,
+    pub cursor: Option<String>,
+    pub limit: Option<u32>,
+}
+
+/// One page of the timeline, newest first.
+#[wire]
+pub struct ThreadTimelineListResponse {
+    pub data: Vec<ThreadTimelineEntry>,
+    /// The voice session that is open at the start of the page.
+    pub active_realtime_session_at_page_start: Option<String>,
+    pub next_cursor: Option<String>,
+}
+
+/// An entry of the timeline. `position` increases with time.
+#[wire(open, tag = "type")]
+pub enum ThreadTimelineEntry {
+    Item {
+        turn_id: TurnId,
+        position: u64,
+        item: ThreadItem,
+    },
+    Realtime {
+        position: u64,
+        item: ThreadRealtimeItem,
+    },
+    TurnStarted {
+        #[serde(rename = "turn_id")]
+        turn_id: TurnId,
+        position: u64,
+        #[serde(rename = "started_at")]
+        started_at: Option<i64>,
+    },
+    TurnCompleted {
+        #[serde(rename = "turn_id")]
+        turn_id: TurnId,
+        position: u64,
+        status: TurnStatus,
+        #[serde(rename = "completed_at")]
+        completed_at: Option<i64>,
+        #[serde(rename = "duration_ms")]
+        duration_ms: Option<i64>,
+        #[serde(rename = "started_at")]
+        started_at: Option<i64>,
+        error: Option<TurnError>,
+    },
+}
