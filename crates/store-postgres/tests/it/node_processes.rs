@@ -1,9 +1,11 @@
 //! Nodes as processes that are killed and stopped at any moment, on a database that crashes.
 //!
-//! A node is this test program again, with [`NODE`] set. It notes each line in a file once the line was reported as stored,
-//! as a server would tell its clients. At the end, each noted line is in the database once.
+//! A node is this test program again, with [`NODE`] set. It notes in a file when it acts, and each line once the line was
+//! reported as stored, as a server would tell its clients. At the end, each noted line is in the database once, and no
+//! owner of a tree has acted after the next one.
 
 use std::{
+    collections::BTreeMap,
     env,
     fs::{self, OpenOptions},
     io::{Read, Write, stdin},
@@ -15,11 +17,13 @@ use std::{
 };
 
 use codicil_store_postgres::{
-    Claim, LineBatch, NewThread, NodeIdentity, NodeLease, NodeSettings, PostgresError, PostgresStore,
-    TreeLease,
+    Claim, LineBatch, NewThread, NodeLease, NodeSettings, PostgresError, PostgresStore, TreeLease,
 };
 use futures_util::future::join_all;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    time::{ClockId, clock_gettime},
+};
 use tokio::time;
 use uuid::Uuid;
 
@@ -30,6 +34,10 @@ use crate::database::{TestDatabase, TestPostgres, batch, new_thread, node_settin
 const NODE: &str = "CODICIL_TEST_NODE";
 const TTL: Duration = Duration::from_millis(1500);
 const WORKERS: usize = 4;
+
+/// The kinds of notes: a line was stored in a thread; the owner of a tree acted, at an epoch and a time.
+const STORED: &str = "stored ";
+const ACTS: &str = "acts ";
 
 /// The lines that have to be stored between two events.
 const PROGRESS: usize = 40;
@@ -74,7 +82,8 @@ async fn nothing_is_lost_or_written_twice_when_nodes_and_the_database_die() {
     drop(nodes);
 
     take_everything(&store, &roots).await;
-    check_notes(&store, notes.path()).await;
+    check_stored_lines(&store, notes.path()).await;
+    check_one_node_acts(notes.path());
     database.check().await;
 }
 
@@ -102,14 +111,14 @@ async fn take_everything(store: &PostgresStore, roots: &[Uuid]) {
 
 /// Waits until the nodes have stored some more lines.
 async fn until_progress(notes: &Path) {
-    let before = read_notes(notes).len();
-    while read_notes(notes).len() < before + PROGRESS {
+    let before = read_notes(notes, STORED).len();
+    while read_notes(notes, STORED).len() < before + PROGRESS {
         time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-async fn check_notes(store: &PostgresStore, notes: &Path) {
-    let notes = read_notes(notes);
+async fn check_stored_lines(store: &PostgresStore, notes: &Path) {
+    let notes = read_notes(notes, STORED);
     assert!(notes.len() >= 7 * PROGRESS);
     let mut threads: Vec<Uuid> = notes.iter().map(|(thread, _)| *thread).collect();
     threads.sort_unstable();
@@ -122,15 +131,36 @@ async fn check_notes(store: &PostgresStore, notes: &Path) {
     }
 }
 
-/// Returns the threads and lines that all nodes have noted. A note that was cut off was not made.
-fn read_notes(notes: &Path) -> Vec<(Uuid, String)> {
+/// Checks that no owner of a tree has acted after the next one began: a node stops before others may take over.
+fn check_one_node_acts(notes: &Path) {
+    let mut trees: BTreeMap<Uuid, BTreeMap<i64, (u64, u64)>> = BTreeMap::new();
+    for (root, act) in read_notes(notes, ACTS) {
+        let (epoch, at) = act.split_once(' ').unwrap();
+        let at: u64 = at.parse().unwrap();
+        let (first, last) = trees.entry(root).or_default().entry(epoch.parse().unwrap()).or_insert((at, at));
+        *first = at.min(*first);
+        *last = at.max(*last);
+    }
+    for (root, acts) in trees {
+        assert!(acts.values().is_sorted_by(|(_, last), (first, _)| last < first), "{root}: {acts:?}");
+    }
+}
+
+/// Returns the nanoseconds since the machine was started.
+fn boot_time() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap()
+}
+
+/// Returns the notes of all nodes of a kind, each with its thread. A note that was cut off was not made.
+fn read_notes(notes: &Path, kind: &str) -> Vec<(Uuid, String)> {
     let mut found = Vec::new();
     for file in fs::read_dir(notes).unwrap() {
         let text = fs::read_to_string(file.unwrap().path()).unwrap();
         let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         found.extend(whole.filter_map(|line| {
-            let (thread, line) = line.split_once(' ')?;
-            Some((thread.parse().ok()?, line.to_owned()))
+            let (thread, note) = line.strip_prefix(kind)?.split_once(' ')?;
+            Some((thread.parse().ok()?, note.to_owned()))
         }));
     }
     found
@@ -246,10 +276,12 @@ impl TestNode {
         }
         let thread = threads[fastrand::usize(0..threads.len())];
         for ordinal in (thread.next..).take(3) {
+            let at = boot_time();
             if !lease.may_act() {
                 return Ok(());
             }
-            self.append(store, &tree, lease.identity(), thread.id, ordinal).await?;
+            self.note(ACTS, root, &format!("{} {at}", tree.epoch.0));
+            self.append(store, &tree, thread.id, ordinal).await?;
         }
         if fastrand::u8(0..4) == 0 {
             store.release(&tree).await?;
@@ -262,16 +294,18 @@ impl TestNode {
         &self,
         store: &PostgresStore,
         tree: &TreeLease,
-        node: &NodeIdentity,
         thread: Uuid,
         ordinal: u64,
     ) -> Result<(), PostgresError> {
-        let line =
-            format!("{{\"ordinal\":{ordinal},\"run\":\"{}\",\"line\":\"{}\"}}", node.run, Uuid::now_v7());
+        let line = format!("{{\"ordinal\":{ordinal},\"line\":\"{}\"}}", Uuid::now_v7());
         let lines = format!("{line}\n").into_bytes();
         store.append(LineBatch { lines, ..batch(thread, tree.epoch, ordinal) }).await?;
-        let mut notes = OpenOptions::new().create(true).append(true).open(&self.notes).unwrap();
-        notes.write_all(format!("{thread} {line}\n").as_bytes()).unwrap();
+        self.note(STORED, thread, &line);
         Ok(())
+    }
+
+    fn note(&self, kind: &str, thread: Uuid, note: &str) {
+        let mut notes = OpenOptions::new().create(true).append(true).open(&self.notes).unwrap();
+        notes.write_all(format!("{kind}{thread} {note}\n").as_bytes()).unwrap();
     }
 }
