@@ -156,6 +156,7 @@ fn router(console: Console) -> Router {
         .route("/threads/{thread}/older", get(pages::older_turns))
         .route("/threads/{thread}/export", get(pages::export))
         .route("/threads/{thread}/input", post(actions::send_input))
+        .route("/threads/{thread}/queue", get(pages::queue).post(actions::remove_queued))
         .route("/threads/{thread}/settings", post(actions::change_settings))
         .route("/threads/{thread}/rename", post(actions::rename_thread))
         .route("/threads/{thread}/archive", post(actions::archive_thread))

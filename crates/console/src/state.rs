@@ -11,6 +11,7 @@ use codicil_client::{
     protocol::{Model, ModelListParams},
 };
 use parking_lot::Mutex;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -21,6 +22,9 @@ use crate::{
 
 /// How long the list of models is used before it is read again.
 const MODELS_TIME: Duration = Duration::from_secs(60);
+
+/// How long a page waits for the list of models.
+const MODELS_WAIT: Duration = Duration::from_millis(100);
 
 /// The console as handlers see it. Cheap to clone.
 #[derive(Clone)]
@@ -75,12 +79,14 @@ impl Console {
         if let Some(models) = known {
             return models;
         }
-        let models = match self.client.list_models(ModelListParams::default()).await {
-            Ok(found) => Arc::new(found.data),
-            Err(error) => {
+        // They are suggestions only, so a page does not wait long for a provider.
+        let models = match timeout(MODELS_WAIT, self.client.list_models(ModelListParams::default())).await {
+            Ok(Ok(found)) => Arc::new(found.data),
+            Ok(Err(error)) => {
                 tracing::debug!("cannot list the models: {error}");
                 Arc::default()
             }
+            Err(_) => return Arc::default(),
         };
         *self.models.lock() = Some(ListedModels { models: models.clone(), read_at: Instant::now() });
         models

@@ -10,7 +10,8 @@ use codicil_client::{
     ClientError,
     protocol::{
         AskForApproval, CollaborationMode, ModeKind, ReasoningEffort, SandboxPolicy, Settings, SkillsList,
-        SkillsListParams, ThreadId, ThreadSettingsUpdate, ThreadSettingsUpdateParams, TurnStart,
+        SkillsListParams, ThreadId, ThreadQueueAdd, ThreadQueueAddParams, ThreadQueueDelete,
+        ThreadQueueDeleteParams, ThreadSettingsUpdate, ThreadSettingsUpdateParams, TurnStart,
         TurnStartParams, TurnSteer, TurnSteerParams, UserInput,
     },
 };
@@ -63,9 +64,24 @@ async fn send(console: &Console, view: &ThreadView, input: Vec<UserInput>) -> Re
 /// Has a message sent after the running turn.
 async fn queue(console: &Console, thread: &ThreadId, input: Vec<UserInput>) -> Result<(), PageError> {
     let id = crate::access::new_id().map_err(|error| PageError::BadRequest(error.to_string()))?;
-    let params = json!({ "threadId": thread, "input": input, "clientUserMessageId": id });
-    console.threads_client.call_raw("thread/queue/add", params).await?;
+    let params = ThreadQueueAddParams { thread_id: thread.clone(), client_user_message_id: id, input };
+    console.threads_client.call::<ThreadQueueAdd>(params).await?;
     Ok(())
+}
+
+/// `POST /threads/{thread}/queue`: removes a queued message.
+pub async fn remove_queued(
+    State(console): State<Console>,
+    Path(thread): Path<String>,
+    headers: HeaderMap,
+    Extension(fields): Extension<FormFields>,
+) -> Result<Response, PageError> {
+    let params = ThreadQueueDeleteParams {
+        thread_id: ThreadId::from(thread.as_str()),
+        queued_submission_id: fields.get("message").unwrap_or_default().to_owned(),
+    };
+    console.threads_client.call::<ThreadQueueDelete>(params).await?;
+    Ok(done(&headers, &format!("/threads/{thread}#composer")))
 }
 
 async fn stop(console: &Console, view: &ThreadView) -> Result<(), PageError> {

@@ -13,7 +13,7 @@ use axum::{
 };
 
 pub use completions::{complete_directories, complete_files, complete_skills};
-pub use input::{change_settings, send_input};
+pub use input::{change_settings, remove_queued, send_input};
 pub use new_thread::{create_thread, new_thread};
 pub use questions::answer_question;
 pub use terminals::{end_terminal, terminals};

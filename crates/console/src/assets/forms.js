@@ -31,7 +31,6 @@ async function submit(event) {
   if (form.dataset.confirm && !window.confirm(form.dataset.confirm)) return event.preventDefault();
   const isPost = form.method === "post";
   const isLive = "live" in form.dataset || "token" in form.dataset || "confirm" in form.dataset;
-  if ("diffLayout" in form.dataset) return changeLayout(event, form);
   if (!isPost || !isLive) return;
   event.preventDefault();
   const button = event.submitter;
@@ -47,16 +46,20 @@ async function submit(event) {
 }
 
 /** Shows a diff in the other layout, in its place. */
-async function changeLayout(event, form) {
+async function changeLayout(event) {
+  const button = event.target.closest?.("[data-diff-layout]");
+  const isPress = event.type === "click" || event.key === " ";
+  if (!button || !isPress || event.ctrlKey || event.metaKey) return;
   event.preventDefault();
-  const shown = form.closest("section");
-  const layout = event.submitter?.value ?? "split";
-  const response = await fetch(`${form.action}?layout=${layout}`).catch(() => null);
+  const shown = button.closest("section");
+  const response = await fetch(button.href).catch(() => null);
   if (!response?.ok) return notice("The diff cannot be shown in this layout.");
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
   const name = shown.getAttribute("aria-label");
   const next = [...page.querySelectorAll("section")].find((section) => section.getAttribute("aria-label") === name);
-  if (next) shown.replaceWith(next);
+  if (!next) return notice("The diff is not available any more.");
+  shown.replaceWith(next);
+  next.querySelector("[data-diff-layout]")?.focus();
 }
 
 /** Loads what a link leads to into the page. */
@@ -93,6 +96,8 @@ function completeDirectories() {
 export function handleForms() {
   document.addEventListener("submit", submit);
   document.addEventListener("click", load);
+  document.addEventListener("click", changeLayout);
+  document.addEventListener("keydown", changeLayout);
   // One menu is open at a time.
   document.addEventListener("click", (event) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) {

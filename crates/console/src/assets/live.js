@@ -48,6 +48,11 @@ const operations = {
     if (target) syncChildren(target, [...parse(html).children]);
     markCurrent();
   },
+  async load({ id }) {
+    const target = document.getElementById(id);
+    const response = target && (await fetch(target.dataset.address).catch(() => null));
+    if (response?.ok) target.replaceChildren(parse(await response.text()));
+  },
   count({ questions }) {
     const title = document.querySelector("title");
     const name = `${title.dataset.title} · Codicil`;
@@ -160,9 +165,18 @@ function setConnected(isConnected) {
 /** Follows the server for as long as the page is looked at. Browsers open few connections to a host. */
 export function follow() {
   let hiding = null;
+  // A hidden page looks for questions now and then, for the number in its title.
+  const glance = () => {
+    connect();
+    hiding = setTimeout(rest, 3_000);
+  };
+  const rest = () => {
+    disconnect();
+    hiding = setTimeout(glance, 30_000);
+  };
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hiding);
-    if (document.hidden) hiding = setTimeout(disconnect, 120_000);
+    if (document.hidden) hiding = setTimeout(rest, 120_000);
     else connect();
   });
   window.addEventListener("pagehide", disconnect);

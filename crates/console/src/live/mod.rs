@@ -21,4 +21,4 @@ pub use overview::{Overview, OverviewTask};
 pub use page_ops::PageOp;
 pub use thread_hub::{HubError, ThreadPage};
 pub use thread_hubs::ThreadHubs;
-pub use thread_view::{ItemPart, ThreadView, TurnView, ViewChange, thread_title};
+pub use thread_view::{ItemPart, ThreadView, TurnView, ViewChange, listed_sources, thread_title};

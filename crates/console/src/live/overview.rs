@@ -15,7 +15,10 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use super::page_ops::{PageOp, encode_event};
+use super::{
+    page_ops::{PageOp, encode_event},
+    thread_view::listed_sources,
+};
 use crate::{pages, questions::QuestionBoard};
 
 /// Threads in the list of every page.
@@ -131,6 +134,7 @@ impl OverviewTask {
         let params = ThreadListParams {
             limit: Some(LISTED_THREADS),
             sort_key: Some(ThreadSortKey::UpdatedAt),
+            source_kinds: Some(listed_sources()),
             ..Default::default()
         };
         match self.client.call::<ThreadList>(params).await {
@@ -163,9 +167,9 @@ fn concerns_threads(event: &ClientEvent) -> bool {
             | N::ThreadArchived(_)
             | N::ThreadUnarchived(_)
             | N::ThreadClosed(_)
+            | N::ThreadDeleted(_)
             | N::ThreadNameUpdated(_),
         ) => true,
-        ClientEvent::Notification(N::Unknown(unknown)) => unknown.method.starts_with("thread/"),
         ClientEvent::Notification(_) => false,
         ClientEvent::Missed(_) | ClientEvent::Snapshot(_) => true,
     }

@@ -24,6 +24,8 @@ pub enum PageOp {
     /// Makes the children of an element those of `html`. Children with the same id and content stay as they are, with
     /// what a person has typed there.
     Sync { id: String, html: String },
+    /// Loads the contents of an element again, from its own address.
+    Load { id: String },
     /// Shows the number of open questions in the title and the icon of the page.
     Count { questions: usize },
 }

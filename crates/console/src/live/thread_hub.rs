@@ -28,7 +28,7 @@ use super::{
     page_ops::{PageOp, encode_event},
     thread_view::{ThreadView, ViewChange},
 };
-use crate::pages;
+use crate::pages::{self, StreamedText};
 
 /// Turns that a hub reads at first. Older ones are read when a person asks for them.
 const FIRST_TURNS: u32 = 12;
@@ -75,9 +75,11 @@ pub struct ThreadPage {
 
 /// What others ask a hub for.
 enum HubCommand {
-    Page(oneshot::Sender<ThreadPage>),
-    Attach { after: Option<u64>, reply: oneshot::Sender<mpsc::Receiver<Bytes>> },
+    Page(HubReply<ThreadPage>),
+    Attach { after: Option<u64>, reply: HubReply<mpsc::Receiver<Bytes>> },
 }
+
+type HubReply<T> = oneshot::Sender<Result<T, HubError>>;
 
 /// The handle of a hub.
 #[derive(Clone, Debug)]
@@ -95,14 +97,14 @@ impl ThreadHub {
     pub async fn page(&self) -> Result<ThreadPage, HubError> {
         let (reply, page) = oneshot::channel();
         self.mailbox.send(HubCommand::Page(reply)).await.map_err(|_| HubError::Closed)?;
-        page.await.map_err(|_| HubError::Closed)
+        page.await.unwrap_or(Err(HubError::Closed))
     }
 
     /// Returns the events after a position. Without a position the first event is the whole page.
     pub async fn attach(&self, after: Option<u64>) -> Result<mpsc::Receiver<Bytes>, HubError> {
         let (reply, events) = oneshot::channel();
         self.mailbox.send(HubCommand::Attach { after, reply }).await.map_err(|_| HubError::Closed)?;
-        events.await.map_err(|_| HubError::Closed)
+        events.await.unwrap_or(Err(HubError::Closed))
     }
 
     pub fn is_closed(&self) -> bool {
@@ -131,8 +133,15 @@ async fn run(client: Client, thread_id: ThreadId, mut commands: mpsc::Receiver<H
             hub.run(events, commands).await;
         }
         Err(error) => {
-            tracing::debug!(%thread_id, "cannot follow the thread: {error}");
+            let error = HubError::from(error);
             commands.close();
+            // Those who asked meanwhile get the reason; their requests may have been cancelled.
+            while let Some(command) = commands.recv().await {
+                match command {
+                    HubCommand::Page(reply) => drop(reply.send(Err(error.clone()))),
+                    HubCommand::Attach { reply, .. } => drop(reply.send(Err(error.clone()))),
+                }
+            }
         }
     }
 }
@@ -171,7 +180,7 @@ struct HubTask {
     /// The position of what was sent to pages: that of the view, unless text is pending.
     sent: u64,
     /// Text that was not sent yet.
-    pending: Vec<PageOp>,
+    pending: Vec<PendingText>,
     flush_at: Option<Instant>,
     kept: VecDeque<KeptEvent>,
     kept_bytes: usize,
@@ -179,6 +188,13 @@ struct HubTask {
     floor: u64,
     pages: Vec<mpsc::Sender<Bytes>>,
     idle_since: Instant,
+}
+
+/// Text for an element.
+struct PendingText {
+    id: String,
+    text: String,
+    kind: StreamedText,
 }
 
 /// An event that pages have received: the messages after one position and up to another.
@@ -237,7 +253,8 @@ impl HubTask {
         let change = self.view.apply(message);
         self.seq = seq.unwrap_or(before);
         if let ViewChange::Text { turn, item, part, text } = change {
-            return self.collect(pages::text_element_id(&turn, &item, part), text);
+            let kind = StreamedText::of(self.view.turn(&turn).and_then(|turn| turn.item(&item)));
+            return self.collect(PendingText { id: pages::text_element_id(&turn, &item, part), text, kind });
         }
         let ops = pages::change_ops(&self.view, &change);
         if !ops.is_empty() {
@@ -249,10 +266,10 @@ impl HubTask {
     }
 
     /// Adds text to what is sent next.
-    fn collect(&mut self, id: String, text: String) {
+    fn collect(&mut self, next: PendingText) {
         match self.pending.last_mut() {
-            Some(PageOp::Text { id: last, text: collected }) if *last == id => collected.push_str(&text),
-            _ => self.pending.push(PageOp::Text { id, text }),
+            Some(last) if last.id == next.id => last.text.push_str(&next.text),
+            _ => self.pending.push(next),
         }
         self.flush_at.get_or_insert_with(|| Instant::now() + COLLECTING_TIME);
     }
@@ -264,7 +281,11 @@ impl HubTask {
     fn flush_until(&mut self, seq: u64) {
         self.flush_at = None;
         if !self.pending.is_empty() {
-            let ops = std::mem::take(&mut self.pending);
+            let pending = std::mem::take(&mut self.pending);
+            let ops: Vec<PageOp> = pending
+                .into_iter()
+                .map(|PendingText { id, text, kind }| PageOp::Text { id, text: kind.shown(&text) })
+                .collect();
             self.send(&ops, seq);
         }
     }
@@ -293,11 +314,11 @@ impl HubTask {
             HubCommand::Page(reply) => {
                 self.idle_since = Instant::now();
                 // The request may have been cancelled.
-                let _ = reply.send(ThreadPage { view: self.view.clone(), seq: self.seq });
+                let _ = reply.send(Ok(ThreadPage { view: self.view.clone(), seq: self.seq }));
             }
             HubCommand::Attach { after, reply } => {
                 let (page, events) = mpsc::channel(PAGE_EVENTS);
-                if self.catch_up(after, &page) && reply.send(events).is_ok() {
+                if self.catch_up(after, &page) && reply.send(Ok(events)).is_ok() {
                     self.pages.retain(|page| !page.is_closed());
                     self.pages.push(page);
                 }

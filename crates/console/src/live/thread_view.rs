@@ -6,10 +6,9 @@
 use std::collections::VecDeque;
 
 use codicil_client::protocol::{
-    AskForApproval, ItemId, ModeKind, NotificationMethod, ReasoningEffort, SandboxPolicy, ServerNotification,
-    Thread, ThreadItem, ThreadResumeResponse, ThreadSettings, ThreadSettingsUpdated,
-    ThreadSettingsUpdatedNotification, ThreadStatus, ThreadTokenUsage, Turn, TurnError, TurnId,
-    TurnPlanUpdatedNotification, TurnStatus,
+    AskForApproval, ItemId, ModeKind, ReasoningEffort, SandboxPolicy, ServerNotification, Thread, ThreadItem,
+    ThreadResumeResponse, ThreadSettings, ThreadSourceKind, ThreadStatus, ThreadTokenUsage, Turn, TurnError,
+    TurnId, TurnPlanUpdatedNotification, TurnStatus,
 };
 
 /// Items that a view holds. When there are more, the oldest are forgotten.
@@ -107,6 +106,8 @@ pub enum ViewChange {
     Text { turn: TurnId, item: ItemId, part: ItemPart, text: String },
     /// Name, status, settings or usage changed.
     Head,
+    /// The messages that wait for the end of the turn changed.
+    Queue,
 }
 
 /// Whether an item may still change.
@@ -191,12 +192,9 @@ impl ThreadView {
             N::ThreadTokenUsageUpdated(updated) => {
                 self.change_head(|view| view.usage = Some(updated.token_usage))
             }
-            N::Unknown(unknown) if unknown.method == ThreadSettingsUpdated::NAME => {
-                let params = unknown.params.and_then(|params| serde_json::from_value(params).ok());
-                let Some(ThreadSettingsUpdatedNotification { thread_settings, .. }) = params else {
-                    return ViewChange::Nothing;
-                };
-                self.change_head(|view| view.settings = thread_settings.into())
+            N::ThreadQueueChanged(_) => ViewChange::Queue,
+            N::ThreadSettingsUpdated(updated) => {
+                self.change_head(|view| view.settings = updated.thread_settings.into())
             }
             _ => ViewChange::Nothing,
         }
@@ -332,6 +330,12 @@ impl TurnView {
             None => self.items.push_back(item),
         }
     }
+}
+
+/// The sources of threads that lists show: all but those that agents and reviews start.
+pub fn listed_sources() -> Vec<ThreadSourceKind> {
+    use ThreadSourceKind as S;
+    vec![S::Cli, S::Vscode, S::Exec, S::AppServer, S::Unknown]
 }
 
 /// Returns the name of a thread that people see.

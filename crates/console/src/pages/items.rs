@@ -42,6 +42,35 @@ pub fn text_element_id(turn: &TurnId, item: &ItemId, part: ItemPart) -> String {
     }
 }
 
+/// The kind of text that is appended to an open item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamedText {
+    /// Output of a command, with escape sequences.
+    Output,
+    Message,
+}
+
+impl StreamedText {
+    /// Returns the kind of an item's text.
+    pub fn of(item: Option<&ThreadItem>) -> Self {
+        match item {
+            Some(ThreadItem::CommandExecution { .. }) => Self::Output,
+            _ => Self::Message,
+        }
+    }
+
+    /// Returns text as it is appended to the page. It is rendered with colours and Markdown when the item is complete.
+    pub fn shown(self, text: &str) -> String {
+        match self {
+            Self::Output => {
+                let end = if text.ends_with('\n') { "\n" } else { "" };
+                visible_plain(&ansi::plain(text)) + end
+            }
+            Self::Message => visible_plain(text),
+        }
+    }
+}
+
 /// An item with what is needed to render it.
 struct ShownItem<'a> {
     thread: &'a ThreadId,

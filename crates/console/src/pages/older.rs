@@ -81,6 +81,14 @@ pub async fn older_turns(
     })
 }
 
+/// Returns the newest turns of a thread, in order, and whether there are older ones.
+pub async fn newest_turns(console: &Console, thread: &ThreadId) -> Result<(Vec<Turn>, bool), PageError> {
+    let params = turns_page(thread, None, OLDER_TURNS, TurnItemsView::Full);
+    let page = console.client.call::<ThreadTurnsList>(params).await?;
+    let has_older = page.next_cursor.is_some();
+    Ok((page.data.into_iter().rev().collect(), has_older))
+}
+
 /// Returns the cursor of the turns before one.
 async fn cursor_before(
     console: &Console,

@@ -6,12 +6,15 @@ use axum::{
     Extension,
     extract::{Path, Query, State},
 };
-use codicil_client::protocol::{ThreadId, TurnId};
+use codicil_client::{
+    IncludeTurns,
+    protocol::{ThreadId, TurnId},
+};
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::{
-    PageError, PageFrame, composer, format, items, older, page, question_cards,
+    PageError, PageFrame, composer, format, items, older, page, question_cards, queue,
     threads::{ShownStatus, thread_menu},
     turns,
 };
@@ -27,6 +30,9 @@ const TURNS_ID: &str = "turns";
 
 /// The element with status, settings and usage.
 const STATUS_ID: &str = "thread-status";
+
+/// The element with the messages that wait for the end of the turn.
+pub const QUEUE_ID: &str = "queue";
 
 /// The element with the name.
 const TITLE_ID: &str = "thread-title";
@@ -45,7 +51,11 @@ pub async fn thread(
     Query(query): Query<ThreadQuery>,
 ) -> Result<Markup, PageError> {
     let thread_id = ThreadId::from(thread);
-    let shown = console.hubs.page(&thread_id).await?;
+    let (shown, is_live) = match console.hubs.page(&thread_id).await {
+        Ok(shown) => (shown, true),
+        // An archived thread can be read, not opened.
+        Err(error) => (stored_page(&console, &thread_id).await.map_err(|_| error)?, false),
+    };
     let wanted = query.turn.map(TurnId::from).filter(|turn| shown.view.turn(turn).is_none());
     let linked = match wanted {
         Some(turn) => older::linked_turn(&console, &thread_id, &turn).await?,
@@ -53,34 +63,45 @@ pub async fn thread(
     };
     let models = console.models().await;
     let ThreadPage { view, seq } = &shown;
-    let frame = PageFrame {
-        events: format!("thread={thread_id}&after={seq}"),
-        thread: Some(&thread_id),
-        ..PageFrame::new(view.title(), "thread")
-    };
+    let events = if is_live { format!("thread={thread_id}&after={seq}") } else { String::new() };
+    let frame =
+        PageFrame { events, thread: is_live.then_some(&thread_id), ..PageFrame::new(view.title(), "thread") };
     let open = console.questions.open();
     let own: Vec<_> =
         open.iter().filter(|question| question.thread_id == thread_id).map(Arc::clone).collect();
-    Ok(page(
-        &console,
-        &session,
-        &frame,
-        html! {
-            main #main .thread aria-label="Thread" {
-                header.thread-head {
-                    (title(view))
-                    (thread_menu(&view.thread, false, &session))
-                    (status(view))
-                }
-                (linked)
-                (older_link(view))
-                div #older {}
-                div #(TURNS_ID) .turns { (all_turns(view)) }
-                div #questions-here .questions { (question_cards(&own, Some(&session.csrf))) }
-                (composer::composer(view, &models, &session))
+    let main = html! {
+        main #main .thread aria-label="Thread" {
+            header.thread-head {
+                (title(view))
+                (thread_menu(&view.thread, !is_live, &session))
+                (status(view))
             }
-        },
-    ))
+            (linked)
+            (older_link(view))
+            div #(TURNS_ID) .turns { (all_turns(view)) }
+            @if is_live {
+                div #questions-here .questions { (question_cards(&own, Some(&session.csrf))) }
+                div #(QUEUE_ID) .queue data-address={ "/threads/" (thread_id) "/queue" } {
+                    (queue::queued(&console, &thread_id, &session).await)
+                }
+                (composer::composer(view, &models, &session))
+            } @else {
+                p.notice { "This thread is archived. Restore it to continue." }
+            }
+        }
+    };
+    Ok(page(&console, &session, &frame, main))
+}
+
+/// Reads the end of a thread without opening it.
+async fn stored_page(console: &Console, thread_id: &ThreadId) -> Result<ThreadPage, PageError> {
+    let mut thread = console.client.read_thread(thread_id, IncludeTurns::No).await?;
+    let (turns, has_older) = older::newest_turns(console, thread_id).await?;
+    thread.turns = turns;
+    let mut view = ThreadView::new(thread, has_older, Vec::new());
+    view.settings.cwd.clone_from(&view.thread.cwd);
+    view.settings.model = view.thread.model.clone().unwrap_or_default();
+    Ok(ThreadPage { view, seq: 0 })
 }
 
 fn title(view: &ThreadView) -> Markup {
@@ -151,6 +172,7 @@ pub fn change_ops(view: &ThreadView, change: &ViewChange) -> Vec<PageOp> {
     match change {
         ViewChange::Nothing | ViewChange::Text { .. } => Vec::new(),
         ViewChange::Head => head_ops(view),
+        ViewChange::Queue => vec![PageOp::Load { id: QUEUE_ID.to_owned() }],
         ViewChange::TurnAdded(id) => {
             let Some(turn) = view.turn(id) else { return Vec::new() };
             let mut ops = vec![

@@ -5,7 +5,8 @@ use axum::{
     extract::{Query, State},
 };
 use codicil_client::protocol::{
-    Thread, ThreadActiveFlag, ThreadList, ThreadListCwdFilter, ThreadListParams, ThreadSortKey, ThreadStatus,
+    Thread, ThreadActiveFlag, ThreadList, ThreadListCwdFilter, ThreadListParams, ThreadSearch,
+    ThreadSearchParams, ThreadSearchResult, ThreadSortKey, ThreadStatus,
 };
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -15,7 +16,12 @@ use super::{
     format::{age, short_path, timestamp},
     page,
 };
-use crate::{access::Session, live::thread_title, render::text::visible, state::Console};
+use crate::{
+    access::Session,
+    live::{listed_sources, thread_title},
+    render::text::visible,
+    state::Console,
+};
 
 /// Threads on a page.
 const PAGE_THREADS: u32 = 50;
@@ -89,7 +95,7 @@ pub struct ThreadsQuery {
 
 /// A page of threads that pass the filters.
 struct ThreadRows {
-    threads: Vec<Thread>,
+    found: Vec<ThreadSearchResult>,
     next_cursor: Option<String>,
 }
 
@@ -105,31 +111,61 @@ pub async fn threads(
 }
 
 async fn find(console: &Console, query: &ThreadsQuery) -> Result<ThreadRows, PageError> {
+    let mut rows = match search_content(console, query).await {
+        Some(rows) => rows,
+        None => list(console, query).await?,
+    };
+    let wanted = match query.show.as_str() {
+        "running" => Some(ShownStatus::Running),
+        "waiting" => Some(ShownStatus::Waiting),
+        _ => None,
+    };
+    rows.found.retain(|row| match (wanted, ShownStatus::of(&row.thread.status)) {
+        (None, _) => true,
+        // A thread that waits runs too.
+        (Some(ShownStatus::Running), found) => matches!(found, ShownStatus::Running | ShownStatus::Waiting),
+        (Some(wanted), found) => wanted == found,
+    });
+    let cwd = query.cwd.trim();
+    rows.found.retain(|row| cwd.is_empty() || row.thread.cwd == cwd);
+    Ok(rows)
+}
+
+/// Searches names and content. `None` without words, and for servers that cannot search content.
+async fn search_content(console: &Console, query: &ThreadsQuery) -> Option<ThreadRows> {
+    let term = query.q.trim();
+    if term.is_empty() {
+        return None;
+    }
+    let params = ThreadSearchParams {
+        search_term: term.to_owned(),
+        cursor: query.cursor.clone(),
+        limit: Some(PAGE_THREADS),
+        archived: Some(query.show == "archived"),
+        sort_direction: None,
+        sort_key: None,
+        source_kinds: Some(listed_sources()),
+    };
+    let page = console.client.call::<ThreadSearch>(params).await.ok()?;
+    Some(ThreadRows { found: page.data, next_cursor: page.next_cursor })
+}
+
+async fn list(console: &Console, query: &ThreadsQuery) -> Result<ThreadRows, PageError> {
     let term = query.q.trim();
     let cwd = query.cwd.trim();
     let params = ThreadListParams {
         cursor: query.cursor.clone(),
         limit: Some(PAGE_THREADS),
         sort_key: Some(ThreadSortKey::UpdatedAt),
+        source_kinds: Some(listed_sources()),
         archived: Some(query.show == "archived"),
         cwd: (!cwd.is_empty()).then(|| ThreadListCwdFilter::One(cwd.to_owned())),
         search_term: (!term.is_empty()).then(|| term.to_owned()),
         ..Default::default()
     };
-    let found = console.client.call::<ThreadList>(params).await?;
-    let wanted = match query.show.as_str() {
-        "running" => Some(ShownStatus::Running),
-        "waiting" => Some(ShownStatus::Waiting),
-        _ => None,
-    };
-    let is_wanted = |thread: &Thread| match (wanted, ShownStatus::of(&thread.status)) {
-        (None, _) => true,
-        // A thread that waits runs too.
-        (Some(ShownStatus::Running), found) => matches!(found, ShownStatus::Running | ShownStatus::Waiting),
-        (Some(wanted), found) => wanted == found,
-    };
-    let threads = found.data.into_iter().filter(is_wanted).collect();
-    Ok(ThreadRows { threads, next_cursor: found.next_cursor })
+    let page = console.client.call::<ThreadList>(params).await?;
+    let row = |thread| ThreadSearchResult { thread, snippet: String::new() };
+    Ok(ThreadRows { found: page.data.into_iter().map(row).collect(), next_cursor: page.next_cursor })
 }
 
 fn main_part(query: &ThreadsQuery, rows: &ThreadRows, session: &Session) -> Markup {
@@ -168,9 +204,9 @@ fn search_form(query: &ThreadsQuery) -> Markup {
 
 fn table(rows: &ThreadRows, query: &ThreadsQuery, session: &Session) -> Markup {
     html! {
-        @if rows.threads.is_empty() { p.empty { "No threads match." } }
+        @if rows.found.is_empty() { p.empty { "No threads match." } }
         ul.rows {
-            @for thread in &rows.threads { (row(thread, query.show == "archived", session)) }
+            @for found in &rows.found { (row(found, query.show == "archived", session)) }
         }
         @if let Some(cursor) = &rows.next_cursor {
             @let next = next_page(query, cursor);
@@ -184,9 +220,14 @@ fn next_page(query: &ThreadsQuery, cursor: &str) -> String {
     url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
-fn row(thread: &Thread, is_archived: bool, session: &Session) -> Markup {
+fn row(
+    ThreadSearchResult { thread, snippet }: &ThreadSearchResult,
+    is_archived: bool,
+    session: &Session,
+) -> Markup {
     let (status, class) = ShownStatus::of(&thread.status).label();
-    let preview = thread.preview.lines().next().unwrap_or_default();
+    let preview = if snippet.is_empty() { &thread.preview } else { snippet };
+    let preview = preview.lines().next().unwrap_or_default();
     html! {
         li.row id={ "row-" (thread.id) } {
             a.title href={ "/threads/" (thread.id) } { (visible(thread_title(thread))) }

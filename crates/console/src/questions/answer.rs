@@ -246,12 +246,12 @@ mod tests {
                 "message": "m", "requestedSchema": schema }),
         );
         let content = json!({ "name": "x", "count": 3, "sure": true, "colours": ["red", "blue"] });
-        let accepted = json!({ "action": "accept", "content": content, "_meta": null });
+        let accepted = json!({ "action": "accept", "content": content });
         let fields = "field.name=x&field.count=3&field.sure=on&field.colours=red&field.colours=blue";
         check(&form, fields, Ok(accepted));
         check(&form, "field.count=3", Err(AnswerError::MissingValue("name".to_owned())));
         check(&form, "field.name=x&field.count=z", Err(AnswerError::NotNumber("count".to_owned())));
-        let declined = json!({ "action": "decline", "content": null, "_meta": null });
+        let declined = json!({ "action": "decline" });
         check(&form, "decision=decline", Ok(declined));
     }
 }

@@ -16,6 +16,8 @@ use crate::browser::{Browser, EventReader, PageEvent};
 /// A server and its console.
 pub struct Fixture {
     pub home: TempDir,
+    /// The directory of threads. Commands cannot reach the home.
+    pub work: TempDir,
     pub server: Server,
     pub link: String,
     pub browser: Browser,
@@ -29,20 +31,20 @@ impl Fixture {
         let home = tempfile::tempdir().unwrap();
         let script_file = home.path().join("script.toml");
         fs::write(&script_file, script).unwrap();
-        fs::create_dir(home.path().join("work")).unwrap();
+        let work = tempfile::tempdir().unwrap();
         let config = format!(
-            "model = \"scripted\"\nmodel_provider = \"script\"\napproval_policy = \"untrusted\"\nsandbox_mode = \"read-only\"\n\
+            "model = \"scripted\"\nmodel_provider = \"script\"\napproval_policy = \"untrusted\"\nsandbox_mode = \"workspace-write\"\n\
              allow_login_shell = false\n[model_providers.script]\nname = \"script\"\nwire_api = \"scripted\"\nscript = {:?}\n",
             script_file
         );
         fs::write(home.path().join("config.toml"), config).unwrap();
-        Self::open(home).await
+        Self::open(home, work).await
     }
 
-    async fn open(home: TempDir) -> Self {
+    async fn open(home: TempDir, work: TempDir) -> Self {
         let sources = ConfigSources::of(HomeDirectory::new(home.path()).unwrap());
         let setup = ServerSetup {
-            cwd: home.path().join("work"),
+            cwd: work.path().to_path_buf(),
             store: Store::open(home.path().to_path_buf()).unwrap(),
             config: ConfigStore::new(sources),
             announced_version: codicil_server::PROTOCOL_VERSION.to_owned(),
@@ -62,7 +64,7 @@ impl Fixture {
         let stop = CancellationToken::new();
         let task = tokio::spawn(console.serve(stop.clone()));
         let browser = Browser::sign_in(&first).await;
-        Self { home, server, link, browser, stop, task }
+        Self { home, work, server, link, browser, stop, task }
     }
 
     /// Starts a client of the same server that answers nothing.
@@ -73,19 +75,19 @@ impl Fixture {
 
     /// Starts a thread through the console. Returns its id.
     pub async fn new_thread(&self, text: &str) -> ThreadId {
-        let cwd = self.home.path().join("work");
-        let response = self.browser.post("/new", &[("cwd", cwd.to_str().unwrap()), ("text", text)]).await;
+        let cwd = self.work.path().to_str().unwrap();
+        let response = self.browser.post("/new", &[("cwd", cwd), ("text", text)]).await;
         assert_eq!(response.status, 303, "{response:?}");
         ThreadId::from(response.header("location").unwrap().strip_prefix("/threads/").unwrap())
     }
 
     /// Ends the console and the server, and starts both again on the same home.
     pub async fn restart(self) -> Self {
-        let Self { home, server, stop, task, .. } = self;
+        let Self { home, work, server, stop, task, .. } = self;
         stop.cancel();
         task.await.unwrap().unwrap();
         server.stop().await;
-        Self::open(home).await
+        Self::open(home, work).await
     }
 
     pub async fn stop(self) {

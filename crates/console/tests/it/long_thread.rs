@@ -9,7 +9,7 @@ use crate::fixture::Fixture;
 
 const SCRIPT: &str = "[[reply]]\nwhen = {}\nsteps = [{ say = \"Hello\" }]\n";
 
-/// Writes a thread of many turns into the store, in the format of codex's import.
+/// Starts a thread with many turns.
 async fn long_thread(fixture: &Fixture, turns: usize) -> ThreadId {
     let client = fixture.client().await;
     let thread = client.call::<ThreadStart>(Default::default()).await.unwrap().thread;
@@ -27,7 +27,7 @@ async fn older_turns_are_shown_on_demand() {
     let fixture = Fixture::start(SCRIPT).await;
     let thread = long_thread(&fixture, 30).await;
     let page = fixture.browser.get(&format!("/threads/{thread}")).await.body;
-    assert!(page.contains("question 29") && !page.contains("question 5<"), "the end of the thread");
+    assert!(page.contains("question 29") && !page.contains("question 5</p>"), "the end of the thread");
     let mut next = link(&page);
     let mut older = String::new();
     while let Some(address) = next {
@@ -36,14 +36,11 @@ async fn older_turns_are_shown_on_demand() {
         older.push_str(&part);
     }
     for number in 0..30 {
-        let question = format!(">question {number}<");
+        // The first question is also the name of the thread, in the heading and in the list.
+        let question = format!("<p class=\"text\">question {number}</p>");
         let shown = page.matches(&question).count() + older.matches(&question).count();
-        // The list of threads has the first question as the name.
-        let expected = if number == 0 { 2 } else { 1 };
-        assert!((1..=expected).contains(&shown), "{question} is shown {shown} times");
+        assert_eq!(shown, 1, "{question}");
     }
-    let turn = older.split("id=\"turn-").nth(1).unwrap().split(['-', '"']).next().unwrap();
-    assert!(!turn.is_empty());
     fixture.stop().await;
 }
 

@@ -7,4 +7,5 @@ mod browser;
 mod events;
 mod fixture;
 mod long_thread;
+mod many_pages;
 mod threads;

@@ -5,7 +5,7 @@ use crate::fixture::{Fixture, read_until};
 const COMMAND: &str = r#"
 [[reply]]
 when = { step = 0 }
-steps = [{ say = "Let me look." }, { run = "echo from-the-command" }]
+steps = [{ say = "Let me look." }, { run = "touch made && echo from-the-command" }]
 
 [[reply]]
 when = {}
@@ -34,7 +34,11 @@ async fn a_command_is_approved_in_the_browser_and_disappears_everywhere() {
     read_until(&mut other, |event| event.data.to_string().contains(&key)).await;
 
     let inbox = fixture.browser.get("/inbox").await.body;
-    assert!(inbox.contains("Run echo from-the-command?") && inbox.contains(">Approve</button>"), "{inbox}");
+    assert!(
+        inbox.contains("Run touch made &amp;&amp; echo from-the-command?")
+            && inbox.contains(">Approve</button>"),
+        "{inbox}"
+    );
     let mut events = fixture.browser.events(&format!("thread={thread}"), None).await;
     let answered = fixture.browser.post(&format!("/questions/{key}"), &[("decision", "accept")]).await;
     assert_eq!(answered.status, 303, "{answered:?}");
