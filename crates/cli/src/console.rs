@@ -123,10 +123,10 @@ async fn show_own(
 /// Creates a server for this process.
 pub fn server(config: ConfigStore) -> anyhow::Result<Server> {
     Ok(Server::new(ServerSetup {
+        protocol: version::protocol_defaults(None, &config),
         cwd: env::current_dir().context("the current directory is gone")?,
         store: Store::open(config.home().path().to_path_buf())?,
         config,
-        announced_version: version::announced(),
         allow_unauthenticated: false,
     }))
 }

@@ -56,10 +56,10 @@ pub fn run(overrides: &OverrideArgs, args: DebugArgs) -> anyhow::Result<ExitCode
     logging::init_at(LevelFilter::ERROR);
     let config = overrides.config_store()?;
     let setup = ServerSetup {
+        protocol: version::protocol_defaults(None, &config),
         cwd: env::current_dir().context("the current directory is gone")?,
         store: Store::open(config.home().path().to_path_buf())?,
         config,
-        announced_version: version::announced(),
         allow_unauthenticated: false,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -2,9 +2,9 @@
 
 use codicil_protocol::{
     ApplyPatchApprovalParams, ApplyPatchApprovalResponse, CommandExecutionApprovalDecision,
-    CommandExecutionRequestApprovalParams, ExecCommandApprovalParams, ExecCommandApprovalResponse,
-    FileChange, FileChangeApprovalDecision, FileChangeRequestApprovalParams, FileUpdateChange,
-    PatchChangeKind, ReviewDecision,
+    CommandExecutionApprovalKind, CommandExecutionRequestApprovalParams, ExecCommandApprovalParams,
+    ExecCommandApprovalResponse, FileChange, FileChangeApprovalDecision, FileChangeRequestApprovalParams,
+    FileUpdateChange, PatchChangeKind, ReviewDecision,
 };
 
 use crate::approvals::FileChangeApproval;
@@ -17,11 +17,13 @@ pub fn command(params: ExecCommandApprovalParams) -> CommandExecutionRequestAppr
     // Quoting fails only for a NUL byte, which no command contains.
     let command = shlex::try_join(words).unwrap_or_else(|_| params.command.join(" "));
     CommandExecutionRequestApprovalParams {
+        kind: CommandExecutionApprovalKind::Command,
         thread_id: params.conversation_id,
         turn_id: NO_TURN.into(),
         item_id: params.call_id.into(),
         started_at_ms: None,
         approval_id: params.approval_id,
+        environment_id: None,
         reason: params.reason,
         network_approval_context: None,
         command: Some(command),

@@ -133,7 +133,7 @@ pub const CATALOGUE: &[CatalogueEntry] = &[
     no_effect("js_repl_node_module_dirs", "There is no JavaScript tool."),
     no_effect("zsh_path", "Commands run in the user's own shell."),
     no_effect("ghost_snapshot", "Codicil makes no snapshots of repositories."),
-    always("suppress_unstable_features_warning", true, "Codicil does not warn about features under development."),
+    read("suppress_unstable_features_warning", "settings.suppress_unstable_features_warning"),
 
     read("show_raw_agent_reasoning", "settings.show_raw_agent_reasoning"),
     read("hide_agent_reasoning", "settings.hide_agent_reasoning"),
@@ -232,6 +232,7 @@ pub const CATALOGUE: &[CatalogueEntry] = &[
     read("codicil.deadlines.between_tokens", "deadlines.between_tokens"),
     read("codicil.deadlines.tool", "deadlines.tool"),
     read("codicil.deadlines.idle_thread", "deadlines.idle_thread"),
+    read("codicil.protocol", "codicil.protocol"),
     read("codicil.cut_off_turns", "codicil.cut_off_turns"),
     read("codicil.approvals.deadline_ms", "approvals.deadline_ms"),
     read("codicil.approvals.default", "approvals.default"),

@@ -9,6 +9,7 @@
 //! idle_thread = 1800000
 //!
 //! [codicil]
+//! protocol = "0.166"              # for clients that do not choose a generation
 //! cut_off_turns = "interrupt"     # or "resume"
 //!
 //! [codicil.approvals]
@@ -23,7 +24,8 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use codicil_protocol::ProtocolGeneration;
+use serde::{Deserialize, Deserializer, de};
 
 /// The table `[codicil]`. All members have defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -32,6 +34,9 @@ pub struct CodicilSettings {
     pub deadlines: TurnDeadlines,
     pub login: LoginSettings,
     pub cut_off_turns: CutOffTurns,
+    /// The generation of the protocol for clients that do not choose one. `None`: the built-in default.
+    #[serde(deserialize_with = "generation")]
+    pub protocol: Option<ProtocolGeneration>,
     pub approvals: ApprovalSettings,
 }
 
@@ -115,4 +120,8 @@ impl Default for TurnDeadlines {
 
 fn milliseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     u64::deserialize(from).map(Duration::from_millis)
+}
+
+fn generation<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ProtocolGeneration>, D::Error> {
+    String::deserialize(from)?.parse().map(Some).map_err(de::Error::custom)
 }

@@ -144,6 +144,8 @@ features! {
     ResponsesWebsocketsV2 = "responses_websockets_v2", Removed, false;
     /// Offers the `view_image` tool.
     ViewImage = "view_image", Later, true;
+    /// Sends `item/fileChange/patchUpdated` while the model writes a patch.
+    ApplyPatchStreamingEvents = "apply_patch_streaming_events", Later, false;
     ContextManagement = "context_management", Later, false;
     CurrentTimeReminder = "current_time_reminder", Later, false;
     DeferredExecutor = "deferred_executor", Later, false;

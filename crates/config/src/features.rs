@@ -40,6 +40,15 @@ impl Features {
         self.0.get(feature as usize).copied().flatten()
     }
 
+    /// Returns the names of features under development that are switched on.
+    pub fn enabled_unstable(&self) -> impl Iterator<Item = &'static str> {
+        let is_unstable = |spec: &&FeatureSpec| {
+            matches!(spec.stage, FeatureStage::UnderDevelopment | FeatureStage::Later) && !spec.default
+        };
+        let unstable = FEATURES.iter().filter(is_unstable);
+        unstable.filter(|spec| self.configured(spec.feature) == Some(true)).map(|spec| spec.name)
+    }
+
     /// Returns one page of the flags. A cursor is the index of the first flag of its page.
     pub fn list(
         &self,

@@ -88,6 +88,8 @@ pub struct ConfigSettings {
     pub features: FeatureToggles,
 
     pub show_raw_agent_reasoning: Option<bool>,
+    /// Whether threads start without a warning about features under development.
+    pub suppress_unstable_features_warning: Option<bool>,
     pub hide_agent_reasoning: Option<bool>,
     pub notify: Option<Vec<String>>,
     pub history: HistorySettings,

@@ -33,8 +33,12 @@ pub enum ThreadError {
     EmptyHistory,
     #[error("project not found: {0}")]
     NoProject(String),
-    #[error("ephemeral threads do not support includeTurns")]
-    EphemeralTurns,
+    #[error("unknown turn environment id `{0}`")]
+    NoEnvironment(String),
+    #[error("thread {0} already has an active writer")]
+    OtherWriter(ThreadId),
+    #[error("ephemeral threads do not support {0}")]
+    EphemeralTurns(&'static str),
     #[error("thread is not persisted and cannot be deleted: {0}")]
     EphemeralDelete(ThreadId),
     #[error("thread {0} does not support realtime conversation")]
@@ -235,7 +239,7 @@ pub enum GoalError {
 /// Why the settings of a request cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    #[error("no such permission profile: {0}")]
+    #[error("failed to load configuration: default_permissions refers to unknown built-in profile `{0}`")]
     NoProfile(String),
     #[error("`permissions` cannot be combined with `{0}`")]
     ProfileAnd(&'static str),

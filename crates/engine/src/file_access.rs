@@ -10,7 +10,7 @@ use std::{
 };
 
 use codicil_policy::AccessGrant;
-use codicil_protocol::SandboxPolicy;
+use codicil_protocol::{AbsolutePathBuf, SandboxPolicy};
 use codicil_sandbox::{AccessRequest, FileAccess, RootCache, SandboxError, SandboxGrants};
 
 use crate::{engine_context::EngineContext, settings::TurnSettings, tools::ThreadTools};
@@ -29,7 +29,7 @@ impl AccessSources {
     /// Combines the settings of a thread with granted permissions.
     pub fn new(settings: &TurnSettings, tools: &ThreadTools, granted: AccessGrant) -> Self {
         Self {
-            policy: settings.sandbox.clone(),
+            policy: policy_with_roots(settings),
             workspace: settings.cwd.clone(),
             grants: SandboxGrants {
                 readable: granted.read,
@@ -93,4 +93,12 @@ fn real_path(file: &File) -> io::Result<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     let path = rustix::fs::getpath(file)?;
     Ok(std::ffi::OsString::from_vec(path.into_bytes()).into())
+}
+/// Returns the policy of a thread. A sandbox that writes to the workspace writes to all its directories.
+fn policy_with_roots(settings: &TurnSettings) -> SandboxPolicy {
+    let mut policy = settings.sandbox.clone();
+    if let SandboxPolicy::WorkspaceWrite { writable_roots, .. } = &mut policy {
+        writable_roots.extend(settings.workspace_roots.iter().filter_map(AbsolutePathBuf::new));
+    }
+    policy
 }

@@ -68,7 +68,8 @@ impl ModelContext {
     }
 
     fn read_update(self, before: Option<&ContextSnapshot>) -> ContextUpdate {
-        let docs = self.doc_search().run(&self.settings.cwd, &|path| self.access.open_instructions(path));
+        let docs = doc_search(&self.home, &self.config)
+            .run(&self.settings.cwd, &|path| self.access.open_instructions(path));
         for warning in &docs.warnings {
             tracing::warn!("{warning}");
         }
@@ -104,17 +105,6 @@ impl ModelContext {
             timezone: today.time_zone().iana_name().unwrap_or("UTC").to_owned(),
             agents_md: instructions.map(fingerprint),
             developer_instructions: self.developer_instructions.as_deref().map(fingerprint),
-        }
-    }
-
-    fn doc_search(&self) -> DocSearch {
-        let settings = &self.config.settings;
-        DocSearch {
-            home: Some(self.home.clone()),
-            root_markers: settings.project_root_markers(),
-            fallback_names: settings.project_doc_fallback_filenames.clone(),
-            max_bytes: settings.project_doc_max_bytes.unwrap_or(DEFAULT_MAX_DOC_BYTES),
-            mentions_children: self.config.features.enabled(Feature::ChildAgentsMd),
         }
     }
 
@@ -191,4 +181,15 @@ fn shell_name() -> String {
     let shell = std::env::var_os("SHELL").map(PathBuf::from);
     let name = shell.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "bash".to_owned())
+}
+/// Returns the search for instructions of projects and of the user.
+pub(crate) fn doc_search(home: &Path, config: &EffectiveConfig) -> DocSearch {
+    let settings = &config.settings;
+    DocSearch {
+        home: Some(home.to_owned()),
+        root_markers: settings.project_root_markers(),
+        fallback_names: settings.project_doc_fallback_filenames.clone(),
+        max_bytes: settings.project_doc_max_bytes.unwrap_or(DEFAULT_MAX_DOC_BYTES),
+        mentions_children: config.features.enabled(Feature::ChildAgentsMd),
+    }
 }

@@ -34,11 +34,34 @@ impl ModelSupport<'_> {
     pub fn reasoning(&self, settings: &TurnSettings) -> Option<ReasoningOptions> {
         let summary = settings.summary.clone().unwrap_or_else(|| self.info.default_summary.clone());
         self.reasons().then(|| ReasoningOptions {
-            effort: (settings.effort.clone())
+            effort: (settings.effort.clone().map(|effort| self.known_effort(effort)))
                 .or_else(|| self.plan_effort(settings))
                 .or_else(|| self.info.default_effort.clone()),
             summary: (summary != ReasoningSummary::None).then_some(summary),
         })
+    }
+
+    /// Replaces the highest effort of some models by the highest of models that do not have it.
+    fn known_effort(&self, effort: ReasoningEffort) -> ReasoningEffort {
+        let is_ultra = matches!(&effort, ReasoningEffort::Unrecognized(name) if name == "ultra");
+        let is_known = self.info.efforts.is_empty() || self.info.efforts.contains(&effort);
+        if is_ultra && !is_known { ReasoningEffort::Xhigh } else { effort }
+    }
+
+    /// Returns the service tier that a thread starts with: none that the catalogue's model does not have. The second
+    /// value is a warning about a tier that is left out.
+    pub fn initial_tier(&self, settings: &TurnSettings) -> (Option<ServiceTier>, Option<String>) {
+        let tier = settings.service_tier.clone();
+        let unknown = match &tier {
+            Some(ServiceTier::Unrecognized(name)) if self.is_in_catalogue() && !is_known_tier(name) => name,
+            _ => return (tier, None),
+        };
+        let model = &settings.model;
+        let warning = format!(
+            "Configured service tier `{unknown}` is not advertised as supported for model `{model}` and will be \
+             omitted from requests."
+        );
+        (None, Some(warning))
     }
 
     /// Returns the effort that the configuration has for plan mode, if the thread plans.
@@ -48,8 +71,13 @@ impl ModelSupport<'_> {
 
     /// Returns the service tier of a request. A tier that the catalogue's model does not have would fail every request;
     /// what other models have is for their provider to decide.
-    pub fn service_tier(&self, settings: &TurnSettings) -> Option<ServiceTier> {
-        let tier = settings.service_tier.clone()?;
+    /// `for_turn` counts more than the thread's tier.
+    pub fn service_tier(
+        &self,
+        settings: &TurnSettings,
+        for_turn: Option<&ServiceTier>,
+    ) -> Option<ServiceTier> {
+        let tier = for_turn.or(settings.service_tier.as_ref())?.clone();
         let is_sent = match &tier {
             tier if is_fast(tier) => self.config.features.enabled(Feature::FastMode),
             ServiceTier::Unrecognized(name) => is_known_tier(name) || !self.is_in_catalogue(),
@@ -166,7 +194,7 @@ impl ModelSupport<'_> {
         let tier = settings.service_tier.as_ref().filter(|tier| **tier != ServiceTier::Default)?;
         let model = &settings.model;
         let name = word(tier);
-        let is_used = self.service_tier(settings).is_some();
+        let is_used = self.service_tier(settings, None).is_some();
         if !is_used && is_fast(tier) {
             return Some(warning(
                 format!("service tier `{name}` is not used: fast mode is switched off"),

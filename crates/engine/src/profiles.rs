@@ -57,6 +57,11 @@ impl BuiltinProfile {
         Ok(named.filter(|profile| profile.is_allowed(config)))
     }
 
+    /// Returns the profile with a sandbox mode; `None` for modes that this version does not know.
+    pub(crate) fn of_mode(mode: &SandboxMode) -> Option<Self> {
+        Self::ALL.into_iter().find(|profile| profile.mode() == *mode)
+    }
+
     /// Returns the sandbox mode that the administrator's requirements are checked for.
     pub fn mode(self) -> SandboxMode {
         match self {
@@ -111,7 +116,11 @@ mod tests {
             let refused = BuiltinProfile::asked(id, "sandbox", is_given).unwrap_err();
             assert_eq!(refused.to_string(), message);
         };
-        check(Some(":nope"), false, "no such permission profile: :nope");
+        check(
+            Some(":nope"),
+            false,
+            "failed to load configuration: default_permissions refers to unknown built-in profile `:nope`",
+        );
         check(Some(":workspace"), true, "`permissions` cannot be combined with `sandbox`");
         assert_eq!(BuiltinProfile::asked(None, "sandbox", true).unwrap(), None);
     }

@@ -35,6 +35,9 @@ pub struct TurnSettings {
     pub summary: Option<ReasoningSummary>,
     pub service_tier: Option<ServiceTier>,
     pub cwd: PathBuf,
+    /// The directories of the workspace; empty: the working directory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workspace_roots: Vec<PathBuf>,
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
@@ -52,6 +55,7 @@ pub struct SettingsOverrides {
     pub provider: Option<String>,
     pub service_tier: Patch<ServiceTier>,
     pub cwd: Option<String>,
+    pub workspace_roots: Option<Vec<PathBuf>>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     pub sandbox: Option<ThreadSandbox>,
@@ -74,6 +78,7 @@ macro_rules! take_overrides {
             provider: $params.model_provider.take(),
             service_tier: std::mem::take(&mut $params.service_tier),
             cwd: $params.cwd.take(),
+            workspace_roots: $params.runtime_workspace_roots.take().map(root_paths),
             approval_policy: $params.approval_policy.take(),
             approvals_reviewer: $params.approvals_reviewer.take(),
             sandbox: $params.sandbox.take(),
@@ -161,6 +166,9 @@ impl TurnSettings {
                 sandbox_policy(&mode, config, home)
             }
         };
+        // A thread for which nothing names a sandbox has the profile of the usual one.
+        let names_none = given.sandbox.is_none() && set.sandbox_mode.is_none();
+        let profile = profile.or_else(|| BuiltinProfile::of_mode(&usual_mode(config)).filter(|_| names_none));
         Self {
             model: given
                 .model
@@ -180,8 +188,14 @@ impl TurnSettings {
             profile,
             personality: given.personality.or_else(|| set.personality()),
             collaboration_mode: None,
+            workspace_roots: given.workspace_roots.clone().unwrap_or_default(),
             cwd,
         }
+    }
+
+    /// Returns the directories of the workspace.
+    pub fn workspace_roots(&self) -> Vec<PathBuf> {
+        if self.workspace_roots.is_empty() { vec![self.cwd.clone()] } else { self.workspace_roots.clone() }
     }
 
     pub(crate) fn is_plan_mode(&self) -> bool {
@@ -206,6 +220,9 @@ impl TurnSettings {
         if let Some(cwd) = turn.cwd.take() {
             self.cwd = join(&self.cwd, &cwd);
         }
+        if let Some(roots) = turn.runtime_workspace_roots.take() {
+            self.workspace_roots = root_paths(roots);
+        }
         if let Some(policy) = turn.approval_policy.take() {
             self.approval_policy = policy;
         }
@@ -222,7 +239,11 @@ impl TurnSettings {
         if let Some(personality) = turn.personality.take() {
             self.personality = Some(personality);
         }
-        self.service_tier = ordinary(std::mem::take(&mut turn.service_tier).apply(self.service_tier.take()));
+        match std::mem::take(&mut turn.service_tier) {
+            Patch::Missing => {}
+            Patch::Null => self.service_tier = Some(ServiceTier::Default),
+            Patch::Value(tier) => self.service_tier = Some(tier),
+        }
         // A collaboration mode also sets the model and effort, so it comes last.
         if let Some(mode) = turn.collaboration_mode.take() {
             self.model.clone_from(&mode.settings.model);
@@ -250,6 +271,11 @@ impl TurnSettings {
             && !names("model_reasoning_summary")
         {
             self.summary = Some(summary);
+        }
+        if let StoredSetting::Value(roots) = StoredSetting::read(stored, "workspaceRoots")
+            && given.workspace_roots.is_none()
+        {
+            self.workspace_roots = roots;
         }
         if let StoredSetting::Value(tier) = StoredSetting::read(stored, "serviceTier")
             && given.service_tier.is_missing()
@@ -290,6 +316,10 @@ impl TurnSettings {
             (self.sandbox, self.profile) = (sandbox, None);
         }
     }
+}
+
+fn root_paths(roots: Vec<AbsolutePathBuf>) -> Vec<PathBuf> {
+    roots.iter().map(|root| normal_path(root)).collect()
 }
 
 /// Returns the sandbox mode if none is named. A user who has decided about a project, either way, wants to work in it.

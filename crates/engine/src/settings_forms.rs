@@ -19,7 +19,7 @@ const SNAPSHOT_VERSION: u32 = 2;
 impl TurnSettings {
     /// Returns the settings as `thread/settings/updated` and the thread responses show them.
     pub fn into_wire(self) -> ThreadSettings {
-        let collaboration_mode = self.collaboration_mode.unwrap_or_else(|| CollaborationMode {
+        let mut collaboration_mode = self.collaboration_mode.unwrap_or_else(|| CollaborationMode {
             mode: ModeKind::Default,
             settings: Settings {
                 model: self.model.clone(),
@@ -27,6 +27,11 @@ impl TurnSettings {
                 developer_instructions: None,
             },
         });
+        let instructions = &mut collaboration_mode.settings.developer_instructions;
+        if instructions.is_none() {
+            *instructions =
+                codicil_prompts::shown_mode_instructions(&collaboration_mode.mode).map(str::to_owned);
+        }
         // The later clients that know this type do not have `on-failure`.
         let approval_policy = match self.approval_policy {
             AskForApproval::OnFailure => AskForApproval::OnRequest,
@@ -223,6 +228,7 @@ mod tests {
                 summary: Some(ReasoningSummary::Concise),
                 service_tier: Some(ServiceTier::Fast),
                 cwd: "/work/project".into(),
+                workspace_roots: Vec::new(),
                 approval_policy: AskForApproval::Never,
                 approvals_reviewer: ApprovalsReviewer::User,
                 sandbox: sandbox.clone(),

@@ -24,9 +24,6 @@ pub trait ThreadClients: Send + Sync + 'static {
     /// Sends a notification to all clients.
     fn notify_all(&self, frame: &Frame);
 
-    /// Sends a notification to all clients of later generations, where older ones do not expect it.
-    fn notify_later_clients(&self, frame: &Frame);
-
     /// Subscribes the subscribers of the thread `like` to `thread`.
     fn subscribe_like(&self, thread: &ThreadId, like: &ThreadId);
 

@@ -58,6 +58,8 @@ pub(crate) enum TurnEvent {
         item: ThreadItem,
         context: Vec<ResponseItem>,
     },
+    /// A command has been requested and waits for an approval.
+    CommandAsked(ThreadItem),
     /// An item of a broken response ends without its content. It is not stored.
     Discarded(ThreadItem),
     /// Complete items of a broken response, which is requested again, are removed from the stored turn.

@@ -19,6 +19,8 @@ pub enum ModelEvent {
     ItemAdded { id: ItemId, item: Box<ResponseItem> },
     /// Text appended to a message.
     TextDelta { item_id: ItemId, delta: String },
+    /// Text appended to the input of a custom tool call.
+    ToolInputDelta { item_id: ItemId, delta: String },
     /// The start of a new part of a reasoning summary.
     ReasoningSummaryPartAdded { item_id: ItemId, index: i64 },
     /// Text appended to a part of a reasoning summary.

@@ -53,6 +53,7 @@ impl ResponseTally {
     fn add(&mut self, event: &ModelEvent) -> Result<(), ModelError> {
         match event {
             ModelEvent::TextDelta { item_id, delta }
+            | ModelEvent::ToolInputDelta { item_id, delta }
             | ModelEvent::ReasoningSummaryDelta { item_id, delta, .. }
             | ModelEvent::ReasoningTextDelta { item_id, delta, .. } => self.grow(item_id, delta.len()),
             ModelEvent::ReasoningSummaryPartAdded { item_id, .. } => self.grow(item_id, PART_BYTES),

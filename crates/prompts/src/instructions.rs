@@ -50,6 +50,11 @@ pub(crate) fn tone(personality: Personality) -> Option<&'static str> {
     }
 }
 
+/// Returns the built-in instructions of a collaboration mode that clients are shown; `None` for the usual mode.
+pub fn shown_mode_instructions(mode: &ModeKind) -> Option<&'static str> {
+    (*mode == ModeKind::Plan).then_some(PLAN_MODE)
+}
+
 /// Returns the instructions of a collaboration mode. Instructions in its settings replace the built-in ones. `None` for blank
 /// instructions, and for unknown modes without instructions.
 pub(crate) fn mode_text(mode: &CollaborationMode) -> Option<String> {

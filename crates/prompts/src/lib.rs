@@ -48,7 +48,8 @@ pub use {
     image::{ImageError, MAX_IMAGE_BYTES, read_image},
     input::{MAX_MESSAGE_IMAGE_BYTES, reads_files, user_message},
     instructions::{
-        COMPACTION_PROMPT, DEFAULT_PERSONALITY, REVIEW_INSTRUCTIONS, base_instructions, effective_personality,
+        COMPACTION_PROMPT, DEFAULT_PERSONALITY, REVIEW_INSTRUCTIONS, base_instructions,
+        effective_personality, shown_mode_instructions,
     },
     message::{assistant_message, developer_message, json_object_text, message_text, user_text_message},
     plan::{PlanPiece, PlanSplitter},

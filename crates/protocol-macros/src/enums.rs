@@ -5,7 +5,9 @@ use quote::{format_ident, quote};
 use syn::{Attribute, Data, DataEnum, DeriveInput, Fields, Ident, Variant, parse_quote};
 
 use crate::{
-    WireArgs, generations, inspect_field,
+    WireArgs,
+    generations::{self, VariantGenerations},
+    inspect_field,
     names::{self, VariantNames},
     take_experimental, take_marks,
 };
@@ -16,8 +18,8 @@ pub fn expand(mut input: DeriveInput, mut args: WireArgs) -> syn::Result<Tokens>
     let Data::Enum(data) = &mut input.data else { unreachable!("checked by the caller") };
     let names = variant_names(data, &args)?;
     let mut arms = Tokens::new();
-    for variant in &mut data.variants {
-        arms.extend(inspect_variant(variant, args.sparse)?);
+    for (variant, names) in data.variants.iter_mut().zip(&names) {
+        arms.extend(inspect_variant(variant, &names.written, args.sparse)?);
     }
     let name = input.ident.clone();
     let serde = args.serde.clone();
@@ -50,10 +52,14 @@ fn variant_names(data: &DataEnum, args: &WireArgs) -> syn::Result<Vec<VariantNam
     data.variants.iter().map(|variant| names::of_variant(variant, &rule)).collect()
 }
 
-fn inspect_variant(variant: &mut Variant, sparse: bool) -> syn::Result<Tokens> {
+fn inspect_variant(variant: &mut Variant, written: &str, sparse: bool) -> syn::Result<Tokens> {
     let gate =
         take_experimental(&mut variant.attrs)?.map(|descriptor| quote!(findings.experimental(#descriptor);));
-    let later = generations::take_of_variant(&mut variant.attrs)?.then(|| quote!(findings.later();));
+    let generation = match generations::take_of_variant(&mut variant.attrs)? {
+        VariantGenerations::All => None,
+        VariantGenerations::Later => Some(quote!(findings.later();)),
+        VariantGenerations::Earlier => Some(quote!(findings.outdated(#written);)),
+    };
     let mut inspections = Tokens::new();
     let mut bound = Vec::new();
     for (at, field) in variant.fields.iter_mut().enumerate() {
@@ -63,7 +69,7 @@ fn inspect_variant(variant: &mut Variant, sparse: bool) -> syn::Result<Tokens> {
         bound.push(place);
     }
     let pattern = pattern(variant, &bound);
-    Ok(quote!(Self::#pattern => { #gate #later #inspections }))
+    Ok(quote!(Self::#pattern => { #gate #generation #inspections }))
 }
 
 fn pattern(variant: &Variant, bound: &[Ident]) -> Tokens {
@@ -103,6 +109,15 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &WireArgs, names: &[VariantN
         (quote!(::serde_json::Value), quote!(crate::open_enum::name(value, #tag).unwrap_or_default()))
     };
     let keep = if is_string { quote!(crate::open_enum::into_string(value)) } else { quote!(value) };
+    // Any text is a value of a lenient string enum, so nothing but a text is expected.
+    let must_be_text = (is_string && args.lenient).then(|| {
+        quote! {
+            if !value.is_string() {
+                let text = <String as ::serde::Deserialize>::deserialize(value);
+                return text.map(Self::Unrecognized).map_err(::serde::de::Error::custom);
+            }
+        }
+    });
     data.variants.push(parse_quote! {
         /// A value that this version does not know, as it was received.
         #[serde(untagged)]
@@ -125,6 +140,7 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &WireArgs, names: &[VariantN
                 fn deserialize<D: ::serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                     const NAMES: &[&str] = &[#(#written,)* #(#read),*];
                     let value = ::serde_json::Value::deserialize(from)?;
+                    #must_be_text
                     if crate::open_enum::name(&value, #tag).is_some_and(|name| !NAMES.contains(&name)) {
                         return Ok(Self::Unrecognized(#keep));
                     }

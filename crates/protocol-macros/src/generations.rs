@@ -44,8 +44,17 @@ pub fn take_of_field(field: &mut Field) -> syn::Result<bool> {
     Ok(since.is_some())
 }
 
-/// Takes the attributes of a variant. Returns whether 0.118 does not have it.
-pub fn take_of_variant(attrs: &mut Vec<Attribute>) -> syn::Result<bool> {
+/// The generations that have a variant.
+pub enum VariantGenerations {
+    All,
+    /// 0.166 only.
+    Later,
+    /// 0.118 only.
+    Earlier,
+}
+
+/// Takes the attributes of a variant.
+pub fn take_of_variant(attrs: &mut Vec<Attribute>) -> syn::Result<VariantGenerations> {
     if take_attribute(attrs, "unpublished").is_some() {
         attrs.push(parse_quote!(#[schemars(skip)]));
     }
@@ -53,8 +62,15 @@ pub fn take_of_variant(attrs: &mut Vec<Attribute>) -> syn::Result<bool> {
     if is_later {
         attrs.push(parse_quote!(#[schemars(extend("x-since" = #LATER))]));
     }
+    let is_earlier = attrs.iter().any(|attr| attr.path().is_ident("until"));
     take_until(attrs)?;
-    Ok(is_later)
+    Ok(if is_later {
+        VariantGenerations::Later
+    } else if is_earlier {
+        VariantGenerations::Earlier
+    } else {
+        VariantGenerations::All
+    })
 }
 
 struct Since {

@@ -123,21 +123,26 @@ fn is_option(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Option"))
 }
 
-/// Returns the statements that inspect the field `place`.
+/// Returns the statements that inspect the field `place`. An empty list counts as a use of later fields only.
 fn inspect_field(place: &Tokens, marks: &FieldMarks) -> Tokens {
-    let experimental =
-        marks.experimental.as_ref().map(|descriptor| quote!(findings.experimental(#descriptor);));
-    let later = marks.is_later.then(|| quote!(findings.later();));
-    let gate = (experimental.is_some() || later.is_some()).then(|| {
+    let is_used = if marks.is_later { quote!(is_given) } else { quote!(is_used) };
+    let gate = marks.experimental.as_ref().map(|descriptor| {
+        quote! {
+            if crate::Inspect::#is_used(#place) {
+                findings.experimental(#descriptor);
+            }
+        }
+    });
+    let generation = marks.is_later.then(|| {
         quote! {
             if crate::Inspect::is_used(#place) {
-                #experimental
-                #later
+                findings.later();
             }
         }
     });
     quote! {
         #gate
+        #generation
         crate::Inspect::inspect(#place, findings);
     }
 }

@@ -13,6 +13,8 @@ use crate::{AbsolutePathBuf, CommandAction, ItemId, ThreadId, TurnId, rpc::Reque
 /// latter case the members that describe the command may be absent.
 #[wire]
 pub struct CommandExecutionRequestApprovalParams {
+    #[since("0.166")]
+    pub kind: CommandExecutionApprovalKind,
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub item_id: ItemId,
@@ -22,6 +24,9 @@ pub struct CommandExecutionRequestApprovalParams {
     /// Distinguishes several requests about parts of one command.
     #[omit]
     pub approval_id: Option<String>,
+    /// Where the command runs: always `local`.
+    #[since("0.166")]
+    pub environment_id: Option<String>,
     /// The justification given by the agent or by a rule.
     #[omit]
     pub reason: Option<String>,
@@ -51,6 +56,17 @@ pub struct CommandExecutionRequestApprovalParams {
     #[experimental("item/commandExecution/requestApproval.availableDecisions")]
     #[omit]
     pub available_decisions: Option<Vec<CommandExecutionApprovalDecision>>,
+}
+
+/// What is to be approved.
+#[wire(open)]
+#[derive(Default, Eq)]
+pub enum CommandExecutionApprovalKind {
+    /// A command, or its access to a host.
+    #[default]
+    Command,
+    /// Input to a command that runs outside the sandbox.
+    WriteStdin,
 }
 
 /// The decision about the command. An error response fails the item; the turn continues.
@@ -90,6 +106,9 @@ pub struct ToolRequestUserInputParams {
     /// Whether the turn waits for the answers: always true.
     #[since("0.166")]
     pub is_blocking: bool,
+    /// The time after which the turn goes on without answers: always null.
+    #[since("0.166")]
+    pub auto_resolution_ms: Option<u64>,
 }
 
 /// The answers by question id. An error response counts as no answers.
@@ -104,6 +123,9 @@ pub struct PermissionsRequestApprovalParams {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub item_id: ItemId,
+    /// Where the permissions are needed: always `local`.
+    #[since("0.166")]
+    pub environment_id: Option<String>,
     /// The working directory of the turn.
     #[since("0.166")]
     pub cwd: String,
@@ -357,13 +379,4 @@ pub struct ServerRequestResolvedNotification {
     pub thread_id: ThreadId,
     /// The id of the server request.
     pub request_id: RequestId,
-}
-
-/// What the agent wants to do with a command.
-#[wire(open)]
-#[derive(Default, Eq)]
-pub enum CommandExecutionApprovalKind {
-    #[default]
-    Command,
-    WriteStdin,
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{
     AgentMessageDelta, CommandExecutionOutputDelta, FileChangeOutputDelta, MessagePlace, Method,
-    NotificationMethod, PlanDelta, ReasoningSummaryTextDelta, ReasoningTextDelta, rpc,
+    NotificationMethod, PlanDelta, ProtocolGeneration, ReasoningSummaryTextDelta, ReasoningTextDelta, rpc,
 };
 
 /// One encoded message. Cloning shares the bytes.
@@ -13,6 +13,10 @@ use crate::{
 pub struct Frame {
     kind: FrameKind,
     bytes: Bytes,
+    /// The message for connections of the 0.166 generation, where it differs.
+    later_bytes: Option<Bytes>,
+    /// The only generation whose connections receive the message; `None`: all of them.
+    only_generation: Option<ProtocolGeneration>,
     /// The offset of the text of a delta, which extends to [`DELTA_END`].
     text_at: Option<usize>,
     /// The position among the messages of a thread. Connections with a cursor receive it with the message.
@@ -91,7 +95,33 @@ impl Frame {
     }
 
     fn new(kind: FrameKind, bytes: Bytes) -> Self {
-        Self { kind, bytes, text_at: None, place: None, audience: FrameAudience::Everyone }
+        Self {
+            kind,
+            bytes,
+            later_bytes: None,
+            only_generation: None,
+            text_at: None,
+            place: None,
+            audience: FrameAudience::Everyone,
+        }
+    }
+
+    /// Returns a notification with other params for connections of the 0.166 generation.
+    #[must_use]
+    pub fn with_later_params<N: NotificationMethod>(self, params: &N::Params) -> Self {
+        let later_bytes = encode(&OutgoingMessage::Notification { method: N::NAME, params });
+        Self { later_bytes: Some(later_bytes), ..self }
+    }
+
+    /// Returns the message for connections of one generation only.
+    #[must_use]
+    pub fn only_in(self, generation: ProtocolGeneration) -> Self {
+        Self { only_generation: Some(generation), ..self }
+    }
+
+    /// Returns whether connections of a generation receive the message.
+    pub fn is_in(&self, generation: ProtocolGeneration) -> bool {
+        self.only_generation.is_none_or(|only| only == generation)
     }
 
     /// Returns the message at its position in a thread.
@@ -134,9 +164,22 @@ impl Frame {
         self.audience
     }
 
-    /// Returns the message without its position.
+    /// Returns the message without its position, in the form of the 0.118 generation.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
+    }
+
+    /// Returns the message without its position, for connections of a generation.
+    pub fn bytes_for(&self, generation: ProtocolGeneration) -> &Bytes {
+        match generation {
+            ProtocolGeneration::V118 => &self.bytes,
+            ProtocolGeneration::V166 => self.later_bytes.as_ref().unwrap_or(&self.bytes),
+        }
+    }
+
+    /// Returns the length of the longest form of the message.
+    pub fn max_len(&self) -> usize {
+        self.bytes.len().max(self.later_bytes.as_ref().map_or(0, Bytes::len))
     }
 
     /// Returns the bytes that turn `before` into the merged delta of both. The caller first removes the last

@@ -3,8 +3,9 @@
 use std::{fmt, str::FromStr};
 
 /// A published generation of the protocol, named by the version of the reference server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProtocolGeneration {
+    #[default]
     V118,
     V166,
 }
@@ -17,6 +18,14 @@ impl ProtocolGeneration {
         match self {
             Self::V118 => "0.118",
             Self::V166 => "0.166",
+        }
+    }
+
+    /// Returns the version of the reference server, such as `0.118.0`.
+    pub const fn version(self) -> &'static str {
+        match self {
+            Self::V118 => "0.118.0",
+            Self::V166 => "0.166.0",
         }
     }
 }

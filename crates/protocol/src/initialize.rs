@@ -1,5 +1,7 @@
 //! The handshake: `initialize`, the first request of every connection. Its settings apply to the connection until it closes.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::{AbsolutePathBuf, CodicilCapabilities, CodicilSupport, wire};
@@ -27,6 +29,34 @@ pub struct InitializeResponse {
     #[unpublished]
     #[omit]
     pub codicil: Option<CodicilSupport>,
+    /// The extensions that the client asked for and the server has.
+    #[unpublished]
+    #[omit]
+    pub extensions: Option<NegotiatedExtensions>,
+}
+
+/// The answer to `capabilities.extensions`.
+#[wire]
+pub struct NegotiatedExtensions {
+    #[serde(rename = "codicil/protocol")]
+    pub protocol: NegotiatedProtocol,
+}
+
+/// The generation of the protocol that the connection uses.
+#[wire]
+pub struct NegotiatedProtocol {
+    /// A version such as `0.166.0`.
+    pub protocol_version: String,
+    /// The requests that the server serves beyond 0.118, and whether they need `experimentalApi`.
+    pub capabilities: BTreeMap<String, ProtocolCapability>,
+}
+
+/// What a client needs for a request.
+#[wire(open)]
+#[derive(Eq)]
+pub enum ProtocolCapability {
+    Stable,
+    Experimental,
 }
 
 /// The name and version of the client. They are also sent to providers.

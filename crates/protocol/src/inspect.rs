@@ -13,6 +13,7 @@ pub struct InspectFindings {
     experimental: Option<&'static str>,
     unrecognized: Option<String>,
     later: bool,
+    outdated: Option<String>,
 }
 
 impl InspectFindings {
@@ -37,8 +38,18 @@ impl InspectFindings {
         self.later
     }
 
+    /// Returns the error message for a value that 0.166 no longer has.
+    pub fn outdated_value(&self) -> Option<&str> {
+        self.outdated.as_deref()
+    }
+
     pub(crate) fn later(&mut self) {
         self.later = true;
+    }
+
+    pub(crate) fn outdated(&mut self, name: &str) {
+        self.outdated
+            .get_or_insert_with(|| format!("unknown variant `{name}`, expected one of the current values"));
     }
 
     pub(crate) fn experimental(&mut self, descriptor: &'static str) {
@@ -69,6 +80,11 @@ pub trait Inspect {
     fn is_used(&self) -> bool {
         true
     }
+
+    /// Returns whether a field has a value at all: an empty list is one.
+    fn is_given(&self) -> bool {
+        self.is_used()
+    }
 }
 
 impl<T: Inspect> Inspect for Option<T> {
@@ -78,6 +94,10 @@ impl<T: Inspect> Inspect for Option<T> {
 
     fn is_used(&self) -> bool {
         self.as_ref().is_some_and(T::is_used)
+    }
+
+    fn is_given(&self) -> bool {
+        self.is_some()
     }
 }
 

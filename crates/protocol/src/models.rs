@@ -224,7 +224,7 @@ pub enum ModeKind {
 }
 
 /// The settings of a collaboration mode.
-#[wire(sparse, rename_all = "snake_case")]
+#[wire(rename_all = "snake_case")]
 pub struct Settings {
     pub model: String,
     /// Null: the model's default.

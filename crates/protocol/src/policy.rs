@@ -19,6 +19,7 @@ pub enum AskForApproval {
     Untrusted,
     /// When the sandbox has blocked a command, before it is run again without the sandbox.
     #[serde(alias = "onFailure")]
+    #[until("0.118")]
     OnFailure,
     /// When the agent requests to run a command without the sandbox.
     #[serde(alias = "onRequest")]

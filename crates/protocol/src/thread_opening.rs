@@ -9,7 +9,7 @@ use crate::{
     AbsolutePathBuf, ActivePermissionProfile, ApprovalsReviewer, AskForApproval, CollaborationMode,
     DynamicToolEntry, LegacyAppPathString, MessageSeq, MultiAgentMode, Patch, Personality, ReasoningEffort,
     ResponseItem, SandboxPolicy, ServiceTier, Thread, ThreadHistoryMode, ThreadId,
-    ThreadResumeInitialTurnsPageParams, ThreadSandbox, TurnId, TurnsPage, wire,
+    ThreadResumeInitialTurnsPageParams, ThreadSandbox, TurnEnvironmentParams, TurnId, TurnsPage, wire,
 };
 
 /// Starts a new thread and subscribes the caller to it. Absent settings come from the configuration.
@@ -29,6 +29,18 @@ pub struct ThreadStartParams {
     /// The id of a permission profile, as an alternative to `sandbox`. Servers of the 0.118 generation have no profiles.
     #[experimental("thread/start.permissions")]
     pub permissions: Option<String>,
+    /// The directories of the workspace, which a sandbox that writes to the workspace may write to. Defaults to `cwd`.
+    #[experimental("thread/start.runtimeWorkspaceRoots")]
+    #[since("0.166")]
+    pub runtime_workspace_roots: Option<Vec<AbsolutePathBuf>>,
+    /// The environments of the thread. Only `local` is known.
+    #[experimental("thread/start.environments")]
+    #[since("0.166")]
+    pub environments: Option<Vec<TurnEnvironmentParams>>,
+    /// When the agent may start other agents. Modes other than the default have no effect; the user is warned.
+    #[experimental("thread/start.multiAgentMode")]
+    #[since("0.166")]
+    pub multi_agent_mode: Option<MultiAgentMode>,
     /// Other configuration values, by dotted key.
     pub config: Option<Map<String, Value>>,
     /// A label for metrics.
@@ -91,7 +103,6 @@ pub struct ThreadStartResponse {
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
     /// The permission profile that `sandbox` comes from, if any.
-    #[omit]
     #[since("0.166")]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     /// Null: the model's default.
@@ -130,6 +141,10 @@ pub struct ThreadResumeParams {
     /// The id of a permission profile, as an alternative to `sandbox`. Servers of the 0.118 generation have no profiles.
     #[experimental("thread/resume.permissions")]
     pub permissions: Option<String>,
+    /// The directories of the workspace, which a sandbox that writes to the workspace may write to. Defaults to `cwd`.
+    #[experimental("thread/resume.runtimeWorkspaceRoots")]
+    #[since("0.166")]
+    pub runtime_workspace_roots: Option<Vec<AbsolutePathBuf>>,
     pub config: Option<Map<String, Value>>,
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
@@ -141,6 +156,7 @@ pub struct ThreadResumeParams {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude_turns: bool,
     /// Adds a page of turns to the response.
+    #[experimental("thread/resume.initialTurnsPage")]
     #[since("0.166")]
     pub initial_turns_page: Option<ThreadResumeInitialTurnsPageParams>,
 }
@@ -165,6 +181,7 @@ impl ThreadResumeParams {
             personality: None,
             persist_extended_history: false,
             permissions: None,
+            runtime_workspace_roots: None,
             exclude_turns: false,
             initial_turns_page: None,
         }
@@ -195,7 +212,6 @@ pub struct ThreadResumeResponse {
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
     /// The permission profile that `sandbox` comes from, if any.
-    #[omit]
     #[since("0.166")]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,
@@ -244,6 +260,10 @@ pub struct ThreadForkParams {
     /// The id of a permission profile, as an alternative to `sandbox`. Servers of the 0.118 generation have no profiles.
     #[experimental("thread/fork.permissions")]
     pub permissions: Option<String>,
+    /// The directories of the workspace, which a sandbox that writes to the workspace may write to. Defaults to `cwd`.
+    #[experimental("thread/fork.runtimeWorkspaceRoots")]
+    #[since("0.166")]
+    pub runtime_workspace_roots: Option<Vec<AbsolutePathBuf>>,
     pub config: Option<Map<String, Value>>,
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
@@ -282,6 +302,7 @@ impl ThreadForkParams {
             thread_source: None,
             persist_extended_history: false,
             permissions: None,
+            runtime_workspace_roots: None,
             exclude_turns: false,
         }
     }
@@ -311,7 +332,6 @@ pub struct ThreadForkResponse {
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
     /// The permission profile that `sandbox` comes from, if any.
-    #[omit]
     #[since("0.166")]
     pub active_permission_profile: Option<ActivePermissionProfile>,
     pub reasoning_effort: Option<ReasoningEffort>,

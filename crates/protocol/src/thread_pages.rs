@@ -32,7 +32,7 @@ pub struct ThreadTurnsListParams {
     pub limit: Option<u32>,
     /// Defaults to newest first.
     pub sort_direction: Option<SortDirection>,
-    /// Defaults to `full`.
+    /// Defaults to `summary` for connections of the 0.166 generation, and to `full` for older ones.
     pub items_view: Option<TurnItemsView>,
 }
 
@@ -65,7 +65,8 @@ pub struct ThreadItemsListParams {
     pub thread_id: ThreadId,
     /// Only items of this turn.
     pub turn_id: Option<TurnId>,
-    pub cursor: Option<String>,
+    /// A cursor of an earlier page, or an item of the turn `turnId`.
+    pub cursor: Option<ThreadItemsListCursor>,
     pub limit: Option<u32>,
     /// Defaults to oldest first.
     pub sort_direction: Option<SortDirection>,
@@ -84,7 +85,7 @@ pub struct ThreadItemsListResponse {
 pub struct ThreadItemEntry {
     pub turn_id: TurnId,
     pub item: ThreadItem,
-    /// Not recorded: always null, like `completedAtMs`.
+    /// Unix milliseconds. The same as `completedAtMs` for items without a duration.
     pub started_at_ms: Option<i64>,
     pub completed_at_ms: Option<i64>,
 }

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    ApprovalsReviewer, AskForApproval, CollaborationMode, FunctionCallOutputBody, Patch, Personality,
-    ReasoningEffort, ReasoningSummary, SandboxPolicy, ServiceTier, ThreadId, ThreadItem, TurnId,
-    TurnItemsView, UserInput, wire,
+    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, FunctionCallOutputBody,
+    MultiAgentMode, Patch, Personality, ReasoningEffort, ReasoningSummary, SandboxPolicy, ServiceTier,
+    ThreadId, ThreadItem, TurnEnvironmentParams, TurnId, TurnItemsView, UserInput, wire,
 };
 
 /// Adds user input to a thread and starts a turn.
@@ -29,6 +29,21 @@ pub struct TurnStartParams {
     /// The id of a permission profile, as an alternative to `sandboxPolicy`.
     #[experimental("turn/start.permissions")]
     pub permissions: Option<String>,
+    /// The directories of the workspace, which a sandbox that writes to the workspace may write to. Defaults to `cwd`.
+    #[experimental("turn/start.runtimeWorkspaceRoots")]
+    #[since("0.166")]
+    pub runtime_workspace_roots: Option<Vec<AbsolutePathBuf>>,
+    /// The environments of the turn. Only `local` is known.
+    #[experimental("turn/start.environments")]
+    #[since("0.166")]
+    pub environments: Option<Vec<TurnEnvironmentParams>>,
+    /// When the agent may start other agents. Modes other than the default have no effect; the user is warned.
+    #[experimental("turn/start.multiAgentMode")]
+    #[since("0.166")]
+    pub multi_agent_mode: Option<MultiAgentMode>,
+    /// The service tier of this turn only.
+    #[since("0.166")]
+    pub service_tier_for_turn: Option<ServiceTier>,
     pub model: Option<String>,
     /// Null selects the provider's default tier.
     #[serde(default, skip_serializing_if = "Patch::is_missing")]
@@ -65,6 +80,10 @@ impl TurnStartParams {
             approvals_reviewer: None,
             sandbox_policy: None,
             permissions: None,
+            runtime_workspace_roots: None,
+            environments: None,
+            multi_agent_mode: None,
+            service_tier_for_turn: None,
             model: None,
             service_tier: Patch::Missing,
             effort: None,

@@ -13,7 +13,7 @@ use std::{
 use codicil_engine::{ClientAnswer, ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 use codicil_protocol::{
     CodicilCapabilities, CodicilOpenRequest, ConfigWarning, ConfigWarningNotification, Frame,
-    InitializeParams, MessageSeq, NotificationMethod, SubscriptionScope, ThreadId,
+    InitializeParams, MessageSeq, NotificationMethod, ProtocolGeneration, SubscriptionScope, ThreadId,
     rpc::{Message, RequestId},
 };
 use parking_lot::{Mutex, RwLock};
@@ -23,7 +23,7 @@ use crate::{
     commands::CommandTable,
     error::RpcError,
     files::ClientFiles,
-    generation::ProtocolGeneration,
+    generation::{AtomicGeneration, negotiate},
     limits::{MAX_NOTIFICATION_BYTES, MAX_RESPONSE_BYTES},
     outbox::ClientOutbox,
     questions::{OpenQuestions, QuestionAudience},
@@ -54,15 +54,17 @@ pub struct ClientSession {
     pub name: String,
     pub version: String,
     pub experimental: bool,
-    pub generation: ProtocolGeneration,
+    /// The generation of the connection. It can change to a later one, see `generation.rs`.
+    generation: AtomicGeneration,
     /// What the client asked of the extension; `None` if it does not use it.
     pub codicil: Option<CodicilCapabilities>,
     opted_out: HashSet<String>,
 }
 
 impl ClientSession {
-    pub fn new(params: InitializeParams, announced_version: &str) -> Self {
-        let generation = ProtocolGeneration::of(&params, announced_version);
+    /// Returns the session of a client, whose generation is `default` unless the client chooses one.
+    pub fn new(params: InitializeParams, default: ProtocolGeneration) -> Self {
+        let generation = AtomicGeneration::new(negotiate(&params, default));
         let capabilities = params.capabilities.unwrap_or_default();
         Self {
             generation,
@@ -76,6 +78,10 @@ impl ClientSession {
 }
 
 impl ClientSession {
+    pub fn generation(&self) -> ProtocolGeneration {
+        self.generation.get()
+    }
+
     /// Returns whether the messages of threads are sent with their positions.
     pub fn has_cursor(&self) -> bool {
         self.codicil.as_ref().is_some_and(|codicil| codicil.cursor)
@@ -90,18 +96,36 @@ impl ConnectedClient {
     /// Sets the session. Returns false if there already is one.
     pub fn initialize(&self, session: ClientSession) -> bool {
         let has_cursor = session.has_cursor();
+        let generation = session.generation();
         let is_first = self.session.set(session).is_ok();
+        if is_first {
+            self.outbox.use_generation(generation);
+        }
         if is_first && has_cursor {
             self.outbox.use_cursor();
         }
         is_first
     }
 
+    /// Returns the generation of the connection; that of 0.118 before `initialize`.
+    pub fn generation(&self) -> ProtocolGeneration {
+        self.session().map_or(ProtocolGeneration::V118, ClientSession::generation)
+    }
+
+    /// Treats the connection as one of the 0.166 generation from now on, because the client uses what 0.118 does not have.
+    pub fn note_later_use(&self) {
+        let Some(session) = self.session() else { return };
+        if session.generation() != ProtocolGeneration::V166 {
+            session.generation.set(ProtocolGeneration::V166);
+            self.outbox.use_generation(ProtocolGeneration::V166);
+        }
+    }
+
     /// Sends a notification unless the client has opted out of its method or is not initialized. A frame that is too
     /// long is left out, and the client gets a warning instead.
     pub fn notify(&self, frame: &Frame) {
         let Some(method) = frame.method().filter(|method| self.wants(method)) else { return };
-        let bytes = frame.bytes().len();
+        let bytes = frame.max_len();
         if bytes <= MAX_NOTIFICATION_BYTES {
             self.outbox.push(frame);
             return;
@@ -357,14 +381,6 @@ impl ThreadClients for ClientRegistry {
 
     fn notify_all(&self, frame: &Frame) {
         self.0.subscriptions.read().clients.values().for_each(|client| client.notify(frame));
-    }
-
-    fn notify_later_clients(&self, frame: &Frame) {
-        let is_later = |client: &&Arc<ConnectedClient>| {
-            client.session().is_some_and(|session| session.generation == ProtocolGeneration::Later)
-        };
-        let subscriptions = self.0.subscriptions.read();
-        subscriptions.clients.values().filter(is_later).for_each(|client| client.notify(frame));
     }
 
     fn subscribe_like(&self, thread: &ThreadId, like: &ThreadId) {

@@ -7,7 +7,7 @@ use codicil_config::ConfigStore;
 use codicil_engine::{
     AnnounceGuard, AnnouncedReply, RequestKey, ThreadClients, ThreadError, ThreadHandle, Threads, TurnOrigin,
 };
-use codicil_protocol::{Frame, NotificationMethod, ThreadId};
+use codicil_protocol::{Frame, NotificationMethod, ProtocolGeneration, ThreadId};
 use parking_lot::Mutex;
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     ephemeral::EphemeralThreads,
     feedback::Feedback,
     files::FileServices,
-    generation::ProtocolGeneration,
+    generation::ProtocolDefaults,
     server::ServerShared,
     user_agent::user_agent,
 };
@@ -67,9 +67,9 @@ impl Cx {
         &self.shared.setup.cwd
     }
 
-    /// Returns the protocol version that clients see.
-    pub fn announced_version(&self) -> &str {
-        &self.shared.setup.announced_version
+    /// Returns how connections are served that do not choose a generation.
+    pub fn protocol(&self) -> &ProtocolDefaults {
+        &self.shared.setup.protocol
     }
 
     pub fn config(&self) -> &ConfigStore {
@@ -109,7 +109,8 @@ impl Cx {
         match self.client.session() {
             Some(session) => TurnOrigin {
                 name: session.name.clone(),
-                user_agent: user_agent(session, self.announced_version()),
+                user_agent: user_agent(session, self.protocol().announced_version(session.generation())),
+                generation: session.generation(),
             },
             None => TurnOrigin::default(),
         }
@@ -121,7 +122,7 @@ impl Cx {
     }
 
     pub fn generation(&self) -> ProtocolGeneration {
-        self.client.session().map_or(ProtocolGeneration::Unknown, |session| session.generation)
+        self.client.generation()
     }
 
     /// Runs `work` once the response is queued. If the client disconnects first, `work` is dropped.

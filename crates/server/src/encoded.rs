@@ -1,22 +1,38 @@
 //! Responses with stored turns. The items of a stored turn are JSON, which is copied into the response.
 
-use codicil_engine::{OpenedThread, ThreadRead, ThreadSubscription};
-use codicil_protocol::{CodicilOpenRequest, MessageSeq, SubagentPosition, ThreadTurnsListResponse};
+use codicil_engine::{BuiltinProfile, OpenedThread, ThreadRead, ThreadSubscription, TurnSettings};
+use codicil_protocol::{
+    CodicilOpenRequest, MessageSeq, MultiAgentMode, SubagentPosition, ThreadTurnsListResponse,
+};
 use codicil_store::ThreadJson;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 /// Serializes as `ThreadResumeResponse` and `ThreadForkResponse`.
 pub struct OpenedJson {
     pub opened: OpenedThread,
-    pub initial_turns_page: Option<ThreadTurnsListResponse>,
+    pub instruction_sources: Vec<String>,
+    /// The members that only `ThreadResumeResponse` has.
+    pub resumed: Option<ResumedMembers>,
     /// The position of the thread, for clients with a cursor.
     pub seq: Option<MessageSeq>,
+}
+
+/// The members of a response to `thread/resume` that one to `thread/fork` does not have.
+pub struct ResumedMembers {
+    pub turns_backwards_cursor: Option<String>,
+    pub items_backwards_cursor: Option<String>,
+    pub initial_turns_page: Option<ThreadTurnsListResponse>,
+}
+
+/// Returns the directories of a thread's workspace as texts.
+pub fn workspace_roots(settings: &TurnSettings) -> Vec<String> {
+    settings.workspace_roots().iter().map(|root| root.to_string_lossy().into_owned()).collect()
 }
 
 impl Serialize for OpenedJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let OpenedThread { thread, settings, turns, .. } = &self.opened;
-        let mut members = serializer.serialize_struct("ThreadResumeResponse", 9)?;
+        let mut members = serializer.serialize_struct("ThreadResumeResponse", 18)?;
         members.serialize_field("thread", &ThreadJson::new(thread, turns))?;
         members.serialize_field("model", &settings.model)?;
         members.serialize_field("modelProvider", &settings.provider)?;
@@ -26,11 +42,18 @@ impl Serialize for OpenedJson {
         members.serialize_field("approvalsReviewer", &settings.approvals_reviewer)?;
         members.serialize_field("sandbox", &settings.sandbox)?;
         members.serialize_field("reasoningEffort", &settings.effort)?;
-        if let Some(profile) = settings.profile {
-            members.serialize_field("activePermissionProfile", &profile.active())?;
-        }
-        if let Some(page) = &self.initial_turns_page {
-            members.serialize_field("initialTurnsPage", page)?;
+        let profile = settings.profile.map(BuiltinProfile::active);
+        members.serialize_field("activePermissionProfile", &profile)?;
+        members.serialize_field("disabledPluginIds", &[(); 0])?;
+        members.serialize_field("runtimeWorkspaceRoots", &workspace_roots(settings))?;
+        members.serialize_field("instructionSources", &self.instruction_sources)?;
+        members.serialize_field("multiAgentMode", &MultiAgentMode::ExplicitRequestOnly)?;
+        if let Some(resumed) = &self.resumed {
+            let collaboration_mode = settings.clone().into_wire().collaboration_mode;
+            members.serialize_field("collaborationMode", &collaboration_mode)?;
+            members.serialize_field("initialTurnsPage", &resumed.initial_turns_page)?;
+            members.serialize_field("turnsBackwardsCursor", &resumed.turns_backwards_cursor)?;
+            members.serialize_field("itemsBackwardsCursor", &resumed.items_backwards_cursor)?;
         }
         if let Some(seq) = &self.seq {
             members.serialize_field("seq", seq)?;

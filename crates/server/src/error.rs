@@ -154,7 +154,9 @@ impl From<ThreadError> for RpcError {
             | ThreadError::OtherPath { .. }
             | ThreadError::BadRollout { .. }
             | ThreadError::EmptyHistory
-            | ThreadError::EphemeralTurns
+            | ThreadError::EphemeralTurns(_)
+            | ThreadError::NoEnvironment(_)
+            | ThreadError::OtherWriter(_)
             | ThreadError::EphemeralDelete(_)
             | ThreadError::NoRealtime(_)
             | ThreadError::NoElicitation
@@ -566,6 +568,7 @@ impl From<PageError> for RpcError {
     fn from(error: PageError) -> Self {
         match error {
             PageError::InvalidCursor(_) | PageError::BeyondEnd { .. } => Self::invalid_request(error),
+            PageError::AnchorWithoutTurn | PageError::UnknownAnchor => Self::invalid_params(error),
         }
     }
 }

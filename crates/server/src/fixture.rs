@@ -4,7 +4,10 @@ use codicil_config::{ConfigSources, ConfigStore, HomeDirectory, SystemFiles};
 use codicil_store::Store;
 use tempfile::TempDir;
 
-use crate::server::{PROTOCOL_VERSION, Server, ServerSetup};
+use crate::{
+    generation::ProtocolDefaults,
+    server::{Server, ServerSetup},
+};
 
 pub fn server() -> (Server, TempDir) {
     let home = tempfile::tempdir().unwrap();
@@ -14,7 +17,7 @@ pub fn server() -> (Server, TempDir) {
         config: ConfigStore::new(sources),
         store: Store::open(home.path()).unwrap(),
         cwd: home.path().to_owned(),
-        announced_version: PROTOCOL_VERSION.to_owned(),
+        protocol: ProtocolDefaults::default(),
         allow_unauthenticated: false,
     });
     (server, home)

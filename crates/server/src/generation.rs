@@ -1,76 +1,138 @@
-//! The generation of the protocol that a client speaks.
+//! The generation of the protocol that a connection uses.
 //!
-//! Additional members and methods are for every client. The generation decides only about messages that an older client
-//! does not expect, and about values of enums: a client that does not know a value rejects the whole message.
+//! Additional members and methods are for every client. The generation decides only about notifications and values that
+//! an older client does not expect, about behaviour that changed under the same name, and about the announced version.
+//! It is chosen, in this order, by
+//!
+//! 1. `capabilities.extensions["codicil/protocol"]`, with a `protocolVersion`;
+//! 2. the version of OpenAI's own clients, or a capability that only later clients send;
+//! 3. the first request that uses a method or member which 0.118 does not have, for the rest of the connection;
+//! 4. the server's default.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        LazyLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use codicil_protocol::{
-    AskForApproval, InitializeCapabilities, InitializeParams, ReasoningEffort, ServiceTier,
+    AskForApproval, CLIENT_REQUESTS, Frame, InitializeCapabilities, InitializeParams, MethodGenerations,
+    MethodInfo, NOTIFICATIONS, NegotiatedExtensions, NegotiatedProtocol, ProtocolCapability,
+    ProtocolGeneration, ReasoningEffort, ServiceTier, Stability, Thread,
 };
+use serde_json::Value;
+
+/// The generation of connections that do not choose one, unless the command line or the configuration does.
+pub const DEFAULT_GENERATION: ProtocolGeneration = ProtocolGeneration::V118;
+
+/// The extension with which a client chooses a generation.
+const PROTOCOL_EXTENSION: &str = "codicil/protocol";
 
 /// Clients of OpenAI, whose version is that of their protocol.
 const VERSIONED_CLIENTS: [&str; 2] = ["codex-tui", "codex_python_sdk"];
 
-/// The last minor version of the published protocol.
-const PUBLISHED_MINOR: u32 = 118;
+/// The last minor version of the 0.118 generation.
+const LAST_EARLIER_MINOR: u32 = 118;
 
-/// A generation of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProtocolGeneration {
-    /// A client that is known to be of 0.118 or older.
-    Published,
-    /// Any other client. It gets all values as they are.
-    Unknown,
-    /// A client after 0.118.
-    Later,
+/// How connections are served that do not choose a generation.
+#[derive(Clone, Debug)]
+pub struct ProtocolDefaults {
+    pub generation: ProtocolGeneration,
+    /// A version that all connections see instead of that of their generation.
+    pub announced_version: Option<String>,
 }
 
-impl ProtocolGeneration {
-    /// Recognizes a client by its version, else by a capability that only later clients send, else by the version that
-    /// the server announces.
-    pub fn of(params: &InitializeParams, announced_version: &str) -> Self {
-        let client = &params.client_info;
-        if VERSIONED_CLIENTS.contains(&client.name.as_str()) {
-            return if is_later_version(&client.version) { Self::Later } else { Self::Published };
-        }
-        let has_later_capability = params.capabilities.as_ref().is_some_and(has_later_capability);
-        if has_later_capability || is_later_version(announced_version) { Self::Later } else { Self::Unknown }
-    }
-
-    /// Returns the approval policy that the client is shown. Later clients do not have `on-failure`; `on-request` is
-    /// what their own servers make of it.
-    pub fn shown_policy(self, policy: AskForApproval) -> AskForApproval {
-        match (self, policy) {
-            (Self::Later, AskForApproval::OnFailure) => AskForApproval::OnRequest,
-            (_, policy) => policy,
-        }
-    }
-
-    /// Returns the effort that the client is shown: the highest that it has, for one that it does not have.
-    pub fn shown_effort(self, effort: ReasoningEffort) -> ReasoningEffort {
-        match (self, effort) {
-            (Self::Published, ReasoningEffort::Unrecognized(_)) => ReasoningEffort::Xhigh,
-            (_, effort) => effort,
-        }
-    }
-
-    /// Returns the service tier that the client is shown. `priority` is the later name of `fast`.
-    pub fn shown_tier(self, tier: ServiceTier) -> Option<ServiceTier> {
-        match (self, tier) {
-            (Self::Published, ServiceTier::Unrecognized(name)) => {
-                (name == "priority").then_some(ServiceTier::Fast)
-            }
-            (_, tier) => Some(tier),
-        }
+impl Default for ProtocolDefaults {
+    fn default() -> Self {
+        Self { generation: DEFAULT_GENERATION, announced_version: None }
     }
 }
 
-/// Returns whether a version such as `0.166.0` is later than the published protocol.
-fn is_later_version(version: &str) -> bool {
+impl ProtocolDefaults {
+    /// Returns the version that connections without a choice see.
+    pub fn version(&self) -> &str {
+        self.announced_version(self.generation)
+    }
+
+    /// Returns the version that connections of a generation see.
+    pub fn announced_version(&self, generation: ProtocolGeneration) -> &str {
+        self.announced_version.as_deref().unwrap_or(generation.version())
+    }
+}
+
+/// A generation that can change while it is read.
+#[derive(Debug)]
+pub struct AtomicGeneration {
+    is_later: AtomicBool,
+}
+
+impl AtomicGeneration {
+    pub fn new(generation: ProtocolGeneration) -> Self {
+        Self { is_later: AtomicBool::new(generation == ProtocolGeneration::V166) }
+    }
+
+    pub fn get(&self) -> ProtocolGeneration {
+        if self.is_later.load(Ordering::Relaxed) {
+            ProtocolGeneration::V166
+        } else {
+            ProtocolGeneration::V118
+        }
+    }
+
+    pub fn set(&self, generation: ProtocolGeneration) {
+        self.is_later.store(generation == ProtocolGeneration::V166, Ordering::Relaxed);
+    }
+}
+
+/// Returns the generation that a client chooses or is known to have, else `default`.
+pub fn negotiate(params: &InitializeParams, default: ProtocolGeneration) -> ProtocolGeneration {
+    let capabilities = params.capabilities.as_ref();
+    let requested = capabilities
+        .and_then(|capabilities| capabilities.extensions.as_ref()?.get(PROTOCOL_EXTENSION))
+        .and_then(|extension| extension.get("protocolVersion"))
+        .and_then(Value::as_str);
+    if let Some(generation) = requested.and_then(generation_of) {
+        return generation;
+    }
+    let client = &params.client_info;
+    if VERSIONED_CLIENTS.contains(&client.name.as_str()) {
+        return generation_of(&client.version).unwrap_or(ProtocolGeneration::V118);
+    }
+    if capabilities.is_some_and(has_later_capability) { ProtocolGeneration::V166 } else { default }
+}
+
+/// Returns whether a client asks which generation the connection uses.
+pub fn names_protocol(params: &InitializeParams) -> bool {
+    let extensions = params.capabilities.as_ref().and_then(|capabilities| capabilities.extensions.as_ref());
+    extensions.is_some_and(|extensions| extensions.contains_key(PROTOCOL_EXTENSION))
+}
+
+/// Returns the answer to a client that asks which generation the connection uses.
+pub fn negotiated_extensions(generation: ProtocolGeneration) -> NegotiatedExtensions {
+    let capability = |stability| match stability {
+        Stability::Stable => Some(ProtocolCapability::Stable),
+        Stability::Experimental => Some(ProtocolCapability::Experimental),
+        Stability::Extension => None,
+    };
+    let is_later = |method: &&MethodInfo| method.generations == MethodGenerations::Since166;
+    let served = CLIENT_REQUESTS.iter().filter(is_later).filter(|method| method.is_served);
+    let capabilities =
+        served.filter_map(|method| Some((method.name.to_owned(), capability(method.stability)?))).collect();
+    let protocol_version = generation.version().to_owned();
+    NegotiatedExtensions { protocol: NegotiatedProtocol { protocol_version, capabilities } }
+}
+
+/// Returns the generation of a version such as `0.166.0`, `0.166` or `0.119.0-alpha.1`; `None` for other texts.
+pub fn generation_of(version: &str) -> Option<ProtocolGeneration> {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
-    match (parts.next().flatten(), parts.next().flatten()) {
-        (Some(0), Some(minor)) => minor > PUBLISHED_MINOR,
-        (Some(_), _) => true,
-        _ => false,
+    match (parts.next().flatten()?, parts.next().flatten()) {
+        (0, minor) => {
+            let is_later = minor? > LAST_EARLIER_MINOR;
+            Some(if is_later { ProtocolGeneration::V166 } else { ProtocolGeneration::V118 })
+        }
+        _ => Some(ProtocolGeneration::V166),
     }
 }
 
@@ -83,6 +145,52 @@ fn has_later_capability(capabilities: &InitializeCapabilities) -> bool {
     flags.contains(&Some(true)) || capabilities.extensions.is_some()
 }
 
+/// Returns whether only clients after 0.118 know a message.
+pub fn is_later_notification(frame: &Frame) -> bool {
+    static LATER: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+        let is_later = |method: &&MethodInfo| method.generations == MethodGenerations::Since166;
+        NOTIFICATIONS.iter().filter(is_later).map(|notification| notification.name).collect()
+    });
+    let method = frame.method().filter(|_| frame.is_notification());
+    method.is_some_and(|method| LATER.contains(method))
+}
+
+/// Shows a thread as clients of a generation know it. Before 0.166, a fork belongs to the session of its source.
+pub fn show_thread(generation: ProtocolGeneration, thread: &mut Thread) {
+    if generation == ProtocolGeneration::V118 {
+        let source = thread.forked_from_id.take();
+        thread.session_id = thread.parent_thread_id.clone().or(source).or_else(|| Some(thread.id.clone()));
+    }
+}
+
+/// Returns the approval policy that a client is shown. Later clients do not have `on-failure`; `on-request` is what their
+/// own servers make of it.
+pub fn shown_policy(generation: ProtocolGeneration, policy: AskForApproval) -> AskForApproval {
+    match (generation, policy) {
+        (ProtocolGeneration::V166, AskForApproval::OnFailure) => AskForApproval::OnRequest,
+        (_, policy) => policy,
+    }
+}
+
+/// Returns the effort that a client is shown: the highest that it has, for one that it does not have.
+pub fn shown_effort(generation: ProtocolGeneration, effort: ReasoningEffort) -> ReasoningEffort {
+    match (generation, effort) {
+        (ProtocolGeneration::V118, ReasoningEffort::Unrecognized(_)) => ReasoningEffort::Xhigh,
+        (_, effort) => effort,
+    }
+}
+
+/// Returns the service tier that a client is shown. `priority` is the later name of `fast`.
+pub fn shown_tier(generation: ProtocolGeneration, tier: ServiceTier) -> Option<ServiceTier> {
+    match (generation, tier) {
+        (ProtocolGeneration::V118, ServiceTier::Unrecognized(name)) => {
+            (name == "priority").then_some(ServiceTier::Fast)
+        }
+        (ProtocolGeneration::V118, ServiceTier::Default) => None,
+        (_, tier) => Some(tier),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{from_value, json};
@@ -90,27 +198,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_recognized_by_version_capabilities_and_announced_version() {
-        use ProtocolGeneration::{Later, Published, Unknown};
-        let check =
-            |name: &str, version: &str, capabilities: serde_json::Value, announced: &str, expected| {
-                let client = json!({ "name": name, "version": version });
-                let params =
-                    from_value(json!({ "clientInfo": client, "capabilities": capabilities })).unwrap();
-                let found = ProtocolGeneration::of(&params, announced);
-                assert_eq!(found, expected, "{name} {version} {capabilities} {announced}");
-            };
-        check("codex-tui", "0.166.0", json!(null), "0.118.0", Later);
-        check("codex-tui", "0.119.0-alpha.1", json!(null), "0.118.0", Later);
-        check("codex-tui", "1.0.0", json!(null), "0.118.0", Later);
-        check("codex-tui", "0.118.0", json!(null), "0.166.0", Published);
-        check("codex-tui", "", json!(null), "0.118.0", Published);
-        check("codex_python_sdk", "0.163.0-beta.1", json!({}), "0.118.0", Later);
-        check("editor", "7.0.0", json!({ "experimentalApi": true }), "0.118.0", Unknown);
-        check("editor", "7.0.0", json!({ "requestAttestation": true }), "0.118.0", Later);
-        check("editor", "7.0.0", json!({ "mcpServerOpenaiFormElicitation": false }), "0.118.0", Unknown);
-        check("editor", "7.0.0", json!({ "explicitGatewayOauth": true }), "0.118.0", Later);
-        check("editor", "7.0.0", json!({ "extensions": {} }), "0.118.0", Later);
-        check("editor", "7.0.0", json!({}), "0.166.0", Later);
+    fn a_generation_is_chosen_by_extension_version_capability_and_default() {
+        use ProtocolGeneration::{V118, V166};
+        let check = |name: &str, version: &str, capabilities: Value, default, expected| {
+            let client = json!({ "name": name, "version": version });
+            let params = from_value(json!({ "clientInfo": client, "capabilities": capabilities })).unwrap();
+            let found = negotiate(&params, default);
+            assert_eq!(found, expected, "{name} {version} {capabilities} {default}");
+        };
+        let asks_for =
+            |version: &str| json!({ "extensions": { "codicil/protocol": { "protocolVersion": version } } });
+        check("editor", "7.0.0", asks_for("0.118"), V166, V118);
+        check("editor", "7.0.0", asks_for("0.166.0"), V118, V166);
+        check("codex-tui", "0.166.0", asks_for("0.118.0"), V166, V118);
+        check("codex-tui", "0.118.0", asks_for("0.166"), V118, V166);
+        check("codex-tui", "0.118.0", asks_for("newest"), V166, V118);
+        check("editor", "7.0.0", json!({ "extensions": { "codicil/protocol": {} } }), V118, V166);
+        check("codex-tui", "0.166.0", json!(null), V118, V166);
+        check("codex-tui", "0.119.0-alpha.1", json!(null), V118, V166);
+        check("codex-tui", "1.0.0", json!(null), V118, V166);
+        check("codex-tui", "0.118.0", json!(null), V166, V118);
+        check("codex-tui", "", json!(null), V118, V118);
+        check("codex_python_sdk", "0.163.0-beta.1", json!({}), V118, V166);
+        check("editor", "7.0.0", json!({ "experimentalApi": true }), V118, V118);
+        check("editor", "7.0.0", json!({ "requestAttestation": true }), V118, V166);
+        check("editor", "7.0.0", json!({ "mcpServerOpenaiFormElicitation": false }), V118, V118);
+        check("editor", "7.0.0", json!({ "explicitGatewayOauth": true }), V118, V166);
+        check("editor", "7.0.0", json!({ "extensions": {} }), V118, V166);
+        check("editor", "7.0.0", json!({}), V166, V166);
+    }
+
+    #[test]
+    fn a_version_names_a_generation() {
+        use ProtocolGeneration::{V118, V166};
+        let check = |version: &str, expected| assert_eq!(generation_of(version), expected, "{version}");
+        check("0.118.0", Some(V118));
+        check("0.99", Some(V118));
+        check("0.119.0", Some(V166));
+        check("0.166", Some(V166));
+        check("1.0.0", Some(V166));
+        check("0", None);
+        check("latest", None);
+        check("", None);
     }
 }

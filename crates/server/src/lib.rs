@@ -33,7 +33,8 @@ mod transport;
 mod user_agent;
 
 pub use feedback::{RecentLogs, recent_logs};
-pub use server::{PROTOCOL_VERSION, Server, ServerSetup};
+pub use generation::{DEFAULT_GENERATION, ProtocolDefaults, generation_of};
+pub use server::{Server, ServerSetup};
 pub use transport::{
     auth::{AuthError, WsAuth},
     in_memory::{MemoryConnection, connect},

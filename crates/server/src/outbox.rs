@@ -13,14 +13,17 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use bytes::Bytes;
 use codicil_protocol::{
     CodicilBehind, CodicilBehindNotification, Frame, FrameAudience, MessagePlace, MessageSeq, PLACE_LEN,
-    ThreadId, append_place,
+    ProtocolGeneration, ThreadId, append_place,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::{
-    BUSY_BYTES, JOIN_DELTAS_BYTES, MAX_JOINED_BYTES, MAX_UNREAD_BYTES, PAUSE_READING_BYTES, STREAM_BYTES,
+use crate::{
+    generation::is_later_notification,
+    limits::{
+        BUSY_BYTES, JOIN_DELTAS_BYTES, MAX_JOINED_BYTES, MAX_UNREAD_BYTES, PAUSE_READING_BYTES, STREAM_BYTES,
+    },
 };
 
 /// The messages that a client has not read yet.
@@ -41,6 +44,8 @@ struct OutboxQueue {
     /// Bytes of the batch that the writer is sending. They count until it takes the next one.
     in_writer: usize,
     closed: Option<OutboxClosed>,
+    /// The form in which the client receives messages.
+    generation: ProtocolGeneration,
     /// Whether the client receives positions.
     has_cursor: bool,
     /// Threads whose notifications are dropped until the client subscribes again.
@@ -126,6 +131,11 @@ impl ClientOutbox {
             drained.await;
         }
         self.filled.notify_one();
+    }
+
+    /// Sends messages in the form of a generation from now on.
+    pub fn use_generation(&self, generation: ProtocolGeneration) {
+        self.queue.lock().generation = generation;
     }
 
     /// Sends positions with the messages of threads from now on.
@@ -239,7 +249,8 @@ impl OutboxQueue {
     fn append(&mut self, frame: &Frame) {
         let place = frame.place().filter(|_| self.has_cursor).cloned();
         let replayable_from = place.as_ref().filter(|_| frame.is_notification()).map(|place| place.seq);
-        let entry = OutboxEntry { bytes: EntryBytes::Shared(frame.bytes().clone()), place, replayable_from };
+        let bytes = EntryBytes::Shared(frame.bytes_for(self.generation).clone());
+        let entry = OutboxEntry { bytes, place, replayable_from };
         self.bytes += entry.len();
         self.entries.push_back(entry);
     }
@@ -251,8 +262,10 @@ impl OutboxQueue {
             FrameAudience::WithCursor => self.has_cursor,
             FrameAudience::WithoutCursor => !self.has_cursor,
         };
+        let is_known = frame.is_in(self.generation)
+            && (self.generation == ProtocolGeneration::V166 || !is_later_notification(frame));
         let is_behind = || frame.place().is_some_and(|place| self.behind.contains(&place.thread_id));
-        is_addressed && (self.behind.is_empty() || !frame.is_notification() || !is_behind())
+        is_addressed && is_known && (self.behind.is_empty() || !frame.is_notification() || !is_behind())
     }
 
     /// Drops the messages that can be replayed, and asks the client to subscribe again. Returns false if that is not

@@ -7,10 +7,12 @@
 use std::ops::Range;
 
 use codicil_protocol::{
-    SortDirection, ThreadItem, ThreadItemEntry, ThreadItemsListResponse, ThreadResumeInitialTurnsPageParams,
+    SortDirection, ThreadItem, ThreadItemEntry, ThreadItemsListAnchor, ThreadItemsListCursor,
+    ThreadItemsListParams, ThreadItemsListResponse, ThreadResumeInitialTurnsPageParams,
     ThreadTurnsListResponse, Turn, TurnItemsView,
 };
 use codicil_store::StoredTurn;
+use jiff::Timestamp;
 
 use crate::limits::MAX_PAGE_ENTRIES;
 
@@ -24,6 +26,10 @@ pub enum PageError {
     InvalidCursor(String),
     #[error("cursor {start} exceeds total {entries} {total}")]
     BeyondEnd { start: usize, entries: &'static str, total: usize },
+    #[error("turnId is required when cursor is an item anchor")]
+    AnchorWithoutTurn,
+    #[error("cursor.itemId does not identify an item in the requested history scope")]
+    UnknownAnchor,
 }
 
 /// A page of a list whose cursors count from the start.
@@ -97,6 +103,33 @@ impl HistoryPage {
         Ok(Self::starting_at(parse_cursor(cursor)?, total, limit, direction))
     }
 
+    /// Returns the page of items that starts at a cursor, or after or before an item.
+    pub fn of_items(
+        items: &[(&StoredTurn, usize)],
+        params: &ThreadItemsListParams,
+    ) -> Result<Self, PageError> {
+        let direction = params.sort_direction.unwrap_or(SortDirection::Asc);
+        let position = match &params.cursor {
+            None => None,
+            Some(ThreadItemsListCursor::Page(cursor)) => parse_cursor(Some(cursor))?,
+            Some(ThreadItemsListCursor::Anchor(_)) if params.turn_id.is_none() => {
+                return Err(PageError::AnchorWithoutTurn);
+            }
+            Some(ThreadItemsListCursor::Anchor(ThreadItemsListAnchor::Unrecognized(_))) => {
+                return Err(PageError::UnknownAnchor);
+            }
+            Some(ThreadItemsListCursor::Anchor(ThreadItemsListAnchor::Item { item_id })) => {
+                let is_anchor = |(turn, index): &(&StoredTurn, usize)| {
+                    decode_item(turn, *index).is_some_and(|item| item.id() == Some(item_id))
+                };
+                let anchor = items.iter().position(is_anchor).ok_or(PageError::UnknownAnchor)?;
+                // The anchor itself is not part of the page.
+                Some(if direction == SortDirection::Desc { anchor } else { anchor.saturating_add(1) })
+            }
+        };
+        Ok(Self::starting_at(position, items.len(), params.limit, direction))
+    }
+
     fn starting_at(
         cursor: Option<usize>,
         total: usize,
@@ -164,8 +197,8 @@ impl HistoryPage {
     }
 }
 
-/// Decodes a turn with the items that a view includes. A summary has the user's messages and the last message of
-/// the agent.
+/// Decodes a turn with the items that a view includes. A summary has the first message of the user and the last message
+/// of the agent.
 fn with_items(turn: &StoredTurn, view: TurnItemsView) -> Turn {
     let mut turn = turn.decode();
     turn.items_view = view;
@@ -173,10 +206,12 @@ fn with_items(turn: &StoredTurn, view: TurnItemsView) -> Turn {
         TurnItemsView::NotLoaded => turn.items.clear(),
         TurnItemsView::Summary => {
             let is_agent_message = |item: &ThreadItem| matches!(item, ThreadItem::AgentMessage { .. });
+            let is_user_message = |item: &ThreadItem| matches!(item, ThreadItem::UserMessage { .. });
+            let first_message = turn.items.iter().position(is_user_message);
             let last_message = turn.items.iter().rposition(is_agent_message);
             let mut index = 0;
-            turn.items.retain(|item| {
-                let is_kept = matches!(item, ThreadItem::UserMessage { .. }) || last_message == Some(index);
+            turn.items.retain(|_| {
+                let is_kept = [first_message, last_message].contains(&Some(index));
                 index += 1;
                 is_kept
             });
@@ -186,9 +221,19 @@ fn with_items(turn: &StoredTurn, view: TurnItemsView) -> Turn {
     turn
 }
 
+fn decode_item(turn: &StoredTurn, index: usize) -> Option<ThreadItem> {
+    serde_json::from_str(turn.items.get(index)?.get()).ok()
+}
+
 fn item_entry(turn: &StoredTurn, index: usize) -> Option<ThreadItemEntry> {
-    let item = serde_json::from_str(turn.items.get(index)?.get()).ok()?;
-    Some(ThreadItemEntry { turn_id: turn.id.clone(), item, started_at_ms: None, completed_at_ms: None })
+    let item = decode_item(turn, index)?;
+    let times = turn.item_times(index, &item);
+    Some(ThreadItemEntry {
+        turn_id: turn.id.clone(),
+        item,
+        started_at_ms: times.started.map(Timestamp::as_millisecond),
+        completed_at_ms: times.completed.map(Timestamp::as_millisecond),
+    })
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ async fn replayed(cx: &Cx, lock: &HomeKeyLock) -> Option<Box<RawValue>> {
         cx.clients().subscribe(&cx.client, id);
         return Some(result);
     }
-    match cx.threads().resume(ThreadResumeParams::new(id.clone())).await {
+    match cx.threads().resume(ThreadResumeParams::new(id.clone()), cx.generation()).await {
         Ok(opened) => {
             cx.clients().subscribe(&cx.client, id);
             cx.hold(opened.announce);

@@ -7,8 +7,8 @@
 use std::{any::type_name_of_val, collections::HashMap, panic::AssertUnwindSafe};
 
 use codicil_protocol::{
-    CLIENT_REQUESTS, Frame, Initialize, InspectFindings, Method, OLDER_REQUESTS, Stability, decode_params,
-    rpc::RequestId,
+    CLIENT_REQUESTS, Frame, Initialize, InspectFindings, Method, MethodGenerations, OLDER_REQUESTS,
+    ProtocolGeneration, Stability, decode_params, rpc::RequestId,
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use serde::Serialize;
@@ -72,13 +72,22 @@ impl Router {
     #[must_use]
     pub fn on_encoded<M: Method, T: Serialize + 'static>(mut self, handler: impl RouteHandler<M, T>) -> Self {
         let path = type_name_of_val(&handler);
-        let run = move |cx, id, params: Option<&RawValue>| serve::<M, T>(&handler, cx, id, params);
+        let is_later = M::GENERATIONS == MethodGenerations::Since166;
+        let run = move |cx: Cx, id, params: Option<&RawValue>| {
+            if is_later {
+                cx.client.note_later_use();
+            }
+            serve::<M, T>(&handler, cx, id, params)
+        };
         self.routes.insert(M::NAME, Route { handler: path, run: Box::new(run) });
         self
     }
 
     pub fn call(&self, cx: Cx, id: RequestId, method: &str, params: Option<&RawValue>) -> PendingResponse {
         let Some(route) = self.routes.get(method) else {
+            if CLIENT_REQUESTS.iter().any(|known| known.name == method) {
+                cx.client.note_later_use();
+            }
             let error = RpcError::from(UnroutedMethod::new(method));
             return PendingResponse::Ready(QueuedResponse::error(&id, &error));
         };
@@ -183,6 +192,13 @@ fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, Rpc
         return Ok(params);
     }
     let session = cx.client.session().ok_or_else(RpcError::not_initialized)?;
+    if findings.is_later() {
+        cx.client.note_later_use();
+    }
+    let outdated = findings.outdated_value().filter(|_| cx.generation() == ProtocolGeneration::V166);
+    if let Some(reason) = outdated {
+        return Err(RpcError::malformed(reason));
+    }
     let gated = match M::STABILITY {
         Stability::Experimental => Some(M::NAME),
         Stability::Extension if session.codicil.is_none() => return Err(RpcError::extension(M::NAME)),

@@ -23,6 +23,7 @@ use crate::{
     ephemeral::EphemeralThreads,
     feedback::Feedback,
     files::FileServices,
+    generation::ProtocolDefaults,
     inbound::InboundBudget,
     limits::FLUSH_TIME,
     route::Router,
@@ -36,14 +37,10 @@ pub struct ServerSetup {
     pub store: Store,
     /// The working directory of threads that name none.
     pub cwd: PathBuf,
-    /// The protocol version that clients see.
-    pub announced_version: String,
+    pub protocol: ProtocolDefaults,
     /// Whether a websocket that other machines can reach needs no authentication.
     pub allow_unauthenticated: bool,
 }
-
-/// The version of the protocol that this server implements.
-pub const PROTOCOL_VERSION: &str = "0.118.0";
 
 /// The state that all connections share.
 pub struct ServerShared {
@@ -83,7 +80,7 @@ impl ServerShared {
                 Arc::new(self.clients.clone()),
                 models,
                 self.setup.cwd.clone(),
-                self.setup.announced_version.clone(),
+                self.setup.protocol.version().to_owned(),
             );
             engine.source = self.source.clone();
             engine.server_places = self.places.clone();

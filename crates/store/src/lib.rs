@@ -36,6 +36,7 @@ mod summary;
 
 mod clock;
 mod layout;
+mod loaded_marks;
 mod run_lock;
 mod work_pool;
 
@@ -48,6 +49,7 @@ pub use {
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
     list::{ListBelow, ListQuery, ListSort, ThreadPage},
+    loaded_marks::LoadedMark,
     record::{
         AskedRequest, GoalChange, ItemMark, QuestionKind, Record, RequestAnswer, RunId, StoredSettings,
         ThreadMeta, TurnEndCause, new_thread_id,

@@ -175,7 +175,8 @@ impl<'a> Replay<'a> {
         }
         let Some(at) = turn.and_then(|turn| self.turn(turn, head.timestamp)) else { return Some(()) };
         let turn_count = self.turns.len();
-        let items = &mut self.turns.get_mut(at)?.items;
+        let time = head.timestamp.parse().ok();
+        let StoredTurn { items, item_times, .. } = self.turns.get_mut(at)?;
         let ids = self.item_ids.get_mut(at)?;
         let is_input = json.starts_with("{\"type\":\"userMessage\"");
         let id = item_id(json);
@@ -186,15 +187,20 @@ impl<'a> Replay<'a> {
         let again = ids.iter().skip(from).position(|known| id.is_some() && *known == id);
         match again.map(|again| from + again) {
             // A rewritten item has changed; it keeps its position.
-            Some(again) if !is_input => *items.get_mut(again)? = item,
+            Some(again) if !is_input => {
+                *items.get_mut(again)? = item;
+                *item_times.get_mut(again)? = time;
+            }
             again => {
                 // Input is written when it is accepted, and again when the model receives it, which is its position.
                 if let Some(again) = again {
                     ids.remove(again);
                     items.remove(again);
+                    item_times.remove(again);
                 }
                 ids.push(id);
                 items.push(item);
+                item_times.push(time);
             }
         }
         Some(())
@@ -230,6 +236,7 @@ impl<'a> Replay<'a> {
         if let Some(place) = ids.iter().rposition(|id| id.as_deref() == Some(item_id.as_str())) {
             ids.remove(place);
             turn.items.remove(place);
+            turn.item_times.remove(place);
         }
     }
 

@@ -95,6 +95,8 @@ pub(crate) struct DecodedHistory {
 pub struct StoredTurn {
     pub id: TurnId,
     pub items: Vec<Box<RawValue>>,
+    /// The time of each item's record.
+    pub(crate) item_times: Vec<Option<Timestamp>>,
     pub status: TurnStatus,
     pub error: Option<TurnError>,
     /// The time of the first record.
@@ -112,6 +114,7 @@ impl StoredTurn {
         Self {
             id,
             items: Vec::new(),
+            item_times: Vec::new(),
             status: TurnStatus::Interrupted,
             error: None,
             started: at.parse().ok(),
@@ -129,6 +132,17 @@ impl StoredTurn {
         self.error = error;
         self.completed = at.parse().ok();
         self.ended = true;
+    }
+
+    /// Returns when an item started and completed. The start is known from the item's duration, if it has one.
+    pub fn item_times(&self, index: usize, item: &ThreadItem) -> ItemTimes {
+        let completed = self.item_times.get(index).copied().flatten();
+        let started = completed.map(|completed| {
+            let duration = duration_ms(item).unwrap_or(0).max(0);
+            Timestamp::from_millisecond(completed.as_millisecond().saturating_sub(duration))
+                .unwrap_or(completed)
+        });
+        ItemTimes { started: started.or(self.started), completed }
     }
 
     /// Returns the time of the first record.
@@ -189,6 +203,22 @@ impl Serialize for StoredTurn {
     }
 }
 
+/// When an item started and completed. An item that runs has no end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemTimes {
+    pub started: Option<Timestamp>,
+    pub completed: Option<Timestamp>,
+}
+
+fn duration_ms(item: &ThreadItem) -> Option<i64> {
+    match item {
+        ThreadItem::CommandExecution { duration_ms, .. }
+        | ThreadItem::McpToolCall { duration_ms, .. }
+        | ThreadItem::DynamicToolCall { duration_ms, .. } => *duration_ms,
+        _ => None,
+    }
+}
+
 pub(crate) fn decode_item(json: &RawValue) -> ThreadItem {
     serde_json::from_str(json.get())
         .unwrap_or_else(|_| ThreadItem::Unrecognized(serde_json::from_str(json.get()).unwrap_or_default()))
@@ -207,7 +237,7 @@ impl StoredThread {
         let open: Vec<_> = open.map(|request| request.asked.kind).collect();
         Thread {
             id: self.meta.id.clone(),
-            session_id: self.meta.parent_thread_id.clone().or(Some(self.meta.id.clone())),
+            session_id: Some(self.meta.id.clone()),
             forked_from_id: self.meta.forked_from.clone(),
             parent_thread_id: self.meta.parent_thread_id.clone(),
             project_id: None,

@@ -8,6 +8,7 @@ use std::{env, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use codicil_protocol::ProtocolGeneration;
 use codicil_sandbox::MachineProbe;
 use codicil_server::{ListenAddress, Server, ServerSetup, WsAuth};
 use codicil_store::Store;
@@ -47,6 +48,9 @@ pub struct AppServerArgs {
     /// Listen on standard input and output (the same as --listen stdio://).
     #[arg(long, conflicts_with = "listen")]
     stdio: bool,
+    /// The generation of the protocol for clients that do not choose one: 0.118 or 0.166.
+    #[arg(long, value_name = "GENERATION")]
+    protocol: Option<ProtocolGeneration>,
     #[command(flatten)]
     auth: WsAuthArgs,
     /// Also show the server in browsers, at http://IP:PORT. The link is printed to standard error.
@@ -145,10 +149,10 @@ pub fn run(overrides: &OverrideArgs, args: AppServerArgs) -> anyhow::Result<Exit
         None => None,
     };
     let setup = ServerSetup {
+        protocol: version::protocol_defaults(args.protocol, &config),
         cwd,
         store: Store::open(config.home().path().to_path_buf())?,
         config,
-        announced_version: version::announced(),
         allow_unauthenticated: args.auth.ws_allow_unauthenticated,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -51,7 +51,7 @@ fn versions() -> DoctorFinding {
     let own = env!("CARGO_PKG_VERSION");
     let system = rustix::system::uname();
     let kernel = format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy());
-    let protocol = version::announced();
+    let protocol = version::protocol();
     DoctorFinding::new(
         "versions",
         FindingStatus::Ok,

@@ -14,8 +14,8 @@ use crate::version;
 /// threads is `exec`.
 pub fn serve(config: ConfigStore, cwd: PathBuf) -> anyhow::Result<Server> {
     let store = Store::open(config.home().path().to_path_buf())?;
-    let announced_version = version::announced();
-    let setup = ServerSetup { config, store, cwd, announced_version, allow_unauthenticated: false };
+    let protocol = version::protocol_defaults(None, &config);
+    let setup = ServerSetup { config, store, cwd, protocol, allow_unauthenticated: false };
     Ok(Server::with_source(setup, SessionSource::Exec))
 }
 

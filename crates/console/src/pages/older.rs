@@ -8,7 +8,8 @@ use axum::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use codicil_client::protocol::{
     self, FsReadFile, FsReadFileParams, ItemId, SortDirection, ThreadId, ThreadItem, ThreadItemsList,
-    ThreadItemsListParams, ThreadTurnsList, ThreadTurnsListParams, Turn, TurnId, TurnItemsView, UserInput,
+    ThreadItemsListCursor, ThreadItemsListParams, ThreadTurnsList, ThreadTurnsListParams, Turn, TurnId,
+    TurnItemsView, UserInput,
 };
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -175,7 +176,7 @@ async fn turn_items(
         };
         let page = console.client.call::<ThreadItemsList>(params).await?;
         items.extend(page.data.into_iter().map(|entry| entry.item));
-        cursor = page.next_cursor;
+        cursor = page.next_cursor.map(ThreadItemsListCursor::Page);
         if cursor.is_none() {
             break;
         }

@@ -13,7 +13,7 @@ use codicil_client::{
         CodicilRequestListParams, CodicilWaitingRequest, FileUpdateChange, ItemId, ServerRequest, Thread,
         ThreadActiveFlag, ThreadId, ThreadItem, ThreadList, ThreadListParams, ThreadResume,
         ThreadResumeParams, ThreadStatus, ThreadTurnsList, ThreadTurnsListParams, ThreadUnsubscribe,
-        ThreadUnsubscribeParams,
+        ThreadUnsubscribeParams, TurnItemsView,
     },
 };
 use serde_json::{Value, value::to_raw_value};
@@ -273,7 +273,7 @@ impl QuestionBoardTask {
             cursor: None,
             limit: Some(2),
             sort_direction: None,
-            items_view: None,
+            items_view: Some(TurnItemsView::Full),
         };
         let Ok(page) = self.client.call::<ThreadTurnsList>(params).await else { return Vec::new() };
         let items = page.data.into_iter().flat_map(|turn| turn.items);

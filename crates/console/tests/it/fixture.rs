@@ -47,7 +47,7 @@ impl Fixture {
             cwd: work.path().to_path_buf(),
             store: Store::open(home.path().to_path_buf()).unwrap(),
             config: ConfigStore::new(sources),
-            announced_version: codicil_server::PROTOCOL_VERSION.to_owned(),
+            protocol: codicil_server::ProtocolDefaults::default(),
             allow_unauthenticated: false,
         };
         let server = Server::new(setup);

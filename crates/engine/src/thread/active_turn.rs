@@ -9,12 +9,12 @@ use std::{
 use codicil_model::ToolList;
 use codicil_protocol::{
     CodexErrorInfo, CollabAgentState, CollabAgentStatus, ItemId, NonSteerableTurnKind, ResponseItem,
-    ThreadItem, TokenUsageBreakdown, TurnError, TurnId, TurnStatus,
+    ServiceTier, ThreadItem, TokenUsageBreakdown, TurnError, TurnId, TurnStatus,
 };
 use codicil_store::RequestAnswer;
 use futures_util::FutureExt;
 use serde_json::Value;
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::{sync::watch, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -72,6 +72,10 @@ pub(super) struct ActiveTurn {
     injected: Vec<ResponseItem>,
     /// Whether records of the turn could not be stored. The turn then fails.
     pub is_store_failing: bool,
+    /// The service tier of this turn, if it is not that of the thread.
+    pub service_tier: Option<ServiceTier>,
+    /// Counts the requests to end the response that is being received.
+    pub end_response: watch::Sender<u64>,
     /// The text of the last agent message.
     pub last_message: Option<String>,
     /// Items that have started and not completed, commands excepted.
@@ -201,6 +205,8 @@ impl ActiveTurn {
             input_texts: Vec::new(),
             injected: Vec::new(),
             is_store_failing: false,
+            service_tier: None,
+            end_response: watch::Sender::new(0),
             last_message: None,
             open_items: BTreeMap::new(),
             questions: OpenQuestions::default(),

@@ -254,7 +254,9 @@ impl ThreadActor {
             ThreadCommand::StartTurn(params, origin, reply) => {
                 self.on_start_turn(*params, origin, reply).await
             }
-            ThreadCommand::Steer(params, reply) => answer(reply, self.on_steer(*params).await),
+            ThreadCommand::Steer(params, generation, reply) => {
+                answer(reply, self.on_steer(*params, generation).await);
+            }
             ThreadCommand::Interrupt(turn, reply) => self.on_interrupt(turn, reply).await,
             ThreadCommand::Compact(origin, reply) => self.on_compact(origin, reply).await,
             ThreadCommand::Review(target, origin, reply) => self.on_review(target, origin, reply).await,
@@ -380,7 +382,8 @@ impl ThreadActor {
     }
 
     /// Returns the record of a new turn. It names the run of this process, whose lock is held from now on.
-    pub(super) async fn turn_record(&self, turn: &TurnId) -> Result<Record, ThreadError> {
+    pub(super) async fn turn_record(&mut self, turn: &TurnId) -> Result<Record, ThreadError> {
+        self.state.mark_loaded(&self.engine.store).await;
         let run = if self.state.log.is_some() { self.engine.store.begin_run().await? } else { None };
         Ok(Record::Turn { turn_id: turn.clone(), run })
     }

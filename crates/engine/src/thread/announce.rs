@@ -7,15 +7,14 @@
 use std::collections::VecDeque;
 
 use codicil_protocol::{
-    Frame, FrameAudience, ItemId, MessageSeq, ThreadItem, Turn, TurnCompleted, TurnCompletedNotification,
-    TurnId, TurnStarted, TurnStartedNotification,
+    Frame, FrameAudience, ItemId, MessageSeq, ThreadItem, Turn, TurnId, TurnStarted, TurnStartedNotification,
 };
 use codicil_store::Record;
 use jiff::Timestamp;
 
 use super::{
     actor::ThreadActor,
-    record_messages::{RecordMessageBody, RecordMessages, item_completed, item_started},
+    record_messages::{RecordMessageBody, RecordMessages, item_completed, item_started, turn_completed},
 };
 
 /// The messages of stored records that have not been sent.
@@ -83,8 +82,14 @@ impl UnsentMessages {
     }
 
     /// Continues a turn that an earlier process started.
-    pub fn continue_turn(&mut self, id: &TurnId, started: Option<Timestamp>) {
-        self.records.continue_turn(id.clone(), started.unwrap_or_else(Timestamp::now));
+    pub fn continue_turn(
+        &mut self,
+        id: &TurnId,
+        started: Option<Timestamp>,
+        last_message: Option<&ThreadItem>,
+    ) {
+        let started = started.unwrap_or_else(Timestamp::now);
+        self.records.continue_turn(id.clone(), started, last_message.cloned());
     }
 
     /// Forgets all messages.
@@ -159,8 +164,7 @@ impl ThreadActor {
             Some(UnsentBody::TurnCompleted(stored)) => stored,
             _ => turn,
         };
-        let params = TurnCompletedNotification { thread_id: self.state.id.clone(), turn };
-        self.announce(Frame::notification::<TurnCompleted>(&params), seq);
+        self.announce(turn_completed(&self.state.id, turn), seq);
     }
 
     fn send_item(&self, complete: &CompleteItem<'_>, audience: FrameAudience) {

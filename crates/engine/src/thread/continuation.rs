@@ -174,11 +174,16 @@ impl ContinuedTurn {
         })
     }
 
-    fn last_message(&self) -> Option<String> {
-        self.turn.items.iter().rev().find_map(|item| match item {
+    /// Returns the last message of the agent.
+    fn last_message(&self) -> Option<&ThreadItem> {
+        self.turn.items.iter().rev().find(|item| matches!(item, ThreadItem::AgentMessage { .. }))
+    }
+
+    fn last_message_text(&self) -> Option<String> {
+        match self.last_message()? {
             ThreadItem::AgentMessage { text, .. } => Some(text.clone()),
             _ => None,
-        })
+        }
     }
 }
 
@@ -232,7 +237,7 @@ impl ThreadActor {
         };
         let lost_items = continued.lost_items();
         let lost_outputs = continued.lost_outputs();
-        self.unsent.continue_turn(&id, continued.started);
+        self.unsent.continue_turn(&id, continued.started, continued.last_message());
         let mut records = vec![turn_record];
         records
             .extend(lost_items.iter().map(|item| Record::Item { turn_id: id.clone(), item: item.clone() }));
@@ -257,7 +262,7 @@ impl ThreadActor {
             ..NewTurn::new(id.clone(), TurnKind::Regular, provider, TurnOrigin::default())
         });
         active.calls.note(&continued.calls);
-        active.last_message = continued.last_message();
+        active.last_message = continued.last_message_text();
         active.input_texts = continued.input_texts().collect();
         active.baseline = Some(UsageBaseline {
             started: Instant::now(),
@@ -345,7 +350,7 @@ impl ThreadActor {
 
     /// Ends a turn of an earlier process that cannot continue.
     async fn settle_turn(&mut self, continued: &ContinuedTurn) {
-        self.unsent.continue_turn(continued.id(), continued.started);
+        self.unsent.continue_turn(continued.id(), continued.started, continued.last_message());
         if let Err(error) = self.store_or_keep(continued.settled()).await {
             tracing::error!(thread = %self.state.id, "failed to store the end of a turn, will retry: {error}");
         }

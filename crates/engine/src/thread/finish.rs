@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use codicil_protocol::{
     CodexErrorInfo, CollabAgentState, CollabAgentStatus, CollabAgentToolCallStatus, CommandExecutionStatus,
-    DynamicToolCallStatus, McpToolCallStatus, PatchApplyStatus, ThreadGoalUpdated,
+    DynamicToolCallStatus, McpToolCallStatus, PatchApplyStatus, ProtocolGeneration, ThreadGoalUpdated,
     ThreadGoalUpdatedNotification, ThreadItem, ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown, Turn,
     TurnError, TurnId, TurnStatus,
 };
@@ -139,6 +139,9 @@ impl ThreadActor {
             turn.started_at = Some(baseline.started_at);
             turn.duration_ms = Some(millis(baseline.started.elapsed()));
             self.charge_goal(&active.id, &baseline).await;
+        }
+        if turn.status != TurnStatus::Completed {
+            self.notifier.unchanged_usage(&active.id, &self.state.usage, ProtocolGeneration::V166);
         }
         // A server that is asked beside the turn has answered by now.
         self.warn_about_model();

@@ -77,6 +77,11 @@ impl RequestInput {
         self.context.iter().filter_map(message).collect()
     }
 
+    /// Returns whether there is neither a message nor the output of a tool.
+    pub fn is_empty(&self) -> bool {
+        self.content.is_empty() && self.tool_output.is_none()
+    }
+
     /// Returns the input as an item of the thread.
     pub fn into_item(self) -> ThreadItem {
         let id = new_item_id();
@@ -123,7 +128,8 @@ pub(super) struct SteeredInput {
 
 /// The input that a turn starts with.
 pub(super) struct FirstInput {
-    pub item: ThreadItem,
+    /// `None` for a turn without a message.
+    pub item: Option<ThreadItem>,
     /// The context messages that precede it.
     pub context: Vec<ResponseItem>,
     /// The input as the model sees it.
@@ -137,7 +143,7 @@ pub(super) struct FirstInput {
 impl FirstInput {
     /// Returns the record that withdraws the stored item. Clients have not seen it.
     pub fn withdrawal(&self, turn: &TurnId) -> Option<Record> {
-        self.item.id().map(|item| Record::withdrawn(turn, item))
+        self.item.as_ref()?.id().map(|item| Record::withdrawn(turn, item))
     }
 
     /// Returns the records and history items of input that was never part of a request, because the turn was cut off
@@ -149,8 +155,8 @@ impl FirstInput {
     /// Returns the text of the user, or of the tool whose output this is.
     pub fn text(&self) -> String {
         let content = match &self.item {
-            ThreadItem::UserMessage { content, .. } => content,
-            ThreadItem::FunctionCallOutput { output, .. } => return output.text(),
+            Some(ThreadItem::UserMessage { content, .. }) => content,
+            Some(ThreadItem::FunctionCallOutput { output, .. }) => return output.text(),
             _ => return String::new(),
         };
         let texts = content.iter().filter_map(|input| match input {

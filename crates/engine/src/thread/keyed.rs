@@ -97,7 +97,7 @@ impl ThreadActor {
             ThreadCommand::StartTurn(_, _, reply) | ThreadCommand::Review(_, _, reply) => {
                 replay_announced(reply, key, known)
             }
-            ThreadCommand::Steer(_, reply) => replay_answer(reply, key, known),
+            ThreadCommand::Steer(_, _, reply) => replay_answer(reply, key, known),
             ThreadCommand::Interrupt(turn, reply) => self.replay_interrupt(turn, reply, key, known),
             ThreadCommand::Compact(_, reply) | ThreadCommand::Shell(_, reply) => {
                 replay_announced(reply, key, known)

@@ -30,9 +30,9 @@ use std::sync::Arc;
 
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
-    CollabAgentState, CollabAgentStatus, GitInfo, MessageSeq, ResponseItem, ReviewTarget, Thread,
-    ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadItem, ThreadStatus, Turn,
-    TurnError, TurnId, TurnStartParams, TurnSteerParams,
+    CollabAgentState, CollabAgentStatus, GitInfo, MessageSeq, ProtocolGeneration, ResponseItem, ReviewTarget,
+    Thread, ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadItem, ThreadStatus,
+    Turn, TurnError, TurnId, TurnStartParams, TurnSteerParams,
 };
 use codicil_store::StoredTurn;
 use serde::{Deserialize, Serialize};
@@ -98,11 +98,14 @@ impl From<ThreadCommand> for PostedCommand {
     }
 }
 
-/// The client that starts a turn, for the headers of its model requests.
+/// The client that starts a turn.
 #[derive(Clone, Debug, Default)]
 pub struct TurnOrigin {
     pub name: String,
+    /// For the headers of model requests.
     pub user_agent: String,
+    /// The generation of the protocol, which some behaviour of a turn depends on.
+    pub generation: ProtocolGeneration,
 }
 
 /// Holds back the thread's notifications about a request. Dropped once the request is answered.
@@ -177,7 +180,7 @@ pub(crate) type CommandReply<T> = oneshot::Sender<Result<T, ThreadError>>;
 /// Everything that a handle can ask of its thread.
 pub(crate) enum ThreadCommand {
     StartTurn(Box<TurnStartParams>, TurnOrigin, CommandReply<AnnouncedReply<Turn>>),
-    Steer(Box<TurnSteerParams>, CommandReply<TurnId>),
+    Steer(Box<TurnSteerParams>, ProtocolGeneration, CommandReply<TurnId>),
     /// Interrupts this turn if it is the running one; without an id, whichever turn is running.
     Interrupt(Option<TurnId>, CommandReply<AnnouncedReply<()>>),
     Compact(TurnOrigin, CommandReply<AnnouncedReply<()>>),
@@ -288,8 +291,9 @@ impl ThreadHandle {
     pub fn steer(
         &self,
         params: TurnSteerParams,
+        generation: ProtocolGeneration,
     ) -> impl Future<Output = Result<TurnId, ThreadError>> + use<> {
-        self.ask(|reply| ThreadCommand::Steer(Box::new(params), reply))
+        self.ask(move |reply| ThreadCommand::Steer(Box::new(params), generation, reply))
     }
 
     /// Interrupts a turn. Refused if another turn is running. Some clients do not know the id yet and send an empty one;

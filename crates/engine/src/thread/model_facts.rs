@@ -45,6 +45,21 @@ impl ThreadActor {
         }
     }
 
+    /// Warns with every turn that nothing is known about the model.
+    pub(super) fn warn_about_unknown_model(&self) {
+        let model = &self.state.settings.model;
+        let report = self.served.as_ref().map(|served| served.last_report(model));
+        let is_known = self.is_window_certain()
+            || self.model_support().is_in_catalogue()
+            || matches!(report, Some(WindowReport::Tokens(_)));
+        let is_scripted = self.provider().is_ok_and(|provider| provider.wire_api() == WireApi::Scripted);
+        if !is_known && !is_scripted {
+            self.notifier.warning(format!(
+                "Nothing is known about the model `{model}`. Default values are used, which may not fit it."
+            ));
+        }
+    }
+
     fn window_warning(&self) -> Option<ConfigWarningNotification> {
         let model = &self.state.settings.model;
         let report = self.served.as_ref().map(|served| served.last_report(model));

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use codicil_protocol::{
     ErrorNotification, ErrorReported, Frame, FrameAudience, MessagePlace, MessageSeq, NotificationMethod,
-    RawResponseItemCompleted, RawResponseItemCompletedNotification, ResponseItem, ServerRequestResolved,
-    ServerRequestResolvedNotification, ThreadId, ThreadItem, ThreadNameUpdated, ThreadTokenUsage,
-    ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, TurnError, TurnId, rpc::RequestId,
+    ProtocolGeneration, RawResponseItemCompleted, RawResponseItemCompletedNotification, ResponseItem,
+    ServerRequestResolved, ServerRequestResolvedNotification, ThreadId, ThreadItem, ThreadNameUpdated,
+    ThreadTokenUsage, ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, TurnError, TurnId,
+    WarningNotification, WarningReported, rpc::RequestId,
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -234,11 +235,40 @@ impl ThreadNotifier {
     }
 
     pub fn token_usage(&self, turn_id: &TurnId, token_usage: &ThreadTokenUsage) {
-        self.notify::<ThreadTokenUsageUpdated>(&ThreadTokenUsageUpdatedNotification {
+        self.send(&self.usage_frame(turn_id, token_usage));
+    }
+
+    /// Sends a usage that has not changed, to clients of a generation whose servers do so.
+    pub fn unchanged_usage(
+        &self,
+        turn_id: &TurnId,
+        usage: &ThreadTokenUsage,
+        generation: ProtocolGeneration,
+    ) {
+        if usage.total.total_tokens > 0 {
+            self.send(&self.usage_frame(turn_id, usage).only_in(generation));
+        }
+    }
+
+    fn usage_frame(&self, turn_id: &TurnId, token_usage: &ThreadTokenUsage) -> Frame {
+        Frame::notification::<ThreadTokenUsageUpdated>(&ThreadTokenUsageUpdatedNotification {
             thread_id: self.thread_id.clone(),
             turn_id: turn_id.clone(),
             token_usage: token_usage.clone(),
-        });
+        })
+    }
+
+    /// Warns the user, in clients of the 0.166 generation.
+    pub fn warning(&self, message: String) {
+        let thread_id = Some(self.thread_id.clone());
+        self.notify::<WarningReported>(&WarningNotification { message, thread_id });
+    }
+
+    /// Announces a command that has to be approved before it starts. Clients of the 0.166 generation see its session when it
+    /// has ended.
+    pub fn command_asked(&self, turn_id: &TurnId, item: &ThreadItem) {
+        let at = Timestamp::now();
+        self.send(&record_messages::command_asked(&self.thread_id, turn_id, item, at));
     }
 
     pub fn error(&self, turn_id: &TurnId, error: TurnError, retry: Retry) {

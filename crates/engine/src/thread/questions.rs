@@ -95,7 +95,7 @@ impl ThreadActor {
         {
             // The tool may have been dropped in this moment.
             let _ = request.reply.send(reply_of(answer));
-            return;
+            return self.update_waiting_status(None);
         }
         let Some(request) = active.questions.attach(request) else { return };
         let durable = request.durable.as_ref().map(|question| self.durable_request(question, request.kind));

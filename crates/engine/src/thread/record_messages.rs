@@ -7,11 +7,12 @@
 use std::borrow::Cow;
 
 use codicil_protocol::{
-    Frame, ItemCompleted, ItemCompletedNotification, ItemId, ItemStarted, ItemStartedNotification,
-    MessagePlace, MessageSeq, ThreadGoalCleared, ThreadGoalClearedNotification, ThreadGoalUpdated,
-    ThreadGoalUpdatedNotification, ThreadId, ThreadItem, ThreadNameUpdated, ThreadNameUpdatedNotification,
-    ThreadTokenUsage, ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, Turn, TurnCompleted,
-    TurnCompletedNotification, TurnId, TurnStarted, TurnStartedNotification,
+    CommandExecutionSource, CommandExecutionStatus, Frame, ItemCompleted, ItemCompletedNotification, ItemId,
+    ItemStarted, ItemStartedNotification, MessagePlace, MessageSeq, ThreadGoalCleared,
+    ThreadGoalClearedNotification, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadId, ThreadItem,
+    ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadTokenUsage, ThreadTokenUsageUpdated,
+    ThreadTokenUsageUpdatedNotification, Turn, TurnCompleted, TurnCompletedNotification, TurnId,
+    TurnItemsView, TurnStarted, TurnStartedNotification, TurnStatus,
 };
 use codicil_store::{GoalChange, ItemMark, Record};
 use jiff::Timestamp;
@@ -25,6 +26,8 @@ pub(crate) struct RecordMessages {
     queued: Vec<(ItemId, Option<ThreadItem>)>,
     /// Inputs of that turn that clients have seen.
     announced: Vec<ItemId>,
+    /// The last message of the agent in that turn.
+    last_message: Option<ThreadItem>,
 }
 
 /// What clients learn from a record.
@@ -54,9 +57,11 @@ pub(crate) enum RecordMessageBody<'a> {
 }
 
 impl RecordMessages {
-    /// Continues with a turn whose first records are not among the next ones.
-    pub fn continue_turn(&mut self, id: TurnId, started: Timestamp) {
+    /// Continues with a turn whose first records are not among the next ones. `last_message` is the last message of the
+    /// agent in those.
+    pub fn continue_turn(&mut self, id: TurnId, started: Timestamp, last_message: Option<ThreadItem>) {
         self.turn = Some((id, started));
+        self.last_message = last_message;
     }
 
     /// Returns the messages of the next record.
@@ -80,22 +85,33 @@ impl RecordMessages {
                 self.turn = Some((turn_id.clone(), at));
                 self.queued.clear();
                 self.announced.clear();
+                self.last_message = None;
                 let started_at = Some(at.as_second());
                 vec![RecordMessageBody::TurnStarted(Turn {
                     started_at,
                     ..Turn::in_progress(turn_id.clone())
                 })]
             }
-            Record::Item { turn_id, item } => self.item(turn_id, item).into_iter().collect(),
+            Record::Item { turn_id, item } => {
+                if let ThreadItem::AgentMessage { .. } = item {
+                    self.last_message = Some(item.clone());
+                }
+                self.item(turn_id, item).into_iter().collect()
+            }
             Record::TurnEnd { turn_id, status, error, .. } => {
                 let queued = std::mem::take(&mut self.queued).into_iter().filter_map(|(_, item)| item);
                 let unseen =
                     |item| RecordMessageBody::Item { turn_id: turn_id.clone(), item: Cow::Owned(item) };
                 let mut bodies: Vec<_> = queued.map(unseen).collect();
                 let started = self.turn.take().filter(|(id, _)| id == turn_id).map(|(_, started)| started);
+                let last_message = self.last_message.take().filter(|_| *status == TurnStatus::Completed);
+                let items_view =
+                    if last_message.is_some() { TurnItemsView::Summary } else { TurnItemsView::NotLoaded };
                 bodies.push(RecordMessageBody::TurnCompleted(Turn {
                     status: status.clone(),
                     error: error.clone(),
+                    items: last_message.into_iter().collect(),
+                    items_view,
                     started_at: started.map(Timestamp::as_second),
                     completed_at: Some(at.as_second()),
                     duration_ms: started.map(|started| milliseconds(started, at)),
@@ -108,7 +124,10 @@ impl RecordMessages {
             Record::Extra { .. } => {
                 match record.marked_item() {
                     Some((ItemMark::Queued, id)) => self.queued.push((id, None)),
-                    Some((ItemMark::Withdrawn, id)) => self.queued.retain(|(queued, _)| *queued != id),
+                    Some((ItemMark::Withdrawn, id)) => {
+                        self.queued.retain(|(queued, _)| *queued != id);
+                        self.last_message = self.last_message.take().filter(|item| item.id() != Some(&id));
+                    }
                     None => {}
                 }
                 record.goal_change().map(RecordMessageBody::Goal).into_iter().collect()
@@ -166,8 +185,7 @@ impl RecordMessage<'_> {
                 ]
             }
             RecordMessageBody::TurnCompleted(turn) => {
-                let params = TurnCompletedNotification { thread_id: thread(), turn };
-                vec![Frame::notification::<TurnCompleted>(&params)]
+                vec![turn_completed(thread_id, turn)]
             }
             RecordMessageBody::Name(name) => {
                 let params =
@@ -198,6 +216,17 @@ impl RecordMessage<'_> {
     }
 }
 
+/// Returns the message about the end of a turn. Clients of the 0.118 generation expect no items in it.
+pub(super) fn turn_completed(thread_id: &ThreadId, turn: Turn) -> Frame {
+    let params = |turn| TurnCompletedNotification { thread_id: thread_id.clone(), turn };
+    if turn.items.is_empty() {
+        return Frame::notification::<TurnCompleted>(&params(turn));
+    }
+    let without_items = Turn { items: Vec::new(), items_view: TurnItemsView::NotLoaded, ..turn.clone() };
+    Frame::notification::<TurnCompleted>(&params(without_items))
+        .with_later_params::<TurnCompleted>(&params(turn))
+}
+
 pub(super) fn item_started(thread: &ThreadId, turn: &TurnId, item: &ThreadItem, at: Timestamp) -> Frame {
     Frame::notification::<ItemStarted>(&ItemStartedNotification {
         thread_id: thread.clone(),
@@ -207,18 +236,56 @@ pub(super) fn item_started(thread: &ThreadId, turn: &TurnId, item: &ThreadItem, 
     })
 }
 
+/// Returns the start of a command that has to be approved. In the 0.166 generation it has no session yet.
+pub(super) fn command_asked(thread: &ThreadId, turn: &TurnId, item: &ThreadItem, at: Timestamp) -> Frame {
+    let params = |item| ItemStartedNotification {
+        thread_id: thread.clone(),
+        turn_id: turn.clone(),
+        item,
+        started_at_ms: Some(at.as_millisecond()),
+    };
+    Frame::notification::<ItemStarted>(&params(item.clone()))
+        .with_later_params::<ItemStarted>(&params(without_session(item)))
+}
+
 pub(super) fn item_completed(thread: &ThreadId, turn: &TurnId, item: &ThreadItem, at: Timestamp) -> Frame {
-    Frame::notification::<ItemCompleted>(&ItemCompletedNotification {
+    let params = |item: &ThreadItem| ItemCompletedNotification {
         thread_id: thread.clone(),
         turn_id: turn.clone(),
         item: item.clone(),
         completed_at_ms: Some(at.as_millisecond()),
-    })
+    };
+    let frame = Frame::notification::<ItemCompleted>(&params(item));
+    match later_form(item) {
+        Some(later) => frame.with_later_params::<ItemCompleted>(&params(&later)),
+        None => frame,
+    }
+}
+
+/// Returns an item as clients of the 0.166 generation see it, where that differs: a command that did not run has no
+/// session.
+pub fn later_form(item: &ThreadItem) -> Option<ThreadItem> {
+    let ThreadItem::CommandExecution { status, exit_code: None, duration_ms: None, .. } = item else {
+        return None;
+    };
+    let is_over = matches!(status, CommandExecutionStatus::Declined | CommandExecutionStatus::Failed);
+    is_over.then(|| without_session(item))
+}
+
+fn without_session(item: &ThreadItem) -> ThreadItem {
+    let mut item = item.clone();
+    if let ThreadItem::CommandExecution { process_id, source, .. } = &mut item
+        && *source == CommandExecutionSource::UnifiedExecStartup
+    {
+        *process_id = None;
+        *source = CommandExecutionSource::Agent;
+    }
+    item
 }
 
 #[cfg(test)]
 mod tests {
-    use codicil_protocol::{SessionSource, TurnStatus};
+    use codicil_protocol::SessionSource;
     use codicil_store::{PlacedRecord, Store, ThreadMeta, new_thread_id};
     use proptest::prelude::*;
 

@@ -3,7 +3,7 @@
 use codicil_config::Feature;
 use codicil_extensions::MessageMentions;
 use codicil_model::{Instructions, ModelInfo, ModelRequest};
-use codicil_protocol::{ResponseItem, SandboxPolicy, ThreadItem, TurnId, UserInput};
+use codicil_protocol::{ProtocolGeneration, ResponseItem, SandboxPolicy, ThreadItem, TurnId, UserInput};
 
 use super::{
     TurnKind,
@@ -55,7 +55,7 @@ impl ThreadActor {
     async fn take_first_input(&mut self, turn: &TurnId) {
         let Some(first) = self.active.as_mut().and_then(|active| active.first.take()) else { return };
         let FirstInput { item, context, mut content, mut unstored, .. } = first;
-        if let ThreadItem::UserMessage { content: input, .. } = &item {
+        if let Some(ThreadItem::UserMessage { content: input, .. }) = &item {
             let apps = self.mentioned_apps(input).await;
             unstored.extend(apps.iter().map(|item| context_record(turn, item)));
             content.extend(apps);
@@ -66,13 +66,16 @@ impl ThreadActor {
         self.notifier.raw_items(turn, &context);
         self.notifier.raw_items(turn, &content);
         self.state.remember(content);
-        self.emit_item(turn, &item);
+        if let Some(item) = &item {
+            self.emit_item(turn, item);
+        }
     }
 
     /// Announces the token usage again if a client has joined since.
     fn repeat_token_usage(&mut self, turn: &TurnId) {
-        if std::mem::take(&mut self.state.is_usage_unsent) && self.state.usage.total.total_tokens > 0 {
-            self.notifier.token_usage(turn, &self.state.usage);
+        if std::mem::take(&mut self.state.is_usage_unsent) {
+            // Clients of the 0.166 generation have it with the response that loaded the thread.
+            self.notifier.unchanged_usage(turn, &self.state.usage, ProtocolGeneration::V118);
         }
     }
 
@@ -91,7 +94,8 @@ impl ThreadActor {
             reasoning: support.reasoning(settings),
             output_schema: active.and_then(|active| active.output_schema.clone()),
             verbosity: self.state.config.settings.model_verbosity.clone().or_else(|| info.verbosity.clone()),
-            service_tier: support.service_tier(settings),
+            service_tier: support
+                .service_tier(settings, active.and_then(|active| active.service_tier.as_ref())),
             may_compress: self.state.config.features.enabled(Feature::EnableRequestCompression),
             prompt_cache_key: Some(self.state.id.to_string()),
             ..ModelRequest::default()

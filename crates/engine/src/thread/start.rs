@@ -10,12 +10,16 @@ use codicil_config::Feature;
 use codicil_extensions::MessageMentions;
 use codicil_model::ModelProvider;
 use codicil_protocol::{
-    ApprovalsReviewer, AskForApproval, ConfigWarning, ReasoningEffort, ThreadItem, ThreadStatus, Turn,
-    TurnId, TurnStartParams, TurnSteerParams,
+    ApprovalsReviewer, AskForApproval, ConfigWarning, ProtocolGeneration, ReasoningEffort, ThreadItem,
+    ThreadSettingsUpdated, ThreadSettingsUpdatedNotification, ThreadStatus, Turn, TurnId, TurnStartParams,
+    TurnSteerParams,
 };
 use codicil_store::Record;
 use serde_json::Value;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    sync::{oneshot, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -33,6 +37,7 @@ use crate::{
     profiles::BuiltinProfile,
     settings::TurnSettings,
     subagent::SubagentOrigin,
+    threads::{check_environments, multi_agent_notice},
     tools::{MentionedSkills, ThreadRole, ToolCall, ToolOffer, TurnConfig, TurnTools, shell_start},
     turn::{ResponseVisibility, ShellTask, TurnTask},
     turn_channel::TurnReporter,
@@ -91,7 +96,9 @@ impl ThreadActor {
             self.refresh_config().await;
         }
         let input = RequestInput::take(&mut params);
-        if let Err(error) = self.check_turn(&input, &params) {
+        // In the 0.166 generation, a turn may go on from what is there.
+        let may_be_empty = origin.generation == ProtocolGeneration::V166 && self.active.is_none();
+        if let Err(error) = self.check_turn(&input, &params, may_be_empty) {
             return answer(reply, Err(error));
         }
         if self.active.is_none() {
@@ -177,8 +184,16 @@ impl ThreadActor {
         (settings, self.state.settings_record())
     }
 
-    fn check_turn(&self, input: &RequestInput, params: &TurnStartParams) -> Result<(), ThreadError> {
-        input.check()?;
+    fn check_turn(
+        &self,
+        input: &RequestInput,
+        params: &TurnStartParams,
+        may_be_empty: bool,
+    ) -> Result<(), ThreadError> {
+        if !may_be_empty || !input.is_empty() {
+            input.check()?;
+        }
+        check_environments(params.environments.as_deref())?;
         Ok(self.check_allowed(params)?)
     }
 
@@ -223,6 +238,7 @@ impl ThreadActor {
             ..NewTurn::new(id.clone(), TurnKind::Regular, provider, origin)
         });
         active.first = Some(first);
+        active.service_tier = params.service_tier_for_turn;
         self.active = Some(active);
         self.subagent_started();
         self.accept(reply, Turn::in_progress(id.clone())).await;
@@ -239,14 +255,33 @@ impl ThreadActor {
     ) -> Result<PreparedTurn, ThreadError> {
         for _ in 0..MAX_RELOADS {
             let before = self.state.restore_point();
+            let known_settings = self.state.settings.clone();
             self.state.settings.apply(&mut params.clone());
             self.learn_about_model().await;
             match self.prepare_turn(input.clone(), params).await {
-                Ok(prepared) => return Ok(prepared),
+                Ok(prepared) => {
+                    self.announce_settings(&known_settings);
+                    self.warn_about_unknown_model();
+                    if let Some(notice) = multi_agent_notice(params.multi_agent_mode.as_ref()) {
+                        self.notifier.warning(notice);
+                    }
+                    return Ok(prepared);
+                }
                 Err(error) => self.restore_or_catch_up(before, error).await?,
             }
         }
         Err(ThreadError::Busy)
+    }
+
+    /// Announces settings that a turn has changed.
+    fn announce_settings(&self, known: &TurnSettings) {
+        let settings = self.shown_settings(self.state.settings.clone());
+        if settings != self.shown_settings(known.clone()) {
+            let thread_id = self.state.id.clone();
+            let thread_settings = settings.into_wire();
+            let params = ThreadSettingsUpdatedNotification { thread_id, thread_settings };
+            self.notifier.notify::<ThreadSettingsUpdated>(&params);
+        }
     }
 
     /// Reads the turn's context and stores its input. Clients see none of it yet.
@@ -260,8 +295,10 @@ impl ThreadActor {
         let context = self.context_messages().await;
         // Part of the input, not of the context: a compaction before the first request must not drop it.
         let mut content = input.new_context(&self.state.history);
-        let item = input.into_item();
-        content.extend(self.item_content(&item).await);
+        let item = (!input.is_empty()).then(|| input.into_item());
+        if let Some(item) = &item {
+            content.extend(self.item_content(item).await);
+        }
         let mut records = vec![self.turn_record(&id).await?];
         records.extend(params.output_schema.as_ref().map(|schema| Record::output_schema(&id, schema)));
         records.extend(self.state.settings_record());
@@ -274,18 +311,22 @@ impl ThreadActor {
         let is_queued = self.is_too_long() || waits_for_hooks;
         let content_records = content.iter().map(|item| context_record(&id, item));
         let mut unstored = Vec::new();
+        let message = item.as_ref().map(|item| message_record(&id, item));
         if is_queued {
-            records.extend(item.id().map(|item| Record::queued(&id, item)));
-            records.push(message_record(&id, &item));
+            let queued = item.as_ref().and_then(ThreadItem::id);
+            records.extend(queued.map(|item| Record::queued(&id, item)));
+            records.extend(message.clone());
             unstored.extend(content_records);
             // Written again where the model gets it.
-            unstored.push(message_record(&id, &item));
+            unstored.extend(message);
         } else {
-            records.push(message_record(&id, &item));
+            records.extend(message);
             records.extend(content_records);
         }
         self.store_once(records).await?;
-        self.state.note_preview(&item);
+        if let Some(item) = &item {
+            self.state.note_preview(item);
+        }
         self.state.remember(context.iter().cloned());
         let first = FirstInput { item, context, content, unstored, waits_for_hooks };
         Ok(PreparedTurn { id, provider, first })
@@ -340,6 +381,8 @@ impl ThreadActor {
             origin: origin.clone(),
         };
         let mut over = CancellationToken::new();
+        let end_response = watch::Sender::new(0);
+        let response_ends = end_response.subscribe();
         let run = |reporter: TurnReporter, cancel: CancellationToken| {
             let tools =
                 TurnTools::new(self.tools.clone(), id.clone(), config, reporter.clone(), cancel.clone());
@@ -350,6 +393,7 @@ impl ThreadActor {
                 provider,
                 reporter,
                 cancel,
+                response_ends,
                 visibility: self.visibility(kind),
                 tools,
                 prompt,
@@ -359,6 +403,7 @@ impl ThreadActor {
         };
         let mut active = ActiveTurn::new(id.clone(), kind, self.reporter(&id), run);
         active.over = over;
+        active.end_response = end_response;
         active.origin = origin;
         active.output_schema = output_schema.map(Arc::new);
         active
@@ -389,12 +434,18 @@ impl ThreadActor {
         ResponseVisibility {
             raw_reasoning: self.state.config.settings.show_raw_agent_reasoning.unwrap_or(false),
             plans: self.state.settings.is_plan_mode() && kind == TurnKind::Regular,
+            patches: self.state.config.features.enabled(Feature::ApplyPatchStreamingEvents),
             // A reviewer answers in JSON; clients see the text that is made of it.
             messages: kind != TurnKind::Review,
         }
     }
 
-    pub(super) async fn on_steer(&mut self, params: TurnSteerParams) -> Result<TurnId, ThreadError> {
+    /// Adds input to the running turn. In the 0.166 generation, the response that is being received ends with that.
+    pub(super) async fn on_steer(
+        &mut self,
+        params: TurnSteerParams,
+        generation: ProtocolGeneration,
+    ) -> Result<TurnId, ThreadError> {
         let expected = &params.expected_turn_id;
         if expected.is_empty() {
             return Err(TurnInputError::EmptyExpectedTurn.into());
@@ -410,6 +461,9 @@ impl ThreadActor {
         let turn = self.steerable_turn()?;
         let records = self.key_record(&turn)?.into_iter().collect();
         self.steer(turn.clone(), input, records).await?;
+        if let Some(active) = self.active.as_ref().filter(|_| generation == ProtocolGeneration::V166) {
+            active.end_response.send_modify(|count| *count += 1);
+        }
         Ok(turn)
     }
 

@@ -1,17 +1,18 @@
 //! The state of a thread: what is stored of it, and what the next request needs.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use codicil_config::EffectiveConfig;
 use codicil_model::History;
 use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{
-    DynamicToolEntry, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadGoal,
-    ThreadHistoryMode, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, TurnId,
+    DynamicToolEntry, GitInfo, LegacyAppPathString, Personality, ResponseItem, SessionSource, Thread,
+    ThreadEnvironment, ThreadGoal, ThreadHistoryMode, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage,
+    TurnId,
 };
 use codicil_store::{
-    AdoptedRecord, AppendedRecords, LoadedThread, Record, Store, StoreError, StoredSettings, ThreadLog,
-    ThreadMeta,
+    AdoptedRecord, AppendedRecords, LoadedMark, LoadedThread, Record, Store, StoreError, StoredSettings,
+    ThreadLog, ThreadMeta,
 };
 use serde_json::{Map, Value};
 
@@ -23,6 +24,7 @@ use crate::{
     settings::TurnSettings,
     settings_forms::StoredContext,
     subagent::SubagentSlot,
+    tools::LOCAL_ENVIRONMENT,
 };
 
 /// The state of one thread, owned by its actor.
@@ -82,6 +84,8 @@ pub(crate) struct ThreadState {
     /// Tools that the client runs.
     pub dynamic_tools: Vec<DynamicToolEntry>,
     pub raw_events: bool,
+    /// Shows other processes that this one has loaded the thread.
+    pub loaded_mark: Option<LoadedMark>,
     /// The keys of requests, once there was one.
     pub keys: Option<KeyTable>,
 }
@@ -152,7 +156,18 @@ impl ThreadState {
             developer_instructions: meta.developer_instructions.clone(),
             dynamic_tools: meta.dynamic_tools.clone(),
             raw_events: false,
+            loaded_mark: None,
             keys: None,
+        }
+    }
+
+    /// Marks the thread as loaded. Without the mark, other processes may load it too.
+    pub async fn mark_loaded(&mut self, store: &Store) {
+        if self.loaded_mark.is_none() && self.log.is_some() {
+            self.loaded_mark = store.mark_loaded(&self.id).await.unwrap_or_else(|error| {
+                tracing::warn!(thread = %self.id, "failed to mark a thread as loaded: {error}");
+                None
+            });
         }
     }
 
@@ -249,13 +264,13 @@ impl ThreadState {
     pub fn view(&self) -> Thread {
         Thread {
             id: self.id.clone(),
-            session_id: self.parent.clone().or(self.forked_from.clone()).or(Some(self.id.clone())),
+            session_id: Some(self.id.clone()),
             forked_from_id: self.forked_from.clone(),
             parent_thread_id: self.parent.clone(),
             project_id: None,
             section: None,
             section_entered_at: None,
-            environments: None,
+            environments: Some(vec![local_environment(&self.settings)]),
             history_mode: self.history_mode.clone(),
             preview: self.preview.clone().unwrap_or_default(),
             ephemeral: self.log.is_none(),
@@ -272,7 +287,7 @@ impl ThreadState {
             source: self.source.clone(),
             originator: self.originator.clone(),
             thread_source: self.thread_source.clone(),
-            can_accept_direct_input: None,
+            can_accept_direct_input: Some(true),
             daybreak_enabled: None,
             extra: None,
             agent_nickname: self.agent_nickname.clone(),
@@ -351,5 +366,15 @@ impl ThreadState {
         if self.preview.is_none() && self.log.is_some() {
             self.preview = codicil_store::preview(item);
         }
+    }
+}
+
+/// Returns the environment in which the commands of all threads run.
+fn local_environment(settings: &TurnSettings) -> ThreadEnvironment {
+    let text = |path: &Path| LegacyAppPathString(path.to_string_lossy().into_owned());
+    ThreadEnvironment {
+        environment_id: LOCAL_ENVIRONMENT.to_owned(),
+        cwd: text(&settings.cwd),
+        runtime_workspace_roots: settings.workspace_roots().iter().map(|root| text(root)).collect(),
     }
 }

@@ -11,7 +11,7 @@ use codicil_store::Record;
 
 use super::{
     active_turn::ActiveTurn, actor::ThreadActor, announce::ItemStart, finish::cut_off, input::context_record,
-    notifier::Retry,
+    notifier::Retry, open_questions::QuestionKind,
 };
 use crate::{
     error::ThreadError,
@@ -114,6 +114,7 @@ impl ThreadActor {
             TurnEvent::Used(last) => unstored.extend(self.usage_event(last)),
             TurnEvent::Notification(frame) => self.notifier.send(&frame),
             TurnEvent::Started(item) => self.on_item_started(turn, item),
+            TurnEvent::CommandAsked(item) => self.on_command_asked(turn, item),
             TurnEvent::Discarded(item) => {
                 self.forget_open_item(&item);
                 self.announce_discarded(turn, &item);
@@ -156,6 +157,17 @@ impl ThreadActor {
         // Clients have seen it start before a restart.
         if !is_known {
             self.notifier.item_started(turn, &item);
+        }
+        self.open_item(turn, item);
+    }
+
+    /// Shows a command that waits for an approval. The status says so before the item is there.
+    fn on_command_asked(&mut self, turn: &TurnId, item: ThreadItem) {
+        self.update_waiting_status(Some(QuestionKind::Approval));
+        let restored = self.active.as_mut().map(|active| &mut active.restored_items);
+        let is_known = restored.zip(item.id()).is_some_and(|(restored, id)| restored.remove(id));
+        if !is_known {
+            self.notifier.command_asked(turn, &item);
         }
         self.open_item(turn, item);
     }

@@ -16,13 +16,14 @@ mod stored;
 mod subagents;
 mod subscribe;
 
-use std::sync::Arc;
+use std::{fs::File, path::PathBuf, sync::Arc};
 
+use codicil_config::EffectiveConfig;
 use codicil_mcp::{APP_SERVER, ThreadServers};
 use codicil_protocol::{
     ConfigWarningNotification, DeprecationNoticeNotification, McpServerStartupStatusUpdated, MessageSeq,
     Thread, ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
-    ThreadStatusChangedNotification,
+    ThreadStatusChangedNotification, ThreadTokenUsage, TurnId,
 };
 use codicil_store::{RunState, StoreError, StoredThread, StoredTurn};
 use futures_util::future::join_all;
@@ -33,6 +34,7 @@ use uuid::Uuid;
 use crate::{
     engine_context::EngineContext,
     error::{SettingsError, ThreadError},
+    model_context::doc_search,
     settings::{SettingsOverrides, TurnSettings},
     subagent::{SubagentOrigin, SubagentSlots},
     thread::{
@@ -45,10 +47,13 @@ use ids::canonical;
 use loaded::LoadedThreads;
 use subagents::below;
 
-pub(crate) use subagents::{NewAgent, WeakThreads};
 pub use {
     open::ForkName,
     requests::{RequestPage, ThreadRequest},
+};
+pub(crate) use {
+    open::{check_environments, multi_agent_notice},
+    subagents::{NewAgent, WeakThreads},
 };
 
 /// The registry of loaded threads. Clones are the same registry.
@@ -72,10 +77,15 @@ pub struct OpenedThread {
     /// Stored turns, for requests that answer with them.
     pub turns: Vec<StoredTurn>,
     pub goal: Option<ThreadGoal>,
+    pub config: Arc<EffectiveConfig>,
+    /// The usage after the last turn, for a thread that was loaded or copied with turns.
+    pub usage: Option<(TurnId, ThreadTokenUsage)>,
     /// Deprecated settings in its configuration.
     pub deprecations: Vec<DeprecationNoticeNotification>,
     /// The members of the request that had no effect because the thread was loaded already.
     pub unapplied: Vec<String>,
+    /// Warnings for the user about a new thread.
+    pub notices: Vec<String>,
     /// Warnings about its configuration.
     pub warnings: Vec<ConfigWarningNotification>,
     /// The position of the thread's last message.
@@ -182,6 +192,9 @@ impl Threads {
         let thread = state.view();
         let settings = state.settings.clone();
         let goal = state.goal.clone();
+        let config = state.config.clone();
+        let usage = state.last_turn.clone().map(|turn| (turn, state.usage.clone()));
+        let usage = usage.filter(|(_, usage)| usage.total.total_tokens > 0);
         let deprecations = state.config.deprecations.clone();
         let warnings = state.config.warnings.clone();
         let has_unfinished_turn = state.unfinished.is_some();
@@ -213,8 +226,11 @@ impl Threads {
                     settings,
                     turns,
                     goal,
+                    config,
+                    usage,
                     deprecations,
                     unapplied,
+                    notices: Vec::new(),
                     warnings,
                     position,
                     announce,
@@ -281,7 +297,7 @@ impl Threads {
     ) -> Result<OpenedThread, ThreadError> {
         let AnnouncedReply { answer: JoinedThread { snapshot, turns, unapplied, position }, announce } =
             handle.join(request).await?;
-        let ThreadSnapshot { thread, settings, goal, .. } = snapshot;
+        let ThreadSnapshot { thread, settings, goal, config, .. } = snapshot;
         if thread.ephemeral {
             return Err(ThreadError::NotStored(thread.id));
         }
@@ -299,12 +315,22 @@ impl Threads {
             settings,
             turns,
             goal,
+            config,
+            usage: None,
             deprecations: Vec::new(),
             unapplied,
+            notices: Vec::new(),
             warnings: Vec::new(),
             position,
             announce: Some(announce),
         })
+    }
+
+    /// Returns the files from which a thread has its instructions, for clients to show. Blocks.
+    pub fn instruction_sources(&self, settings: &TurnSettings, config: &EffectiveConfig) -> Vec<PathBuf> {
+        let home = self.0.engine.config.home().path();
+        let docs = doc_search(home, config).run(&settings.cwd, &|path| File::open(path));
+        docs.docs.into_iter().map(|doc| doc.path).collect()
     }
 
     fn broadcast_status(&self, id: &ThreadId, status: ThreadStatus) {

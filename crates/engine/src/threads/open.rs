@@ -4,8 +4,8 @@ use std::{path::PathBuf, sync::Arc};
 
 use codicil_config::{ConfigQuery, EffectiveConfig};
 use codicil_protocol::{
-    ResponseItem, ThreadForkParams, ThreadId, ThreadResumeParams, ThreadSandbox, ThreadStartParams,
-    ThreadStatus, TurnId, TurnStatus,
+    MultiAgentMode, ProtocolGeneration, ResponseItem, ThreadForkParams, ThreadId, ThreadResumeParams,
+    ThreadSandbox, ThreadStartParams, ThreadStatus, TurnEnvironmentParams, TurnId, TurnStatus,
 };
 use codicil_store::{
     ForkPoint, LoadedThread, Record, StoreError, StoredThread, StoredTurn, ThreadMeta, new_thread_id,
@@ -18,11 +18,12 @@ use super::{
 };
 use crate::{
     error::{ForkError, SettingsError, ThreadError},
+    model_support::ModelSupport,
     profiles::BuiltinProfile,
     settings::{SettingsOverrides, TurnSettings, join},
     settings_forms::{StoredInstructions, StoredSetting},
     thread::{JoinRequest, ThreadState},
-    tools::check_dynamic_tools,
+    tools::{LOCAL_ENVIRONMENT, check_dynamic_tools},
 };
 
 /// Whether a fork has the name of its source.
@@ -44,6 +45,8 @@ impl Threads {
         if let Some(project) = params.project_id.take() {
             return Err(ThreadError::NoProject(project));
         }
+        check_environments(params.environments.as_deref())?;
+        let agents_notice = multi_agent_notice(params.multi_agent_mode.as_ref());
         check_dynamic_tools(params.dynamic_tools.as_deref().unwrap_or_default())
             .map_err(ThreadError::DynamicTools)?;
         let given = SettingsOverrides::try_from(&mut params)?;
@@ -52,7 +55,9 @@ impl Threads {
         {
             return self.load_or_join(id, given).await;
         }
-        let (config, settings) = self.configure(&given, None).await?;
+        let (config, mut settings) = self.configure(&given, None).await?;
+        let mut notices = self.first_notices(&config, &mut settings);
+        notices.extend(agents_notice);
         let meta = ThreadMeta {
             dynamic_tools: params.dynamic_tools.take().unwrap_or_default(),
             originator: Some(originator).filter(|name| !name.is_empty()),
@@ -69,7 +74,16 @@ impl Threads {
         state.overrides = given.config.clone();
         state.raw_events = params.experimental_raw_events;
         state.service_name = params.service_name;
-        self.open(state, Vec::new(), given).await
+        let opened = self.open(state, Vec::new(), given).await?;
+        Ok(OpenedThread { notices, ..opened })
+    }
+
+    /// Returns the warnings about the settings of a new thread. A service tier that its model does not have is left out.
+    fn first_notices(&self, config: &EffectiveConfig, settings: &mut TurnSettings) -> Vec<String> {
+        let info = self.0.engine.catalogue().look_up(&settings.model);
+        let (tier, tier_notice) = ModelSupport { info, config }.initial_tier(settings);
+        settings.service_tier = tier;
+        tier_notice.into_iter().chain(unstable_features_notice(config)).collect()
     }
 
     /// Returns whether an earlier attempt has started the thread.
@@ -90,14 +104,19 @@ impl Threads {
         self.reopen(stored, given).await
     }
 
-    /// Joins a loaded thread, or loads a stored one.
-    pub async fn resume(&self, mut params: ThreadResumeParams) -> Result<OpenedThread, ThreadError> {
+    /// Joins a loaded thread, or loads a stored one. In the 0.166 generation, a thread that another process has loaded is
+    /// refused.
+    pub async fn resume(
+        &self,
+        mut params: ThreadResumeParams,
+        generation: ProtocolGeneration,
+    ) -> Result<OpenedThread, ThreadError> {
         let given = SettingsOverrides::try_from(&mut params)?;
         if let Some(history) = params.history.take() {
             return self.resume_history(history, given).await;
         }
-        let excludes_turns = params.exclude_turns && params.initial_turns_page.is_none();
-        let turns = if excludes_turns { IncludeTurns::LeftOut } else { IncludeTurns::Included };
+        // The response has cursors, also if it has no turns.
+        let turns = IncludeTurns::Included;
         // The id counts for a loaded thread, else the path.
         if let Ok(handle) = self.get(&params.thread_id) {
             return self.join(&handle, params.path.as_deref(), JoinRequest { turns, given }).await;
@@ -109,8 +128,29 @@ impl Threads {
         if let Ok(handle) = self.get(&id) {
             return self.join(&handle, None, JoinRequest { turns, given }).await;
         }
+        self.check_writer(&id, generation).await?;
         let stored = self.load(&id).await?;
         self.reopen(stored, given).await
+    }
+
+    /// Loads a thread without its turns, also if another process has loaded it: the extension is made for processes that take
+    /// turns.
+    pub(super) async fn resume_shared(&self, id: &ThreadId) -> Result<OpenedThread, ThreadError> {
+        let params = ThreadResumeParams { exclude_turns: true, ..ThreadResumeParams::new(id.clone()) };
+        self.resume(params, ProtocolGeneration::V118).await
+    }
+
+    /// Refuses a thread that another process has loaded. Before the 0.166 generation, processes take turns.
+    pub(super) async fn check_writer(
+        &self,
+        id: &ThreadId,
+        generation: ProtocolGeneration,
+    ) -> Result<(), ThreadError> {
+        let is_checked = generation == ProtocolGeneration::V166;
+        if is_checked && self.0.engine.store.other_writer(id).await?.is_some() {
+            return Err(ThreadError::OtherWriter(id.clone()));
+        }
+        Ok(())
     }
 
     async fn resume_history(
@@ -167,6 +207,7 @@ impl Threads {
             .or(state.developer_instructions);
         let turns = stored.thread.turns.clone();
         state.recall(stored);
+        state.mark_loaded(&self.0.engine.store).await;
         if state.unfinished.is_some() {
             return self.open_unfinished(state, given).await;
         }
@@ -325,6 +366,37 @@ impl Threads {
         }
         self.0.engine.store.load(id).await.map_err(not_stored)
     }
+}
+
+/// Refuses environments other than that of the server.
+pub(crate) fn check_environments(named: Option<&[TurnEnvironmentParams]>) -> Result<(), ThreadError> {
+    let mut unknown = named.into_iter().flatten().filter(|named| named.environment_id != LOCAL_ENVIRONMENT);
+    match unknown.next() {
+        Some(unknown) => Err(ThreadError::NoEnvironment(unknown.environment_id.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Returns the warning about a mode for subagents that has no effect.
+pub(crate) fn multi_agent_notice(mode: Option<&MultiAgentMode>) -> Option<String> {
+    let is_default = mode.is_none_or(|mode| *mode == MultiAgentMode::ExplicitRequestOnly);
+    (!is_default)
+        .then(|| "`multiAgentMode` has no effect: agents are started on explicit request only.".to_owned())
+}
+
+/// Returns the warning about features under development that are switched on.
+fn unstable_features_notice(config: &EffectiveConfig) -> Option<String> {
+    if config.settings.suppress_unstable_features_warning == Some(true) {
+        return None;
+    }
+    let unstable: Vec<_> = config.features.enabled_unstable().collect();
+    (!unstable.is_empty()).then(|| {
+        format!(
+            "Features under development are enabled: {}. They are incomplete and may not work as expected. To turn this \
+             warning off, set `suppress_unstable_features_warning = true` in config.toml.",
+            unstable.join(", ")
+        )
+    })
 }
 
 /// Returns the last working directory of a stored thread.

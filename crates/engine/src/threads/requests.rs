@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use codicil_protocol::{ThreadId, ThreadResumeParams, ThreadStatus};
+use codicil_protocol::{ThreadId, ThreadStatus};
 use codicil_store::{RequestOutcome, StoredRequest, UnfinishedTurn};
 
 use super::{Threads, ids::canonical, not_stored};
@@ -123,8 +123,7 @@ impl Threads {
         if let Ok(result) = &answer.reply {
             durable_requests::check_result(&open.asked.method, result).map_err(RequestError::WrongShape)?;
         }
-        self.resume(ThreadResumeParams { exclude_turns: true, ..ThreadResumeParams::new(id.clone()) })
-            .await?;
+        self.resume_shared(id).await?;
         Ok(true)
     }
 

@@ -2,8 +2,9 @@
 //! goals.
 
 use codicil_protocol::{
-    GitInfo, Patch, Thread, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadListParams, ThreadListResponse,
-    ThreadMetadataUpdateParams, ThreadStatus,
+    GitInfo, LegacyAppPathString, Patch, ProtocolGeneration, Thread, ThreadEnvironment, ThreadGoal,
+    ThreadGoalSetParams, ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams,
+    ThreadStatus,
 };
 use codicil_store::{ListQuery, Record, RunState, StoreError, ThreadPage};
 use serde::{Serialize, de::DeserializeOwned};
@@ -15,6 +16,7 @@ use crate::{
     goals,
     request_key::{RequestKey, find_key},
     thread::{ContinuedTurn, ThreadHandle},
+    tools::LOCAL_ENVIRONMENT,
 };
 
 /// The number of threads that one request deletes at most: stored files could name each other as parents.
@@ -30,7 +32,7 @@ impl Threads {
             Err(_) => None,
         };
         if live.as_ref().is_some_and(|live| live.thread.ephemeral) && turns == IncludeTurns::Included {
-            return Err(ThreadError::EphemeralTurns);
+            return Err(ThreadError::EphemeralTurns("includeTurns"));
         }
         let thread = match &live {
             Some(live) => live.thread.clone(),
@@ -67,6 +69,11 @@ impl Threads {
         for thread in &mut data {
             if let Some(status) = loaded.get(&thread.id).and_then(ThreadHandle::status) {
                 thread.status = status;
+                thread.environments = Some(vec![ThreadEnvironment {
+                    environment_id: LOCAL_ENVIRONMENT.to_owned(),
+                    cwd: LegacyAppPathString(thread.cwd.clone()),
+                    runtime_workspace_roots: vec![LegacyAppPathString(thread.cwd.clone())],
+                }]);
             }
         }
         drop(loaded);
@@ -75,12 +82,13 @@ impl Threads {
     }
 
     /// Archives a thread. A loaded thread is unloaded first.
-    pub async fn archive(&self, id: &ThreadId) -> Result<(), ThreadError> {
+    pub async fn archive(&self, id: &ThreadId, generation: ProtocolGeneration) -> Result<(), ThreadError> {
         let id = &canonical(id)?;
         let location = self.0.engine.store.find(id).await.map_err(not_stored)?;
         if location.archived {
             return Err(ThreadError::NotStored(id.clone()));
         }
+        self.check_writer(id, generation).await?;
         self.check_not_in_use(id).await?;
         self.unload(id).await;
         self.settle_waiting(id).await?;

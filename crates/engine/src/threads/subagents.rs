@@ -4,7 +4,8 @@ use std::sync::{Arc, Weak};
 
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
-    Frame, SessionSource, ThreadId, ThreadStarted, ThreadStartedNotification, ThreadStatus,
+    Frame, ProtocolGeneration, SessionSource, ThreadId, ThreadStarted, ThreadStartedNotification,
+    ThreadStatus,
 };
 use codicil_store::{LoadedThread, Record, ThreadMeta, new_thread_id};
 
@@ -179,7 +180,10 @@ impl Threads {
             handle
         };
         self.0.engine.clients.subscribe_like(&id, parent);
-        self.0.engine.clients.notify_later_clients(&Frame::notification::<ThreadStarted>(&started));
+        self.0
+            .engine
+            .clients
+            .notify_all(&Frame::notification::<ThreadStarted>(&started).only_in(ProtocolGeneration::V166));
         self.broadcast_status(&id, ThreadStatus::Idle);
         Ok(handle)
     }

@@ -1,6 +1,6 @@
 //! Subscriptions at a position, and messages that requests send about threads.
 
-use codicil_protocol::{MessageSeq, NotificationMethod, SubagentPosition, ThreadId, ThreadResumeParams};
+use codicil_protocol::{MessageSeq, NotificationMethod, SubagentPosition, ThreadId};
 
 use super::{Threads, ids::canonical};
 use crate::{
@@ -22,9 +22,7 @@ impl Threads {
         };
         match subscribed {
             Err(ThreadError::NotFound(_) | ThreadError::Closed) => {
-                let opened = self
-                    .resume(ThreadResumeParams { exclude_turns: true, ..ThreadResumeParams::new(id.clone()) })
-                    .await?;
+                let opened = self.resume_shared(id).await?;
                 // The guard of a thread that was loaded meanwhile: it must go on to answer.
                 drop(opened.announce);
                 self.get(id)?.subscribe(after).await

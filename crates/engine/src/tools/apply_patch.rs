@@ -54,6 +54,11 @@ eof_line: "*** End of File" LF
 
 pub(super) struct ApplyPatch;
 
+/// Returns whether a tool takes patches.
+pub(crate) fn is_patch_tool(name: &str) -> bool {
+    name == NAME
+}
+
 /// The arguments of models that call the tool as a function.
 #[derive(Deserialize)]
 struct PatchArguments {

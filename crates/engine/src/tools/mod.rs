@@ -65,6 +65,7 @@ use crate::{
 
 pub use command::{CredentialVariables, environment_policy};
 pub(crate) use {
+    apply_patch::is_patch_tool,
     call::{ToolCall, TurnCancelled, outcome_unknown},
     command::{CommandEnd, CommandItem, CommandScreen, shell_start},
     dynamic::check_dynamic_tools,
@@ -105,6 +106,9 @@ pub(crate) struct TurnTools {
     /// Whether a hook has asked to end the turn after the current calls.
     stop_requested: AtomicBool,
 }
+
+/// The environment in which the tools of all threads run, as clients of the 0.166 generation name it.
+pub(crate) const LOCAL_ENVIRONMENT: &str = "local";
 
 /// What holds for the tools of a turn, as it was when the turn began.
 pub(crate) struct TurnConfig {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    TurnTools,
+    LOCAL_ENVIRONMENT, TurnTools,
     ask::{AskingCall, QuestionKind, QuestionReply},
     builtin::BuiltinTool,
     call::{ToolCall, ToolError, ToolOutput, ToolResult, text_output},
@@ -89,6 +89,7 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
         thread_id: turn.thread_id(),
         turn_id: turn.turn_id.clone(),
         item_id: call.item_id(),
+        environment_id: Some(LOCAL_ENVIRONMENT.to_owned()),
         cwd: turn.settings.cwd.to_string_lossy().into_owned(),
         started_at_ms: unix_now_ms(),
         reason: arguments.reason,

@@ -119,6 +119,7 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
         item_id: call.item_id(),
         questions: questions.collect(),
         is_blocking: true,
+        auto_resolution_ms: None,
     };
     let asker = AskingCall { call_id: &call.id, item: None };
     let response = match turn.ask_durably::<ToolUserInput>(params, QuestionKind::UserInput, asker).await? {

@@ -59,6 +59,9 @@ pub(crate) struct ThreadTools {
 #[derive(Clone, Debug)]
 pub(crate) struct BackgroundTerminal {
     pub item: ItemId,
+    pub cwd: String,
+    /// Whether the command was approved to run outside the sandbox of its thread.
+    pub is_escalated: bool,
     /// Cancelled once the item is complete.
     pub completed: CancellationToken,
 }

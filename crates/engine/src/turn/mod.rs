@@ -5,6 +5,7 @@
 
 mod images;
 mod model;
+mod patch_progress;
 mod plan;
 mod response;
 mod shell;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use codicil_model::ModelProvider;
 use codicil_prompts::{developer_message, user_text_message};
 use codicil_protocol::{HookPromptFragment, ThreadId, ThreadItem, TurnError, TurnId};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -32,6 +34,8 @@ pub struct TurnTask {
     pub provider: Arc<dyn ModelProvider>,
     pub reporter: TurnReporter,
     pub cancel: CancellationToken,
+    /// Changes when the response that is being received should end.
+    pub response_ends: watch::Receiver<u64>,
     pub visibility: ResponseVisibility,
     pub tools: Arc<TurnTools>,
     /// The user's text, for turns that start with user input.
@@ -48,6 +52,8 @@ pub struct ResponseVisibility {
     pub raw_reasoning: bool,
     /// Proposed plans are items of their own.
     pub plans: bool,
+    /// Patches are shown while they are written.
+    pub patches: bool,
 }
 
 /// Why a turn stops before the model is done.

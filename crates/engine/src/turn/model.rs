@@ -16,6 +16,8 @@ use crate::{ids::new_item_id, turn_channel::TurnEvent};
 /// Why a stream ended early.
 enum StreamError {
     Cancelled,
+    /// The user has added input that the model should see at once.
+    Steered,
     Model(ModelError),
 }
 
@@ -40,6 +42,11 @@ impl TurnTask {
                     self.reporter.report(reader.close()).await;
                     return Err(TurnStop::Interrupted);
                 }
+                Err(StreamError::Steered) => {
+                    reader.keep_open_messages();
+                    self.reporter.report(reader.close()).await;
+                    return Ok(reader.finish());
+                }
                 Err(StreamError::Model(error)) => error,
             };
             if let Some(delay) = self.retry_delay(&mut retries, &error) {
@@ -62,8 +69,14 @@ impl TurnTask {
     ) -> Result<(), StreamError> {
         let mut stream = self.provider.stream(request);
         let mut model_events = Vec::new();
+        let mut response_ends = self.response_ends.clone();
+        response_ends.mark_unchanged();
         loop {
-            let flow = self.next_events(&mut stream, &mut model_events).await;
+            let flow = tokio::select! {
+                biased;
+                Ok(()) = response_ends.changed() => return Err(StreamError::Steered),
+                flow = self.next_events(&mut stream, &mut model_events) => flow,
+            };
             if let Err(StreamError::Cancelled) = flow {
                 return Err(StreamError::Cancelled);
             }
@@ -90,7 +103,7 @@ impl TurnTask {
                     self.reporter.report_one(TurnEvent::Compacted { item, summary }).await;
                     return Ok(());
                 }
-                Err(StreamError::Cancelled) => return Err(TurnStop::Interrupted),
+                Err(StreamError::Cancelled | StreamError::Steered) => return Err(TurnStop::Interrupted),
                 Err(StreamError::Model(ModelError::ContextWindowExceeded { .. }))
                     if shorten(&mut request) => {}
                 Err(StreamError::Model(error)) => match self.retry_delay(&mut retries, &error) {

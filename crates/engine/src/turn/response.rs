@@ -15,8 +15,11 @@ use codicil_protocol::{
     WebSearchAction,
 };
 
-use super::{ResponseVisibility, plan::PlanMessage};
-use crate::{tools::ToolCall, turn_channel::TurnEvent};
+use super::{ResponseVisibility, patch_progress::PatchProgress, plan::PlanMessage};
+use crate::{
+    tools::{ToolCall, is_patch_tool},
+    turn_channel::TurnEvent,
+};
 
 /// A complete response, as far as the turn needs it.
 #[derive(Debug, Default)]
@@ -71,6 +74,8 @@ enum OpenItem {
     },
     WebSearch,
     ImageGeneration,
+    /// A patch that is being written. Its item starts when it is complete.
+    Patch(Box<PatchProgress>),
 }
 
 impl ResponseReader {
@@ -143,6 +148,11 @@ impl ResponseReader {
             ModelEvent::Rerouted(model) => events.push(TurnEvent::Rerouted(model)),
             ModelEvent::ItemAdded { id, item } => self.begin(id, &item, events),
             ModelEvent::TextDelta { item_id, delta } => self.on_text(item_id, delta, events),
+            ModelEvent::ToolInputDelta { item_id, delta } => {
+                if let Some(OpenItem::Patch(patch)) = self.open.get_mut(&item_id) {
+                    events.extend(patch.grow(&self.place, &delta));
+                }
+            }
             ModelEvent::ReasoningSummaryPartAdded { item_id, index } => {
                 if let Some(OpenItem::Reasoning { summary, .. }) = self.open.get_mut(&item_id) {
                     part(summary, index);
@@ -230,6 +240,13 @@ impl ResponseReader {
                 };
                 (OpenItem::ImageGeneration, shown)
             }
+            ResponseItem::CustomToolCall { call_id, name, .. }
+                if self.visibility.patches && is_patch_tool(name) =>
+            {
+                let patch = PatchProgress::new(ItemId::from(call_id.as_str()));
+                self.open.insert(id, OpenItem::Patch(Box::new(patch)));
+                return;
+            }
             // The items of tool calls start when the tools run.
             _ => return,
         };
@@ -303,6 +320,9 @@ impl ResponseReader {
                 })
             }
             _ => {
+                if let Some(OpenItem::Patch(patch)) = open {
+                    events.extend(patch.finish(&self.place));
+                }
                 self.response.calls.extend(ToolCall::from_item(&item));
                 None
             }
@@ -333,6 +353,7 @@ fn cut_off(id: ItemId, open: OpenItem) -> Vec<ThreadItem> {
         OpenItem::PlanMessage(message) => return message.cut_off(),
         OpenItem::Reasoning { summary, content } => ThreadItem::Reasoning { id, summary, content },
         OpenItem::WebSearch => web_search_done(id, None),
+        OpenItem::Patch(_) => return Vec::new(),
         OpenItem::ImageGeneration => ThreadItem::ImageGeneration {
             id,
             status: "failed".to_owned(),

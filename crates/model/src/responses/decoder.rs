@@ -32,6 +32,9 @@ impl EventDecoder for ResponsesDecoder {
             b"response.output_text.delta" | b"response.refusal.delta" => {
                 self.delta(data, out, |item_id, _, delta| ModelEvent::TextDelta { item_id, delta })
             }
+            b"response.custom_tool_call_input.delta" => {
+                self.delta(data, out, |item_id, _, delta| ModelEvent::ToolInputDelta { item_id, delta })
+            }
             b"response.reasoning_summary_text.delta" => self.delta(data, out, |item_id, index, delta| {
                 ModelEvent::ReasoningSummaryDelta { item_id, index, delta }
             }),

@@ -6,17 +6,22 @@ use codicil_protocol::{
 };
 
 use super::mcp_server::configured_servers;
-use crate::{background::blocking, cx::Cx, error::RpcError};
+use crate::{
+    background::blocking,
+    cx::Cx,
+    error::RpcError,
+    generation::{shown_effort, shown_policy, shown_tier},
+};
 
 pub async fn read(cx: Cx, params: ConfigReadParams) -> Result<ConfigReadResponse, RpcError> {
     let config = cx.config().clone();
     let mut read = blocking(move || config.read(&params)).await?;
     let generation = cx.generation();
     let shown = &mut read.config;
-    shown.approval_policy = shown.approval_policy.take().map(|policy| generation.shown_policy(policy));
+    shown.approval_policy = shown.approval_policy.take().map(|policy| shown_policy(generation, policy));
     shown.model_reasoning_effort =
-        shown.model_reasoning_effort.take().map(|effort| generation.shown_effort(effort));
-    shown.service_tier = shown.service_tier.take().and_then(|tier| generation.shown_tier(tier));
+        shown.model_reasoning_effort.take().map(|effort| shown_effort(generation, effort));
+    shown.service_tier = shown.service_tier.take().and_then(|tier| shown_tier(generation, tier));
     Ok(read)
 }
 

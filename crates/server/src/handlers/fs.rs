@@ -8,7 +8,7 @@ use codicil_protocol::{
     FsCreateDirectoryParams, FsCreateDirectoryResponse, FsGetMetadataParams, FsGetMetadataResponse,
     FsReadDirectoryParams, FsReadDirectoryResponse, FsReadFileParams, FsRemoveParams, FsRemoveResponse,
     FsUnwatchParams, FsUnwatchResponse, FsWatchParams, FsWatchResponse, FsWriteFileParams,
-    FsWriteFileResponse, normal_path,
+    FsWriteFileResponse, ProtocolGeneration, normal_path,
 };
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -127,7 +127,11 @@ pub async fn copy(cx: Cx, params: FsCopyParams) -> Result<FsCopyResponse, RpcErr
 /// Watches a path until `fs/unwatch` or the end of the connection. Changes are reported after the response.
 pub async fn watch(cx: Cx, params: FsWatchParams) -> Result<FsWatchResponse, RpcError> {
     let path = AbsolutePathBuf::new(normal_path(&params.path)).expect("normalizing keeps a path absolute");
-    let watch_id = params.watch_id.unwrap_or_else(|| Uuid::now_v7().to_string());
+    let watch_id = match (params.watch_id, cx.generation()) {
+        (Some(watch_id), _) => watch_id,
+        (None, ProtocolGeneration::V118) => Uuid::now_v7().to_string(),
+        (None, ProtocolGeneration::V166) => return Err(RpcError::malformed("missing field `watchId`")),
+    };
     cx.client.files.check_watch_id(&watch_id)?;
     let notify = {
         // The client owns the watch, so the watch must not own the client.

@@ -5,12 +5,21 @@ use codicil_protocol::{
     AbsolutePathBuf, CODICIL_VERSION, CodicilLimits, CodicilSupport, InitializeParams, InitializeResponse,
 };
 
-use crate::{clients::ClientSession, cx::Cx, error::RpcError, user_agent::user_agent};
+use crate::{
+    clients::ClientSession,
+    cx::Cx,
+    error::RpcError,
+    generation::{names_protocol, negotiated_extensions},
+    user_agent::user_agent,
+};
 
 /// Sets the name, version and capabilities of the client, once per connection.
 pub async fn initialize(cx: Cx, params: InitializeParams) -> Result<InitializeResponse, RpcError> {
-    let session = ClientSession::new(params, cx.announced_version());
-    let user_agent = user_agent(&session, cx.announced_version());
+    let names_protocol = names_protocol(&params);
+    let session = ClientSession::new(params, cx.protocol().generation);
+    let generation = session.generation();
+    let user_agent = user_agent(&session, cx.protocol().announced_version(generation));
+    let extensions = names_protocol.then(|| negotiated_extensions(generation));
     let codicil = session.codicil.as_ref().map(|_| codicil_support());
     if !cx.clients().initialize(&cx.client, session) {
         return Err(RpcError::already_initialized());
@@ -23,6 +32,7 @@ pub async fn initialize(cx: Cx, params: InitializeParams) -> Result<InitializeRe
         platform_family: std::env::consts::FAMILY.to_owned(),
         platform_os: std::env::consts::OS.to_owned(),
         codicil,
+        extensions,
     })
 }
 

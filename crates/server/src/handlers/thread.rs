@@ -5,12 +5,12 @@
 
 use codicil_engine::{
     BuiltinProfile, ElicitationChange, ForkName, IncludeTurns, InputAccepted, OpenedThread, RevertedThread,
-    ThreadError, TurnSettings, parse_injected_items,
+    ThreadClients, ThreadError, ThreadRead, TurnSettings, parse_injected_items,
 };
 use codicil_protocol::{
-    ConfigWarning, ConfigWarningNotification, DeprecationNotice, MultiAgentMode, SortDirection, Thread,
-    ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived, ThreadArchivedNotification,
-    ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse,
+    ConfigWarning, ConfigWarningNotification, DeprecationNotice, Frame, Method, MultiAgentMode,
+    ProtocolGeneration, SortDirection, Thread, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
+    ThreadArchivedNotification, ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse,
     ThreadBackgroundTerminalsListParams, ThreadBackgroundTerminalsListResponse,
     ThreadBackgroundTerminalsTerminateParams, ThreadBackgroundTerminalsTerminateResponse,
     ThreadCompactStartParams, ThreadCompactStartResponse, ThreadDecrementElicitationParams,
@@ -19,28 +19,31 @@ use codicil_protocol::{
     ThreadGoalCleared, ThreadGoalClearedNotification, ThreadGoalGetParams, ThreadGoalGetResponse,
     ThreadGoalSetParams, ThreadGoalSetResponse, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadId,
     ThreadIncrementElicitationParams, ThreadIncrementElicitationResponse, ThreadInjectItemsParams,
-    ThreadInjectItemsResponse, ThreadItemsListParams, ThreadItemsListResponse, ThreadListParams,
-    ThreadListResponse, ThreadLoadedListParams, ThreadLoadedListResponse, ThreadMetadataUpdateParams,
-    ThreadMetadataUpdateResponse, ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadReadParams,
-    ThreadRealtimeAppendAudioParams, ThreadRealtimeAppendAudioResponse, ThreadRealtimeAppendTextParams,
-    ThreadRealtimeAppendTextResponse, ThreadRealtimeStartParams, ThreadRealtimeStartResponse,
-    ThreadRealtimeStopParams, ThreadRealtimeStopResponse, ThreadResumeParams, ThreadRevertParams,
-    ThreadRevertResponse, ThreadRollbackParams, ThreadRollbackResponse, ThreadSetNameParams,
-    ThreadSetNameResponse, ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse, ThreadSettingsUpdated,
+    ThreadInjectItemsResponse, ThreadItemsList, ThreadItemsListParams, ThreadItemsListResponse,
+    ThreadListParams, ThreadListResponse, ThreadLoadedListParams, ThreadLoadedListResponse,
+    ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse, ThreadNameUpdated,
+    ThreadNameUpdatedNotification, ThreadReadParams, ThreadRealtimeAppendAudioParams,
+    ThreadRealtimeAppendAudioResponse, ThreadRealtimeAppendTextParams, ThreadRealtimeAppendTextResponse,
+    ThreadRealtimeStartParams, ThreadRealtimeStartResponse, ThreadRealtimeStopParams,
+    ThreadRealtimeStopResponse, ThreadResumeParams, ThreadRevertParams, ThreadRevertResponse,
+    ThreadRollbackParams, ThreadRollbackResponse, ThreadSetNameParams, ThreadSetNameResponse,
+    ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse, ThreadSettingsUpdated,
     ThreadSettingsUpdatedNotification, ThreadShellCommandParams, ThreadShellCommandResponse,
-    ThreadStartParams, ThreadStartResponse, ThreadStarted, ThreadStartedNotification, ThreadTurnsListParams,
+    ThreadStartParams, ThreadStartResponse, ThreadStarted, ThreadStartedNotification,
+    ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, ThreadTurnsList, ThreadTurnsListParams,
     ThreadTurnsListResponse, ThreadUnarchiveParams, ThreadUnarchiveResponse, ThreadUnarchived,
     ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
-    ThreadUnsubscribeStatus, TurnItemsView, TurnStartParams,
+    ThreadUnsubscribeStatus, TurnItemsView, TurnStartParams, WarningNotification, WarningReported,
 };
 use codicil_store::StoredTurn;
 
 use crate::{
+    background::blocking,
     cx::Cx,
-    encoded::{OpenedJson, ReadJson},
+    encoded::{OpenedJson, ReadJson, ResumedMembers, workspace_roots},
     ephemeral,
     error::RpcError,
-    generation::ProtocolGeneration,
+    generation::{show_thread, shown_effort, shown_policy, shown_tier},
     paging::{self, HistoryPage},
     request_keys::{Attempt, Creates, OnceResponse, carry_out_once},
 };
@@ -60,11 +63,17 @@ async fn start_once(
     let mut opened = open_new(cx, ephemeral, start).await?;
     announce_started(cx, &opened);
     warn_after_response(cx, &mut opened);
+    for message in std::mem::take(&mut opened.notices) {
+        let thread_id = Some(opened.thread.id.clone());
+        cx.notify_after_response::<WarningReported>(WarningNotification { message, thread_id });
+    }
     for notice in std::mem::take(&mut opened.deprecations) {
         cx.notify_after_response::<DeprecationNotice>(notice);
     }
+    show_thread(cx.generation(), &mut opened.thread);
     let seq = cx.has_cursor().then_some(opened.position);
-    Ok(ThreadStartResponse { seq, ..start_response(opened) })
+    let instruction_sources = instruction_sources(cx, &opened).await?;
+    Ok(ThreadStartResponse { seq, instruction_sources, ..start_response(opened) })
 }
 
 /// Subscribes the client to a thread and its subagents, and loads the thread if necessary. The items of the
@@ -72,7 +81,7 @@ async fn start_once(
 pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, RpcError> {
     let exclude_turns = params.exclude_turns;
     let page_params = params.initial_turns_page.clone();
-    let mut opened = cx.threads().resume(params).await?;
+    let mut opened = cx.threads().resume(params, cx.generation()).await?;
     show_settings(&cx, &mut opened);
     cx.clients().subscribe(&cx.client, &opened.thread.id);
     cx.hold(opened.announce.take());
@@ -80,7 +89,12 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
         cx.notify_after_response::<ConfigWarning>(unapplied_warning(&opened));
     }
     warn_after_response(&cx, &mut opened);
-    let initial_turns_page = page_params.map(|params| paging::initial_turns_page(&opened.turns, params));
+    let items = opened.turns.iter().map(|turn| turn.items.len()).sum();
+    let resumed = ResumedMembers {
+        turns_backwards_cursor: paging::newest_entry_cursor(opened.turns.len()),
+        items_backwards_cursor: paging::newest_entry_cursor(items),
+        initial_turns_page: page_params.map(|params| paging::initial_turns_page(&opened.turns, params)),
+    };
     // Subagents have questions for the same user.
     for agent in cx.threads().agents_of(&opened.thread.id) {
         cx.clients().subscribe(&cx.client, &agent);
@@ -92,11 +106,26 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
             goal,
         });
     }
+    if !exclude_turns || resumed.initial_turns_page.is_some() {
+        send_usage_after_response(&cx, &mut opened);
+    }
     if exclude_turns {
         opened.turns.clear();
     }
+    show_thread(cx.generation(), &mut opened.thread);
     let seq = cx.has_cursor().then_some(opened.position);
-    Ok(OpenedJson { opened, initial_turns_page, seq })
+    let instruction_sources = instruction_sources(&cx, &opened).await?;
+    Ok(OpenedJson { opened, instruction_sources, resumed: Some(resumed), seq })
+}
+
+/// Sends the token usage of a thread that was loaded or copied. Older clients get it with the next turn.
+fn send_usage_after_response(cx: &Cx, opened: &mut OpenedThread) {
+    let usage = opened.usage.take().filter(|_| cx.generation() == ProtocolGeneration::V166);
+    if let Some((turn_id, token_usage)) = usage {
+        let thread_id = opened.thread.id.clone();
+        let updated = ThreadTokenUsageUpdatedNotification { thread_id, turn_id, token_usage };
+        cx.notify_after_response::<ThreadTokenUsageUpdated>(updated);
+    }
 }
 
 pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OnceResponse<OpenedJson>, RpcError> {
@@ -108,18 +137,24 @@ async fn fork_once(cx: &Cx, params: ThreadForkParams, attempt: Attempt) -> Resul
     let exclude_turns = params.exclude_turns;
     let ephemeral = params.ephemeral;
     // The reference keeps names since a release between 0.118 and 0.166.
-    let keeps_name =
-        cx.client.session().is_some_and(|session| session.generation == ProtocolGeneration::Later);
-    let fork_name = if keeps_name { ForkName::Kept } else { ForkName::Dropped };
+    let fork_name = match cx.generation() {
+        ProtocolGeneration::V118 => ForkName::Dropped,
+        ProtocolGeneration::V166 => ForkName::Kept,
+    };
     let fork = cx.threads().fork(params, fork_name, attempt.thread_id);
     let mut opened = open_new(cx, ephemeral, fork).await?;
     if exclude_turns {
         opened.turns.clear();
     }
     announce_started(cx, &opened);
+    if !exclude_turns {
+        send_usage_after_response(cx, &mut opened);
+    }
     warn_after_response(cx, &mut opened);
+    show_thread(cx.generation(), &mut opened.thread);
     let seq = cx.has_cursor().then_some(opened.position);
-    Ok(OpenedJson { opened, initial_turns_page: None, seq })
+    let instruction_sources = instruction_sources(cx, &opened).await?;
+    Ok(OpenedJson { opened, instruction_sources, resumed: None, seq })
 }
 
 /// Sends the warnings about a thread's configuration that the client has not received yet.
@@ -132,7 +167,9 @@ fn warn_after_response(cx: &Cx, opened: &mut OpenedThread) {
 }
 
 pub async fn list(cx: Cx, params: ThreadListParams) -> Result<ThreadListResponse, RpcError> {
-    Ok(cx.threads().list(params).await?)
+    let mut listed = cx.threads().list(params).await?;
+    listed.data.iter_mut().for_each(|thread| show_thread(cx.generation(), thread));
+    Ok(listed)
 }
 
 pub async fn loaded_list(
@@ -148,27 +185,42 @@ pub async fn loaded_list(
 
 pub async fn read(cx: Cx, params: ThreadReadParams) -> Result<ReadJson, RpcError> {
     let turns = if params.include_turns { IncludeTurns::Included } else { IncludeTurns::LeftOut };
-    Ok(ReadJson(cx.threads().read(&params.thread_id, turns).await?))
+    let mut read = cx.threads().read(&params.thread_id, turns).await?;
+    show_thread(cx.generation(), &mut read.thread);
+    Ok(ReadJson(read))
+}
+
+/// Reads a thread with its turns, for a method that ephemeral threads do not support.
+async fn read_turns(cx: &Cx, thread_id: &ThreadId, method: &'static str) -> Result<ThreadRead, ThreadError> {
+    let read = cx.threads().read(thread_id, IncludeTurns::Included).await;
+    read.map_err(|error| match error {
+        ThreadError::EphemeralTurns(_) => ThreadError::EphemeralTurns(method),
+        other => other,
+    })
 }
 
 pub async fn turns_list(cx: Cx, params: ThreadTurnsListParams) -> Result<ThreadTurnsListResponse, RpcError> {
     let direction = params.sort_direction.unwrap_or(SortDirection::Desc);
-    let read = cx.threads().read(&params.thread_id, IncludeTurns::Included).await?;
+    let read = read_turns(&cx, &params.thread_id, ThreadTurnsList::NAME).await?;
     let page = HistoryPage::new(read.turns.len(), params.cursor.as_deref(), params.limit, direction)?;
-    Ok(page.turns(&read.turns, params.items_view.unwrap_or(TurnItemsView::Full)))
+    let default_view = match cx.generation() {
+        ProtocolGeneration::V118 => TurnItemsView::Full,
+        ProtocolGeneration::V166 => TurnItemsView::Summary,
+    };
+    Ok(page.turns(&read.turns, params.items_view.unwrap_or(default_view)))
 }
 
 pub async fn items_list(cx: Cx, params: ThreadItemsListParams) -> Result<ThreadItemsListResponse, RpcError> {
-    let direction = params.sort_direction.unwrap_or(SortDirection::Asc);
-    let read = cx.threads().read(&params.thread_id, IncludeTurns::Included).await?;
+    let read = read_turns(&cx, &params.thread_id, ThreadItemsList::NAME).await?;
     let wanted = read.turns.iter().filter(|turn| params.turn_id.as_ref().is_none_or(|id| turn.id == *id));
     let items: Vec<_> =
         wanted.flat_map(|turn| (0..turn.items.len()).map(move |index| (turn, index))).collect();
-    let page = HistoryPage::new(items.len(), params.cursor.as_deref(), params.limit, direction)?;
+    let page = HistoryPage::of_items(&items, &params)?;
     Ok(page.items(&items))
 }
 
-/// Unsubscribes the client. The last subscriber unloads the thread and still receives the end of a running turn.
+/// Unsubscribes the client. In the 0.118 generation, the last subscriber unloads the thread and still receives the end of
+/// a running turn. In the 0.166 generation, the turn goes on and the thread stays loaded for a while.
 pub async fn unsubscribe(
     cx: Cx,
     params: ThreadUnsubscribeParams,
@@ -176,7 +228,7 @@ pub async fn unsubscribe(
     let status = match cx.threads().get(&params.thread_id) {
         Err(error @ ThreadError::MalformedId(_)) => return Err(error.into()),
         Err(_) => ThreadUnsubscribeStatus::NotLoaded,
-        Ok(thread) if cx.clients().is_last_subscriber(cx.client.id, thread.id()) => {
+        Ok(thread) if unloads_thread(&cx, thread.id()) => {
             unload_after_response(&cx, thread.id().clone());
             ThreadUnsubscribeStatus::Unsubscribed
         }
@@ -199,7 +251,7 @@ pub async fn archive(
 ) -> Result<OnceResponse<ThreadArchiveResponse>, RpcError> {
     let thread_id = params.thread_id;
     let archive = async |attempt: Attempt| {
-        match cx.threads().archive(&thread_id).await {
+        match cx.threads().archive(&thread_id, cx.generation()).await {
             Err(ThreadError::NotStored(_))
                 if attempt.is_repeated && cx.threads().is_archived(&thread_id).await => {}
             result => result?,
@@ -480,9 +532,14 @@ async fn open_new(
 fn show_settings(cx: &Cx, opened: &mut OpenedThread) {
     let settings = &mut opened.settings;
     let generation = cx.generation();
-    settings.approval_policy = generation.shown_policy(settings.approval_policy.clone());
-    settings.effort = settings.effort.take().map(|effort| generation.shown_effort(effort));
-    settings.service_tier = settings.service_tier.take().and_then(|tier| generation.shown_tier(tier));
+    settings.approval_policy = shown_policy(generation, settings.approval_policy.clone());
+    settings.effort = settings.effort.take().map(|effort| shown_effort(generation, effort));
+    settings.service_tier = settings.service_tier.take().and_then(|tier| shown_tier(generation, tier));
+}
+
+/// Returns whether a client unloads a thread when it unsubscribes.
+fn unloads_thread(cx: &Cx, thread_id: &ThreadId) -> bool {
+    cx.generation() == ProtocolGeneration::V118 && cx.clients().is_last_subscriber(cx.client.id, thread_id)
 }
 
 /// Unloads a thread with its subagents. The client stays subscribed until they have ended.
@@ -501,10 +558,16 @@ fn unload_after_response(cx: &Cx, thread_id: ThreadId) {
     cx.after_response(move || drop(tokio::spawn(unload)));
 }
 
+/// Announces a new thread to all clients. Those of the 0.166 generation expect no turns in it.
 fn announce_started(cx: &Cx, opened: &OpenedThread) {
     let turns = opened.turns.iter().map(StoredTurn::decode).collect();
-    let thread = Thread { turns, ..opened.thread.clone() };
-    cx.broadcast_after_response::<ThreadStarted>(ThreadStartedNotification { thread });
+    let mut thread = Thread { turns, ..opened.thread.clone() };
+    show_thread(ProtocolGeneration::V118, &mut thread);
+    let started = Frame::notification::<ThreadStarted>(&ThreadStartedNotification { thread });
+    let without_turns = ThreadStartedNotification { thread: opened.thread.clone() };
+    let started = started.with_later_params::<ThreadStarted>(&without_turns);
+    let clients = cx.clients().clone();
+    cx.after_response(move || clients.notify_all(&started));
 }
 
 /// Returns the warning about settings of a `thread/resume` that a loaded thread does not take over.
@@ -521,7 +584,20 @@ fn unapplied_warning(opened: &OpenedThread) -> ConfigWarningNotification {
     }
 }
 
+/// Returns the files with instructions of a thread. Clients of the 0.118 generation do not know them.
+async fn instruction_sources(cx: &Cx, opened: &OpenedThread) -> Result<Vec<String>, RpcError> {
+    if cx.generation() == ProtocolGeneration::V118 {
+        return Ok(Vec::new());
+    }
+    let threads = cx.threads().clone();
+    let (settings, config) = (opened.settings.clone(), opened.config.clone());
+    let search = move || Ok::<_, RpcError>(threads.instruction_sources(&settings, &config));
+    let sources = blocking(search).await?;
+    Ok(sources.iter().map(|path| path.to_string_lossy().into_owned()).collect())
+}
+
 fn start_response(opened: OpenedThread) -> ThreadStartResponse {
+    let runtime_workspace_roots = workspace_roots(&opened.settings);
     let TurnSettings {
         model,
         provider,
@@ -541,7 +617,7 @@ fn start_response(opened: OpenedThread) -> ThreadStartResponse {
         service_tier,
         disabled_plugin_ids: Vec::new(),
         cwd: cwd.to_string_lossy().into_owned(),
-        runtime_workspace_roots: Vec::new(),
+        runtime_workspace_roots,
         instruction_sources: Vec::new(),
         approval_policy,
         approvals_reviewer,

@@ -16,7 +16,7 @@ pub async fn start(cx: Cx, params: TurnStartParams) -> Result<TurnStartResponse,
 
 pub async fn steer(cx: Cx, params: TurnSteerParams) -> Result<TurnSteerResponse, RpcError> {
     let thread = cx.thread(&params.thread_id)?;
-    Ok(TurnSteerResponse { turn_id: thread.steer(params).await? })
+    Ok(TurnSteerResponse { turn_id: thread.steer(params, cx.generation()).await? })
 }
 
 /// Interrupts a turn. Responds when the turn has been stopped. Refused if another turn is running: a late request must

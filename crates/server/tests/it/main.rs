@@ -15,6 +15,7 @@ mod failures;
 mod fs;
 mod fuzzy_file_search;
 mod gate;
+mod generations;
 mod goals;
 mod handshake;
 mod history_edits;

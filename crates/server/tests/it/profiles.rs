@@ -61,14 +61,17 @@ async fn the_configuration_may_name_a_profile() {
     assert_eq!(profile(&thread), (Value::Null, json!("readOnly")));
     let params = json!({ "config": { "default_permissions": ":nope" } });
     let refused = app.try_call::<ThreadStart>(from_value(params).unwrap()).await.unwrap_err();
-    assert_eq!(refused.message, "no such permission profile: :nope");
+    assert_eq!(
+        refused.message,
+        "failed to load configuration: default_permissions refers to unknown built-in profile `:nope`"
+    );
 }
 
 #[tokio::test]
 async fn unknown_or_conflicting_profiles_are_refused() {
     let mut app = app(Script::new()).await;
     let thread = started(&mut app, json!({})).await.thread;
-    let nope = "no such permission profile: :nope";
+    let nope = "failed to load configuration: default_permissions refers to unknown built-in profile `:nope`";
     let both = "`permissions` cannot be combined with `sandbox`";
     let policy = "`permissions` cannot be combined with `sandboxPolicy`";
     let input = json!([{ "type": "text", "text": "hi" }]);

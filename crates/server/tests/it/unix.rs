@@ -7,7 +7,7 @@ use std::{
 };
 
 use codicil_config::{ConfigSources, ConfigStore, HomeDirectory, SystemFiles};
-use codicil_server::{ListenAddress, ListenError, PROTOCOL_VERSION, Server, ServerSetup, WsAuth};
+use codicil_server::{ListenAddress, ListenError, ProtocolDefaults, Server, ServerSetup, WsAuth};
 use codicil_store::Store;
 use futures_util::{SinkExt, StreamExt};
 use tempfile::TempDir;
@@ -75,7 +75,7 @@ fn server(home: &Path) -> Server {
         }),
         store: Store::open(home).unwrap(),
         cwd: home.to_owned(),
-        announced_version: PROTOCOL_VERSION.to_owned(),
+        protocol: ProtocolDefaults::default(),
         allow_unauthenticated: false,
     })
 }

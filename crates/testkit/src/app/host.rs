@@ -2,7 +2,8 @@
 
 use codicil_config::{ConfigSources, ConfigStore, SystemFiles};
 use codicil_model::EnvironmentSource;
-use codicil_server::{PROTOCOL_VERSION, Server, ServerSetup};
+use codicil_protocol::ProtocolGeneration;
+use codicil_server::{ProtocolDefaults, Server, ServerSetup};
 use codicil_store::Store;
 
 use super::{builder::TestTransport, home::TestHome, process::ServerProcess, wire::TestWire};
@@ -84,7 +85,7 @@ impl TestHome {
             config: ConfigStore::new(ConfigSources { system, ..ConfigSources::of(folder) }),
             store: Store::open(self.path()).expect("the home is a directory"),
             cwd: self.workspace().to_owned(),
-            announced_version: PROTOCOL_VERSION.to_owned(),
+            protocol: ProtocolDefaults { generation: ProtocolGeneration::V118, announced_version: None },
             allow_unauthenticated: false,
         };
         Server::with_environment(setup, EnvironmentSource::new(|_| None))

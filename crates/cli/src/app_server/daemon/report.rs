@@ -101,7 +101,7 @@ impl DaemonReport {
             pid: running.and_then(|running| running.pid),
             socket_path: files.socket.clone(),
             log_path: files.log.clone(),
-            cli_version: version::announced(),
+            cli_version: version::protocol(),
             app_server_version: running.and_then(|running| running.version.clone()),
         }
     }

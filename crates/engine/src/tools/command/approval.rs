@@ -14,15 +14,16 @@ use codicil_policy::{
 };
 use codicil_protocol::{
     AdditionalPermissionProfile, AskForApproval, CommandAction, CommandExecutionApproval,
-    CommandExecutionRequestApprovalParams, CommandExecutionStatus, SandboxPolicy,
+    CommandExecutionApprovalKind, CommandExecutionRequestApprovalParams, CommandExecutionStatus,
+    SandboxPolicy,
 };
 use serde_json::json;
 
-use super::{CommandEnd, CommandRun, RequestedCommand, SandboxMode};
+use super::{CommandRun, RequestedCommand, SandboxMode};
 use crate::{
     clock::unix_now_ms,
     tools::{
-        TurnTools,
+        LOCAL_ENVIRONMENT, TurnTools,
         ask::{AskingCall, QuestionKind, QuestionReply},
         call::TurnCancelled,
         guardian,
@@ -200,7 +201,7 @@ impl CommandRun<'_> {
             }
             ApprovalOutcome::Declined => declined("rejected by user".to_owned()),
             ApprovalOutcome::Cancelled => {
-                self.emit_ended(CommandEnd::without_run(CommandExecutionStatus::Declined)).await;
+                self.emit_not_run(CommandExecutionStatus::Declined).await;
                 Err(turn.interrupt())
             }
         }
@@ -232,11 +233,13 @@ impl CommandRun<'_> {
             SandboxPermissions::UseDefault | SandboxPermissions::RequireEscalated => None,
         };
         CommandExecutionRequestApprovalParams {
+            kind: CommandExecutionApprovalKind::Command,
             thread_id: self.turn.thread_id(),
             turn_id: self.turn.turn_id.clone(),
             item_id: self.item.id.clone(),
             started_at_ms: Some(unix_now_ms()),
             approval_id: None,
+            environment_id: Some(LOCAL_ENVIRONMENT.to_owned()),
             reason: question.reason.clone(),
             network_approval_context: None,
             command: Some(self.item.command.clone()),

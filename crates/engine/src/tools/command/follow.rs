@@ -6,12 +6,13 @@ use std::{
 };
 
 use codicil_exec::{HeadTail, ProcessExit, SessionEnding, SessionEvent, SessionId, SessionReport};
-use codicil_protocol::CommandExecutionStatus;
+use codicil_protocol::{CommandExecutionStatus, SandboxPolicy};
 use tokio::{runtime::Handle, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CommandEnd, CommandItem, CommandOutcome, CommandRun, CommandScreen, FinishedCommand, clock::ClockPauses,
+    CommandEnd, CommandItem, CommandOutcome, CommandRun, CommandScreen, FinishedCommand, SandboxMode,
+    clock::ClockPauses,
 };
 use crate::{
     tools::{
@@ -233,7 +234,16 @@ impl CommandRun<'_> {
     ) -> CommandOutcome {
         let session = running.session;
         running.kill_on_drop.is_armed = false;
-        let terminal = BackgroundTerminal { item: self.item.id.clone(), completed: CancellationToken::new() };
+        let is_confined = !matches!(
+            self.turn.settings.sandbox,
+            SandboxPolicy::DangerFullAccess | SandboxPolicy::ExternalSandbox { .. }
+        );
+        let terminal = BackgroundTerminal {
+            item: self.item.id.clone(),
+            cwd: self.item.cwd.clone(),
+            is_escalated: is_confined && self.mode == SandboxMode::Unsandboxed,
+            completed: CancellationToken::new(),
+        };
         self.turn.thread.terminals().insert(session, terminal);
         let item = self.item.clone();
         // The task ends with the session, which ends with the thread.

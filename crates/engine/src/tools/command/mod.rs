@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the tools | `exec_command.rs`, `write_stdin.rs`, `shell_command.rs` |
 //! | permissions that a call requests | `escalation.rs` |
-//! | policies and approvals | `approval.rs` |
+//! | policies and approvals | `approval.rs`, `input_approval.rs` |
 //! | confinement, environment and start | `launch.rs` |
 //! | following a command, also after its call | `follow.rs`, `clock.rs` |
 //! | items, deltas and texts about a command | `output.rs` |
@@ -15,6 +15,7 @@ mod clock;
 mod escalation;
 mod exec_command;
 mod follow;
+mod input_approval;
 mod launch;
 mod output;
 mod read_only;
@@ -31,8 +32,9 @@ use codicil_protocol::{CommandExecutionSource, CommandExecutionStatus};
 use super::{
     TurnTools,
     call::{ToolCall, ToolError, TurnCancelled},
-    turn_diff,
+    guardian, turn_diff,
 };
+use crate::turn_channel::TurnEvent;
 use approval::{AskedAbout, CommandVerdict};
 use follow::FollowOutcome;
 
@@ -109,6 +111,8 @@ struct CommandRun<'a> {
     /// Whether `item/started` has been sent: before an approval, otherwise when the process is spawned.
     is_started: bool,
     is_approved: bool,
+    /// How the command runs, once it does.
+    mode: SandboxMode,
 }
 
 /// Runs a command: asks for approval where it is needed, and runs it again without a sandbox if the sandbox was in the
@@ -122,7 +126,8 @@ async fn run(
     let line = assessed.line;
     let mut item = CommandItem::new(call.item_id(), line.display(), &request.cwd, request.source.clone());
     item.actions = assessed.actions;
-    let mut command = CommandRun { turn, request, line, item, is_started: false, is_approved: false };
+    let mode = SandboxMode::Sandboxed;
+    let mut command = CommandRun { turn, request, line, item, is_started: false, is_approved: false, mode };
     let outcome = command.run(assessed.decision).await?;
     Ok((command.item, outcome))
 }
@@ -133,19 +138,19 @@ impl CommandRun<'_> {
             CommandDecision::Run { sandboxed } => SandboxMode::new(sandboxed),
             CommandDecision::Refuse { why } => {
                 self.emit_started().await;
-                self.emit_ended(CommandEnd::without_run(CommandExecutionStatus::Declined)).await;
+                self.emit_not_run(CommandExecutionStatus::Declined).await;
                 return Ok(CommandOutcome::NotRun(why));
             }
             CommandDecision::Ask(question) => {
                 self.item.process = self.reserve_session();
-                self.emit_started().await;
+                self.emit_asked().await;
                 match self.ask(&question, AskedAbout::FirstRun).await? {
                     CommandVerdict::Run(mode) => {
                         self.is_approved = true;
                         mode
                     }
                     CommandVerdict::Rejected { status, why } => {
-                        self.emit_ended(CommandEnd::without_run(status)).await;
+                        self.emit_not_run(status).await;
                         return Ok(CommandOutcome::NotRun(why));
                     }
                 }
@@ -156,6 +161,7 @@ impl CommandRun<'_> {
     }
 
     async fn run_with_retry(&mut self, mode: SandboxMode) -> Result<CommandOutcome, TurnCancelled> {
+        self.mode = mode;
         let mut running = match self.launch(mode).await {
             Ok(running) => running,
             Err(why) => return Ok(CommandOutcome::NotRun(why)),
@@ -183,6 +189,7 @@ impl CommandRun<'_> {
 
     /// Runs the command a second time, without the sandbox. Clients see both runs as one item.
     async fn run_unsandboxed(&mut self) -> Result<CommandOutcome, TurnCancelled> {
+        self.mode = SandboxMode::Unsandboxed;
         let mut running = match self.launch(SandboxMode::Unsandboxed).await {
             Ok(running) => running,
             Err(why) => return Ok(CommandOutcome::NotRun(why)),
@@ -199,6 +206,20 @@ impl CommandRun<'_> {
     async fn emit_started(&mut self) {
         self.is_started = true;
         self.turn.emit_started(self.item.started()).await;
+    }
+
+    /// Shows a command that is about to be approved, by a client or by the guardian.
+    async fn emit_asked(&mut self) {
+        if guardian::is_enabled(self.turn) {
+            return self.emit_started().await;
+        }
+        self.is_started = true;
+        self.turn.reporter.report_one(TurnEvent::CommandAsked(self.item.started())).await;
+    }
+
+    /// Ends a command for which no process was started.
+    async fn emit_not_run(&self, status: CommandExecutionStatus) {
+        self.emit_ended(CommandEnd::without_run(status)).await;
     }
 
     async fn emit_ended(&self, end: CommandEnd) {

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::{
     exec_command::{MAX_YIELD_TIME, yield_time},
+    input_approval::{self, SessionInput},
     output::{TerminalState, session_text},
 };
 use crate::tools::{
@@ -85,6 +86,8 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let Some(terminal) = turn.thread.terminals().get(&session).cloned() else {
         return Err(failed(SessionError::Unknown(session)));
     };
+    let input = SessionInput { session, terminal: &terminal, chars: &arguments.chars };
+    input_approval::approve(turn, call, &input).await?;
     let params = TerminalInteractionNotification {
         thread_id: turn.thread_id(),
         turn_id: turn.turn_id.clone(),

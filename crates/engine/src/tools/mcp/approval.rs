@@ -160,6 +160,7 @@ async fn ask_by_options(
         item_id: call.item_id(),
         questions: vec![question],
         is_blocking: true,
+        auto_resolution_ms: None,
     };
     Ok(match turn.ask::<ToolUserInput>(params, QuestionKind::UserInput).await? {
         QuestionReply::Answer(mut response) => {

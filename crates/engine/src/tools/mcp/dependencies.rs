@@ -95,6 +95,7 @@ impl TurnTools {
             item_id: ItemId::from(QUESTION_ID),
             questions: vec![question(missing)],
             is_blocking: true,
+            auto_resolution_ms: None,
         };
         let reply = self.ask::<ToolUserInput>(params, QuestionKind::UserInput).await?;
         let QuestionReply::Answer(mut response) = reply else { return Ok(false) };

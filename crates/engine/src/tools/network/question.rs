@@ -7,8 +7,8 @@ use codicil_policy::{
     append_network_rule, settle_network,
 };
 use codicil_protocol::{
-    CommandExecutionApproval, CommandExecutionRequestApprovalParams, NetworkApprovalContext,
-    NetworkApprovalProtocol as Protocol,
+    CommandExecutionApproval, CommandExecutionApprovalKind, CommandExecutionRequestApprovalParams,
+    NetworkApprovalContext, NetworkApprovalProtocol as Protocol,
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -18,7 +18,7 @@ use super::CommandGate;
 use crate::{
     clock::unix_now_ms,
     tools::{
-        TurnTools,
+        LOCAL_ENVIRONMENT, TurnTools,
         ask::{QuestionKind, QuestionReply},
         call::TurnCancelled,
         guardian,
@@ -156,11 +156,13 @@ impl CommandGate {
         question: &NetworkQuestion,
     ) -> CommandExecutionRequestApprovalParams {
         CommandExecutionRequestApprovalParams {
+            kind: CommandExecutionApprovalKind::Command,
             thread_id: turn.thread_id(),
             turn_id: turn.turn_id.clone(),
             item_id: self.item.clone(),
             started_at_ms: Some(unix_now_ms()),
             approval_id: Some(key.approval_id()),
+            environment_id: Some(LOCAL_ENVIRONMENT.to_owned()),
             reason: Some(question.reason.clone()),
             network_approval_context: Some(NetworkApprovalContext {
                 host: to.host.to_string(),

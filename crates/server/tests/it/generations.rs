@@ -1,0 +1,134 @@
+//! The generation of the protocol that a connection uses: how it is chosen, and what differs.
+
+use codicil_protocol::{
+    Initialize, ThreadItem, ThreadStart, ThreadStartParams, ThreadTurnsList, ThreadUnsubscribe,
+    ThreadUnsubscribeParams, ThreadUnsubscribeStatus, TurnCompleted, TurnItemsView, TurnStart,
+    TurnStartParams, TurnStatus,
+};
+use codicil_testkit::{App, Script};
+use serde_json::{Value, from_value, json};
+
+const LATER: &str = "0.166.0";
+const EARLIER: &str = "0.118.0";
+
+/// Starts a server with one client, the terminal interface of this version.
+async fn app_of(version: &str, script: Script) -> App {
+    let mut app = App::builder().uninitialized().script(script).start().await;
+    let client = json!({ "name": "codex-tui", "version": version });
+    let hello = json!({ "clientInfo": client, "capabilities": { "experimentalApi": true } });
+    app.call::<Initialize>(from_value(hello).unwrap()).await;
+    app
+}
+
+fn prompt(thread: &codicil_protocol::Thread) -> TurnStartParams {
+    from_value(json!({ "threadId": thread.id, "input": [{ "type": "text", "text": "Go" }] })).unwrap()
+}
+
+#[tokio::test]
+async fn the_user_agent_announces_the_generation() {
+    let check = async |hello: Value, version: &str| {
+        let mut app = App::builder().uninitialized().start().await;
+        let answer = app.call::<Initialize>(from_value(hello.clone()).unwrap()).await;
+        let name = hello["clientInfo"]["name"].as_str().unwrap();
+        assert!(answer.user_agent.starts_with(&format!("{name}/{version} ")), "{}", answer.user_agent);
+    };
+    check(json!({ "clientInfo": { "name": "codex-tui", "version": LATER } }), LATER).await;
+    check(json!({ "clientInfo": { "name": "codex-tui", "version": EARLIER } }), EARLIER).await;
+    let client = json!({ "name": "editor", "version": "3" });
+    let capabilities = json!({ "requestAttestation": true });
+    check(json!({ "clientInfo": client, "capabilities": capabilities }), LATER).await;
+}
+
+#[tokio::test]
+async fn a_client_that_asks_for_a_generation_is_answered() {
+    let mut app = App::builder().uninitialized().start().await;
+    let extensions = json!({ "codicil/protocol": { "protocolVersion": "0.166" } });
+    let client = json!({ "name": "editor", "version": "3" });
+    let hello = json!({ "clientInfo": client, "capabilities": { "extensions": extensions } });
+    let answer = app.call::<Initialize>(from_value(hello).unwrap()).await;
+    let protocol = answer.extensions.unwrap().protocol;
+    assert_eq!(protocol.protocol_version, LATER);
+    let capability = |method: &str| serde_json::to_value(&protocol.capabilities[method]).unwrap();
+    assert_eq!(capability("thread/revert"), "stable");
+    assert!(!protocol.capabilities.contains_key("thread/start"));
+}
+
+#[tokio::test]
+async fn the_end_of_a_turn_has_the_last_message_in_the_later_generation_only() {
+    for (version, view) in [(LATER, TurnItemsView::Summary), (EARLIER, TurnItemsView::NotLoaded)] {
+        let mut app = app_of(version, Script::new().say("Hello")).await;
+        let thread = app.call::<ThreadStart>(ThreadStartParams::default()).await.thread;
+        app.call::<TurnStart>(prompt(&thread)).await;
+        let turn = app.until::<TurnCompleted>().await.turn;
+        assert_eq!(turn.items_view, view, "{version}");
+        let texts = turn.items.iter().map(|item| match item {
+            ThreadItem::AgentMessage { text, .. } => text.as_str(),
+            other => panic!("{other:?}"),
+        });
+        let expected: &[&str] = if version == LATER { &["Hello"] } else { &[] };
+        assert_eq!(texts.collect::<Vec<_>>(), expected, "{version}");
+        app.ignore_rest();
+    }
+}
+
+#[tokio::test]
+async fn the_first_later_request_changes_the_generation_of_a_connection() {
+    let mut app = App::builder().script(Script::new().say("One").then().say("Two")).start().await;
+    let thread = app.start_thread().await;
+    app.call::<TurnStart>(prompt(&thread)).await;
+    assert!(app.until::<TurnCompleted>().await.turn.items.is_empty());
+    let page = from_value(json!({ "threadId": thread.id })).unwrap();
+    let turns = app.call::<ThreadTurnsList>(page).await.data;
+    assert_eq!(turns[0].items_view, TurnItemsView::Summary);
+    app.call::<TurnStart>(prompt(&thread)).await;
+    assert_eq!(app.until::<TurnCompleted>().await.turn.items.len(), 1);
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn a_later_member_changes_the_generation_of_a_connection() {
+    let mut app = App::builder().script(Script::new().say("One")).start().await;
+    let thread = app.start_thread().await;
+    app.call::<TurnStart>(TurnStartParams {
+        client_user_message_id: Some("mine".to_owned()),
+        ..prompt(&thread)
+    })
+    .await;
+    assert_eq!(app.until::<TurnCompleted>().await.turn.items.len(), 1);
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_when_the_last_later_subscriber_leaves() {
+    let mut app = app_of(LATER, Script::new().say("Hello")).await;
+    let thread = app.call::<ThreadStart>(ThreadStartParams::default()).await.thread;
+    let turn = app.call::<TurnStart>(prompt(&thread)).await.turn;
+    let left = ThreadUnsubscribeParams { thread_id: thread.id.clone() };
+    assert_eq!(
+        app.call::<ThreadUnsubscribe>(left.clone()).await.status,
+        ThreadUnsubscribeStatus::Unsubscribed
+    );
+    assert_eq!(app.call::<ThreadUnsubscribe>(left).await.status, ThreadUnsubscribeStatus::NotSubscribed);
+    loop {
+        let page = from_value(json!({ "threadId": thread.id })).unwrap();
+        let turns = app.call::<ThreadTurnsList>(page).await.data;
+        assert_eq!(turns[0].id, turn.id);
+        if turns[0].status != TurnStatus::InProgress {
+            assert_eq!(turns[0].status, TurnStatus::Completed);
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn on_failure_is_refused_in_the_later_generation() {
+    let start = json!({ "id": 9, "method": "thread/start", "params": { "approvalPolicy": "on-failure" } });
+    let mut app = app_of(LATER, Script::new()).await;
+    let message = app.exchange(start.clone()).await["error"]["message"].clone();
+    assert!(message.as_str().unwrap().contains("unknown variant `on-failure`"), "{message}");
+    let mut app = app_of(EARLIER, Script::new()).await;
+    assert_eq!(app.exchange(start).await["result"]["approvalPolicy"], "on-failure");
+    app.ignore_rest();
+}
