@@ -16,7 +16,9 @@ async fn fifty_pages_follow_a_busy_thread_with_few_events() {
     let mut pages = JoinSet::new();
     for _ in 0..PAGES {
         let mut events = fixture.browser.events(&format!("thread={thread}"), None).await;
-        pages.spawn(async move { read_until(&mut events, |event| event.data.to_string().contains("Done")).await });
+        pages.spawn(
+            async move { read_until(&mut events, |event| event.data.to_string().contains("Done")).await },
+        );
     }
     let sent =
         fixture.browser.post(&format!("/threads/{thread}/input"), &[("text", "Talk"), ("do", "send")]).await;
