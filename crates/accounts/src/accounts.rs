@@ -98,7 +98,7 @@ impl Accounts {
             Some(signed_in) => Some(signed_in.account().ok_or(AccountError::NoEmail)?),
             None => None,
         };
-        Ok(GetAccountResponse { account, requires_openai_auth })
+        Ok(GetAccountResponse { account, requires_openai_auth, workspace_routing: None })
     }
 
     /// Signs in with an API key, which is stored without being checked.

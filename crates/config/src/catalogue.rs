@@ -162,7 +162,11 @@ pub const CATALOGUE: &[CatalogueEntry] = &[
 
     read("apps", "settings.apps"),
     read("plugins.*.enabled", "settings.plugins"),
-    no_effect("marketplaces", "Marketplaces are found in the home and in projects."),
+    read("marketplaces.*.source_type", "settings.source_type"),
+    read("marketplaces.*.source", "settings.source"),
+    read("marketplaces.*.ref", "settings.reference"),
+    read("marketplaces.*.sparse_paths", "settings.sparse_paths"),
+    no_effect("marketplaces.*.*", "Codicil copies a repository again when it is asked to."),
     read("skills.config.*.path", "entry.path"),
     read("skills.config.*.name", "entry.name"),
     read("skills.config.*.enabled", "entry.enabled"),

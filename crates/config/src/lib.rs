@@ -85,8 +85,9 @@ pub use {
     store::{ConfigSources, ConfigStore},
     tables::{
         BundledSkills, ConfigSecret, CredentialsStore, FeatureToggles, FeedbackSettings, HistoryPersistence,
-        HistorySettings, InheritEnvironment, PluginSettings, ProjectEntry, SandboxLimits,
-        ShellEnvironmentPolicy, SkillEntry, SkillSettings, ToolSettings, TrustLevel, WebSearchTool,
+        HistorySettings, InheritEnvironment, MarketplaceSettings, PluginSettings, ProjectEntry,
+        SandboxLimits, ShellEnvironmentPolicy, SkillEntry, SkillSettings, ToolSettings, TrustLevel,
+        WebSearchTool,
     },
     user_file::{WriteError, edit_text},
 };

@@ -21,8 +21,8 @@ use crate::{
     foreign_tables::{McpServerShape, ModelProviderShape},
     network::PermissionProfile,
     tables::{
-        CredentialsStore, FeatureToggles, FeedbackSettings, HistorySettings, PluginSettings, ProjectEntry,
-        SandboxLimits, ShellEnvironmentPolicy, SkillSettings, ToolSettings,
+        CredentialsStore, FeatureToggles, FeedbackSettings, HistorySettings, MarketplaceSettings,
+        PluginSettings, ProjectEntry, SandboxLimits, ShellEnvironmentPolicy, SkillSettings, ToolSettings,
     },
 };
 
@@ -112,6 +112,7 @@ pub struct ConfigSettings {
     pub analytics: Option<AnalyticsConfig>,
     pub apps: Option<AppsConfig>,
     pub plugins: BTreeMap<String, PluginSettings>,
+    pub marketplaces: BTreeMap<String, MarketplaceSettings>,
     pub skills: SkillSettings,
 
     pub(crate) model_providers: BTreeMap<String, ModelProviderShape>,

@@ -138,6 +138,21 @@ impl Default for PluginSettings {
     }
 }
 
+/// `[marketplaces.NAME]`: a marketplace that `marketplace/add` has added.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct MarketplaceSettings {
+    /// `local` or `git`.
+    pub source_type: Option<String>,
+    /// A directory, or the URL of a repository.
+    pub source: Option<String>,
+    /// A branch, tag or commit of the repository.
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
+    /// The paths of the repository to check out; empty for all.
+    pub sparse_paths: Vec<String>,
+}
+
 /// `[skills]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]

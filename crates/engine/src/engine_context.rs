@@ -121,6 +121,11 @@ impl EngineContext {
         }
     }
 
+    /// Returns the id of the provider that a configuration names.
+    pub fn provider_id(&self, config: &EffectiveConfig) -> String {
+        config.settings.model_provider.clone().unwrap_or_else(|| DEFAULT_PROVIDER.to_owned())
+    }
+
     /// Has loaded threads reload the configuration before their next turn.
     pub fn reload_config(&self) {
         self.reloads.fetch_add(1, Ordering::Relaxed);

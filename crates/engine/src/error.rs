@@ -43,6 +43,8 @@ pub enum ThreadError {
     EphemeralDelete(ThreadId),
     #[error("thread {0} does not support realtime conversation")]
     NoRealtime(ThreadId),
+    #[error("conversation is not running")]
+    NoRealtimeSession,
     #[error("out-of-band elicitation count is already zero")]
     NoElicitation,
     #[error("{0}")]

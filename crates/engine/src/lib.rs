@@ -42,7 +42,7 @@ pub use error::{
 };
 pub use hooks::declared_hooks;
 pub use profiles::BuiltinProfile;
-pub use realtime::{InputAccepted, ThreadVoice};
+pub use realtime::{InputAccepted, RealtimeForm, ThreadVoice, realtime_voices};
 pub use request_key::{KeyConflict, MAX_KEY_BYTES, RequestKey};
 pub use settings::{SettingsOverrides, TurnSettings};
 pub use thread::{
@@ -54,4 +54,4 @@ pub use thread_clients::{ClientAnswer, ClientReply, OpenQuestion, QuestionGuard,
 pub use threads::{
     ForkName, IncludeTurns, OpenedThread, RequestPage, ThreadCounts, ThreadRead, ThreadRequest, Threads,
 };
-pub use tools::{CredentialVariables, environment_policy};
+pub use tools::{ClientCallError, CredentialVariables, ThreadMcpServers, environment_policy};

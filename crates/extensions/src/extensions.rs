@@ -8,6 +8,7 @@ use codicil_mcp::ServerPool;
 use crate::{
     account::AccountSource,
     apps::Apps,
+    marketplaces::Marketplaces,
     plugins::{Plugins, featured::FeaturedPlugins},
     skills::{Skills, roots::UserHomes},
 };
@@ -17,6 +18,7 @@ use crate::{
 pub struct Extensions {
     pub skills: Skills,
     pub plugins: Plugins,
+    pub marketplaces: Marketplaces,
     pub featured: FeaturedPlugins,
     pub apps: Apps,
 }
@@ -33,11 +35,12 @@ impl Extensions {
         on_skills_changed: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         let homes = UserHomes { server: config.home().path().to_path_buf(), user: user_home };
-        let plugins = Plugins::new(config.clone(), homes.clone());
+        let marketplaces = Marketplaces::new(config.clone());
+        let plugins = Plugins::new(config.clone(), homes.clone(), marketplaces.clone());
         let skills = Skills::new(config.clone(), homes, plugins.clone(), on_skills_changed);
         let featured = FeaturedPlugins::new(accounts.clone());
         let apps = Apps::new(config, plugins.clone(), accounts, pool);
-        Self { skills, plugins, featured, apps }
+        Self { skills, plugins, marketplaces, featured, apps }
     }
 }
 

@@ -13,6 +13,7 @@ mod extensions;
 mod mentions;
 
 mod apps;
+mod marketplaces;
 mod plugins;
 mod skills;
 
@@ -25,6 +26,7 @@ pub use {
     apps::{Apps, RefetchApps, merge::app_slug},
     backend::BackendError,
     extensions::Extensions,
+    marketplaces::{MarketplaceError, Marketplaces},
     mentions::MessageMentions,
     plugins::{
         InstalledPlugin, PluginContents, PluginError, PluginId, PluginInstallation, PluginManifest,

@@ -105,8 +105,16 @@ impl ServerPool {
 
     /// Connects to a server, lists its tools and disconnects. Threads do not share this connection.
     pub async fn list_tools(&self, name: &str, config: &ServerConfig) -> Result<Arc<[Tool]>, StartError> {
-        let connection = ServerConnection::start(name, config, &self.inner.context).await?;
-        Ok(connection.tools().await)
+        Ok(self.connect(name, config).await?.tools().await)
+    }
+
+    /// Connects to a server, beside the connection that threads share.
+    pub(crate) async fn connect(
+        &self,
+        name: &str,
+        config: &ServerConfig,
+    ) -> Result<ServerConnection, StartError> {
+        ServerConnection::start(name, config, &self.inner.context).await
     }
 
     /// Marks the configuration of all threads as out of date: see [`ThreadServers::is_stale`].

@@ -8,8 +8,11 @@ use thiserror::Error;
 
 use crate::{
     call::CallError,
+    config::ServerConfig,
+    connection::ServerConnection,
     limits::RESOURCES_PER_SERVER,
     lists::{list, page},
+    pool::ServerPool,
     thread::{ThreadServers, started},
 };
 
@@ -51,6 +54,12 @@ impl ThreadServers {
         cursor: Option<&str>,
     ) -> Result<Value, ResourceError> {
         self.list_kind::<ResourceTemplate>(TEMPLATES, server, cursor).await
+    }
+
+    /// Reads a resource and returns its parts, as the server sent them.
+    pub async fn resource_contents(&self, server: &str, uri: &str) -> Result<Vec<Value>, CallError> {
+        let slot = self.slot(server)?;
+        contents(&*started(server, &slot).await?, uri).await
     }
 
     /// Reads a resource: `{server, uri, contents}`.
@@ -109,6 +118,28 @@ impl ThreadServers {
         });
         let entries: Vec<Value> = join_all(lists).await.into_iter().flatten().flatten().collect();
         json!({ (kind.member): entries })
+    }
+}
+
+impl ServerPool {
+    /// Connects to a server, reads a resource and disconnects. Threads do not share this connection.
+    pub async fn resource_contents(
+        &self,
+        name: &str,
+        config: &ServerConfig,
+        uri: &str,
+    ) -> Result<Vec<Value>, CallError> {
+        let connection = self.connect(name, config).await;
+        let connection = connection.map_err(|error| CallError::NotStarted(error.describe(name)))?;
+        contents(&connection, uri).await
+    }
+}
+
+async fn contents(connection: &ServerConnection, uri: &str) -> Result<Vec<Value>, CallError> {
+    let mut result = connection.request("resources/read", json!({ "uri": uri })).await?;
+    match result.get_mut("contents").map(Value::take) {
+        Some(Value::Array(contents)) => Ok(contents),
+        _ => Err(CallError::Unreadable("the result has no list of contents".to_owned())),
     }
 }
 

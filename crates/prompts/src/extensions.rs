@@ -133,6 +133,7 @@ mod tests {
             path: format!("/s/{name}/SKILL.md"),
             scope: SkillScope::User,
             enabled: true,
+            plugin_id: None,
         }
     }
 

@@ -23,6 +23,9 @@ pub struct GetAccountResponse {
     pub account: Option<Account>,
     /// Whether the current provider needs OpenAI credentials. False for local models, for example.
     pub requires_openai_auth: bool,
+    /// Always null: requests of a workspace are not routed to another backend.
+    #[since("0.166")]
+    pub workspace_routing: Option<WorkspaceRouting>,
 }
 
 /// Starts a sign-in. API keys and tokens take effect immediately, the other two when the user has completed them.
@@ -224,6 +227,9 @@ pub struct AccountLoginCompletedNotification {
     pub login_id: Option<String>,
     pub success: bool,
     pub error: Option<String>,
+    /// Always null: only the desktop app of OpenAI has entry points.
+    #[since("0.166")]
+    pub onboarding_entrypoint: Option<DesktopOnboardingEntrypoint>,
 }
 
 /// The product that a sign-in page shows.

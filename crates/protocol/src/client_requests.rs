@@ -13,17 +13,17 @@ requests! {
     /// Starts the session of a connection and exchanges capabilities.
     both stable Initialize = "initialize" (InitializeParams) -> InitializeResponse;
     /// Returns the memory and load of the server.
-    v166 experimental ServerDiagnostics = "server/diagnostics" (ServerDiagnosticsParams) -> ServerDiagnosticsResponse, refused;
+    v166 experimental ServerDiagnostics = "server/diagnostics" (ServerDiagnosticsParams) -> ServerDiagnosticsResponse;
     /// Returns whether the user can be verified on this machine.
-    v166 experimental UserVerificationStatus = "userVerification/status" (UserVerificationStatusParams) -> UserVerificationStatusResponse, refused;
+    v166 experimental UserVerificationStatus = "userVerification/status" (UserVerificationStatusParams) -> UserVerificationStatusResponse;
     /// Creates a credential with which the user is verified.
-    v166 experimental UserVerificationEnroll = "userVerification/enroll" (UserVerificationEnrollParams) -> UserVerificationEnrollResponse, refused;
+    v166 experimental UserVerificationEnroll = "userVerification/enroll" (UserVerificationEnrollParams) -> UserVerificationEnrollResponse;
     /// Deletes the credential.
-    v166 experimental UserVerificationDelete = "userVerification/delete" (UserVerificationDeleteParams) -> UserVerificationDeleteResponse, refused;
+    v166 experimental UserVerificationDelete = "userVerification/delete" (UserVerificationDeleteParams) -> UserVerificationDeleteResponse;
     /// Verifies the user and signs a challenge.
-    v166 experimental UserVerificationVerify = "userVerification/verify" (UserVerificationVerifyParams) -> UserVerificationVerifyResponse, refused;
+    v166 experimental UserVerificationVerify = "userVerification/verify" (UserVerificationVerifyParams) -> UserVerificationVerifyResponse;
     /// Cancels a verification.
-    v166 experimental UserVerificationCancel = "userVerification/cancel" (UserVerificationCancelParams) -> UserVerificationCancelResponse, refused;
+    v166 experimental UserVerificationCancel = "userVerification/cancel" (UserVerificationCancelParams) -> UserVerificationCancelResponse;
     /// Starts a new thread and subscribes the caller to it.
     both stable ThreadStart = "thread/start" (ThreadStartParams) -> ThreadStartResponse;
     /// Loads a stored thread, or joins a loaded one, and subscribes the caller to it.
@@ -47,7 +47,7 @@ requests! {
     /// Sets the name of a thread.
     both stable ThreadNameSet = "thread/name/set" (ThreadSetNameParams) -> ThreadSetNameResponse;
     /// Asks for a prediction of what the user writes next.
-    v166 experimental ThreadPredictionRequest = "thread/prediction/request" (ThreadPredictionRequestParams) -> ThreadPredictionRequestResponse, refused;
+    v166 experimental ThreadPredictionRequest = "thread/prediction/request" (ThreadPredictionRequestParams) -> ThreadPredictionRequestResponse;
     /// Sets or changes the goal of a thread.
     v166 stable ThreadGoalSet = "thread/goal/set" (ThreadGoalSetParams) -> ThreadGoalSetResponse;
     /// Returns the goal of a thread.
@@ -81,13 +81,13 @@ requests! {
     /// Changes the settings for the next turns of a thread.
     v166 experimental ThreadSettingsUpdate = "thread/settings/update" (ThreadSettingsUpdateParams) -> ThreadSettingsUpdateResponse;
     /// Sets whether memories are made of a thread.
-    v166 experimental ThreadMemoryModeSet = "thread/memoryMode/set" (ThreadMemoryModeSetParams) -> ThreadMemoryModeSetResponse, refused;
+    v166 experimental ThreadMemoryModeSet = "thread/memoryMode/set" (ThreadMemoryModeSetParams) -> ThreadMemoryModeSetResponse;
     /// Reads the memory of a thread.
-    v166 experimental ThreadMemoryRead = "thread/memory/read" (ThreadMemoryReadParams) -> ThreadMemoryReadResponse, refused;
+    v166 experimental ThreadMemoryRead = "thread/memory/read" (ThreadMemoryReadParams) -> ThreadMemoryReadResponse;
     /// Returns whether there are enough memories to use them.
-    v166 experimental MemoryStatus = "memory/status" (MemoryStatusParams) -> MemoryStatusResponse, refused;
+    v166 experimental MemoryStatus = "memory/status" (MemoryStatusParams) -> MemoryStatusResponse;
     /// Deletes all memories.
-    v166 experimental MemoryReset = "memory/reset" (NoParams) -> MemoryResetResponse, refused;
+    v166 experimental MemoryReset = "memory/reset" (NoParams) -> MemoryResetResponse;
     /// Compresses the files of old threads.
     v166 experimental RolloutCompress = "rollout/compress" (NoParams) -> RolloutCompressResponse, refused;
     /// Restores an archived thread.
@@ -97,7 +97,7 @@ requests! {
     /// Runs a shell command of the user in a thread, outside the sandbox.
     both stable ThreadShellCommand = "thread/shellCommand" (ThreadShellCommandParams) -> ThreadShellCommandResponse;
     /// Permits an action that the guardian denied.
-    v166 stable ThreadApproveGuardianDeniedAction = "thread/approveGuardianDeniedAction" (ThreadApproveGuardianDeniedActionParams) -> ThreadApproveGuardianDeniedActionResponse, refused;
+    v166 stable ThreadApproveGuardianDeniedAction = "thread/approveGuardianDeniedAction" (ThreadApproveGuardianDeniedActionParams) -> ThreadApproveGuardianDeniedActionResponse;
     /// Terminates the background terminals of a thread.
     both experimental ThreadBackgroundTerminalsClean = "thread/backgroundTerminals/clean" (ThreadBackgroundTerminalsCleanParams) -> ThreadBackgroundTerminalsCleanResponse;
     /// Lists the background terminals of a thread.
@@ -153,43 +153,43 @@ requests! {
     /// Lists the skills that are available in directories.
     both stable SkillsList = "skills/list" (SkillsListParams) -> SkillsListResponse;
     /// Replaces the additional directories with skills.
-    v166 stable SkillsExtraRootsSet = "skills/extraRoots/set" (SkillsExtraRootsSetParams) -> SkillsExtraRootsSetResponse, refused;
+    v166 stable SkillsExtraRootsSet = "skills/extraRoots/set" (SkillsExtraRootsSetParams) -> SkillsExtraRootsSetResponse;
     /// Lists the declared hooks.
     v166 stable HooksList = "hooks/list" (HooksListParams) -> HooksListResponse;
     /// Adds a marketplace.
-    v166 stable MarketplaceAdd = "marketplace/add" (MarketplaceAddParams) -> MarketplaceAddResponse, refused;
+    v166 stable MarketplaceAdd = "marketplace/add" (MarketplaceAddParams) -> MarketplaceAddResponse;
     /// Removes a marketplace.
-    v166 stable MarketplaceRemove = "marketplace/remove" (MarketplaceRemoveParams) -> MarketplaceRemoveResponse, refused;
+    v166 stable MarketplaceRemove = "marketplace/remove" (MarketplaceRemoveParams) -> MarketplaceRemoveResponse;
     /// Fetches the current state of marketplaces.
-    v166 stable MarketplaceUpgrade = "marketplace/upgrade" (MarketplaceUpgradeParams) -> MarketplaceUpgradeResponse, refused;
+    v166 stable MarketplaceUpgrade = "marketplace/upgrade" (MarketplaceUpgradeParams) -> MarketplaceUpgradeResponse;
     /// Lists marketplaces and the state of their plugins.
     both stable PluginList = "plugin/list" (PluginListParams) -> PluginListResponse;
     /// Searches for plugins.
-    v166 experimental PluginSearch = "plugin/search" (PluginSearchParams) -> PluginSearchResponse, refused;
+    v166 experimental PluginSearch = "plugin/search" (PluginSearchParams) -> PluginSearchResponse;
     /// Lists the installed plugins.
-    v166 stable PluginInstalled = "plugin/installed" (PluginInstalledParams) -> PluginInstalledResponse, refused;
+    v166 stable PluginInstalled = "plugin/installed" (PluginInstalledParams) -> PluginInstalledResponse;
     /// Brings the installed plugins in line with those of the account.
-    v166 stable PluginReconcile = "plugin/reconcile" (PluginReconcileParams) -> PluginReconcileResponse, refused;
+    v166 stable PluginReconcile = "plugin/reconcile" (PluginReconcileParams) -> PluginReconcileResponse;
     /// Returns the details of a plugin.
     both stable PluginRead = "plugin/read" (PluginReadParams) -> PluginReadResponse;
     /// Reads a skill of a plugin that is not installed.
-    v166 stable PluginSkillRead = "plugin/skill/read" (PluginSkillReadParams) -> PluginSkillReadResponse, refused;
+    v166 stable PluginSkillRead = "plugin/skill/read" (PluginSkillReadParams) -> PluginSkillReadResponse;
     /// Uploads a plugin, or a new version of it.
-    v166 stable PluginShareSave = "plugin/share/save" (PluginShareSaveParams) -> PluginShareSaveResponse, refused;
+    v166 stable PluginShareSave = "plugin/share/save" (PluginShareSaveParams) -> PluginShareSaveResponse;
     /// Changes with whom a plugin is shared.
-    v166 stable PluginShareUpdateTargets = "plugin/share/updateTargets" (PluginShareUpdateTargetsParams) -> PluginShareUpdateTargetsResponse, refused;
+    v166 stable PluginShareUpdateTargets = "plugin/share/updateTargets" (PluginShareUpdateTargetsParams) -> PluginShareUpdateTargetsResponse;
     /// Lists the plugins that the user shares.
-    v166 stable PluginShareList = "plugin/share/list" (PluginShareListParams) -> PluginShareListResponse, refused;
+    v166 stable PluginShareList = "plugin/share/list" (PluginShareListParams) -> PluginShareListResponse;
     /// Downloads a shared plugin for editing.
-    v166 stable PluginShareCheckout = "plugin/share/checkout" (PluginShareCheckoutParams) -> PluginShareCheckoutResponse, refused;
+    v166 stable PluginShareCheckout = "plugin/share/checkout" (PluginShareCheckoutParams) -> PluginShareCheckoutResponse;
     /// Stops sharing a plugin.
-    v166 stable PluginShareDelete = "plugin/share/delete" (PluginShareDeleteParams) -> PluginShareDeleteResponse, refused;
+    v166 stable PluginShareDelete = "plugin/share/delete" (PluginShareDeleteParams) -> PluginShareDeleteResponse;
     /// Returns the details of apps.
-    v166 stable AppRead = "app/read" (AppsReadParams) -> AppsReadResponse, refused;
+    v166 stable AppRead = "app/read" (AppsReadParams) -> AppsReadResponse;
     /// Lists the apps (connectors) of the account.
     both stable AppList = "app/list" (AppsListParams) -> AppsListResponse;
     /// Lists the apps that are installed.
-    v166 stable AppInstalled = "app/installed" (AppsInstalledParams) -> AppsInstalledResponse, refused;
+    v166 stable AppInstalled = "app/installed" (AppsInstalledParams) -> AppsInstalledResponse;
     /// Reads a file.
     both stable FsReadFile = "fs/readFile" (FsReadFileParams) -> FsReadFileResponse;
     /// Writes a file.
@@ -229,25 +229,25 @@ requests! {
     /// Sends text to a voice session.
     both experimental ThreadRealtimeAppendText = "thread/realtime/appendText" (ThreadRealtimeAppendTextParams) -> ThreadRealtimeAppendTextResponse;
     /// Lets the voice model say a text.
-    v166 experimental ThreadRealtimeAppendSpeech = "thread/realtime/appendSpeech" (ThreadRealtimeAppendSpeechParams) -> ThreadRealtimeAppendSpeechResponse, refused;
+    v166 experimental ThreadRealtimeAppendSpeech = "thread/realtime/appendSpeech" (ThreadRealtimeAppendSpeechParams) -> ThreadRealtimeAppendSpeechResponse;
     /// Ends a voice session.
     both experimental ThreadRealtimeStop = "thread/realtime/stop" (ThreadRealtimeStopParams) -> ThreadRealtimeStopResponse;
     /// Lists what happened in a thread.
     v166 experimental ThreadTimelineList = "thread/timeline/list" (ThreadTimelineListParams) -> ThreadTimelineListResponse, refused;
     /// Lists the voices.
-    v166 experimental ThreadRealtimeListVoices = "thread/realtime/listVoices" (ThreadRealtimeListVoicesParams) -> ThreadRealtimeListVoicesResponse, refused;
+    v166 experimental ThreadRealtimeListVoices = "thread/realtime/listVoices" (ThreadRealtimeListVoicesParams) -> ThreadRealtimeListVoicesResponse;
     /// Starts a review of the changes in a repository.
     both stable ReviewStart = "review/start" (ReviewStartParams) -> ReviewStartResponse;
     /// Lists the available models.
     both stable ModelList = "model/list" (ModelListParams) -> ModelListResponse;
     /// Returns the sign-in to the gateway of the current provider.
-    v166 stable GatewayOAuthRead = "account/gatewayOAuth/read" (NoParams) -> GatewayOAuthReadResponse, refused;
+    v166 stable GatewayOAuthRead = "account/gatewayOAuth/read" (NoParams) -> GatewayOAuthReadResponse;
     /// Starts a sign-in to the gateway of the current provider.
-    v166 stable GatewayOAuthLogin = "account/gatewayOAuth/login" (NoParams) -> GatewayOAuthLoginResponse, refused;
+    v166 stable GatewayOAuthLogin = "account/gatewayOAuth/login" (NoParams) -> GatewayOAuthLoginResponse;
     /// Cancels a sign-in to the gateway of the current provider.
-    v166 stable GatewayOAuthCancel = "account/gatewayOAuth/cancel" (NoParams) -> GatewayOAuthCancelResponse, refused;
+    v166 stable GatewayOAuthCancel = "account/gatewayOAuth/cancel" (NoParams) -> GatewayOAuthCancelResponse;
     /// Returns what the current provider can do.
-    v166 stable ModelProviderCapabilitiesRead = "modelProvider/capabilities/read" (ModelProviderCapabilitiesReadParams) -> ModelProviderCapabilitiesReadResponse, refused;
+    v166 stable ModelProviderCapabilitiesRead = "modelProvider/capabilities/read" (ModelProviderCapabilitiesReadParams) -> ModelProviderCapabilitiesReadResponse;
     /// Lists feature flags.
     both stable ExperimentalFeatureList = "experimentalFeature/list" (ExperimentalFeatureListParams) -> ExperimentalFeatureListResponse;
     /// Lists the permission profiles.
@@ -255,29 +255,29 @@ requests! {
     /// Enables or disables features until the server exits.
     both stable ExperimentalFeatureEnablementSet = "experimentalFeature/enablement/set" (ExperimentalFeatureEnablementSetParams) -> ExperimentalFeatureEnablementSetResponse;
     /// Connects to the service for remote control.
-    v166 experimental RemoteControlEnable = "remoteControl/enable" (RemoteControlEnableParams?) -> RemoteControlEnableResponse, refused;
+    v166 experimental RemoteControlEnable = "remoteControl/enable" (RemoteControlEnableParams?) -> RemoteControlEnableResponse;
     /// Disconnects from the service for remote control.
-    v166 experimental RemoteControlDisable = "remoteControl/disable" (RemoteControlDisableParams?) -> RemoteControlDisableResponse, refused;
+    v166 experimental RemoteControlDisable = "remoteControl/disable" (RemoteControlDisableParams?) -> RemoteControlDisableResponse;
     /// Returns whether the server is connected to the service for remote control.
-    v166 experimental RemoteControlStatusRead = "remoteControl/status/read" (NoParams) -> RemoteControlStatusReadResponse, refused;
+    v166 experimental RemoteControlStatusRead = "remoteControl/status/read" (NoParams) -> RemoteControlStatusReadResponse;
     /// Starts pairing a device.
-    v166 experimental RemoteControlPairingStart = "remoteControl/pairing/start" (RemoteControlPairingStartParams) -> RemoteControlPairingStartResponse, refused;
+    v166 experimental RemoteControlPairingStart = "remoteControl/pairing/start" (RemoteControlPairingStartParams) -> RemoteControlPairingStartResponse;
     /// Returns whether a device has used a pairing code.
-    v166 experimental RemoteControlPairingStatus = "remoteControl/pairing/status" (RemoteControlPairingStatusParams) -> RemoteControlPairingStatusResponse, refused;
+    v166 experimental RemoteControlPairingStatus = "remoteControl/pairing/status" (RemoteControlPairingStatusParams) -> RemoteControlPairingStatusResponse;
     /// Lists the paired devices.
-    v166 experimental RemoteControlClientList = "remoteControl/client/list" (RemoteControlClientsListParams) -> RemoteControlClientsListResponse, refused;
+    v166 experimental RemoteControlClientList = "remoteControl/client/list" (RemoteControlClientsListParams) -> RemoteControlClientsListResponse;
     /// Removes a paired device.
-    v166 experimental RemoteControlClientRevoke = "remoteControl/client/revoke" (RemoteControlClientsRevokeParams) -> RemoteControlClientsRevokeResponse, refused;
+    v166 experimental RemoteControlClientRevoke = "remoteControl/client/revoke" (RemoteControlClientsRevokeParams) -> RemoteControlClientsRevokeResponse;
     /// Lists the collaboration mode presets.
     both experimental CollaborationModeList = "collaborationMode/list" (CollaborationModeListParams) -> CollaborationModeListResponse;
     /// Echoes a value, for testing the experimental gate.
     both experimental MockExperimentalMethod = "mock/experimentalMethod" (MockExperimentalMethodParams) -> MockExperimentalMethodResponse;
     /// Adds an environment that runs commands through an exec server.
-    v166 experimental EnvironmentAdd = "environment/add" (EnvironmentAddParams) -> EnvironmentAddResponse, refused;
+    v166 experimental EnvironmentAdd = "environment/add" (EnvironmentAddParams) -> EnvironmentAddResponse;
     /// Returns the shell and working directory of an environment.
-    v166 experimental EnvironmentInfo = "environment/info" (EnvironmentInfoParams) -> EnvironmentInfoResponse, refused;
+    v166 experimental EnvironmentInfo = "environment/info" (EnvironmentInfoParams) -> EnvironmentInfoResponse;
     /// Returns whether an environment can be used.
-    v166 experimental EnvironmentStatus = "environment/status" (EnvironmentStatusParams) -> EnvironmentStatusResponse, refused;
+    v166 experimental EnvironmentStatus = "environment/status" (EnvironmentStatusParams) -> EnvironmentStatusResponse;
     /// Starts an OAuth sign-in to an MCP server.
     both stable McpServerOauthLogin = "mcpServer/oauth/login" (McpServerOauthLoginParams) -> McpServerOauthLoginResponse;
     /// Reloads the MCP servers from the configuration.
@@ -285,17 +285,17 @@ requests! {
     /// Lists MCP servers with their tools and resources.
     both stable McpServerStatusList = "mcpServerStatus/list" (ListMcpServerStatusParams) -> ListMcpServerStatusResponse;
     /// Reads a resource of an MCP server.
-    v166 stable McpServerResourceRead = "mcpServer/resource/read" (McpResourceReadParams) -> McpResourceReadResponse, refused;
+    v166 stable McpServerResourceRead = "mcpServer/resource/read" (McpResourceReadParams) -> McpResourceReadResponse;
     /// Starts a stream of events of an MCP server.
-    v166 experimental McpServerEventStreamStart = "mcpServer/event/stream/start" (McpServerEventStreamStartParams) -> McpServerEventStreamStartResponse, refused;
+    v166 experimental McpServerEventStreamStart = "mcpServer/event/stream/start" (McpServerEventStreamStartParams) -> McpServerEventStreamStartResponse;
     /// Ends a stream of events.
-    v166 experimental McpServerEventStreamStop = "mcpServer/event/stream/stop" (McpServerEventStreamStopParams) -> McpServerEventStreamStopResponse, refused;
+    v166 experimental McpServerEventStreamStop = "mcpServer/event/stream/stop" (McpServerEventStreamStopParams) -> McpServerEventStreamStopResponse;
     /// Calls a tool of an MCP server of a thread.
-    v166 stable McpServerToolCall = "mcpServer/tool/call" (McpServerToolCallParams) -> McpServerToolCallResponse, refused;
+    v166 stable McpServerToolCall = "mcpServer/tool/call" (McpServerToolCallParams) -> McpServerToolCallResponse;
     /// Starts setting up the Windows sandbox.
     both stable WindowsSandboxSetupStart = "windowsSandbox/setupStart" (WindowsSandboxSetupStartParams) -> WindowsSandboxSetupStartResponse;
     /// Returns whether the Windows sandbox can be used.
-    v166 stable WindowsSandboxReadinessRead = "windowsSandbox/readiness" (NoParams) -> WindowsSandboxReadinessResponse, refused;
+    v166 stable WindowsSandboxReadinessRead = "windowsSandbox/readiness" (NoParams) -> WindowsSandboxReadinessResponse;
     /// Starts a sign-in.
     both stable AccountLoginStart = "account/login/start" (LoginAccountParams) -> LoginAccountResponse;
     /// Finds credentials for Amazon Bedrock on this machine.
@@ -309,25 +309,25 @@ requests! {
     /// Cancels a pending sign-in.
     both stable AccountLoginCancel = "account/login/cancel" (CancelLoginAccountParams) -> CancelLoginAccountResponse;
     /// Lists the accounts that are signed in.
-    v166 experimental AccountSessionList = "accountSession/list" (AccountSessionsListParams) -> AccountSessionsResponse, refused;
+    v166 experimental AccountSessionList = "accountSession/list" (AccountSessionsListParams) -> AccountSessionsResponse;
     /// Changes the active account.
-    v166 experimental AccountSessionSwitch = "accountSession/switch" (AccountSessionsSwitchParams) -> AccountSessionsSwitchResponse, refused;
+    v166 experimental AccountSessionSwitch = "accountSession/switch" (AccountSessionsSwitchParams) -> AccountSessionsSwitchResponse;
     /// Signs out.
     both stable AccountLogout = "account/logout" (NoParams) -> LogoutAccountResponse;
     /// Returns the rate limits of the account.
     both stable AccountRateLimitsRead = "account/rateLimits/read" (GetAccountRateLimitsParams?) -> GetAccountRateLimitsResponse;
     /// Uses a credit to reset the rate limits.
-    v166 stable AccountRateLimitResetCreditConsume = "account/rateLimitResetCredit/consume" (ConsumeAccountRateLimitResetCreditParams) -> ConsumeAccountRateLimitResetCreditResponse, refused;
+    v166 stable AccountRateLimitResetCreditConsume = "account/rateLimitResetCredit/consume" (ConsumeAccountRateLimitResetCreditParams) -> ConsumeAccountRateLimitResetCreditResponse;
     /// Returns the token usage of the account.
-    v166 stable AccountUsageRead = "account/usage/read" (GetAccountTokenUsageParams?) -> GetAccountTokenUsageResponse, refused;
+    v166 stable AccountUsageRead = "account/usage/read" (GetAccountTokenUsageParams?) -> GetAccountTokenUsageResponse;
     /// Returns messages of the administrators of the workspace.
-    v166 stable AccountWorkspaceMessagesRead = "account/workspaceMessages/read" (NoParams) -> GetWorkspaceMessagesResponse, refused;
+    v166 stable AccountWorkspaceMessagesRead = "account/workspaceMessages/read" (NoParams) -> GetWorkspaceMessagesResponse;
     /// Asks the owner of a workspace for credits, by e-mail.
-    v166 stable AccountSendAddCreditsNudgeEmail = "account/sendAddCreditsNudgeEmail" (SendAddCreditsNudgeEmailParams) -> SendAddCreditsNudgeEmailResponse, refused;
+    v166 stable AccountSendAddCreditsNudgeEmail = "account/sendAddCreditsNudgeEmail" (SendAddCreditsNudgeEmailParams) -> SendAddCreditsNudgeEmailResponse;
     /// Submits a feedback report.
     both stable FeedbackUpload = "feedback/upload" (FeedbackUploadParams) -> FeedbackUploadResponse;
     /// Writes a feedback report to a file.
-    v166 stable FeedbackSave = "feedback/save" (FeedbackSaveParams) -> FeedbackSaveResponse, refused;
+    v166 stable FeedbackSave = "feedback/save" (FeedbackSaveParams) -> FeedbackSaveResponse;
     /// Runs a command outside any thread.
     both stable CommandExec = "command/exec" (CommandExecParams) -> CommandExecResponse;
     /// Writes to the standard input of a `command/exec` process.
@@ -337,13 +337,13 @@ requests! {
     /// Resizes the terminal of a `command/exec` process.
     both stable CommandExecResize = "command/exec/resize" (CommandExecResizeParams) -> CommandExecResizeResponse;
     /// Starts a process.
-    v166 experimental ProcessSpawn = "process/spawn" (ProcessSpawnParams) -> ProcessSpawnResponse, refused;
+    v166 experimental ProcessSpawn = "process/spawn" (ProcessSpawnParams) -> ProcessSpawnResponse;
     /// Writes to the standard input of a process.
-    v166 experimental ProcessWriteStdin = "process/writeStdin" (ProcessWriteStdinParams) -> ProcessWriteStdinResponse, refused;
+    v166 experimental ProcessWriteStdin = "process/writeStdin" (ProcessWriteStdinParams) -> ProcessWriteStdinResponse;
     /// Kills a process.
-    v166 experimental ProcessKill = "process/kill" (ProcessKillParams) -> ProcessKillResponse, refused;
+    v166 experimental ProcessKill = "process/kill" (ProcessKillParams) -> ProcessKillResponse;
     /// Resizes the terminal of a process.
-    v166 experimental ProcessResizePty = "process/resizePty" (ProcessResizePtyParams) -> ProcessResizePtyResponse, refused;
+    v166 experimental ProcessResizePty = "process/resizePty" (ProcessResizePtyParams) -> ProcessResizePtyResponse;
     /// Returns the effective configuration and the origin of each value.
     both stable ConfigRead = "config/read" (ConfigReadParams) -> ConfigReadResponse;
     /// Detects settings of other agents that can be imported.
@@ -351,9 +351,9 @@ requests! {
     /// Imports settings of other agents.
     both stable ExternalAgentConfigImport = "externalAgentConfig/import" (ExternalAgentConfigImportParams) -> ExternalAgentConfigImportResponse;
     /// Records an import that the client made.
-    v166 stable ExternalAgentConfigImportRecordHistory = "externalAgentConfig/import/recordHistory" (ExternalAgentConfigImportHistoryRecordParams) -> ExternalAgentConfigImportHistoryRecordResponse, refused;
+    v166 stable ExternalAgentConfigImportRecordHistory = "externalAgentConfig/import/recordHistory" (ExternalAgentConfigImportHistoryRecordParams) -> ExternalAgentConfigImportHistoryRecordResponse;
     /// Lists the imports from other agents.
-    v166 stable ExternalAgentConfigImportReadHistories = "externalAgentConfig/import/readHistories" (NoParams) -> ExternalAgentConfigImportHistoriesReadResponse, refused;
+    v166 stable ExternalAgentConfigImportReadHistories = "externalAgentConfig/import/readHistories" (NoParams) -> ExternalAgentConfigImportHistoriesReadResponse;
     /// Writes one value of the user configuration.
     both stable ConfigValueWrite = "config/value/write" (ConfigValueWriteParams) -> ConfigWriteResponse;
     /// Writes several values of the user configuration, all or none.

@@ -18,7 +18,7 @@ pub struct McpServerToolCallParams {
 }
 
 /// The result of the tool, in MCP's format.
-#[wire]
+#[wire(sparse)]
 pub struct McpServerToolCallResponse {
     pub content: Vec<Value>,
     pub is_error: Option<bool>,

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::{AbsolutePathBuf, AppSummary, HookEventName, SkillSummary, wire};
+use crate::{AbsolutePathBuf, AppSummary, HookEventName, PluginShareContext, SkillSummary, wire};
 
 /// Lists marketplaces and their plugins.
 #[wire(sparse)]
@@ -110,6 +110,30 @@ pub struct PluginSummary {
     pub auth_policy: PluginAuthPolicy,
     /// Null if the manifest has none or cannot be read.
     pub interface: Option<PluginInterface>,
+    /// The version in the manifest of the plugin on this machine.
+    #[since("0.166")]
+    pub local_version: Option<String>,
+    #[since("0.166")]
+    pub keywords: Vec<String>,
+    #[since("0.166")]
+    pub availability: PluginAvailability,
+    /// The id in the remote catalogue, which this server does not have. So are the members below.
+    #[since("0.166")]
+    pub remote_plugin_id: Option<String>,
+    #[since("0.166")]
+    pub version: Option<String>,
+    #[since("0.166")]
+    pub share_context: Option<PluginShareContext>,
+    #[since("0.166")]
+    pub installed_at: Option<i64>,
+    #[since("0.166")]
+    pub install_policy_source: Option<PluginInstallPolicySource>,
+    #[since("0.166")]
+    pub must_show_installation_interstitial: Option<bool>,
+    #[since("0.166")]
+    pub disabled_reason: Option<PluginDisabledReason>,
+    #[since("0.166")]
+    pub eligible_plan_types: Option<Vec<String>>,
 }
 
 /// The source of the files of a plugin.
@@ -158,6 +182,15 @@ pub struct PluginInterface {
     pub composer_icon: Option<AbsolutePathBuf>,
     pub logo: Option<AbsolutePathBuf>,
     pub screenshots: Vec<AbsolutePathBuf>,
+    /// Null: the images of local plugins are files.
+    #[since("0.166")]
+    pub composer_icon_url: Option<String>,
+    #[since("0.166")]
+    pub logo_dark: Option<AbsolutePathBuf>,
+    #[since("0.166")]
+    pub logo_url: Option<String>,
+    #[since("0.166")]
+    pub logo_url_dark: Option<String>,
     /// Always empty: the screenshots of local plugins are files.
     #[since("0.166")]
     pub screenshot_urls: Vec<String>,

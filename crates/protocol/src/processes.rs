@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{AbsolutePathBuf, wire};
+use crate::{AbsolutePathBuf, Patch, wire};
 
 /// Starts a process.
 #[wire(sparse)]
@@ -14,8 +14,9 @@ pub struct ProcessSpawnParams {
     pub process_handle: String,
     /// Changes to the environment of the server. Null removes a variable.
     pub env: Option<BTreeMap<String, Option<String>>>,
-    /// The maximum of captured output for each stream. Null: no limit.
-    pub output_bytes_cap: Option<u64>,
+    /// The maximum of output for each stream. Absent: 1 MiB. Null: no limit.
+    #[serde(default, skip_serializing_if = "Patch::is_missing")]
+    pub output_bytes_cap: Patch<u64>,
     /// The size of the terminal.
     pub size: Option<ProcessTerminalSize>,
     /// Allows `process/writeStdin`.
@@ -24,8 +25,9 @@ pub struct ProcessSpawnParams {
     /// Sends output as `process/outputDelta` and not with `process/exited`.
     #[serde(default)]
     pub stream_stdout_stderr: bool,
-    /// Null: no limit.
-    pub timeout_ms: Option<i64>,
+    /// The time limit. Absent: 10 seconds. Null: no limit. A process that exceeds it has the exit code 124.
+    #[serde(default, skip_serializing_if = "Patch::is_missing")]
+    pub timeout_ms: Patch<i64>,
     /// Runs the process in a terminal. Implies `streamStdin` and `streamStdoutStderr`.
     #[serde(default)]
     pub tty: bool,
@@ -92,11 +94,12 @@ pub enum ProcessOutputStream {
 /// Output of a process.
 #[wire]
 pub struct ProcessOutputDeltaNotification {
-    /// Whether `outputBytesCap` is reached, so that no more output follows.
-    pub cap_reached: bool,
-    pub delta_base64: String,
     pub process_handle: String,
     pub stream: ProcessOutputStream,
+    /// The raw bytes. A chunk can end within a character.
+    pub delta_base64: String,
+    /// Whether `outputBytesCap` is reached, so that no more output follows.
+    pub cap_reached: bool,
 }
 
 /// A process ended.

@@ -11,10 +11,23 @@ use crate::{ItemId, ThreadId, TurnId, wire};
 #[wire(sparse)]
 pub struct ThreadRealtimeStartParams {
     pub thread_id: ThreadId,
-    /// Instructions for the voice model.
-    pub prompt: String,
+    /// Instructions for the voice model. 0.118 requires them.
+    #[schemars(with = "String", required)]
+    pub prompt: Option<String>,
     /// The provider's id of the session, instead of a new one.
+    #[serde(alias = "realtimeSessionId")]
     pub session_id: Option<String>,
+    /// What the voice model writes or says. 0.166 requires it.
+    #[since("0.166")]
+    pub output_modality: Option<RealtimeOutputModality>,
+    #[since("0.166")]
+    pub voice: Option<RealtimeVoice>,
+    /// The version of the provider's protocol. Absent: v2.
+    #[since("0.166")]
+    pub version: Option<RealtimeConversationVersion>,
+    /// The voice model. Absent: the configured one.
+    #[since("0.166")]
+    pub model: Option<String>,
 }
 
 /// The session is being started; `thread/realtime/started` or `thread/realtime/error` follows.
@@ -39,6 +52,9 @@ pub struct ThreadRealtimeAppendAudioResponse {}
 pub struct ThreadRealtimeAppendTextParams {
     pub thread_id: ThreadId,
     pub text: String,
+    /// The author of the text.
+    #[since("0.166")]
+    pub role: ConversationTextRole,
 }
 
 /// The text was queued.
@@ -75,6 +91,9 @@ pub struct ThreadRealtimeAudioChunk {
 pub struct ThreadRealtimeStartedNotification {
     pub thread_id: ThreadId,
     pub session_id: Option<String>,
+    /// The same id under the name of 0.166.
+    #[since("0.166")]
+    pub realtime_session_id: Option<String>,
     pub version: RealtimeConversationVersion,
 }
 

@@ -92,6 +92,8 @@ pub struct ErrorObject {
 pub mod codes {
     /// The request is not known, or not valid in the current state.
     pub const INVALID_REQUEST: i64 = -32600;
+    /// The method exists, but is not implemented.
+    pub const METHOD_NOT_FOUND: i64 = -32601;
     /// The params are well-formed but inconsistent.
     pub const INVALID_PARAMS: i64 = -32602;
     /// The server, the operating system or a backend failed.

@@ -75,6 +75,9 @@ pub struct SkillMetadata {
     pub path: String,
     pub scope: SkillScope,
     pub enabled: bool,
+    /// The plugin that brought the skill, `NAME@MARKETPLACE`.
+    #[since("0.166")]
+    pub plugin_id: Option<String>,
 }
 
 /// The presentation of a skill.

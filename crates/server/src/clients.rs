@@ -39,6 +39,8 @@ pub struct ConnectedClient {
     pub id: ClientId,
     pub outbox: ClientOutbox,
     pub commands: CommandTable,
+    /// The processes of `process/spawn`.
+    pub processes: CommandTable,
     pub files: ClientFiles,
     session: OnceLock<ClientSession>,
     /// The latest warnings that the client has received.
@@ -194,6 +196,7 @@ impl ClientRegistry {
             id,
             outbox: ClientOutbox::default(),
             commands: CommandTable::default(),
+            processes: CommandTable::default(),
             files: ClientFiles::default(),
             session: OnceLock::new(),
             warnings: Mutex::default(),

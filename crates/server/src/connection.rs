@@ -117,6 +117,7 @@ impl Connection {
     async fn end(mut self) {
         // Kills the client's commands, so that their requests do not have to be waited for.
         self.client.commands.end();
+        self.client.processes.end();
         if self.client.outbox.closed() == Some(OutboxClosed::TooSlow) {
             tracing::warn!("disconnected a client that has stopped reading its messages");
         } else {

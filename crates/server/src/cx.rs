@@ -1,11 +1,15 @@
 //! The context of a request: what a handler gets beside its params.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
 
 use codicil_accounts::Accounts;
 use codicil_config::ConfigStore;
 use codicil_engine::{
-    AnnounceGuard, AnnouncedReply, RequestKey, ThreadClients, ThreadError, ThreadHandle, Threads, TurnOrigin,
+    AnnounceGuard, AnnouncedReply, RequestKey, ThreadClients, ThreadCounts, ThreadError, ThreadHandle,
+    Threads, TurnOrigin,
 };
 use codicil_protocol::{Frame, NotificationMethod, ProtocolGeneration, ThreadId};
 use parking_lot::Mutex;
@@ -28,6 +32,15 @@ pub struct Cx {
     shared: Arc<ServerShared>,
     after_response: Arc<Mutex<Vec<AfterReply>>>,
     key: Option<RequestKey>,
+}
+
+/// A request that is being served.
+pub struct CountedRequest(Arc<ServerShared>);
+
+impl Drop for CountedRequest {
+    fn drop(&mut self) {
+        self.0.requests.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Work that runs once the response is queued.
@@ -94,6 +107,22 @@ impl Cx {
 
     pub fn feedback(&self) -> &Feedback {
         &self.shared.feedback
+    }
+
+    /// Returns the numbers of loaded threads; `None` before anything has used threads.
+    pub fn thread_counts(&self) -> Option<ThreadCounts> {
+        self.shared.started_threads().map(Threads::counts)
+    }
+
+    /// Returns how many requests of all connections are being served, this one included.
+    pub fn requests_in_flight(&self) -> usize {
+        self.shared.requests.load(Ordering::Relaxed)
+    }
+
+    /// Counts a request until the returned value is dropped.
+    pub fn count_request(&self) -> CountedRequest {
+        self.shared.requests.fetch_add(1, Ordering::Relaxed);
+        CountedRequest(self.shared.clone())
     }
 
     pub fn threads(&self) -> &Threads {

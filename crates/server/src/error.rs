@@ -8,13 +8,13 @@ use std::{fmt, io};
 use codicil_accounts::AccountError;
 use codicil_config::{ConfigError, FeatureError, WriteError};
 use codicil_engine::{
-    ConfineError, ForkError, GoalError, InjectError, MetadataError, RequestError, RevertError, RollbackError,
-    SettingsError, ThreadError, ThreadListError, TurnInputError,
+    ClientCallError, ConfineError, ForkError, GoalError, InjectError, MetadataError, RequestError,
+    RevertError, RollbackError, SettingsError, ThreadError, ThreadListError, TurnInputError,
 };
 use codicil_exec::SpawnError;
-use codicil_extensions::{PluginError, SkillsError};
+use codicil_extensions::{MarketplaceError, PluginError, SkillsError};
 use codicil_fs::{FileError, QueryTooLong, WatchError};
-use codicil_mcp::{LoginError, StatusPageError};
+use codicil_mcp::{CallError, LoginError, StatusPageError};
 use codicil_migrate::external_agents::ImportError;
 use codicil_protocol::rpc::{ErrorObject, codes};
 use codicil_sandbox::SandboxError;
@@ -22,12 +22,14 @@ use codicil_store::StoreError;
 use serde_json::{Value, json};
 
 use crate::{
-    commands::CommandError,
+    commands::{CommandError, ProcessError},
     ephemeral::TooManyEphemeralThreads,
     feedback::FeedbackError,
     files::{ClientWatchError, SearchSessionError},
-    handlers::{hooks::TooManyDirectories, mcp_server::ServerTableError},
+    guardian_denial::GuardianDenialError,
+    handlers::{environment::EnvironmentError, hooks::TooManyDirectories, mcp_server::ServerTableError},
     paging::PageError,
+    refusals::ServiceRefusal,
     request_keys::KeyError,
     route::UnroutedMethod,
 };
@@ -159,6 +161,7 @@ impl From<ThreadError> for RpcError {
             | ThreadError::OtherWriter(_)
             | ThreadError::EphemeralDelete(_)
             | ThreadError::NoRealtime(_)
+            | ThreadError::NoRealtimeSession
             | ThreadError::NoElicitation
             | ThreadError::NoProject(_)
             | ThreadError::DynamicTools(_)
@@ -352,6 +355,118 @@ impl From<CommandError> for RpcError {
             | CommandError::Spawn(SpawnError::NoCommand | SpawnError::Io(_))
             | CommandError::Proxy(_)
             | CommandError::Ending => Self::internal(error),
+        }
+    }
+}
+
+impl From<ProcessError> for RpcError {
+    fn from(error: ProcessError) -> Self {
+        match error {
+            ProcessError::EmptyHandle
+            | ProcessError::DuplicateHandle(_)
+            | ProcessError::NotRunning(_)
+            | ProcessError::NoStdin
+            | ProcessError::NotAllowed(_) => Self::invalid_request(error),
+            ProcessError::NegativeTimeout(_)
+            | ProcessError::SizeWithoutTerminal
+            | ProcessError::ZeroSize
+            | ProcessError::NothingToWrite => Self::invalid_params(error),
+            ProcessError::Spawn(_) => Self::internal(error),
+            ProcessError::Command(error) => error.into(),
+        }
+    }
+}
+
+impl From<ServiceRefusal> for RpcError {
+    fn from(error: ServiceRefusal) -> Self {
+        match error {
+            ServiceRefusal::SignedOut(_)
+            | ServiceRefusal::ApiKey(_)
+            | ServiceRefusal::NotServed(_)
+            | ServiceRefusal::EmptyIdempotencyKey
+            | ServiceRefusal::NoManagedLogin
+            | ServiceRefusal::NoGatewaySignIn
+            | ServiceRefusal::RemoteControlSignedOut
+            | ServiceRefusal::RemoteControlApiKey
+            | ServiceRefusal::RemoteControlDisabled
+            | ServiceRefusal::NoPairingCode
+            | ServiceRefusal::CatalogueSignedOut(_)
+            | ServiceRefusal::CatalogueApiKey(_)
+            | ServiceRefusal::McpEvents => Self::invalid_request(error),
+            ServiceRefusal::UserVerification => {
+                let data = json!({ "type": "unavailable", "reason": "providerUnavailable" });
+                Self::internal(error).with_data(data)
+            }
+            ServiceRefusal::Prediction => Self::new(codes::METHOD_NOT_FOUND, error),
+        }
+    }
+}
+
+impl From<GuardianDenialError> for RpcError {
+    fn from(error: GuardianDenialError) -> Self {
+        match error {
+            GuardianDenialError::Invalid(_)
+            | GuardianDenialError::NotDenied(_)
+            | GuardianDenialError::Inject(_) => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<EnvironmentError> for RpcError {
+    fn from(error: EnvironmentError) -> Self {
+        match error {
+            EnvironmentError::Unknown(_)
+            | EnvironmentError::EmptyId
+            | EnvironmentError::ReservedId
+            | EnvironmentError::EmptyUrl
+            | EnvironmentError::Remote => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<MarketplaceError> for RpcError {
+    fn from(error: MarketplaceError) -> Self {
+        match error {
+            MarketplaceError::EmptySource
+            | MarketplaceError::SourceFormat
+            | MarketplaceError::Unresolved(_)
+            | MarketplaceError::NotADirectory
+            | MarketplaceError::LocalReference
+            | MarketplaceError::LocalSparsePaths
+            | MarketplaceError::Reference(_)
+            | MarketplaceError::OtherSource(_)
+            | MarketplaceError::NotConfigured(_)
+            | MarketplaceError::NotGit(_) => Self::invalid_request(error),
+            MarketplaceError::Manifest(error) => error.into(),
+            MarketplaceError::Write(error) => error.into(),
+            MarketplaceError::Git { .. } | MarketplaceError::Install(_) | MarketplaceError::Ending => {
+                Self::internal(error)
+            }
+        }
+    }
+}
+
+impl From<ClientCallError> for RpcError {
+    fn from(error: ClientCallError) -> Self {
+        match error {
+            // The client talks to the server: its errors are passed on as they are.
+            ClientCallError::Call(CallError::Server { code, message, data }) => {
+                Self::new(code.into(), message).with_data(data)
+            }
+            ClientCallError::Call(
+                CallError::UnknownServer(_)
+                | CallError::UnknownTool { .. }
+                | CallError::DisabledTool { .. }
+                | CallError::Arguments
+                | CallError::NotStarted(_)
+                | CallError::NotSignedIn
+                | CallError::MissingScopes(_)
+                | CallError::TimedOut(_)
+                | CallError::Cancelled
+                | CallError::Closed(_)
+                | CallError::Unreadable(_),
+            )
+            | ClientCallError::Arguments { .. } => Self::internal(error),
         }
     }
 }
@@ -558,8 +673,10 @@ impl From<LoginError> for RpcError {
 impl From<FeedbackError> for RpcError {
     fn from(error: FeedbackError) -> Self {
         match error {
-            FeedbackError::Disabled => Self::invalid_request(error),
-            FeedbackError::Io(_) => Self::internal(error),
+            FeedbackError::Disabled | FeedbackError::RelativePath => Self::invalid_request(error),
+            FeedbackError::Io(_) | FeedbackError::PathExists | FeedbackError::Save(_) => {
+                Self::internal(error)
+            }
         }
     }
 }

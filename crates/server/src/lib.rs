@@ -19,12 +19,14 @@ mod files;
 #[cfg(test)]
 mod fixture;
 mod generation;
+mod guardian_denial;
 mod handlers;
 mod inbound;
 mod limits;
 mod outbox;
 mod paging;
 mod questions;
+mod refusals;
 mod request_keys;
 mod route;
 mod router;

@@ -148,8 +148,13 @@ fn serve<M: Method, T: Serialize + 'static>(
         Err(error) => return PendingResponse::Ready(QueuedResponse::error(&id, &error)),
     };
     let span = debug_span!("request", method = M::NAME, %id);
+    let counted = cx.count_request();
     let handled = handler.handle(cx.clone(), params);
-    let mut work = respond(cx, id, handled).instrument(span).boxed();
+    let respond = async move {
+        let _counted = counted;
+        respond(cx, id, handled).await
+    };
+    let mut work = respond.instrument(span).boxed();
     // Polled once here, so that what a handler does before its first `.await` happens in order of arrival.
     match (&mut work).now_or_never() {
         Some(response) => PendingResponse::Ready(response),

@@ -13,37 +13,61 @@
 //! A test holds the table of the protocol against this rule.
 
 use codicil_protocol::{
-    AccountLoginCancel, AccountLoginStart, AccountLogout, AccountRateLimitsRead, AccountRead, AppList,
+    AccountLoginCancel, AccountLoginStart, AccountLogout, AccountRateLimitResetCreditConsume,
+    AccountRateLimitsRead, AccountRead, AccountSendAddCreditsNudgeEmail, AccountSessionList,
+    AccountSessionSwitch, AccountUsageRead, AccountWorkspaceMessagesRead, AppInstalled, AppList, AppRead,
     BedrockCheckGovCloudRequirements, CodicilRequestAnswer, CodicilRequestList, CodicilSubscribe,
     CollaborationModeList, CommandExec, CommandExecResize, CommandExecTerminate, CommandExecWrite,
     ConfigBatchWrite, ConfigMcpServerReload, ConfigRead, ConfigRequirementsRead, ConfigValueWrite,
-    ExperimentalFeatureEnablementSet, ExperimentalFeatureList, ExternalAgentConfigDetect,
-    ExternalAgentConfigImport, FeedbackUpload, FsCopy, FsCreateDirectory, FsGetMetadata, FsReadDirectory,
-    FsReadFile, FsRemove, FsUnwatch, FsWatch, FsWriteFile, FuzzyFileSearch, FuzzyFileSearchSessionStart,
-    FuzzyFileSearchSessionStop, FuzzyFileSearchSessionUpdate, HooksList, Initialize, McpServerOauthLogin,
-    McpServerStatusList, MockExperimentalMethod, ModelList, PermissionProfileList, PluginInstall, PluginList,
-    PluginRead, PluginUninstall, ReviewStart, SkillsConfigWrite, SkillsList, ThreadArchive,
-    ThreadBackgroundTerminalsClean, ThreadBackgroundTerminalsList, ThreadBackgroundTerminalsTerminate,
-    ThreadCompactStart, ThreadDecrementElicitation, ThreadDelete, ThreadFork, ThreadGoalClear, ThreadGoalGet,
-    ThreadGoalSet, ThreadIncrementElicitation, ThreadInjectItems, ThreadItemsList, ThreadList,
-    ThreadLoadedList, ThreadMetadataUpdate, ThreadNameSet, ThreadRead, ThreadRealtimeAppendAudio,
-    ThreadRealtimeAppendText, ThreadRealtimeStart, ThreadRealtimeStop, ThreadResume, ThreadRevert,
+    EnvironmentAdd, EnvironmentInfo, EnvironmentStatus, ExperimentalFeatureEnablementSet,
+    ExperimentalFeatureList, ExternalAgentConfigDetect, ExternalAgentConfigImport,
+    ExternalAgentConfigImportReadHistories, ExternalAgentConfigImportRecordHistory, FeedbackSave,
+    FeedbackUpload, FsCopy, FsCreateDirectory, FsGetMetadata, FsReadDirectory, FsReadFile, FsRemove,
+    FsUnwatch, FsWatch, FsWriteFile, FuzzyFileSearch, FuzzyFileSearchSessionStart,
+    FuzzyFileSearchSessionStop, FuzzyFileSearchSessionUpdate, GatewayOAuthCancel, GatewayOAuthLogin,
+    GatewayOAuthRead, HooksList, Initialize, MarketplaceAdd, MarketplaceRemove, MarketplaceUpgrade,
+    McpServerEventStreamStart, McpServerEventStreamStop, McpServerOauthLogin, McpServerResourceRead,
+    McpServerStatusList, McpServerToolCall, MemoryReset, MemoryStatus, MockExperimentalMethod, ModelList,
+    ModelProviderCapabilitiesRead, PermissionProfileList, PluginInstall, PluginInstalled, PluginList,
+    PluginRead, PluginReconcile, PluginSearch, PluginShareCheckout, PluginShareDelete, PluginShareList,
+    PluginShareSave, PluginShareUpdateTargets, PluginSkillRead, PluginUninstall, ProcessKill,
+    ProcessResizePty, ProcessSpawn, ProcessWriteStdin, RemoteControlClientList, RemoteControlClientRevoke,
+    RemoteControlDisable, RemoteControlEnable, RemoteControlPairingStart, RemoteControlPairingStatus,
+    RemoteControlStatusRead, ReviewStart, ServerDiagnostics, SkillsConfigWrite, SkillsExtraRootsSet,
+    SkillsList, ThreadApproveGuardianDeniedAction, ThreadArchive, ThreadBackgroundTerminalsClean,
+    ThreadBackgroundTerminalsList, ThreadBackgroundTerminalsTerminate, ThreadCompactStart,
+    ThreadDecrementElicitation, ThreadDelete, ThreadFork, ThreadGoalClear, ThreadGoalGet, ThreadGoalSet,
+    ThreadIncrementElicitation, ThreadInjectItems, ThreadItemsList, ThreadList, ThreadLoadedList,
+    ThreadMemoryModeSet, ThreadMemoryRead, ThreadMetadataUpdate, ThreadNameSet, ThreadPredictionRequest,
+    ThreadRead, ThreadRealtimeAppendAudio, ThreadRealtimeAppendSpeech, ThreadRealtimeAppendText,
+    ThreadRealtimeListVoices, ThreadRealtimeStart, ThreadRealtimeStop, ThreadResume, ThreadRevert,
     ThreadRollback, ThreadSettingsUpdate, ThreadShellCommand, ThreadStart, ThreadTurnsList, ThreadUnarchive,
-    ThreadUnsubscribe, TurnInterrupt, TurnStart, TurnSteer, WindowsSandboxSetupStart,
+    ThreadUnsubscribe, TurnInterrupt, TurnStart, TurnSteer, UserVerificationCancel, UserVerificationDelete,
+    UserVerificationEnroll, UserVerificationStatus, UserVerificationVerify, WindowsSandboxReadinessRead,
+    WindowsSandboxSetupStart,
 };
 
 use crate::{
     handlers::{
-        account, app, codicil, collaboration_mode, command, config, config_requirements,
-        experimental_feature, external_agent_config, feedback, fs, fuzzy_file_search, hooks, initialize,
-        mcp_server, mcp_server_status, mock, model, permission_profile, plugin, review, skills, thread, turn,
-        windows_sandbox,
+        account, account_session, app, codicil, collaboration_mode, command, config, config_requirements,
+        environment, experimental_feature, external_agent_config, feedback, fs, fuzzy_file_search, hooks,
+        initialize, marketplace, mcp_server, mcp_server_status, memory, mock, model, model_provider,
+        permission_profile, plugin, process, remote_control, review, server, skills, thread, turn,
+        user_verification, windows_sandbox,
     },
     route::Router,
 };
 
 pub fn router() -> Router {
-    Router::new()
+    let router = with_threads(Router::new());
+    let router = with_commands_and_files(router);
+    let router = with_extensions(router);
+    let router = with_configuration(router);
+    with_accounts(router)
+}
+
+fn with_threads(router: Router) -> Router {
+    router
         .on::<Initialize>(initialize::initialize)
         // Threads.
         .on_encoded::<ThreadStart, _>(thread::start)
@@ -78,17 +102,35 @@ pub fn router() -> Router {
         .on::<ThreadRealtimeAppendAudio>(thread::realtime_append_audio)
         .on::<ThreadRealtimeAppendText>(thread::realtime_append_text)
         .on::<ThreadRealtimeStop>(thread::realtime_stop)
+        .on::<ThreadRealtimeAppendSpeech>(thread::realtime_append_speech)
+        .on::<ThreadRealtimeListVoices>(thread::realtime_list_voices)
+        .on::<ThreadMemoryModeSet>(thread::memory_mode_set)
+        .on::<ThreadMemoryRead>(thread::memory_read)
+        .on::<ThreadPredictionRequest>(thread::prediction_request)
+        .on::<ThreadApproveGuardianDeniedAction>(thread::approve_guardian_denied_action)
         .on_encoded::<CodicilSubscribe, _>(codicil::subscribe)
         // Turns.
         .on::<TurnStart>(turn::start)
         .on::<TurnSteer>(turn::steer)
         .on::<TurnInterrupt>(turn::interrupt)
         .on_encoded::<ReviewStart, _>(review::start)
-        // Commands and files of the client.
+}
+
+/// Adds commands and files of the client, and the machine they are on.
+fn with_commands_and_files(router: Router) -> Router {
+    router
         .on::<CommandExec>(command::exec)
         .on::<CommandExecWrite>(command::exec_write)
         .on::<CommandExecResize>(command::exec_resize)
         .on::<CommandExecTerminate>(command::exec_terminate)
+        .on::<ProcessSpawn>(process::spawn)
+        .on::<ProcessWriteStdin>(process::write_stdin)
+        .on::<ProcessKill>(process::kill)
+        .on::<ProcessResizePty>(process::resize_pty)
+        .on::<EnvironmentAdd>(environment::add)
+        .on::<EnvironmentInfo>(environment::info)
+        .on::<EnvironmentStatus>(environment::status)
+        .on::<ServerDiagnostics>(server::diagnostics)
         .on_encoded::<FsReadFile, _>(fs::read_file)
         .on::<FsWriteFile>(fs::write_file)
         .on::<FsCreateDirectory>(fs::create_directory)
@@ -102,18 +144,45 @@ pub fn router() -> Router {
         .on::<FuzzyFileSearchSessionStart>(fuzzy_file_search::session_start)
         .on::<FuzzyFileSearchSessionUpdate>(fuzzy_file_search::session_update)
         .on::<FuzzyFileSearchSessionStop>(fuzzy_file_search::session_stop)
-        // Extensions.
+}
+
+fn with_extensions(router: Router) -> Router {
+    router
         .on::<SkillsList>(skills::list)
         .on::<SkillsConfigWrite>(skills::config_write)
+        .on::<SkillsExtraRootsSet>(skills::extra_roots_set)
+        .on::<MarketplaceAdd>(marketplace::add)
+        .on::<MarketplaceRemove>(marketplace::remove)
+        .on::<MarketplaceUpgrade>(marketplace::upgrade)
         .on::<PluginList>(plugin::list)
+        .on::<PluginInstalled>(plugin::installed)
+        .on::<PluginSearch>(plugin::search)
+        .on::<PluginReconcile>(plugin::reconcile)
+        .on::<PluginSkillRead>(plugin::skill_read)
+        .on::<PluginShareSave>(plugin::share_save)
+        .on::<PluginShareUpdateTargets>(plugin::share_update_targets)
+        .on::<PluginShareList>(plugin::share_list)
+        .on::<PluginShareCheckout>(plugin::share_checkout)
+        .on::<PluginShareDelete>(plugin::share_delete)
         .on::<PluginRead>(plugin::read)
         .on::<PluginInstall>(plugin::install)
         .on::<PluginUninstall>(plugin::uninstall)
         .on::<AppList>(app::list)
+        .on::<AppInstalled>(app::installed)
+        .on::<AppRead>(app::read)
         .on::<HooksList>(hooks::list)
         .on::<McpServerStatusList>(mcp_server_status::list)
         .on::<McpServerOauthLogin>(mcp_server::oauth_login)
-        // Configuration.
+        .on::<McpServerToolCall>(mcp_server::tool_call)
+        .on::<McpServerResourceRead>(mcp_server::resource_read)
+        .on::<McpServerEventStreamStart>(mcp_server::event_stream_start)
+        .on::<McpServerEventStreamStop>(mcp_server::event_stream_stop)
+        .on::<MemoryStatus>(memory::status)
+        .on::<MemoryReset>(memory::reset)
+}
+
+fn with_configuration(router: Router) -> Router {
+    router
         .on::<ConfigRead>(config::read)
         .on::<ConfigValueWrite>(config::value_write)
         .on::<ConfigBatchWrite>(config::batch_write)
@@ -121,21 +190,51 @@ pub fn router() -> Router {
         .on::<ConfigRequirementsRead>(config_requirements::read)
         .on::<PermissionProfileList>(permission_profile::list)
         .on::<ModelList>(model::list)
+        .on::<ModelProviderCapabilitiesRead>(model_provider::capabilities_read)
         .on::<CollaborationModeList>(collaboration_mode::list)
         .on::<ExperimentalFeatureList>(experimental_feature::list)
         .on::<ExperimentalFeatureEnablementSet>(experimental_feature::enablement_set)
         .on::<MockExperimentalMethod>(mock::experimental_method)
         .on::<ExternalAgentConfigDetect>(external_agent_config::detect)
         .on::<ExternalAgentConfigImport>(external_agent_config::import)
+        .on::<ExternalAgentConfigImportReadHistories>(external_agent_config::import_read_histories)
+        .on::<ExternalAgentConfigImportRecordHistory>(external_agent_config::import_record_history)
         .on::<WindowsSandboxSetupStart>(windows_sandbox::setup_start)
-        // The user.
+        .on::<WindowsSandboxReadinessRead>(windows_sandbox::readiness)
+}
+
+/// Adds what belongs to the user and the account, and the extension of the protocol.
+fn with_accounts(router: Router) -> Router {
+    router
         .on::<AccountRead>(account::read)
         .on::<AccountLoginStart>(account::login_start)
         .on::<AccountLoginCancel>(account::login_cancel)
         .on::<AccountLogout>(account::logout)
         .on::<AccountRateLimitsRead>(account::rate_limits_read)
+        .on::<AccountUsageRead>(account::usage_read)
+        .on::<AccountWorkspaceMessagesRead>(account::workspace_messages_read)
+        .on::<AccountRateLimitResetCreditConsume>(account::rate_limit_reset_credit_consume)
+        .on::<AccountSendAddCreditsNudgeEmail>(account::send_add_credits_nudge_email)
+        .on::<GatewayOAuthRead>(account::gateway_o_auth_read)
+        .on::<GatewayOAuthLogin>(account::gateway_o_auth_login)
+        .on::<GatewayOAuthCancel>(account::gateway_o_auth_cancel)
+        .on::<AccountSessionList>(account_session::list)
+        .on::<AccountSessionSwitch>(account_session::switch)
+        .on::<RemoteControlStatusRead>(remote_control::status_read)
+        .on::<RemoteControlEnable>(remote_control::enable)
+        .on::<RemoteControlDisable>(remote_control::disable)
+        .on::<RemoteControlPairingStart>(remote_control::pairing_start)
+        .on::<RemoteControlPairingStatus>(remote_control::pairing_status)
+        .on::<RemoteControlClientList>(remote_control::client_list)
+        .on::<RemoteControlClientRevoke>(remote_control::client_revoke)
+        .on::<UserVerificationStatus>(user_verification::status)
+        .on::<UserVerificationEnroll>(user_verification::enroll)
+        .on::<UserVerificationDelete>(user_verification::delete)
+        .on::<UserVerificationVerify>(user_verification::verify)
+        .on::<UserVerificationCancel>(user_verification::cancel)
         .on::<BedrockCheckGovCloudRequirements>(account::bedrock_check_gov_cloud_requirements)
         .on::<FeedbackUpload>(feedback::upload)
+        .on::<FeedbackSave>(feedback::save)
         // The extension.
         .on::<CodicilRequestList>(codicil::request_list)
         .on_encoded::<CodicilRequestAnswer, _>(codicil::request_answer)

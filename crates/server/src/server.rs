@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, atomic::AtomicUsize},
     time::Duration,
 };
 
@@ -55,6 +55,8 @@ pub struct ServerShared {
     pub places: Arc<ServerPlaces>,
     pub inbound: Arc<InboundBudget>,
     pub ephemeral_threads: Arc<EphemeralThreads>,
+    /// Requests that are being served.
+    pub requests: AtomicUsize,
     environment: EnvironmentSource,
     source: SessionSource,
     threads: OnceLock<Threads>,
@@ -64,6 +66,11 @@ impl ServerShared {
     /// Returns the directory with configuration, credentials and threads.
     pub fn home(&self) -> &Path {
         self.setup.config.home().path()
+    }
+
+    /// Returns the threads if they have been used.
+    pub fn started_threads(&self) -> Option<&Threads> {
+        self.threads.get()
     }
 
     /// Returns the threads. Created on first use: the engine takes longer to set up than the rest of the server.
@@ -136,6 +143,7 @@ impl Server {
             files: FileServices::default(),
             inbound: Arc::default(),
             ephemeral_threads: Arc::default(),
+            requests: AtomicUsize::new(0),
             environment,
             source,
             threads: OnceLock::new(),

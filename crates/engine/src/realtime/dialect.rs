@@ -4,7 +4,10 @@
 //! calls.
 
 use codicil_config::EffectiveConfig;
-use codicil_protocol::RealtimeConversationVersion;
+use codicil_protocol::{
+    ConversationTextRole, RealtimeConversationVersion, RealtimeOutputModality, RealtimeVoice,
+    ThreadRealtimeStartParams,
+};
 use serde_json::{Value, json};
 
 /// The sample rate of all audio, in both directions.
@@ -25,6 +28,8 @@ pub(super) struct VoiceSettings {
     prompt: Option<String>,
     /// Text that is added to the instructions.
     context: Option<String>,
+    modality: RealtimeOutputModality,
+    voice: Option<RealtimeVoice>,
 }
 
 impl VoiceSettings {
@@ -42,11 +47,49 @@ impl VoiceSettings {
             model: text(&["experimental_realtime_ws_model"]),
             prompt: text(&["experimental_realtime_ws_backend_prompt"]),
             context: text(&["experimental_realtime_ws_startup_context"]),
+            modality: RealtimeOutputModality::Audio,
+            voice: None,
         }
     }
 
+    /// Applies a request in the form of 0.166, where *v2* is the default and the request comes before the configuration.
+    #[must_use]
+    pub fn requested(self, params: &ThreadRealtimeStartParams) -> Self {
+        Self {
+            dialect: match params.version {
+                Some(RealtimeConversationVersion::V1) => RealtimeDialect::V1,
+                _ => RealtimeDialect::V2,
+            },
+            model: params.model.clone().or(self.model),
+            modality: params.output_modality.clone().unwrap_or(RealtimeOutputModality::Audio),
+            voice: params.voice.clone(),
+            ..self
+        }
+    }
+
+    /// Returns why these settings cannot be used.
+    pub fn contradiction(&self) -> Option<&'static str> {
+        let is_text = self.modality == RealtimeOutputModality::Text;
+        (is_text && self.dialect == RealtimeDialect::V1)
+            .then_some("text realtime output modality requires realtime v2")
+    }
+
+    /// Returns the first message of a session.
+    pub fn session(&self, prompt: &str) -> Value {
+        let mut hello = self.dialect.session(&self.instructions(prompt));
+        if let Some(session) = hello.get_mut("session") {
+            if self.dialect == RealtimeDialect::V2 {
+                session["output_modalities"] = json!([self.modality]);
+            }
+            if let Some(voice) = &self.voice {
+                session["audio"]["output"]["voice"] = json!(voice);
+            }
+        }
+        hello
+    }
+
     /// Returns the instructions of the voice model.
-    pub fn instructions(&self, prompt: &str) -> String {
+    fn instructions(&self, prompt: &str) -> String {
         let prompt = self.prompt.as_deref().unwrap_or(prompt);
         match &self.context {
             Some(context) => format!("{prompt}\n\n{context}"),
@@ -88,7 +131,7 @@ impl RealtimeDialect {
     }
 
     /// Returns the first message of a session.
-    pub fn session(self, instructions: &str) -> Value {
+    fn session(self, instructions: &str) -> Value {
         let format = json!({ "type": "audio/pcm", "rate": SAMPLE_RATE });
         let session = match self {
             Self::V1 => json!({
@@ -115,11 +158,27 @@ impl RealtimeDialect {
         json!({ "type": "session.update", "session": session })
     }
 
-    /// Returns the messages for text that the user typed.
-    pub fn text(self, text: &str) -> Vec<Value> {
+    /// Returns the messages for text that the user typed, or that a client adds in another role. Only the user is answered.
+    pub fn text(self, text: &str, role: &ConversationTextRole) -> Vec<Value> {
+        let is_user = *role == ConversationTextRole::User;
+        let name = match role {
+            ConversationTextRole::Developer => "developer",
+            ConversationTextRole::Assistant => "assistant",
+            _ => "user",
+        };
+        match self {
+            Self::V1 => vec![message(name, "text", text)],
+            Self::V2 if is_user => vec![message(name, "input_text", text), respond()],
+            Self::V2 if name == "assistant" => vec![message(name, "output_text", text)],
+            Self::V2 => vec![message(name, "input_text", text)],
+        }
+    }
+
+    /// Returns the messages for text that the voice model is to say.
+    pub fn speech(self, text: &str) -> Vec<Value> {
         match self {
             Self::V1 => vec![message("user", "text", text)],
-            Self::V2 => vec![message("user", "input_text", text), respond()],
+            Self::V2 => vec![message("system", "input_text", text), respond()],
         }
     }
 

@@ -13,6 +13,11 @@ pub(super) enum RealtimeEvent {
         role: SpeakerRole,
         text: String,
     },
+    /// The whole text of something that was said in parts.
+    TranscriptDone {
+        role: SpeakerRole,
+        text: String,
+    },
     /// An item that is only forwarded to clients.
     Item(Value),
     Handoff(AgentHandoff),
@@ -58,6 +63,10 @@ pub(super) fn read(message: &str) -> Option<RealtimeEvent> {
         | "response.output_audio_transcript.delta"
         | "response.audio_transcript.delta"
         | "response.output_text.delta" => transcript(&event, SpeakerRole::Assistant),
+        "conversation.item.input_audio_transcription.completed" => transcript_done(&event, SpeakerRole::User),
+        "response.output_audio_transcript.done"
+        | "response.audio_transcript.done"
+        | "response.output_text.done" => transcript_done(&event, SpeakerRole::Assistant),
         "conversation.item.added" => event.get("item").cloned().map(RealtimeEvent::Item),
         "conversation.item.done" => called(event.get("item")?),
         "conversation.handoff.requested" => handoff(&event),
@@ -89,6 +98,11 @@ fn audio(event: &Value) -> Option<RealtimeEvent> {
 fn transcript(event: &Value, role: SpeakerRole) -> Option<RealtimeEvent> {
     let text = event.get("delta")?.as_str()?.to_owned();
     Some(RealtimeEvent::Transcript { role, text })
+}
+
+fn transcript_done(event: &Value, role: SpeakerRole) -> Option<RealtimeEvent> {
+    let text = event.get("transcript").or_else(|| event.get("text"))?.as_str()?.to_owned();
+    Some(RealtimeEvent::TranscriptDone { role, text })
 }
 
 fn handoff(event: &Value) -> Option<RealtimeEvent> {
@@ -149,6 +163,17 @@ mod tests {
         check(
             json!({ "type": "response.output_audio_transcript.delta", "delta": "b" }),
             spoken(SpeakerRole::Assistant, "b"),
+        );
+        check(
+            json!({ "type": "response.output_text.done", "text": "all of it" }),
+            Some(RealtimeEvent::TranscriptDone {
+                role: SpeakerRole::Assistant,
+                text: "all of it".to_owned(),
+            }),
+        );
+        check(
+            json!({ "type": "conversation.item.input_audio_transcription.completed", "transcript": "a" }),
+            Some(RealtimeEvent::TranscriptDone { role: SpeakerRole::User, text: "a".to_owned() }),
         );
         let sound = |samples_per_channel, item_id: Option<&str>| {
             Some(RealtimeEvent::Audio(ThreadRealtimeAudioChunk {

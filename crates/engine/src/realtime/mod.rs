@@ -7,8 +7,10 @@
 
 mod dialect;
 mod event;
+mod notifier;
 mod session;
 mod transcript;
+mod voices;
 
 use std::{
     collections::HashMap,
@@ -21,12 +23,14 @@ use std::{
 use codicil_config::Feature;
 use codicil_model::{ModelError, ProviderConfig};
 use codicil_protocol::{
-    CodexErrorInfo, ThreadId, ThreadItem, ThreadRealtimeAudioChunk, ThreadRealtimeClosed,
-    ThreadRealtimeClosedNotification, ThreadRealtimeStartParams, TurnError, TurnId,
+    CodexErrorInfo, ConversationTextRole, ThreadId, ThreadItem, ThreadRealtimeAudioChunk,
+    ThreadRealtimeClosed, ThreadRealtimeClosedNotification, ThreadRealtimeStartParams, TurnError, TurnId,
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use self::{notifier::RealtimeForm, voices::realtime_voices};
 
 use self::session::RealtimeSession;
 use crate::{
@@ -43,7 +47,12 @@ const QUEUE_LENGTH: usize = 256;
 #[derive(Debug)]
 pub(crate) enum RealtimeInput {
     Audio(ThreadRealtimeAudioChunk),
-    Text(String),
+    Text {
+        text: String,
+        role: ConversationTextRole,
+    },
+    /// A text that the voice model says in its own words.
+    Speech(String),
     /// An agent message of a turn.
     AgentMessage {
         turn: TurnId,
@@ -81,7 +90,13 @@ struct RunningSession {
 
 impl RealtimeSessions {
     /// Opens a session. It replaces the session that the thread has.
-    fn start(&self, voice: ThreadVoice, params: ThreadRealtimeStartParams, origin: TurnOrigin) {
+    fn start(
+        &self,
+        voice: ThreadVoice,
+        params: ThreadRealtimeStartParams,
+        origin: TurnOrigin,
+        form: RealtimeForm,
+    ) {
         let (inputs, waiting) = mpsc::channel(QUEUE_LENGTH);
         let stop = CancellationToken::new();
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
@@ -91,7 +106,7 @@ impl RealtimeSessions {
         if let Some(before) = self.lock().insert(id.clone(), running) {
             before.stop.cancel();
         }
-        let session = RealtimeSession::new(voice, params, origin, waiting, stop);
+        let session = RealtimeSession::new(voice, params, (origin, form), waiting, stop);
         self.0.tasks.spawn(async move {
             session.run(|| sessions.forget(&id, number)).await;
         });
@@ -104,7 +119,9 @@ impl RealtimeSessions {
         };
         match inputs.try_send(input) {
             Ok(()) => Ok(InputAccepted::Yes),
-            Err(mpsc::error::TrySendError::Full(RealtimeInput::Text(_))) => Err(ThreadError::Busy),
+            Err(mpsc::error::TrySendError::Full(RealtimeInput::Text { .. } | RealtimeInput::Speech(_))) => {
+                Err(ThreadError::Busy)
+            }
             Err(mpsc::error::TrySendError::Full(_)) => {
                 tracing::warn!(%thread, "dropping audio: the provider reads it too slowly");
                 Ok(InputAccepted::Yes)
@@ -184,16 +201,25 @@ pub struct ThreadVoice {
 
 impl ThreadVoice {
     /// Opens a session. Its results are notifications to the thread's subscribers.
-    pub fn start(self, params: ThreadRealtimeStartParams, origin: TurnOrigin) {
-        self.engine.realtime.clone().start(self, params, origin);
+    pub fn start(self, params: ThreadRealtimeStartParams, origin: TurnOrigin, form: RealtimeForm) {
+        self.engine.realtime.clone().start(self, params, origin, form);
     }
 
     pub fn append_audio(&self, audio: ThreadRealtimeAudioChunk) -> Result<InputAccepted, ThreadError> {
         self.engine.realtime.append(self.thread.id(), RealtimeInput::Audio(audio))
     }
 
-    pub fn append_text(&self, text: String) -> Result<InputAccepted, ThreadError> {
-        self.engine.realtime.append(self.thread.id(), RealtimeInput::Text(text))
+    pub fn append_text(
+        &self,
+        text: String,
+        role: ConversationTextRole,
+    ) -> Result<InputAccepted, ThreadError> {
+        self.engine.realtime.append(self.thread.id(), RealtimeInput::Text { text, role })
+    }
+
+    /// Has the voice model say a text.
+    pub fn append_speech(&self, text: String) -> Result<InputAccepted, ThreadError> {
+        self.engine.realtime.append(self.thread.id(), RealtimeInput::Speech(text))
     }
 
     /// Reports to the thread's subscribers that there is no session.

@@ -4,11 +4,7 @@ use std::time::Duration;
 
 use codicil_model::{ModelError, RealtimeRequest, RealtimeSocket, open_realtime};
 use codicil_protocol::{
-    NotificationMethod, ThreadRealtimeError, ThreadRealtimeErrorNotification, ThreadRealtimeItemAdded,
-    ThreadRealtimeItemAddedNotification, ThreadRealtimeOutputAudioDelta,
-    ThreadRealtimeOutputAudioDeltaNotification, ThreadRealtimeStartParams, ThreadRealtimeStarted,
-    ThreadRealtimeStartedNotification, ThreadRealtimeTranscriptUpdated,
-    ThreadRealtimeTranscriptUpdatedNotification, TurnId, TurnStartParams, UserInput,
+    ThreadRealtimeSessionOutcome, ThreadRealtimeStartParams, TurnId, TurnStartParams, UserInput,
 };
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -19,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     RealtimeInput, ThreadVoice,
     dialect::{HandoffAnswer, VoiceSettings},
-    event::{self, AgentHandoff, RealtimeEvent, SpeakerRole},
-    notify_closed,
+    event::{self, AgentHandoff, RealtimeEvent},
+    notifier::{RealtimeForm, VoiceNotifier},
     transcript::VoiceTranscript,
 };
 use crate::thread::TurnOrigin;
@@ -40,6 +36,7 @@ pub(super) struct RealtimeSession {
     stop: CancellationToken,
     transcript: VoiceTranscript,
     handoff: Option<ActiveHandoff>,
+    notifier: VoiceNotifier,
 }
 
 /// A turn that the voice model waits for.
@@ -62,14 +59,22 @@ impl RealtimeSession {
     pub fn new(
         voice: ThreadVoice,
         params: ThreadRealtimeStartParams,
-        origin: TurnOrigin,
+        (origin, form): (TurnOrigin, RealtimeForm),
         inputs: mpsc::Receiver<RealtimeInput>,
         stop: CancellationToken,
     ) -> Self {
+        let thread_id = voice.thread.id().clone();
+        let configured = VoiceSettings::of(&voice.setup.config);
+        let settings = match form {
+            RealtimeForm::Updates => configured,
+            RealtimeForm::Timeline => configured.requested(&params),
+        };
+        let id = params.session_id.unwrap_or_else(|| thread_id.to_string());
         Self {
-            settings: VoiceSettings::of(&voice.setup.config),
-            id: params.session_id.unwrap_or_else(|| voice.thread.id().to_string()),
-            prompt: params.prompt,
+            settings,
+            notifier: VoiceNotifier::new(voice.engine.clone(), thread_id, id.clone(), form),
+            id,
+            prompt: params.prompt.unwrap_or_default(),
             voice,
             origin,
             inputs,
@@ -84,17 +89,21 @@ impl RealtimeSession {
     pub async fn run(mut self, on_end: impl FnOnce()) {
         let end = self.open_and_talk().await;
         on_end();
-        let reason = match end {
+        let (outcome, reason) = match end {
             SessionEnd::NotStarted => return,
-            SessionEnd::Requested => "requested",
-            SessionEnd::Failed => "error",
-            SessionEnd::ConnectionLost => "transport_closed",
+            SessionEnd::Requested => (ThreadRealtimeSessionOutcome::Ended, "requested"),
+            SessionEnd::Failed => (ThreadRealtimeSessionOutcome::Failed, "error"),
+            SessionEnd::ConnectionLost => (ThreadRealtimeSessionOutcome::Ended, "transport_closed"),
         };
-        notify_closed(&self.voice.engine, self.voice.thread.id(), reason);
+        self.notifier.closed(outcome, reason);
     }
 
     async fn open_and_talk(&mut self) -> SessionEnd {
         let stop = self.stop.clone();
+        if let Some(reason) = self.settings.contradiction() {
+            self.notifier.error(reason.to_owned());
+            return SessionEnd::NotStarted;
+        }
         let opened = tokio::select! {
             biased;
             () = stop.cancelled() => return SessionEnd::Requested,
@@ -103,15 +112,11 @@ impl RealtimeSession {
         let mut socket = match opened {
             Ok(socket) => socket,
             Err(error) => {
-                self.notify_error(error.to_string());
+                self.notifier.error(error.to_string());
                 return SessionEnd::NotStarted;
             }
         };
-        self.notify::<ThreadRealtimeStarted>(&ThreadRealtimeStartedNotification {
-            thread_id: self.voice.thread.id().clone(),
-            session_id: Some(self.id.clone()),
-            version: self.settings.version(),
-        });
+        self.notifier.started(self.settings.version());
         let end = self.talk(&mut socket).await;
         // The connection is dropped if the provider does not answer in time.
         let _ = timeout(CLOSE_TIME, socket.close(None)).await;
@@ -136,7 +141,7 @@ impl RealtimeSession {
         };
         let id = &self.voice.setup.settings.provider;
         let mut socket = open_realtime(id, &provider, &self.voice.engine.models, request).await?;
-        let hello = self.settings.dialect.session(&self.settings.instructions(&self.prompt));
+        let hello = self.settings.session(&self.prompt);
         send(&mut socket, &hello).await.map_err(ModelError::Disconnected)?;
         Ok(socket)
     }
@@ -177,7 +182,8 @@ impl RealtimeSession {
         let dialect = self.settings.dialect;
         match input {
             RealtimeInput::Audio(chunk) => vec![dialect.audio(&chunk.data)],
-            RealtimeInput::Text(text) => dialect.text(&text),
+            RealtimeInput::Text { text, role } => dialect.text(&text, &role),
+            RealtimeInput::Speech(text) => dialect.speech(&text),
             RealtimeInput::AgentMessage { turn, text } => {
                 let Some(handoff) = self.handoff.as_mut().filter(|handoff| handoff.turn == turn) else {
                     return Vec::new();
@@ -195,18 +201,15 @@ impl RealtimeSession {
     }
 
     async fn on_message(&mut self, text: &str) -> Result<(), SessionEnd> {
-        let thread_id = self.voice.thread.id().clone();
         match event::read(text) {
             None => {}
-            Some(RealtimeEvent::Audio(audio)) => {
-                let params = ThreadRealtimeOutputAudioDeltaNotification { thread_id, audio };
-                self.notify::<ThreadRealtimeOutputAudioDelta>(&params);
-            }
+            Some(RealtimeEvent::Audio(audio)) => self.notifier.audio(audio),
             Some(RealtimeEvent::Transcript { role, text }) => {
                 self.transcript.add(role, &text);
-                self.notify_transcript(role, text);
+                self.notifier.transcript_delta(role, text);
             }
-            Some(RealtimeEvent::Item(item)) => self.notify_item(item),
+            Some(RealtimeEvent::TranscriptDone { role, text }) => self.notifier.transcript_done(role, text),
+            Some(RealtimeEvent::Item(item)) => self.notifier.item(item),
             Some(RealtimeEvent::Handoff(handoff)) => self.on_handoff(handoff).await,
             Some(RealtimeEvent::Failed(message)) => return Err(self.fail(message)),
         }
@@ -215,7 +218,7 @@ impl RealtimeSession {
 
     /// Hands the conversation over to the agent, as the input of a new or of the running turn.
     async fn on_handoff(&mut self, handoff: AgentHandoff) {
-        self.notify_item(json!({
+        self.notifier.item(json!({
             "type": "handoff_request",
             "handoff_id": handoff.id,
             "item_id": handoff.item_id,
@@ -236,34 +239,13 @@ impl RealtimeSession {
                 let turn = announced.answer.id;
                 self.handoff = Some(ActiveHandoff { id: handoff.id, turn, answer: HandoffAnswer::First });
             }
-            Err(error) => self.notify_error(format!("the agent could not take over: {error}")),
+            Err(error) => self.notifier.error(format!("the agent could not take over: {error}")),
         }
     }
 
     fn fail(&self, message: String) -> SessionEnd {
-        self.notify_error(message);
+        self.notifier.error(message);
         SessionEnd::Failed
-    }
-
-    fn notify_error(&self, message: String) {
-        let thread_id = self.voice.thread.id().clone();
-        self.notify::<ThreadRealtimeError>(&ThreadRealtimeErrorNotification { thread_id, message });
-    }
-
-    fn notify_item(&self, item: Value) {
-        let thread_id = self.voice.thread.id().clone();
-        self.notify::<ThreadRealtimeItemAdded>(&ThreadRealtimeItemAddedNotification { thread_id, item });
-    }
-
-    fn notify_transcript(&self, role: SpeakerRole, text: String) {
-        let thread_id = self.voice.thread.id().clone();
-        let role = role.name().to_owned();
-        let params = ThreadRealtimeTranscriptUpdatedNotification { thread_id, role, text };
-        self.notify::<ThreadRealtimeTranscriptUpdated>(&params);
-    }
-
-    fn notify<N: NotificationMethod>(&self, params: &N::Params) {
-        self.voice.engine.clients.notify::<N>(self.voice.thread.id(), params);
     }
 }
 

@@ -53,7 +53,7 @@ use crate::{
     ids::new_turn_id,
     request_key::RequestKey,
     threads::WeakThreads,
-    tools::ThreadTools,
+    tools::{ThreadMcpServers, ThreadTools},
     turn_channel::{TurnMessage, TurnReporter, turn_channel},
 };
 
@@ -286,6 +286,9 @@ impl ThreadActor {
                 // Ends with the commands. Not awaited, because their ends are messages to this actor.
                 tokio::spawn(async move { tools.end_terminals().await });
                 answer(reply, Ok(()));
+            }
+            ThreadCommand::McpServers(reply) => {
+                answer(reply, Ok(ThreadMcpServers::new(self.tools.clone())));
             }
             ThreadCommand::Terminals(reply) => answer(reply, Ok(self.background_terminals())),
             ThreadCommand::EndTerminal(process, reply) => answer(reply, Ok(self.end_terminal(&process))),

@@ -45,6 +45,7 @@ use crate::{
     subagent::{self, SubagentOrigin},
     thread_clients::ClientAnswer,
     threads::IncludeTurns,
+    tools::ThreadMcpServers,
 };
 
 pub use {
@@ -208,6 +209,8 @@ pub(crate) enum ThreadCommand {
     EndTerminal(String, CommandReply<bool>),
     /// Changes the settings of the next turn, which are the answer.
     UpdateSettings(Box<TurnStartParams>, CommandReply<TurnSettings>),
+    /// Returns the MCP servers, for requests of clients.
+    McpServers(CommandReply<ThreadMcpServers>),
     Goal(CommandReply<Option<ThreadGoal>>),
     SetGoal(ThreadGoalSetParams, CommandReply<ThreadGoal>),
     ClearGoal(CommandReply<bool>),
@@ -431,6 +434,11 @@ impl ThreadHandle {
         &self,
     ) -> impl Future<Output = Result<Vec<ThreadBackgroundTerminal>, ThreadError>> + use<> {
         self.ask(ThreadCommand::Terminals)
+    }
+
+    /// Returns the thread's MCP servers.
+    pub fn mcp_servers(&self) -> impl Future<Output = Result<ThreadMcpServers, ThreadError>> + use<> {
+        self.ask(ThreadCommand::McpServers)
     }
 
     /// Ends a background command. Returns false if it does not run.

@@ -13,6 +13,7 @@ pub(super) struct LoadedThreads {
     agents: BTreeSet<ThreadId>,
     /// Threads that are being unloaded. They are not found any more.
     leaving: BTreeMap<ThreadId, ThreadHandle>,
+    ever_loaded: bool,
 }
 
 impl LoadedThreads {
@@ -34,7 +35,13 @@ impl LoadedThreads {
         self.threads.len()
     }
 
+    /// Returns whether there has ever been a thread.
+    pub fn ever_loaded(&self) -> bool {
+        self.ever_loaded
+    }
+
     pub fn insert(&mut self, handle: ThreadHandle) {
+        self.ever_loaded = true;
         if handle.origin().is_some() {
             self.agents.insert(handle.id().clone());
         }

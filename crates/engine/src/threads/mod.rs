@@ -104,6 +104,8 @@ pub struct ThreadRead {
 /// Numbers of loaded threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadCounts {
+    /// Whether a thread has ever been loaded.
+    pub ever_loaded: bool,
     pub loaded: usize,
     /// Threads with a running turn.
     pub active: usize,
@@ -154,7 +156,9 @@ impl Threads {
     /// Returns how many threads are loaded and how many of them have a running turn.
     pub fn counts(&self) -> ThreadCounts {
         let statuses = self.handles().into_iter().map(|handle| handle.status());
-        statuses.fold(ThreadCounts::default(), |counts, status| ThreadCounts {
+        let none = ThreadCounts { ever_loaded: self.lock().ever_loaded(), ..ThreadCounts::default() };
+        statuses.fold(none, |counts, status| ThreadCounts {
+            ever_loaded: true,
             loaded: counts.loaded + 1,
             active: counts.active + usize::from(matches!(status, Some(ThreadStatus::Active { .. }))),
         })

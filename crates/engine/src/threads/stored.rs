@@ -45,6 +45,15 @@ impl Threads {
         Ok(ThreadRead { thread, turns })
     }
 
+    /// Returns an error unless the thread is loaded or stored.
+    pub async fn check_exists(&self, id: &ThreadId) -> Result<(), ThreadError> {
+        let id = &canonical(id)?;
+        if self.get(id).is_ok() {
+            return Ok(());
+        }
+        self.0.engine.store.find(id).await.map(drop).map_err(not_stored)
+    }
+
     /// Returns the summary of a stored thread. The turns of an archived thread cannot be read.
     async fn stored_thread(&self, id: &ThreadId, turns: IncludeTurns) -> Result<Thread, ThreadError> {
         let location = self.0.engine.store.find(id).await.map_err(|error| match error {

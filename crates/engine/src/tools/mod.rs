@@ -64,6 +64,7 @@ use crate::{
 };
 
 pub use command::{CredentialVariables, environment_policy};
+pub use mcp::{ClientCallError, ThreadMcpServers};
 pub(crate) use {
     apply_patch::is_patch_tool,
     call::{ToolCall, TurnCancelled, outcome_unknown},

@@ -52,6 +52,11 @@ impl fmt::Display for PluginId {
     }
 }
 
+/// Checks the name of a marketplace.
+pub(crate) fn check_marketplace_name(name: &str) -> Result<(), PluginError> {
+    check(name, "marketplace name")
+}
+
 fn check(part: &str, what: &'static str) -> Result<(), PluginError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
     match part {

@@ -22,6 +22,8 @@ const MAX_PROMPT_CHARS: usize = 128;
 pub struct PluginManifest {
     /// The name in the manifest, or else that of the folder.
     pub name: String,
+    pub version: Option<String>,
+    pub keywords: Vec<String>,
     pub description: Option<String>,
     pub interface: Option<PluginInterface>,
     /// Folders with skills, in addition to the default one.
@@ -41,7 +43,10 @@ pub(crate) enum ManifestServers {
 #[serde(rename_all = "camelCase", default)]
 struct RawManifest {
     name: String,
+    version: Option<String>,
     description: Option<String>,
+    /// A text or a list of texts.
+    keywords: Value,
     /// A path or a list of paths.
     skills: Value,
     /// A path or the servers by name.
@@ -70,6 +75,7 @@ struct RawInterface {
     brand_color: Option<String>,
     composer_icon: Option<String>,
     logo: Option<String>,
+    logo_dark: Option<String>,
     screenshots: Vec<String>,
 }
 
@@ -82,6 +88,8 @@ pub(crate) fn load(root: &Path) -> Option<PluginManifest> {
     let by_folder = || root.file_name().map(|name| name.to_string_lossy().into_owned());
     Some(PluginManifest {
         name: named.or_else(by_folder)?,
+        version: raw.version,
+        keywords: texts(&raw.keywords).into_iter().map(str::to_owned).collect(),
         description: raw.description,
         interface: raw.interface.and_then(|interface| interface.resolve(root)),
         skills: texts(&raw.skills).into_iter().filter_map(|given| below(root, given)).collect(),
@@ -120,6 +128,10 @@ impl RawInterface {
             default_prompt: prompts(&self.default_prompt),
             brand_color: self.brand_color,
             composer_icon: self.composer_icon.as_ref().and_then(file),
+            composer_icon_url: None,
+            logo_dark: self.logo_dark.as_ref().and_then(file),
+            logo_url: None,
+            logo_url_dark: None,
             logo: self.logo.as_ref().and_then(file),
             screenshots: self.screenshots.iter().filter_map(file).collect(),
             screenshot_urls: Vec::new(),

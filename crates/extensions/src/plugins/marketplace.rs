@@ -96,12 +96,17 @@ struct RawPolicy {
     authentication: Option<PluginAuthPolicy>,
 }
 
-/// Returns the marketplace files of these directories, and that of the user.
-pub(crate) fn discover(user_home: Option<&Path>, cwds: &[AbsolutePathBuf]) -> Vec<PathBuf> {
+/// Returns the marketplace files of the user, of the marketplaces that were added, and of these directories.
+pub(crate) fn discover(
+    user_home: Option<&Path>,
+    added: &[PathBuf],
+    cwds: &[AbsolutePathBuf],
+) -> Vec<PathBuf> {
     let own = user_home.and_then(file_at);
+    let of_added = added.iter().filter_map(|root| file_at(root));
     let of_cwds = cwds.iter().filter_map(|cwd| marketplace_file(cwd));
     let mut files = Vec::new();
-    for file in own.into_iter().chain(of_cwds) {
+    for file in own.into_iter().chain(of_added).chain(of_cwds) {
         if !files.contains(&file) {
             files.push(file);
         }
@@ -115,7 +120,8 @@ fn marketplace_file(cwd: &Path) -> Option<PathBuf> {
     file_at(cwd).or_else(|| file_at(in_repository()?))
 }
 
-fn file_at(root: &Path) -> Option<PathBuf> {
+/// Returns the marketplace file below a root.
+pub(crate) fn file_at(root: &Path) -> Option<PathBuf> {
     FILES.iter().map(|file| root.join(file)).find(|file| file.is_file())
 }
 

@@ -9,7 +9,8 @@ pub(crate) mod error;
 pub(crate) mod featured;
 mod id;
 pub(crate) mod manifest;
-mod marketplace;
+pub(crate) mod marketplace;
+mod search;
 mod store;
 
 use std::{
@@ -20,19 +21,21 @@ use std::{
 
 use codicil_config::{ConfigQuery, ConfigStore, EffectiveConfig, Feature, KeyEdit, KeyPath, PluginSettings};
 use codicil_protocol::{
-    AbsolutePathBuf, MarketplaceLoadErrorInfo, PluginAuthPolicy, PluginDetail, PluginInstallParams,
-    PluginInstallPolicy, PluginListParams, PluginListResponse, PluginMarketplaceEntry, PluginReadParams,
-    PluginSource, PluginSummary, SkillMetadata, SkillSummary,
+    AbsolutePathBuf, MarketplaceLoadErrorInfo, PluginAuthPolicy, PluginAvailability, PluginDetail,
+    PluginInstallParams, PluginInstallPolicy, PluginListParams, PluginListResponse, PluginMarketplaceEntry,
+    PluginReadParams, PluginSource, PluginSummary, SkillMetadata, SkillSummary,
 };
 use serde_json::Value;
 use toml::Table;
 
+pub(crate) use self::id::check_marketplace_name;
 pub use self::{contents::PluginContents, error::PluginError, id::PluginId, manifest::PluginManifest};
 
 use self::{
     marketplace::{Marketplace, MarketplaceOffer},
     store::PluginStore,
 };
+use crate::marketplaces::Marketplaces;
 use crate::skills::{
     SkillSwitches,
     roots::UserHomes,
@@ -47,6 +50,7 @@ struct PluginsInner {
     config: ConfigStore,
     homes: UserHomes,
     store: PluginStore,
+    marketplaces: Marketplaces,
 }
 
 /// A plugin that is installed and enabled.
@@ -80,9 +84,9 @@ pub struct PluginInstallation {
 }
 
 impl Plugins {
-    pub(crate) fn new(config: ConfigStore, homes: UserHomes) -> Self {
+    pub(crate) fn new(config: ConfigStore, homes: UserHomes, marketplaces: Marketplaces) -> Self {
         let store = PluginStore::new(&homes.server);
-        Self(Arc::new(PluginsInner { config, homes, store }))
+        Self(Arc::new(PluginsInner { config, homes, store, marketplaces }))
     }
 
     /// Serves `plugin/list`, without the fields of a remote catalogue.
@@ -96,7 +100,8 @@ impl Plugins {
         let Ok(configured) = self.configured() else { return listed };
         let cwds = params.cwds.as_deref().unwrap_or_default();
         let mut seen = HashSet::new();
-        for path in marketplace::discover(self.0.homes.user.as_deref(), cwds) {
+        let added = self.0.marketplaces.roots();
+        for path in marketplace::discover(self.0.homes.user.as_deref(), &added, cwds) {
             let Some(absolute) = AbsolutePathBuf::new(&path) else { continue };
             match marketplace::load(&path) {
                 Ok(market) => {
@@ -255,7 +260,19 @@ impl Plugins {
         let id = format!("{}@{market}", offer.name);
         let entry = configured.get(&id);
         let has_files = || id.parse().is_ok_and(|id| self.0.store.has(&id));
+        let manifest = manifest::load(&offer.source);
         PluginSummary {
+            local_version: manifest.as_ref().and_then(|manifest| manifest.version.clone()),
+            keywords: manifest.map(|manifest| manifest.keywords).unwrap_or_default(),
+            availability: PluginAvailability::Available,
+            remote_plugin_id: None,
+            version: None,
+            share_context: None,
+            installed_at: None,
+            install_policy_source: None,
+            must_show_installation_interstitial: None,
+            disabled_reason: None,
+            eligible_plan_types: None,
             name: offer.name.clone(),
             source: PluginSource::Local { path: offer.source.clone() },
             installed: entry.is_some() && has_files(),

@@ -67,6 +67,7 @@ pub(crate) fn read(path: &Path, scope: SkillScope, namespace: Option<&str>) -> R
         path: path.to_string_lossy().into_owned(),
         scope,
         enabled: true,
+        plugin_id: None,
     };
     Ok(Skill { metadata, implicit: details.implicit })
 }

@@ -29,6 +29,7 @@ use codicil_protocol::{
     SkillErrorInfo, SkillMetadata, SkillScope, SkillsConfigWriteParams, SkillsConfigWriteResponse,
     SkillsListEntry, SkillsListParams, SkillsListResponse,
 };
+use parking_lot::Mutex;
 
 pub(crate) use self::{enablement::SkillSwitches, file::FILE_NAME};
 pub use self::{file::Skill, watch::SkillWatch};
@@ -40,7 +41,7 @@ use self::{
     scan::{RootKind, SkillRoot},
     watch::SkillWatches,
 };
-use crate::plugins::Plugins;
+use crate::plugins::{InstalledPlugin, Plugins};
 
 /// Maximum number of directories in one request.
 const MAX_CWDS: usize = 256;
@@ -70,6 +71,8 @@ pub(crate) struct SkillsInner {
     watches: SkillWatches,
     on_change: Box<dyn Fn() + Send + Sync>,
     bundled: Once,
+    /// The roots that a client has added for this process.
+    extra_roots: Mutex<Vec<PathBuf>>,
 }
 
 /// The skills of a directory, including disabled ones.
@@ -96,6 +99,7 @@ impl Skills {
             watches: SkillWatches::default(),
             on_change: Box::new(on_change),
             bundled: Once::new(),
+            extra_roots: Mutex::default(),
         }))
     }
 
@@ -164,6 +168,16 @@ impl Skills {
         self.0.watches.watch(cwd, &self.0)
     }
 
+    /// Replaces the roots that are searched besides the usual ones, until the process ends. They need not exist.
+    pub fn set_extra_roots(&self, roots: Vec<PathBuf>) {
+        let before = std::mem::replace(&mut *self.0.extra_roots.lock(), roots.clone());
+        if before != roots {
+            self.forget();
+            self.0.watches.search_again();
+            (self.0.on_change)();
+        }
+    }
+
     /// Clears the cache. Called after skills were installed or removed.
     pub fn forget(&self) {
         self.0.cache.clear();
@@ -200,8 +214,11 @@ impl SkillsInner {
                     .extend(scan.errors.iter().filter(|error| seen.insert(error.path.clone())).cloned());
             }
         }
+        let plugins = self.plugin_roots(current, thread.or(current));
         for skill in &mut found.skills {
             skill.metadata.enabled = switches.is_enabled(&skill.metadata);
+            let owner = plugins.iter().find(|(root, _)| Path::new(&skill.metadata.path).starts_with(root));
+            skill.metadata.plugin_id = owner.map(|(_, id)| id.clone());
         }
         found.skills.sort_by_cached_key(|skill| {
             (rank(&skill.metadata.scope), skill.metadata.name.clone(), skill.metadata.path.clone())
@@ -222,14 +239,28 @@ impl SkillsInner {
         if bundled.is_some_and(|bundled| !bundled.enabled) {
             roots.retain(|root| root.kind != RootKind::System);
         }
-        if let (Some(current), Some(thread)) = (current, thread)
-            && thread.features.enabled(Feature::Plugins)
-        {
-            let plugins = self.plugins.enabled(&current.settings.plugins).into_iter();
-            let of_plugins = plugins.flat_map(|plugin| plugin.contents.skill_roots);
-            roots.extend(of_plugins.map(|path| SkillRoot { path, kind: RootKind::User }));
-        }
+        let of_plugins = self.plugin_roots(current, thread).into_iter();
+        roots.extend(of_plugins.map(|(path, _)| SkillRoot { path, kind: RootKind::User }));
+        let extra = self.extra_roots.lock().clone().into_iter();
+        roots.extend(extra.map(|path| SkillRoot { path, kind: RootKind::User }));
         roots
+    }
+
+    /// Returns the skill folders of the enabled plugins, with the ids of the plugins.
+    fn plugin_roots(
+        &self,
+        current: Option<&EffectiveConfig>,
+        thread: Option<&EffectiveConfig>,
+    ) -> Vec<(PathBuf, String)> {
+        let (Some(current), Some(thread)) = (current, thread) else { return Vec::new() };
+        if !thread.features.enabled(Feature::Plugins) {
+            return Vec::new();
+        }
+        let with_id = |plugin: InstalledPlugin| {
+            let id = plugin.id.to_string();
+            plugin.contents.skill_roots.into_iter().map(move |root| (root, id.clone()))
+        };
+        self.plugins.enabled(&current.settings.plugins).into_iter().flat_map(with_id).collect()
     }
 
     /// Returns the roots of a directory to watch: all but the bundled skills.

@@ -113,6 +113,11 @@ impl SkillWatches {
         watch
     }
 
+    /// Searches all roots again, for example because there are others now.
+    pub fn search_again(&self) {
+        self.shared.on_event();
+    }
+
     /// Returns whether changes in this directory are being watched.
     pub fn is_watched(&self, cwd: &Path) -> bool {
         self.shared.lock().get(cwd).is_some_and(|wanted| wanted.is_watched)

@@ -9,6 +9,7 @@
 
 mod commands;
 mod config_place;
+mod import_history;
 mod instructions;
 mod mcp;
 mod settings;
@@ -23,6 +24,8 @@ use codicil_config::{ConfigStore, WriteError};
 use codicil_protocol::{
     ExternalAgentConfigDetectParams, ExternalAgentConfigMigrationItem, ExternalAgentConfigMigrationItemType,
 };
+
+pub use self::import_history::ImportHistory;
 
 use self::config_place::ConfigPlace;
 

@@ -1,13 +1,15 @@
-//! The commands that a connection runs with `command/exec`.
+//! The commands that a connection runs with `command/exec` and `process/spawn`.
 //!
-//! Process ids belong to the connection. Each command runs in a task of its own, because reading and encoding its
-//! output must not delay the connection's other requests. The request that started a command owns it: when the
-//! request is dropped, or [`CommandTable::end`] is called, the command is killed with all of its child processes.
+//! Process ids belong to the connection, and so do the handles of `process/spawn`, in a table of their own. Each command
+//! runs in a task of its own, because reading and encoding its output must not delay the connection's other requests. When
+//! the request of a `command/exec` is dropped, or [`CommandTable::end`] is called, the command is killed with all of its
+//! child processes.
 
 mod error;
 mod input;
 mod output;
 mod prepare;
+mod process_error;
 mod request;
 
 use std::{
@@ -18,7 +20,7 @@ use std::{
 };
 
 use codicil_exec::{Process, ProcessExit, ProcessHandle, ResizeError, TerminalSize};
-use codicil_protocol::CommandExecResponse;
+use codicil_proxy::CommandProxy;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -27,8 +29,9 @@ use tracing::Instrument;
 pub use self::{
     error::CommandError,
     input::InputEnd,
-    output::OutputSink,
+    output::{CommandResult, OutputSink},
     prepare::{ReadyCommand, prepare},
+    process_error::ProcessError,
     request::{ExecRequest, terminal_size},
 };
 use self::{
@@ -163,52 +166,78 @@ impl Drop for SlotGuard {
 impl CommandSlot {
     /// Runs the command to its end. By then all of its output is queued for the client. Dropping the future kills
     /// the command.
-    pub async fn run(
-        self,
-        ready: ReadyCommand,
-        sink: OutputSink,
-    ) -> Result<CommandExecResponse, CommandError> {
-        let Self { ends, guard: _guard } = self;
-        let task = AbortOnDropHandle::new(tokio::spawn(run(ready, sink, ends).in_current_span()));
+    pub async fn run(self, ready: ReadyCommand, sink: OutputSink) -> Result<CommandResult, CommandError> {
+        let run = async { Ok(self.start(ready).await?.finish(sink).await) };
+        let task = AbortOnDropHandle::new(tokio::spawn(run.in_current_span()));
         match task.await.map_err(|error| error.try_into_panic()) {
             Ok(result) => result,
             Err(Ok(panic)) => resume_unwind(panic),
             Err(Err(_cancelled)) => Err(CommandError::Ending),
         }
     }
+
+    /// Starts the command, unless it has been terminated already.
+    pub async fn start(self, ready: ReadyCommand) -> Result<StartedCommand, CommandError> {
+        let Self { ends: CommandEnds { started, input, terminate }, guard } = self;
+        if terminate.is_cancelled() {
+            return Ok(StartedCommand { running: None, _guard: guard });
+        }
+        let process = Process::spawn(ready.spec).await?;
+        let proxy = ready.network.map(CommandNetwork::open).transpose()?;
+        started.send_replace(Some(process.handle()));
+        let running = RunningCommand { process, input, terminate, _proxy: proxy };
+        Ok(StartedCommand { running: Some(running), _guard: guard })
+    }
 }
 
-async fn run(
-    ready: ReadyCommand,
-    mut sink: OutputSink,
-    ends: CommandEnds,
-) -> Result<CommandExecResponse, CommandError> {
-    let CommandEnds { started, input, terminate } = ends;
-    if terminate.is_cancelled() {
-        return Ok(sink.finish(KILLED));
+/// A command that has started. Dropping it kills the command.
+pub struct StartedCommand {
+    /// `None` if it was terminated before it could start.
+    running: Option<RunningCommand>,
+    _guard: SlotGuard,
+}
+
+struct RunningCommand {
+    process: Process,
+    input: Option<InputFeed>,
+    terminate: CancellationToken,
+    /// Ends with the command.
+    _proxy: Option<CommandProxy>,
+}
+
+impl StartedCommand {
+    /// Follows the command to its end. By then all of its output is queued for the client, and its id is free.
+    pub async fn finish(self, mut sink: OutputSink) -> CommandResult {
+        let exit = match self.running {
+            Some(running) => running.follow(&mut sink).await,
+            None => KILLED,
+        };
+        sink.finish(exit)
     }
-    let mut process = Process::spawn(ready.spec).await?;
-    // Dropped when the command ends, or when this task is aborted.
-    let _proxy = ready.network.map(CommandNetwork::open).transpose()?;
-    let handle = process.handle();
-    started.send_replace(Some(handle.clone()));
-    let stdin = process.stdin.take();
-    let feed_input = async {
-        match input {
-            Some(feed) => feed.run(stdin).await,
-            None => std::future::pending().await,
+}
+
+impl RunningCommand {
+    async fn follow(self, sink: &mut OutputSink) -> ProcessExit {
+        let Self { mut process, input, terminate, _proxy } = self;
+        let handle = process.handle();
+        let stdin = process.stdin.take();
+        let feed_input = async {
+            match input {
+                Some(feed) => feed.run(stdin).await,
+                None => std::future::pending().await,
+            }
+        };
+        let kill = async {
+            terminate.cancelled().await;
+            handle.terminate();
+            std::future::pending().await
+        };
+        // Only the output ends the command: it closes after the process has ended and everything has been read.
+        tokio::select! {
+            () = sink.fill(&mut process.output) => {}
+            never = feed_input => match never {},
+            never = kill => match never {},
         }
-    };
-    let kill = async {
-        terminate.cancelled().await;
-        handle.terminate();
-        std::future::pending().await
-    };
-    // Only the output ends the command: it closes after the process has ended and everything has been read.
-    tokio::select! {
-        () = sink.fill(&mut process.output) => {}
-        never = feed_input => match never {},
-        never = kill => match never {},
+        process.exit().await
     }
-    Ok(sink.finish(process.exit().await))
 }

@@ -1,15 +1,21 @@
 //! The output of a command: streamed to the client as notifications, or kept for the response.
 //!
-//! `command/exec/outputDelta` is written by hand, so that output goes from the pipe into the message in one step,
-//! base64 included. A test compares the result with what serde writes.
+//! `command/exec/outputDelta` and `process/outputDelta` are written by hand, so that output goes from the pipe into the
+//! message in one step, base64 included. A test compares the result with what serde writes.
 
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use codicil_exec::{HeadTail, OutputChunk, OutputSource, ProcessExit, ProcessOutput};
-use codicil_protocol::{CommandExecOutputDelta, CommandExecResponse, Frame, NotificationMethod};
+use codicil_protocol::{
+    CommandExecOutputDelta, CommandExecResponse, Frame, NotificationMethod, ProcessExitedNotification,
+    ProcessOutputDelta,
+};
 
-use super::{ExecRequest, request::OutputDelivery};
+use super::{
+    ExecRequest,
+    request::{CommandFamily, OutputDelivery},
+};
 use crate::{clients::ConnectedClient, limits::MAX_BUFFERED_BYTES};
 
 /// The destination of a command's output.
@@ -26,7 +32,8 @@ impl OutputSink {
             }
             OutputDelivery::Streamed => {
                 let id = request.process_id.as_deref().unwrap_or_default();
-                let streamed = |stream| StreamedOutput::new(DeltaPrefix::new(id, stream), request.cap);
+                let prefix = |stream| DeltaPrefix::new(request.family, id, stream);
+                let streamed = |stream| StreamedOutput::new(prefix(stream), request.cap);
                 Self::Client {
                     client: client.clone(),
                     stdout: streamed(CommandStream::Stdout),
@@ -47,8 +54,8 @@ impl OutputSink {
     async fn take(&mut self, OutputChunk { source, bytes }: OutputChunk) {
         match self {
             Self::Response { stdout, stderr } => match source {
-                OutputSource::Stdout | OutputSource::Terminal => stdout.text.push(&bytes),
-                OutputSource::Stderr => stderr.text.push(&bytes),
+                OutputSource::Stdout | OutputSource::Terminal => stdout.push(&bytes),
+                OutputSource::Stderr => stderr.push(&bytes),
             },
             Self::Client { client, stdout, stderr } => {
                 let stream = match source {
@@ -60,19 +67,80 @@ impl OutputSink {
         }
     }
 
-    /// Returns the response, once the command has ended.
-    pub fn finish(self, exit: ProcessExit) -> CommandExecResponse {
+    /// Returns the result, once the command has ended.
+    pub fn finish(self, exit: ProcessExit) -> CommandResult {
         let (stdout, stderr) = match self {
             Self::Response { stdout, stderr } => (stdout.finish(), stderr.finish()),
-            Self::Client { .. } => Default::default(),
+            Self::Client { stdout, stderr, .. } => (stdout.finish(), stderr.finish()),
         };
-        CommandExecResponse { exit_code: exit.code(), stdout, stderr }
+        CommandResult { exit, stdout, stderr }
+    }
+}
+
+/// How a command has ended, and what is kept of its output.
+#[derive(Debug)]
+pub struct CommandResult {
+    exit: ProcessExit,
+    stdout: FinishedOutput,
+    stderr: FinishedOutput,
+}
+
+/// A stream that has ended.
+#[derive(Debug, PartialEq, Eq)]
+struct FinishedOutput {
+    /// Empty if the output was streamed.
+    text: String,
+    cap_reached: bool,
+    /// Bytes that were dropped although the client asked for them.
+    dropped: u64,
+}
+
+impl CommandResult {
+    /// Returns the response to `command/exec`.
+    pub fn into_response(self) -> CommandExecResponse {
+        CommandExecResponse {
+            exit_code: self.exit.code(),
+            stdout: self.stdout.with_note(),
+            stderr: self.stderr.with_note(),
+        }
+    }
+
+    /// Returns the notification that ends a `process/spawn`. Output never times out: it ends with everything that the
+    /// process has started.
+    pub fn into_exited(self, process_handle: String) -> ProcessExitedNotification {
+        ProcessExitedNotification {
+            process_handle,
+            exit_code: self.exit.code(),
+            output_drain_timed_out: Some(false),
+            stdout_cap_reached: self.stdout.cap_reached,
+            stdout: self.stdout.text,
+            stderr_cap_reached: self.stderr.cap_reached,
+            stderr: self.stderr.text,
+        }
+    }
+}
+
+impl FinishedOutput {
+    /// Returns the text. The response to `command/exec` has no field for dropped output, so a note at the end of the text
+    /// reports it.
+    fn with_note(self) -> String {
+        let Self { mut text, dropped, .. } = self;
+        if dropped > 0 {
+            text.push_str(&format!(
+                "\n[{dropped} more bytes were dropped: an answer holds at most {} MiB of a stream; \
+                 set streamStdoutStderr to get all of it]\n",
+                MAX_BUFFERED_BYTES >> 20
+            ));
+        }
+        text
     }
 }
 
 /// The beginning of a stream, kept for the response.
 pub struct KeptOutput {
     text: HeadTail,
+    /// Bytes up to the cap.
+    remaining: usize,
     /// Whether the client asked for more than a response can hold.
     is_limited: bool,
 }
@@ -80,26 +148,27 @@ pub struct KeptOutput {
 impl KeptOutput {
     fn new(cap: Option<u64>) -> Self {
         let requested = cap.and_then(|cap| usize::try_from(cap).ok()).unwrap_or(usize::MAX);
-        Self {
-            text: HeadTail::split(requested.min(MAX_BUFFERED_BYTES), 0),
-            is_limited: requested > MAX_BUFFERED_BYTES,
-        }
+        let kept = requested.min(MAX_BUFFERED_BYTES);
+        Self { text: HeadTail::split(kept, 0), remaining: kept, is_limited: requested > MAX_BUFFERED_BYTES }
     }
 
-    /// Returns the text. Bytes that are not UTF-8 are replaced. The response has no field for dropped output, so a
-    /// note at the end of the text reports it.
-    fn finish(self) -> String {
+    fn push(&mut self, bytes: &[u8]) {
+        self.remaining = self.remaining.saturating_sub(bytes.len());
+        self.text.push(bytes);
+    }
+
+    /// Returns the text. Bytes that are not UTF-8 are replaced.
+    fn finish(self) -> FinishedOutput {
         let omitted = self.text.omitted();
-        let text = String::from_utf8(self.text.into_bytes());
-        let mut text = text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        if self.is_limited && omitted > 0 {
-            text.push_str(&format!(
-                "\n[{omitted} more bytes were dropped: an answer holds at most {} MiB of a stream; \
-                 set streamStdoutStderr to get all of it]\n",
-                MAX_BUFFERED_BYTES >> 20
-            ));
+        let bytes = self.text.into_bytes();
+        let has_output = !bytes.is_empty() || omitted > 0;
+        let text = String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        FinishedOutput {
+            text,
+            cap_reached: has_output && self.remaining == 0,
+            dropped: if self.is_limited { omitted } else { 0 },
         }
-        text
     }
 }
 
@@ -117,11 +186,15 @@ impl StreamedOutput {
     }
 
     async fn send(&mut self, client: &ConnectedClient, bytes: &[u8]) {
-        if self.is_capped || !client.wants(CommandExecOutputDelta::NAME) {
+        if self.is_capped || !client.wants(self.prefix.method()) {
             return;
         }
         let (bytes, cap) = self.within_cap(bytes);
         client.outbox.push_when_room(&self.prefix.frame(bytes, cap)).await;
+    }
+
+    fn finish(self) -> FinishedOutput {
+        FinishedOutput { text: String::new(), cap_reached: self.is_capped, dropped: 0 }
     }
 
     /// Cuts a chunk at the cap. The chunk that reaches the cap is the last one.
@@ -149,21 +222,34 @@ enum StreamCap {
     Reached,
 }
 
-/// The beginning of every `command/exec/outputDelta` of one stream.
-struct DeltaPrefix(Vec<u8>);
+/// The beginning of every output notification of one stream.
+struct DeltaPrefix {
+    family: CommandFamily,
+    text: Vec<u8>,
+}
 
 impl DeltaPrefix {
-    fn new(process_id: &str, stream: CommandStream) -> Self {
-        let method = CommandExecOutputDelta::NAME;
+    fn new(family: CommandFamily, process_id: &str, stream: CommandStream) -> Self {
+        let (method, id_member) = match family {
+            CommandFamily::Exec => (CommandExecOutputDelta::NAME, "processId"),
+            CommandFamily::Process => (ProcessOutputDelta::NAME, "processHandle"),
+        };
         let id = serde_json::Value::from(process_id);
         let stream = match stream {
             CommandStream::Stdout => "stdout",
             CommandStream::Stderr => "stderr",
         };
-        let prefix = format!(
-            r#"{{"method":"{method}","params":{{"processId":{id},"stream":"{stream}","deltaBase64":""#
+        let text = format!(
+            r#"{{"method":"{method}","params":{{"{id_member}":{id},"stream":"{stream}","deltaBase64":""#
         );
-        Self(prefix.into_bytes())
+        Self { family, text: text.into_bytes() }
+    }
+
+    fn method(&self) -> &'static str {
+        match self.family {
+            CommandFamily::Exec => CommandExecOutputDelta::NAME,
+            CommandFamily::Process => ProcessOutputDelta::NAME,
+        }
     }
 
     fn frame(&self, bytes: &[u8], cap: StreamCap) -> Frame {
@@ -172,27 +258,52 @@ impl DeltaPrefix {
             StreamCap::Reached => br#"","capReached":true}}"#,
         };
         let encoded_len = base64::encoded_len(bytes.len(), true).unwrap_or_default();
-        let mut message = Vec::with_capacity(self.0.len() + encoded_len + suffix.len());
-        message.extend_from_slice(&self.0);
-        message.resize(self.0.len() + encoded_len, 0);
-        let encoded = message.get_mut(self.0.len()..).unwrap_or_default();
+        let mut message = Vec::with_capacity(self.text.len() + encoded_len + suffix.len());
+        message.extend_from_slice(&self.text);
+        message.resize(self.text.len() + encoded_len, 0);
+        let encoded = message.get_mut(self.text.len()..).unwrap_or_default();
         STANDARD.encode_slice(bytes, encoded).expect("the slice has the length of the encoded text");
         message.extend_from_slice(suffix);
-        Frame::written::<CommandExecOutputDelta>(message)
+        match self.family {
+            CommandFamily::Exec => Frame::written::<CommandExecOutputDelta>(message),
+            CommandFamily::Process => Frame::written::<ProcessOutputDelta>(message),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use codicil_protocol::{CommandExecOutputDeltaNotification, CommandExecOutputStream};
+    use codicil_protocol::{
+        CommandExecOutputDeltaNotification, CommandExecOutputStream, ProcessOutputDeltaNotification,
+        ProcessOutputStream,
+    };
     use proptest::prelude::*;
 
     use super::*;
 
+    fn exec_prefix(id: &str, stream: CommandStream) -> DeltaPrefix {
+        DeltaPrefix::new(CommandFamily::Exec, id, stream)
+    }
+
+    #[test]
+    fn a_cap_is_reached_by_the_last_byte_that_fits() {
+        let check = |cap, bytes: &[u8], expected: bool| {
+            let mut kept = KeptOutput::new(cap);
+            kept.push(bytes);
+            assert_eq!(kept.finish().cap_reached, expected, "{cap:?} {bytes:?}");
+        };
+        check(Some(4), b"012", false);
+        check(Some(4), b"0123", true);
+        check(Some(4), b"01234", true);
+        check(Some(0), b"0", true);
+        check(Some(0), b"", false);
+        check(None, b"0", false);
+    }
+
     #[test]
     fn a_stream_ends_where_its_cap_is_reached() {
         let check = |cap, chunks: &[&str], expected: &[(&str, StreamCap)]| {
-            let mut output = StreamedOutput::new(DeltaPrefix::new("p", CommandStream::Stdout), cap);
+            let mut output = StreamedOutput::new(exec_prefix("p", CommandStream::Stdout), cap);
             let mut sent = Vec::new();
             for chunk in chunks {
                 if !output.is_capped {
@@ -213,8 +324,8 @@ mod tests {
     fn the_response_reports_dropped_output() {
         let kept = |cap, bytes: &[u8]| {
             let mut kept = KeptOutput::new(cap);
-            kept.text.push(bytes);
-            kept.finish()
+            kept.push(bytes);
+            kept.finish().with_note()
         };
         assert_eq!(kept(Some(4), b"0123456789"), "0123");
         assert_eq!(kept(Some(0), b"0123456789"), "");
@@ -247,7 +358,19 @@ mod tests {
                 delta_base64: STANDARD.encode(&bytes),
                 cap_reached,
             });
-            let written = DeltaPrefix::new(&id, stream).frame(&bytes, cap);
+            let written = exec_prefix(&id, stream).frame(&bytes, cap);
+            prop_assert_eq!(written.bytes(), expected.bytes());
+            prop_assert_eq!(written.method(), expected.method());
+
+            let stream_of_process =
+                if is_stdout { ProcessOutputStream::Stdout } else { ProcessOutputStream::Stderr };
+            let expected = Frame::notification::<ProcessOutputDelta>(&ProcessOutputDeltaNotification {
+                process_handle: id.clone(),
+                stream: stream_of_process,
+                delta_base64: STANDARD.encode(&bytes),
+                cap_reached,
+            });
+            let written = DeltaPrefix::new(CommandFamily::Process, &id, stream).frame(&bytes, cap);
             prop_assert_eq!(written.bytes(), expected.bytes());
             prop_assert_eq!(written.method(), expected.method());
         }

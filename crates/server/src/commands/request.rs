@@ -1,11 +1,11 @@
-//! The params of `command/exec`, checked and with their defaults.
+//! The params of `command/exec` and `process/spawn`, checked and with their defaults.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use codicil_exec::TerminalSize;
-use codicil_protocol::{CommandExecParams, CommandExecTerminalSize, SandboxPolicy};
+use codicil_protocol::{CommandExecParams, Patch, ProcessSpawnParams, SandboxPolicy};
 
-use super::CommandError;
+use super::{CommandError, ProcessError};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -23,10 +23,21 @@ pub struct ExecRequest {
     /// Bytes of each output stream; `None` for no limit.
     pub cap: Option<u64>,
     pub timeout: Option<Duration>,
-    pub cwd: Option<String>,
+    pub cwd: Option<PathBuf>,
     /// Changes of the environment. `None` removes a variable.
     pub env: BTreeMap<String, Option<String>>,
+    /// `None` for the configured policy.
     pub policy: Option<SandboxPolicy>,
+    pub family: CommandFamily,
+}
+
+/// The methods that a command belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandFamily {
+    /// `command/exec`.
+    Exec,
+    /// `process/spawn`.
+    Process,
 }
 
 /// The source of the command's input.
@@ -64,7 +75,7 @@ impl TryFrom<CommandExecParams> for ExecRequest {
         }
         let cap = cap(params.output_bytes_cap, params.disable_output_cap.unwrap_or_default())?;
         let timeout = timeout(params.timeout_ms, params.disable_timeout.unwrap_or_default())?;
-        let size = params.size.as_ref().map(terminal_size).transpose()?;
+        let size = params.size.map(|size| terminal_size(size.rows, size.cols)).transpose()?;
         let terminal = tty.then(|| size.unwrap_or_default());
         let takes_input = tty || params.stream_stdin.unwrap_or_default();
         let is_streamed = tty || params.stream_stdout_stderr.unwrap_or_default();
@@ -79,16 +90,54 @@ impl TryFrom<CommandExecParams> for ExecRequest {
             delivery: if is_streamed { OutputDelivery::Streamed } else { OutputDelivery::InResponse },
             cap,
             timeout,
-            cwd: params.cwd.filter(|cwd| !cwd.is_empty()),
+            cwd: params.cwd.filter(|cwd| !cwd.is_empty()).map(PathBuf::from),
             env: params.env.unwrap_or_default(),
             policy: params.sandbox_policy,
+            family: CommandFamily::Exec,
+        })
+    }
+}
+
+impl TryFrom<ProcessSpawnParams> for ExecRequest {
+    type Error = ProcessError;
+
+    /// Checks the params, in the order of the reference server. The process runs outside the sandbox.
+    fn try_from(params: ProcessSpawnParams) -> Result<Self, ProcessError> {
+        if params.command.is_empty() {
+            return Err(CommandError::Empty.into());
+        }
+        if params.process_handle.is_empty() {
+            return Err(ProcessError::EmptyHandle);
+        }
+        if params.size.is_some() && !params.tty {
+            return Err(ProcessError::SizeWithoutTerminal);
+        }
+        let timeout = match params.timeout_ms {
+            Patch::Missing => timeout(None, false)?,
+            Patch::Null => None,
+            Patch::Value(requested) => timeout(Some(requested), false)?,
+        };
+        let size = params.size.map(|size| terminal_size(size.rows, size.cols)).transpose()?;
+        let takes_input = params.tty || params.stream_stdin;
+        let is_streamed = params.tty || params.stream_stdout_stderr;
+        Ok(Self {
+            command: params.command,
+            process_id: Some(params.process_handle),
+            terminal: params.tty.then(|| size.unwrap_or_default()),
+            input: if takes_input { InputMode::FromClient } else { InputMode::None },
+            delivery: if is_streamed { OutputDelivery::Streamed } else { OutputDelivery::InResponse },
+            cap: params.output_bytes_cap.apply(Some(DEFAULT_OUTPUT_CAP)),
+            timeout,
+            cwd: Some(params.cwd.to_path_buf()),
+            env: params.env.unwrap_or_default(),
+            policy: Some(SandboxPolicy::DangerFullAccess),
+            family: CommandFamily::Process,
         })
     }
 }
 
 /// Checks the size of a terminal.
-pub fn terminal_size(size: &CommandExecTerminalSize) -> Result<TerminalSize, CommandError> {
-    let CommandExecTerminalSize { rows, cols } = *size;
+pub fn terminal_size(rows: u16, cols: u16) -> Result<TerminalSize, CommandError> {
     if rows == 0 || cols == 0 {
         return Err(CommandError::ZeroSize);
     }

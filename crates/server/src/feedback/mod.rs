@@ -9,6 +9,7 @@ mod redact;
 mod report;
 
 use std::{
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -42,6 +43,12 @@ pub enum FeedbackError {
     Disabled,
     #[error("failed to write the report: {0}")]
     Io(#[from] io::Error),
+    #[error("feedback savePath must be an absolute host path")]
+    RelativePath,
+    #[error("failed to save feedback: feedback save path already exists")]
+    PathExists,
+    #[error("failed to save feedback: {0}")]
+    Save(io::Error),
 }
 
 /// Writes and sends reports. Dropping it cancels what is still being sent; the files stay.
@@ -77,6 +84,25 @@ impl Feedback {
         let report = FeedbackReport::new(&thread_id, params, sender, thread);
         let (path, body) = report.write(&self.directory)?;
         Ok(WrittenReport { thread_id, path, body })
+    }
+
+    /// Writes a report to a new file outside the home and returns its thread. Blocks on the disk.
+    pub fn save(
+        &self,
+        params: FeedbackUploadParams,
+        tags: BTreeMap<String, String>,
+        sender: &FeedbackSender,
+        thread: Option<String>,
+        path: &Path,
+    ) -> Result<ThreadId, FeedbackError> {
+        let thread_id = params.thread_id.clone().unwrap_or_else(placeholder_id);
+        let mut report = FeedbackReport::new(&thread_id, params, sender, thread);
+        report.tag(tags);
+        report.save(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => FeedbackError::PathExists,
+            _ => FeedbackError::Save(error),
+        })?;
+        Ok(thread_id)
     }
 
     /// Sends a report in the background. A failure is logged; the file stays either way.

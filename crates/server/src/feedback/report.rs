@@ -1,9 +1,10 @@
 //! The contents of a report and the directory that reports are written to.
 
 use std::{
+    collections::BTreeMap,
     fs,
-    io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::DirBuilderExt,
+    io::{self, Read, Seek, SeekFrom, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -18,6 +19,9 @@ pub(super) const MAX_ATTACHMENT_BYTES: usize = 4 << 20;
 
 /// The longest text that the user can write into a report.
 const MAX_REASON_BYTES: usize = 64 << 10;
+
+/// Labels of a report.
+const MAX_TAGS: usize = 64;
 
 /// Files that a client can attach.
 const MAX_FILES: usize = 16;
@@ -45,6 +49,8 @@ pub(super) struct FeedbackReport {
     server_version: String,
     os: &'static str,
     arch: &'static str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    tags: BTreeMap<String, String>,
     attachments: Vec<ReportAttachment>,
 }
 
@@ -88,8 +94,22 @@ impl FeedbackReport {
             server_version: sender.server_version.clone(),
             os: std::env::consts::OS,
             arch: std::env::consts::ARCH,
+            tags: BTreeMap::new(),
             attachments,
         }
+    }
+
+    /// Adds labels of the client.
+    pub fn tag(&mut self, tags: BTreeMap<String, String>) {
+        let tags = tags.into_iter().take(MAX_TAGS);
+        self.tags = tags.map(|(name, value)| (user_text(&name), user_text(&value))).collect();
+    }
+
+    /// Writes the report to a new file, which only its owner can read.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let body = serde_json::to_string_pretty(self)?;
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(body.as_bytes())
     }
 
     /// Writes the report and deletes the oldest reports beyond the limit. Returns the file's path and text.

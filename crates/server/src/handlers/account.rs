@@ -3,22 +3,28 @@
 use std::{sync::Arc, time::Duration};
 
 use codicil_accounts::{ExternalTokens, LoginAttempt, LoginInvitation, SignedIn, TokenSource, TokenUpdate};
-use codicil_engine::ThreadClients;
+use codicil_config::ConfigQuery;
+use codicil_engine::{ThreadClients, provider_config};
 use codicil_protocol::{
     AccountLoginCompleted, AccountLoginCompletedNotification, AccountUpdated,
     BedrockCheckGovCloudRequirementsParams, BedrockCheckGovCloudRequirementsResponse,
     CancelLoginAccountParams, CancelLoginAccountResponse, ChatgptAuthTokensRefresh,
-    ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse, Frame, GetAccountParams,
-    GetAccountRateLimitsParams, GetAccountRateLimitsResponse, GetAccountResponse, LoginAccountParams,
-    LoginAccountResponse, LogoutAccountResponse, NoParams,
+    ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse,
+    ConsumeAccountRateLimitResetCreditParams, ConsumeAccountRateLimitResetCreditResponse, Frame,
+    GatewayOAuthCancelResponse, GatewayOAuthLoginResponse, GatewayOAuthReadResponse, GetAccountParams,
+    GetAccountRateLimitsParams, GetAccountRateLimitsResponse, GetAccountResponse, GetAccountTokenUsageParams,
+    GetAccountTokenUsageResponse, GetWorkspaceMessagesResponse, LoginAccountParams, LoginAccountResponse,
+    LogoutAccountResponse, NoParams, SendAddCreditsNudgeEmailParams, SendAddCreditsNudgeEmailResponse,
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::timeout;
 
 use crate::{
+    background::blocking,
     clients::{ClientId, ClientRegistry},
     cx::Cx,
     error::RpcError,
+    refusals::ServiceRefusal,
 };
 
 /// How long a client may take to refresh its tokens. A turn waits for them.
@@ -79,6 +85,71 @@ pub async fn rate_limits_read(
     Ok(cx.accounts().rate_limits().await?)
 }
 
+pub async fn usage_read(
+    cx: Cx,
+    _params: GetAccountTokenUsageParams,
+) -> Result<GetAccountTokenUsageResponse, RpcError> {
+    Err(ServiceRefusal::account(&cx, "to read token usage", "account/usage/read").await.into())
+}
+
+pub async fn workspace_messages_read(
+    cx: Cx,
+    _params: NoParams,
+) -> Result<GetWorkspaceMessagesResponse, RpcError> {
+    let method = "account/workspaceMessages/read";
+    Err(ServiceRefusal::account(&cx, "to read workspace messages", method).await.into())
+}
+
+pub async fn rate_limit_reset_credit_consume(
+    cx: Cx,
+    params: ConsumeAccountRateLimitResetCreditParams,
+) -> Result<ConsumeAccountRateLimitResetCreditResponse, RpcError> {
+    if params.idempotency_key.is_empty() {
+        return Err(ServiceRefusal::EmptyIdempotencyKey.into());
+    }
+    let method = "account/rateLimitResetCredit/consume";
+    Err(ServiceRefusal::account(&cx, "for rate limit reset credits", method).await.into())
+}
+
+pub async fn send_add_credits_nudge_email(
+    cx: Cx,
+    _params: SendAddCreditsNudgeEmailParams,
+) -> Result<SendAddCreditsNudgeEmailResponse, RpcError> {
+    let method = "account/sendAddCreditsNudgeEmail";
+    Err(ServiceRefusal::account(&cx, "to notify workspace owner", method).await.into())
+}
+
+/// Returns the configured provider. None of this server's providers signs in through a gateway.
+pub async fn gateway_o_auth_read(cx: Cx, _params: NoParams) -> Result<GatewayOAuthReadResponse, RpcError> {
+    let engine = cx.threads().engine().clone();
+    let (provider_id, name) = blocking(move || {
+        let config = engine.config.load(&ConfigQuery::at(&engine.cwd))?;
+        let id = engine.provider_id(&config);
+        let name = provider_config(&id, &config).ok().and_then(|provider| provider.name);
+        Ok::<_, RpcError>((id, name))
+    })
+    .await?;
+    Ok(GatewayOAuthReadResponse {
+        provider_name: name.unwrap_or_else(|| provider_id.clone()),
+        provider_id,
+        required: false,
+        status: None,
+        error: None,
+    })
+}
+
+pub async fn gateway_o_auth_login(_cx: Cx, _params: NoParams) -> Result<GatewayOAuthLoginResponse, RpcError> {
+    Err(ServiceRefusal::NoGatewaySignIn.into())
+}
+
+/// Cancels a sign-in through a gateway. There is never one under way, so there is nothing to do.
+pub async fn gateway_o_auth_cancel(
+    _cx: Cx,
+    _params: NoParams,
+) -> Result<GatewayOAuthCancelResponse, RpcError> {
+    Ok(GatewayOAuthCancelResponse {})
+}
+
 /// Responds that there are no such requirements: this server has no sign-in for Bedrock.
 pub async fn bedrock_check_gov_cloud_requirements(
     _cx: Cx,
@@ -126,8 +197,12 @@ fn follow_login(cx: &Cx, login: LoginAttempt) -> LoginAccountResponse {
 }
 
 fn notify_completed(clients: &ClientRegistry, login_id: Option<String>, outcome: Result<(), String>) {
-    let params =
-        AccountLoginCompletedNotification { login_id, success: outcome.is_ok(), error: outcome.err() };
+    let params = AccountLoginCompletedNotification {
+        login_id,
+        success: outcome.is_ok(),
+        error: outcome.err(),
+        onboarding_entrypoint: None,
+    };
     clients.notify_all(&Frame::notification::<AccountLoginCompleted>(&params));
 }
 

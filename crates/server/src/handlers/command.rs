@@ -24,28 +24,33 @@ pub async fn exec(cx: Cx, params: CommandExecParams) -> Result<CommandExecRespon
     let ready =
         blocking(move || commands::prepare(request, &engine.config, &engine.server_places, &engine.cwd))
             .await?;
-    Ok(slot.run(ready, sink).await?)
+    Ok(slot.run(ready, sink).await?.into_response())
 }
 
 pub async fn exec_write(
     cx: Cx,
     params: CommandExecWriteParams,
 ) -> Result<CommandExecWriteResponse, RpcError> {
-    let end = if params.close_stdin.unwrap_or_default() { InputEnd::Here } else { InputEnd::Later };
-    let bytes = match (&params.delta_base64, end) {
-        (Some(delta), _) => STANDARD.decode(delta).map_err(CommandError::from)?,
-        (None, InputEnd::Here) => Vec::new(),
-        (None, InputEnd::Later) => return Err(CommandError::NothingToWrite.into()),
-    };
+    let (bytes, end) = input(params.delta_base64.as_deref(), params.close_stdin.unwrap_or_default())?;
     cx.client.commands.get(&params.process_id)?.write(bytes, end).await?;
     Ok(CommandExecWriteResponse {})
+}
+
+/// Decodes what a client writes to a command.
+pub fn input(delta_base64: Option<&str>, close_stdin: bool) -> Result<(Vec<u8>, InputEnd), CommandError> {
+    let end = if close_stdin { InputEnd::Here } else { InputEnd::Later };
+    match (delta_base64, end) {
+        (Some(delta), _) => Ok((STANDARD.decode(delta)?, end)),
+        (None, InputEnd::Here) => Ok((Vec::new(), end)),
+        (None, InputEnd::Later) => Err(CommandError::NothingToWrite),
+    }
 }
 
 pub async fn exec_resize(
     cx: Cx,
     params: CommandExecResizeParams,
 ) -> Result<CommandExecResizeResponse, RpcError> {
-    let size = commands::terminal_size(&params.size)?;
+    let size = commands::terminal_size(params.size.rows, params.size.cols)?;
     cx.client.commands.get(&params.process_id)?.resize(size).await?;
     Ok(CommandExecResizeResponse {})
 }

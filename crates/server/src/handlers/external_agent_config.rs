@@ -1,9 +1,11 @@
 //! `externalAgentConfig/*`.
 
-use codicil_migrate::external_agents::ExternalAgents;
+use codicil_migrate::external_agents::{ExternalAgents, ImportHistory};
 use codicil_protocol::{
-    ExternalAgentConfigDetectParams, ExternalAgentConfigDetectResponse, ExternalAgentConfigImportParams,
-    ExternalAgentConfigImportResponse,
+    ExternalAgentConfigDetectParams, ExternalAgentConfigDetectResponse,
+    ExternalAgentConfigImportHistoriesReadResponse, ExternalAgentConfigImportHistoryRecordParams,
+    ExternalAgentConfigImportHistoryRecordResponse, ExternalAgentConfigImportParams,
+    ExternalAgentConfigImportResponse, NoParams,
 };
 use uuid::Uuid;
 
@@ -25,6 +27,26 @@ pub async fn import(
     let agents = external_agents(&cx);
     blocking(move || agents.import(&params.migration_items)).await?;
     Ok(ExternalAgentConfigImportResponse { import_id: Uuid::now_v7().to_string() })
+}
+
+/// Stores the result of an import that the client has made itself.
+pub async fn import_record_history(
+    cx: Cx,
+    params: ExternalAgentConfigImportHistoryRecordParams,
+) -> Result<ExternalAgentConfigImportHistoryRecordResponse, RpcError> {
+    let history = ImportHistory::new(cx.home());
+    let import_id = blocking(move || history.record(params)).await?;
+    Ok(ExternalAgentConfigImportHistoryRecordResponse { import_id })
+}
+
+/// Returns the stored results of imports, the oldest first.
+pub async fn import_read_histories(
+    cx: Cx,
+    _params: NoParams,
+) -> Result<ExternalAgentConfigImportHistoriesReadResponse, RpcError> {
+    let history = ImportHistory::new(cx.home());
+    let data = blocking(move || history.read()).await?;
+    Ok(ExternalAgentConfigImportHistoriesReadResponse { data, connectors: Vec::new() })
 }
 
 fn external_agents(cx: &Cx) -> ExternalAgents {

@@ -1,8 +1,12 @@
 //! `feedback/*`.
 
+use std::path::PathBuf;
+
 use codicil_config::ConfigQuery;
 use codicil_engine::{IncludeTurns, ThreadError};
-use codicil_protocol::{FeedbackUploadParams, FeedbackUploadResponse};
+use codicil_protocol::{
+    FeedbackSaveParams, FeedbackSaveResponse, FeedbackUploadParams, FeedbackUploadResponse,
+};
 
 use crate::{
     background::blocking,
@@ -29,6 +33,32 @@ pub async fn upload(cx: Cx, params: FeedbackUploadParams) -> Result<FeedbackUplo
         cx.feedback().send(endpoint, report);
     }
     Ok(FeedbackUploadResponse { thread_id })
+}
+
+/// Writes a report to a new file that the client names. Nothing is sent.
+pub async fn save(cx: Cx, params: FeedbackSaveParams) -> Result<FeedbackSaveResponse, RpcError> {
+    let FeedbackSaveParams {
+        thread_id,
+        classification,
+        save_path,
+        extra_log_files,
+        include_logs,
+        reason,
+        tags,
+    } = params;
+    let path = PathBuf::from(&save_path.0);
+    if !path.is_absolute() {
+        return Err(FeedbackError::RelativePath.into());
+    }
+    let report = FeedbackUploadParams { classification, reason, thread_id, include_logs, extra_log_files };
+    let thread = read_thread(&cx, &report).await?;
+    let writer_cx = cx.clone();
+    let saved = move || {
+        let tags = tags.unwrap_or_default();
+        writer_cx.feedback().save(report, tags, &sender(&writer_cx), thread, &path)
+    };
+    let thread_id = blocking(saved).await?;
+    Ok(FeedbackSaveResponse { thread_id, saved_path: save_path, prompt_hash: None })
 }
 
 /// Returns the thread as JSON if the client wants it in the report. An unknown thread is left out; a malformed id

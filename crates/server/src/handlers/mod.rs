@@ -1,12 +1,14 @@
 //! The handlers of the protocol's methods. [`router`](crate::router) has the rule that names files and functions.
 
 pub mod account;
+pub mod account_session;
 pub mod app;
 pub mod codicil;
 pub mod collaboration_mode;
 pub mod command;
 pub mod config;
 pub mod config_requirements;
+pub mod environment;
 pub mod experimental_feature;
 pub mod external_agent_config;
 pub mod feedback;
@@ -14,14 +16,21 @@ pub mod fs;
 pub mod fuzzy_file_search;
 pub mod hooks;
 pub mod initialize;
+pub mod marketplace;
 pub mod mcp_server;
 pub mod mcp_server_status;
+pub mod memory;
 pub mod mock;
 pub mod model;
+pub mod model_provider;
 pub mod permission_profile;
 pub mod plugin;
+pub mod process;
+pub mod remote_control;
 pub mod review;
+pub mod server;
 pub mod skills;
 pub mod thread;
 pub mod turn;
+pub mod user_verification;
 pub mod windows_sandbox;

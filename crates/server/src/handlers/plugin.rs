@@ -1,14 +1,20 @@
 //! `plugin/*`.
 //!
-//! There is no remote catalogue: a request with `forceRemoteSync` gets the reason why nothing can be synchronized.
+//! There is no remote catalogue: a request with `forceRemoteSync` gets the reason why nothing can be synchronized, and shares
+//! are refused.
 
 use codicil_extensions::{Extensions, PluginError, PluginId, RemoteError};
 use codicil_protocol::{
-    PluginInstallParams, PluginInstallResponse, PluginListParams, PluginListResponse, PluginReadParams,
-    PluginReadResponse, PluginUninstallParams, PluginUninstallResponse,
+    PluginInstallParams, PluginInstallResponse, PluginInstalledParams, PluginInstalledResponse,
+    PluginListParams, PluginListResponse, PluginReadParams, PluginReadResponse, PluginReconcileParams,
+    PluginReconcileResponse, PluginSearchParams, PluginSearchResponse, PluginShareCheckoutParams,
+    PluginShareCheckoutResponse, PluginShareDeleteParams, PluginShareDeleteResponse, PluginShareListParams,
+    PluginShareListResponse, PluginShareSaveParams, PluginShareSaveResponse, PluginShareUpdateTargetsParams,
+    PluginShareUpdateTargetsResponse, PluginSkillReadParams, PluginSkillReadResponse, PluginUninstallParams,
+    PluginUninstallResponse,
 };
 
-use crate::{background::blocking, cx::Cx, error::RpcError};
+use crate::{background::blocking, cx::Cx, error::RpcError, paging::ListPage, refusals::ServiceRefusal};
 
 pub async fn list(cx: Cx, params: PluginListParams) -> Result<PluginListResponse, RpcError> {
     let Extensions { plugins, featured, apps, .. } = extensions(&cx);
@@ -25,6 +31,19 @@ pub async fn list(cx: Cx, params: PluginListParams) -> Result<PluginListResponse
         });
     }
     Ok(listed)
+}
+
+pub async fn installed(cx: Cx, params: PluginInstalledParams) -> Result<PluginInstalledResponse, RpcError> {
+    let Extensions { plugins, .. } = extensions(&cx);
+    blocking(move || Ok::<_, RpcError>(plugins.list_installed(&params))).await
+}
+
+pub async fn search(cx: Cx, params: PluginSearchParams) -> Result<PluginSearchResponse, RpcError> {
+    let Extensions { plugins, .. } = extensions(&cx);
+    let PluginSearchParams { cursor, limit, .. } = params.clone();
+    let found = blocking(move || Ok::<_, RpcError>(plugins.search(&params))).await?;
+    let page = ListPage::new(found, cursor.as_deref(), limit, "plugins")?;
+    Ok(PluginSearchResponse { data: page.data, next_cursor: page.next_cursor })
 }
 
 pub async fn read(cx: Cx, params: PluginReadParams) -> Result<PluginReadResponse, RpcError> {
@@ -65,6 +84,49 @@ pub async fn uninstall(cx: Cx, params: PluginUninstallParams) -> Result<PluginUn
         Ok::<_, PluginError>(PluginUninstallResponse {})
     })
     .await
+}
+
+/// Compares the installed plugins with the remote catalogue. There is none, so nothing changes.
+pub async fn reconcile(_cx: Cx, _params: PluginReconcileParams) -> Result<PluginReconcileResponse, RpcError> {
+    Ok(PluginReconcileResponse {
+        changed_plugins: Vec::new(),
+        failed_remote_plugin_ids: Vec::new(),
+        failed_materialization_remote_plugin_ids: Vec::new(),
+    })
+}
+
+pub async fn skill_read(cx: Cx, _params: PluginSkillReadParams) -> Result<PluginSkillReadResponse, RpcError> {
+    Err(ServiceRefusal::catalogue(&cx, "read remote plugin skill details", "plugin/skill/read").await.into())
+}
+
+pub async fn share_save(cx: Cx, _params: PluginShareSaveParams) -> Result<PluginShareSaveResponse, RpcError> {
+    Err(ServiceRefusal::catalogue(&cx, "save remote plugin share", "plugin/share/save").await.into())
+}
+
+pub async fn share_update_targets(
+    cx: Cx,
+    _params: PluginShareUpdateTargetsParams,
+) -> Result<PluginShareUpdateTargetsResponse, RpcError> {
+    let method = "plugin/share/updateTargets";
+    Err(ServiceRefusal::catalogue(&cx, "update remote plugin share targets", method).await.into())
+}
+
+pub async fn share_list(cx: Cx, _params: PluginShareListParams) -> Result<PluginShareListResponse, RpcError> {
+    Err(ServiceRefusal::catalogue(&cx, "list remote plugin shares", "plugin/share/list").await.into())
+}
+
+pub async fn share_checkout(
+    cx: Cx,
+    _params: PluginShareCheckoutParams,
+) -> Result<PluginShareCheckoutResponse, RpcError> {
+    Err(ServiceRefusal::catalogue(&cx, "checkout plugin share", "plugin/share/checkout").await.into())
+}
+
+pub async fn share_delete(
+    cx: Cx,
+    _params: PluginShareDeleteParams,
+) -> Result<PluginShareDeleteResponse, RpcError> {
+    Err(ServiceRefusal::catalogue(&cx, "delete remote plugin share", "plugin/share/delete").await.into())
 }
 
 /// Returns the reason why a plugin cannot be synchronized: no account, or no remote catalogue.

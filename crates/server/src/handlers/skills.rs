@@ -2,7 +2,8 @@
 
 use codicil_extensions::Skills;
 use codicil_protocol::{
-    SkillsConfigWriteParams, SkillsConfigWriteResponse, SkillsListParams, SkillsListResponse,
+    SkillsConfigWriteParams, SkillsConfigWriteResponse, SkillsExtraRootsSetParams,
+    SkillsExtraRootsSetResponse, SkillsListParams, SkillsListResponse,
 };
 
 use crate::{background::blocking, cx::Cx, error::RpcError};
@@ -19,6 +20,15 @@ pub async fn config_write(
 ) -> Result<SkillsConfigWriteResponse, RpcError> {
     let skills = skills(&cx);
     blocking(move || skills.set_enabled(&params)).await
+}
+
+pub async fn extra_roots_set(
+    cx: Cx,
+    params: SkillsExtraRootsSetParams,
+) -> Result<SkillsExtraRootsSetResponse, RpcError> {
+    let skills = skills(&cx);
+    skills.set_extra_roots(params.extra_roots.iter().map(|root| root.to_path_buf()).collect());
+    Ok(SkillsExtraRootsSetResponse {})
 }
 
 fn skills(cx: &Cx) -> Skills {

@@ -7,6 +7,7 @@ use codicil_engine::{
     BuiltinProfile, ElicitationChange, ForkName, IncludeTurns, InputAccepted, OpenedThread, RevertedThread,
     ThreadClients, ThreadError, ThreadRead, TurnSettings, parse_injected_items,
 };
+use codicil_engine::{RealtimeForm, realtime_voices};
 use codicil_protocol::{
     ConfigWarning, ConfigWarningNotification, DeprecationNotice, Frame, Method, MultiAgentMode,
     ProtocolGeneration, SortDirection, Thread, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
@@ -35,6 +36,12 @@ use codicil_protocol::{
     ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
     ThreadUnsubscribeStatus, TurnItemsView, TurnStartParams, WarningNotification, WarningReported,
 };
+use codicil_protocol::{
+    ThreadApproveGuardianDeniedActionParams, ThreadApproveGuardianDeniedActionResponse,
+    ThreadMemoryModeSetParams, ThreadMemoryModeSetResponse, ThreadMemoryReadParams, ThreadMemoryReadResponse,
+    ThreadPredictionRequestParams, ThreadPredictionRequestResponse, ThreadRealtimeAppendSpeechParams,
+    ThreadRealtimeAppendSpeechResponse, ThreadRealtimeListVoicesParams, ThreadRealtimeListVoicesResponse,
+};
 use codicil_store::StoredTurn;
 
 use crate::{
@@ -44,7 +51,9 @@ use crate::{
     ephemeral,
     error::RpcError,
     generation::{show_thread, shown_effort, shown_policy, shown_tier},
+    guardian_denial::GuardianDenial,
     paging::{self, HistoryPage},
+    refusals::ServiceRefusal,
     request_keys::{Attempt, Creates, OnceResponse, carry_out_once},
 };
 
@@ -469,9 +478,20 @@ pub async fn realtime_start(
     cx: Cx,
     params: ThreadRealtimeStartParams,
 ) -> Result<ThreadRealtimeStartResponse, RpcError> {
+    let form = match cx.generation() {
+        ProtocolGeneration::V166 => RealtimeForm::Timeline,
+        ProtocolGeneration::V118 => RealtimeForm::Updates,
+    };
+    let missing = match form {
+        RealtimeForm::Timeline => params.output_modality.is_none().then_some("outputModality"),
+        RealtimeForm::Updates => params.prompt.is_none().then_some("prompt"),
+    };
+    if let Some(missing) = missing {
+        return Err(RpcError::malformed(format_args!("missing field `{missing}`")));
+    }
     let voice = cx.threads().voice(&params.thread_id).await?;
     let origin = cx.origin();
-    cx.after_response(move || voice.start(params, origin));
+    cx.after_response(move || voice.start(params, origin, form));
     Ok(ThreadRealtimeStartResponse {})
 }
 
@@ -491,7 +511,7 @@ pub async fn realtime_append_text(
     params: ThreadRealtimeAppendTextParams,
 ) -> Result<ThreadRealtimeAppendTextResponse, RpcError> {
     let voice = cx.threads().voice(&params.thread_id).await?;
-    if voice.append_text(params.text)? == InputAccepted::NotRunning {
+    if voice.append_text(params.text, params.role)? == InputAccepted::NotRunning {
         cx.after_response(move || voice.complain());
     }
     Ok(ThreadRealtimeAppendTextResponse {})
@@ -504,6 +524,61 @@ pub async fn realtime_stop(
     let voice = cx.threads().voice(&params.thread_id).await?;
     cx.after_response(move || voice.stop());
     Ok(ThreadRealtimeStopResponse {})
+}
+
+/// Returns the voices of the provider's voice models.
+pub async fn realtime_list_voices(
+    _cx: Cx,
+    _params: ThreadRealtimeListVoicesParams,
+) -> Result<ThreadRealtimeListVoicesResponse, RpcError> {
+    Ok(ThreadRealtimeListVoicesResponse { voices: realtime_voices() })
+}
+
+/// Has the voice model say something. Without a session the request fails; nothing else happens to the thread.
+pub async fn realtime_append_speech(
+    cx: Cx,
+    params: ThreadRealtimeAppendSpeechParams,
+) -> Result<ThreadRealtimeAppendSpeechResponse, RpcError> {
+    let voice = cx.threads().voice(&params.thread_id).await?;
+    match voice.append_speech(params.text)? {
+        InputAccepted::Yes => Ok(ThreadRealtimeAppendSpeechResponse {}),
+        InputAccepted::NotRunning => Err(ThreadError::NoRealtimeSession.into()),
+    }
+}
+
+/// Sets whether memories are made of a thread. This server makes none, so that the thread only has to exist.
+pub async fn memory_mode_set(
+    cx: Cx,
+    params: ThreadMemoryModeSetParams,
+) -> Result<ThreadMemoryModeSetResponse, RpcError> {
+    cx.threads().check_exists(&params.thread_id).await?;
+    Ok(ThreadMemoryModeSetResponse {})
+}
+
+/// Returns what is remembered of a loaded thread: nothing.
+pub async fn memory_read(
+    cx: Cx,
+    params: ThreadMemoryReadParams,
+) -> Result<ThreadMemoryReadResponse, RpcError> {
+    cx.threads().get(&params.thread_id)?;
+    Ok(ThreadMemoryReadResponse { summary: None })
+}
+
+pub async fn prediction_request(
+    _cx: Cx,
+    _params: ThreadPredictionRequestParams,
+) -> Result<ThreadPredictionRequestResponse, RpcError> {
+    Err(ServiceRefusal::Prediction.into())
+}
+
+/// Tells the model that the user allows an action which the guardian has denied. The action runs when the model tries again.
+pub async fn approve_guardian_denied_action(
+    cx: Cx,
+    params: ThreadApproveGuardianDeniedActionParams,
+) -> Result<ThreadApproveGuardianDeniedActionResponse, RpcError> {
+    let denial = GuardianDenial::parse(params.event)?;
+    cx.thread(&params.thread_id)?.inject(denial.to_items()?).await?;
+    Ok(ThreadApproveGuardianDeniedActionResponse {})
 }
 
 /// Opens a new thread and subscribes the client to it. An ephemeral thread needs a slot.

@@ -1,8 +1,9 @@
 //! `windowsSandbox/*`.
 
 use codicil_protocol::{
-    WindowsSandboxSetupCompleted, WindowsSandboxSetupCompletedNotification, WindowsSandboxSetupMode,
-    WindowsSandboxSetupStartParams, WindowsSandboxSetupStartResponse,
+    NoParams, WindowsSandboxReadiness, WindowsSandboxReadinessResponse, WindowsSandboxSetupCompleted,
+    WindowsSandboxSetupCompletedNotification, WindowsSandboxSetupMode, WindowsSandboxSetupStartParams,
+    WindowsSandboxSetupStartResponse,
 };
 
 use crate::{cx::Cx, error::RpcError};
@@ -23,4 +24,9 @@ pub async fn setup_start(
         error: Some(error),
     });
     Ok(WindowsSandboxSetupStartResponse { started: true })
+}
+
+/// Reports that there is no Windows sandbox here.
+pub async fn readiness(_cx: Cx, _params: NoParams) -> Result<WindowsSandboxReadinessResponse, RpcError> {
+    Ok(WindowsSandboxReadinessResponse { status: WindowsSandboxReadiness::NotConfigured })
 }

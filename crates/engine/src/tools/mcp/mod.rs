@@ -1,6 +1,7 @@
 //! Tools of MCP servers: approved, called and shown as items.
 
 mod approval;
+mod client_calls;
 mod dependencies;
 mod questions;
 mod resources;
@@ -25,6 +26,7 @@ use super::{
 };
 use crate::clock::millis;
 
+pub use client_calls::{ClientCallError, ThreadMcpServers};
 pub(crate) use dependencies::MentionedSkills;
 pub(super) use resources::{ListMcpResourceTemplates, ListMcpResources, ReadMcpResource};
 

@@ -65,7 +65,7 @@ impl Elicitor for ServerElicitor {
     }
 }
 
-fn without_content(action: McpServerElicitationAction) -> McpServerElicitationRequestResponse {
+pub(super) fn without_content(action: McpServerElicitationAction) -> McpServerElicitationRequestResponse {
     McpServerElicitationRequestResponse { action, content: None, meta: None }
 }
 
