@@ -5,6 +5,7 @@
 //! has a meaning. Forms work without scripts: with scripts they are sent in the background.
 
 mod composer;
+mod diff;
 mod error;
 mod export;
 mod format;
@@ -16,12 +17,15 @@ mod question_cards;
 mod question_forms;
 mod queue;
 mod sign_in;
+mod status;
 mod thread;
 mod threads;
 mod tool_items;
 mod turns;
+mod usage;
 
 pub use composer::{EFFORTS, POLICIES, SANDBOXES, choices, model_input, sandbox_name};
+pub use diff::{item_diff, thread_diff, turn_diff};
 pub use error::PageError;
 pub use export::export;
 pub use format::unix_now;
@@ -32,6 +36,7 @@ pub use older::{all_output, image, older_items, older_turns};
 pub use question_cards::question_cards;
 pub use queue::queue;
 pub use sign_in::{device_link, sign_in, sign_in_required, signed_in};
+pub use status::status;
 pub use thread::{change_ops, reset_ops, thread};
 pub use threads::{thread_links, threads};
 
