@@ -28,6 +28,6 @@ mod server;
 mod state;
 
 pub use {
-    access::{SessionKey, SignIn},
+    access::{FormFields, Session, SessionKey, SessionLayer, SignIn},
     server::{ConsoleError, ConsoleOptions, ConsoleServer},
 };

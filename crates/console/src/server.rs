@@ -4,7 +4,6 @@ use std::{io, net::SocketAddr, sync::Arc};
 
 use axum::{
     Router,
-    middleware::from_fn_with_state,
     routing::{get, post},
 };
 use codicil_client::{Client, ClientBuilder, ClientError, ReconnectOptions, ServerAddress};
@@ -14,12 +13,12 @@ use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    access::{self, AllowedHosts, SessionKey, SignIn, SignInLinks},
-    actions, assets,
+    access::{SessionKey, SessionLayer, SignIn},
+    actions,
     live::{self, OverviewTask, ThreadHubs},
     pages,
     questions::{LiveQuestions, QuestionBoardTask, QuestionHandler},
-    state::{AccessControl, Console, ConsoleParts},
+    state::{Console, ConsoleParts},
 };
 
 /// How a console is reached and who may use it.
@@ -49,6 +48,7 @@ pub enum ConsoleError {
 pub struct ConsoleServer {
     listener: TcpListener,
     address: SocketAddr,
+    sessions: SessionLayer,
     console: Console,
     tasks: TaskTracker,
 }
@@ -74,17 +74,11 @@ impl ConsoleServer {
         spawn(&tasks, &stopping, board_task.run());
         spawn(&tasks, &stopping, overview_task.run());
 
-        let access = AccessControl {
-            key: options.key,
-            sign_in: options.sign_in,
-            links: SignInLinks::default(),
-            hosts: AllowedHosts { names: options.host_names },
-            cookie: format!("codicil_console_{}", address.port()),
-            is_behind_tls: options.is_behind_tls,
-        };
+        let sessions = SessionLayer::new(options.key, options.sign_in, address)
+            .behind_proxy(options.host_names, options.is_behind_tls);
         let models = Mutex::new(None);
         let console = Console::new(ConsoleParts {
-            access,
+            access: sessions.access(),
             client,
             threads_client,
             hubs,
@@ -93,7 +87,7 @@ impl ConsoleServer {
             stopping,
             models,
         });
-        Ok(Self { listener, address, console, tasks })
+        Ok(Self { listener, address, sessions, console, tasks })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -102,18 +96,13 @@ impl ConsoleServer {
 
     /// Creates a link that signs in one browser, once.
     pub fn sign_in_link(&self) -> Result<String, ConsoleError> {
-        let token = self.console.access.links.create().map_err(ConsoleError::Random)?;
-        let host = match self.address {
-            address if address.ip().is_unspecified() => format!("localhost:{}", address.port()),
-            address => address.to_string(),
-        };
-        Ok(format!("http://{host}/sign-in?token={token}"))
+        self.sessions.sign_in_link().map_err(ConsoleError::Random)
     }
 
     /// Serves browsers until `stop` is cancelled.
     pub async fn serve(self, stop: CancellationToken) -> io::Result<()> {
         let stopping = self.console.stopping.clone();
-        let routes = router(self.console.clone());
+        let routes = self.sessions.protect(router(self.console.clone()));
         let end = async move {
             stop.cancelled().await;
             // Ends the event streams, which would keep their connections open.
@@ -181,8 +170,5 @@ fn router(console: Console) -> Router {
         .route("/complete/directories", get(actions::complete_directories))
         .route("/events", get(live::events))
         .route("/device", get(pages::device_link))
-        .route("/sign-in", get(access::sign_in_page).post(access::sign_in))
-        .route("/assets/{name}", get(assets::asset))
-        .layer(from_fn_with_state(console.clone(), access::guard))
         .with_state(console)
 }

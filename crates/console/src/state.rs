@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::{AllowedHosts, SessionKey, SignIn, SignInLinks},
+    access::AccessControl,
     live::{Overview, ThreadHubs},
     questions::QuestionBoard,
 };
@@ -32,7 +32,7 @@ pub struct Console(Arc<ConsoleParts>);
 
 /// The parts of a console.
 pub struct ConsoleParts {
-    pub access: AccessControl,
+    pub access: Arc<AccessControl>,
     /// A connection without subscriptions, for reading.
     pub client: Client,
     /// The connection that is subscribed to the threads that pages show.
@@ -43,18 +43,6 @@ pub struct ConsoleParts {
     /// Cancelled when the console ends.
     pub stopping: CancellationToken,
     pub models: Mutex<Option<ListedModels>>,
-}
-
-/// Who may use the console.
-pub struct AccessControl {
-    pub key: SessionKey,
-    pub sign_in: SignIn,
-    pub links: SignInLinks,
-    pub hosts: AllowedHosts,
-    /// The name of the session's cookie. It has the port, because cookies of a host do not.
-    pub cookie: String,
-    /// Whether browsers reach the console over TLS.
-    pub is_behind_tls: bool,
 }
 
 /// The models of the server, and when they were read.

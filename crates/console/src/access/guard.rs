@@ -1,6 +1,8 @@
 //! The checks of every request, in one place: `Host`, session, and for changes `Origin` and the session's token. Adds the
 //! security headers to every response.
 
+use std::sync::Arc;
+
 use axum::{
     body::{Body, to_bytes},
     extract::{Request, State},
@@ -10,8 +12,8 @@ use axum::{
 };
 use subtle::ConstantTimeEq;
 
-use super::{AllowedHosts, Session, sign_in};
-use crate::{pages, state::Console};
+use super::{AccessControl, AllowedHosts, Session, sign_in};
+use crate::pages;
 
 /// The largest body of a request. Images of the composer are sent as text.
 const MAX_BODY: usize = 24 << 20;
@@ -55,8 +57,8 @@ impl FormFields {
 }
 
 /// Lets a request through to its handler if it may.
-pub async fn guard(State(console): State<Console>, request: Request, next: Next) -> Response {
-    let mut response = match check(&console, request).await {
+pub async fn guard(State(access): State<Arc<AccessControl>>, request: Request, next: Next) -> Response {
+    let mut response = match check(&access, request).await {
         Ok(request) => next.run(request).await,
         Err(refused) => refused,
     };
@@ -75,9 +77,9 @@ pub async fn guard(State(console): State<Console>, request: Request, next: Next)
     response
 }
 
-async fn check(console: &Console, mut request: Request) -> Result<Request, Response> {
+async fn check(access: &AccessControl, mut request: Request) -> Result<Request, Response> {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if !console.access.hosts.allows(host) {
+    if !access.hosts.allows(host) {
         return Err(refuse(
             StatusCode::MISDIRECTED_REQUEST,
             "The console does not answer under this host name.",
@@ -92,10 +94,9 @@ async fn check(console: &Console, mut request: Request) -> Result<Request, Respo
     if is_change && !AllowedHosts::is_same_origin(request.headers()) {
         return Err(refuse(StatusCode::FORBIDDEN, "The request comes from another site."));
     }
-    let session =
-        cookie(request.headers(), &console.access.cookie).and_then(|value| console.access.key.read(value));
+    let session = cookie(request.headers(), &access.cookie).and_then(|value| access.key.read(value));
     if session.is_none() && !is_sign_in {
-        return Err(pages::sign_in_required(console).into_response());
+        return Err(pages::sign_in_required(access).into_response());
     }
     if is_change {
         request = read_form(request, session.as_ref()).await?;

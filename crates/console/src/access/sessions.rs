@@ -91,6 +91,13 @@ pub struct Session {
     pub csrf: String,
 }
 
+impl Session {
+    /// Returns the token that every changing request of the session carries, for pages outside of this crate.
+    pub fn csrf(&self) -> &str {
+        &self.csrf
+    }
+}
+
 /// Returns 32 random bytes as text.
 pub fn random_text() -> io::Result<String> {
     let mut bytes = [0; 32];

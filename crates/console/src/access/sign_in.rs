@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -15,11 +16,8 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use subtle::ConstantTimeEq;
 
-use super::{FormFields, sessions};
-use crate::{
-    pages,
-    state::{AccessControl, Console},
-};
+use super::{AccessControl, FormFields, sessions};
+use crate::pages;
 
 /// The path of the sign-in page and of the links.
 pub const PATH: &str = "/sign-in";
@@ -87,29 +85,35 @@ pub struct SignInQuery {
 }
 
 /// Signs in with the link of the terminal, or shows the form.
-pub async fn sign_in_page(State(console): State<Console>, Query(query): Query<SignInQuery>) -> Response {
+pub async fn sign_in_page(
+    State(access): State<Arc<AccessControl>>,
+    Query(query): Query<SignInQuery>,
+) -> Response {
     match query.token {
-        Some(token) => admit(&console, console.access.links.redeem(&token)),
-        None => pages::sign_in(&console, None).into_response(),
+        Some(token) => admit(&access, access.links.redeem(&token)),
+        None => pages::sign_in(&access, None).into_response(),
     }
 }
 
 /// Signs in with the token that a person has entered.
-pub async fn sign_in(State(console): State<Console>, Extension(fields): Extension<FormFields>) -> Response {
+pub async fn sign_in(
+    State(access): State<Arc<AccessControl>>,
+    Extension(fields): Extension<FormFields>,
+) -> Response {
     let given = fields.get("token").unwrap_or_default().trim();
-    let is_token = match &console.access.sign_in {
+    let is_token = match &access.sign_in {
         SignIn::Token(token) => bool::from(token.as_bytes().ct_eq(given.as_bytes())),
         SignIn::Links => false,
     };
-    admit(&console, is_token || console.access.links.redeem(given))
+    admit(&access, is_token || access.links.redeem(given))
 }
 
-fn admit(console: &Console, may_enter: bool) -> Response {
+fn admit(access: &AccessControl, may_enter: bool) -> Response {
     if !may_enter {
-        let page = pages::sign_in(console, Some("This link or token does not work. A link works once."));
+        let page = pages::sign_in(access, Some("This link or token does not work. A link works once."));
         return (StatusCode::UNAUTHORIZED, page).into_response();
     }
-    let cookie = console.access.key.begin().map(|(_, value)| set_cookie(&console.access, &value));
+    let cookie = access.key.begin().map(|(_, value)| set_cookie(access, &value));
     match cookie.map(|cookie| HeaderValue::from_str(&cookie)) {
         // A page that goes on by itself: after a redirect from another site, browsers hold a strict cookie back.
         Ok(Ok(cookie)) => ([(header::SET_COOKIE, cookie)], pages::signed_in()).into_response(),

@@ -10,13 +10,13 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::{PageError, PageFrame, page};
 use crate::{
-    access::{Session, SignIn},
+    access::{AccessControl, Session, SignIn},
     state::Console,
 };
 
 /// Returns the form that asks for a token, with the reason why an earlier try failed.
-pub fn sign_in(console: &Console, reason: Option<&str>) -> Markup {
-    let hint = match console.access.sign_in {
+pub fn sign_in(access: &AccessControl, reason: Option<&str>) -> Markup {
+    let hint = match access.sign_in {
         SignIn::Links => "Open the link that `codicil console` has printed, or paste its token.",
         SignIn::Token(_) => "Enter the token from the console's token file.",
     };
@@ -36,8 +36,8 @@ pub fn sign_in(console: &Console, reason: Option<&str>) -> Markup {
 }
 
 /// Refuses a request without a session.
-pub fn sign_in_required(console: &Console) -> Response {
-    (StatusCode::UNAUTHORIZED, sign_in(console, None)).into_response()
+pub fn sign_in_required(access: &AccessControl) -> Response {
+    (StatusCode::UNAUTHORIZED, sign_in(access, None)).into_response()
 }
 
 /// Returns the page after signing in, which goes on by itself.
@@ -57,7 +57,7 @@ pub async fn device_link(
     session: Option<Extension<Session>>,
     headers: HeaderMap,
 ) -> Result<Markup, PageError> {
-    let Some(Extension(session)) = session else { return Ok(sign_in(&console, None)) };
+    let Some(Extension(session)) = session else { return Ok(sign_in(&console.access, None)) };
     let token = console.access.links.create_for_device();
     let token = token.map_err(|error| PageError::BadRequest(error.to_string()))?;
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
