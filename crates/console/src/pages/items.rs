@@ -162,14 +162,14 @@ impl ShownItem<'_> {
 
     fn reasoning(&self, summary: &[String], content: &[String]) -> Markup {
         let title = summary.iter().find_map(|section| section.lines().find(|line| !line.trim().is_empty()));
-        let title = title.map(|line| line.trim().trim_matches('*')).unwrap_or("Thinking");
+        let title = title.map_or_else(|| "Thinking".to_owned(), |line| line.trim().replace("**", ""));
         self.article(
             "reasoning",
             "Reasoning",
             html! {},
             html! {
                 details open[self.is_open] {
-                    summary { (visible(prefix(title, 160))) }
+                    summary { (visible(prefix(&title, 160))) }
                     @for (index, section) in summary.iter().enumerate() {
                         (self.reasoning_section(ItemPart::Summary(index), section))
                     }
