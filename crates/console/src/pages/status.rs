@@ -11,7 +11,7 @@ use codicil_client::{
         Account, AccountRateLimitsRead, AccountRead, CommandExec, CommandExecParams, ConfigLayerMetadata,
         ConfigLayerSource, ConfigRead, ConfigReadParams, ConfigReadResponse, GetAccountParams,
         GetAccountResponse, ListMcpServerStatusParams, ListMcpServerStatusResponse, McpAuthStatus,
-        McpServerStatusList, Method, Model, ModelList, ModelListParams, NoParams, PluginList,
+        McpServerStatusList, Method, Model, ModelList, ModelListParams, PluginList,
         PluginListParams, PluginListResponse, RateLimitSnapshot, RateLimitWindow, ReadOnlyAccess,
         SandboxPolicy, SkillsList, SkillsListParams, SkillsListResponse,
     },
@@ -39,7 +39,7 @@ pub async fn status(State(console): State<Console>, Extension(session): Extensio
     let client = &console.client;
     let (account, limits, models, servers, skills, plugins, sandbox, config, used) = tokio::join!(
         ask::<AccountRead>(&console, GetAccountParams::default()),
-        ask::<AccountRateLimitsRead>(&console, NoParams::default()),
+        ask::<AccountRateLimitsRead>(&console, GetAccountRateLimitsParams::default()),
         ask::<ModelList>(&console, ModelListParams::default()),
         ask::<McpServerStatusList>(&console, ListMcpServerStatusParams::default()),
         ask::<SkillsList>(&console, SkillsListParams::default()),

@@ -1,0 +1,28 @@
+//! The pages beside threads: status and settings.
+
+use codicil_testkit::Script;
+
+use crate::{
+    browser::{Browser, article},
+    stage::Stage,
+};
+
+#[tokio::test]
+async fn the_status_page_shows_the_server() {
+    let Some(browser) = Browser::start().await else { return };
+    let config = "approval_policy = \"never\"\n[mcp_servers.broken]\ncommand = \"/nonexistent\"\nenv = { KEY = \"s3cret\" }\n";
+    let stage = Stage::configured(Script::new().say("Hello"), config).await;
+    stage.start_thread(&browser, "Hi").await;
+    browser.sees([article("Agent message")], "Hello").await;
+
+    stage.visit(&browser, "/status").await;
+    browser.sees([("region", "Account")], "The model provider needs no account.").await;
+    browser.sees([("region", "MCP servers")], "broken").await;
+    browser.sees([("region", "Configuration"), ("table", "Configuration")], "approval_policy").await;
+    browser.sees([("region", "Configuration"), ("table", "Configuration")], "config.toml").await;
+    browser.sees([("region", "Sandbox")], "confined command").await;
+    browser.find([("region", "Usage"), ("image", "Turns, last 14 days: 1 turns in all*")]).await;
+    let text = browser.text([("main", "Status")]).await;
+    assert!(!text.contains("s3cret"), "a secret is shown: {text}");
+    assert_eq!(browser.errors().await, Vec::<String>::new());
+}
