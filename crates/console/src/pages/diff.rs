@@ -12,7 +12,7 @@ use axum::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use codicil_client::protocol::{
     FsReadFile, FsReadFileParams, PatchApplyStatus, SortDirection, ThreadId, ThreadItem, ThreadItemsList,
-    ThreadItemsListParams, TurnId,
+    ThreadItemsListCursor, ThreadItemsListParams, TurnId,
 };
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -162,7 +162,7 @@ async fn applied_changes(
         for file in applied.filter_map(item_changes).flatten() {
             by_path.entry(file.path.clone()).or_default().push(file);
         }
-        cursor = found.next_cursor;
+        cursor = found.next_cursor.map(ThreadItemsListCursor::Page);
         if cursor.is_none() || count >= MAX_ITEMS {
             return Ok(by_path.into_values().flatten().collect());
         }

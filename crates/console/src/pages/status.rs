@@ -10,10 +10,10 @@ use codicil_client::{
     protocol::{
         Account, AccountRateLimitsRead, AccountRead, CommandExec, CommandExecParams, ConfigLayerMetadata,
         ConfigLayerSource, ConfigRead, ConfigReadParams, ConfigReadResponse, GetAccountParams,
-        GetAccountResponse, ListMcpServerStatusParams, ListMcpServerStatusResponse, McpAuthStatus,
-        McpServerStatusList, Method, Model, ModelList, ModelListParams, PluginList,
-        PluginListParams, PluginListResponse, RateLimitSnapshot, RateLimitWindow, ReadOnlyAccess,
-        SandboxPolicy, SkillsList, SkillsListParams, SkillsListResponse,
+        GetAccountRateLimitsParams, GetAccountResponse, ListMcpServerStatusParams,
+        ListMcpServerStatusResponse, McpAuthStatus, McpServerStatusList, Method, Model, ModelList,
+        ModelListParams, PluginList, PluginListParams, PluginListResponse, RateLimitSnapshot,
+        RateLimitWindow, ReadOnlyAccess, SandboxPolicy, SkillsList, SkillsListParams, SkillsListResponse,
     },
 };
 use maud::{Markup, html};
