@@ -22,6 +22,7 @@ impl MessageSeq {
     /// The first number of messages that are not stored.
     const FIRST_VOLATILE: u64 = 16;
     const LAST_SUB: u64 = (1 << Self::SUB_BITS) - 1;
+    const CROWDED_SUB: u64 = 1 << 16;
 
     /// Returns the position of a message of a record; `index` counts the messages of the record.
     pub fn durable(ordinal: u64, index: usize) -> Self {
@@ -34,10 +35,10 @@ impl MessageSeq {
         Self((ordinal << Self::SUB_BITS) | (Self::FIRST_VOLATILE - 1))
     }
 
-    /// Returns the position of the next message that is not stored.
-    pub fn next_volatile(self) -> Self {
-        let sub = (self.sub() + 1).clamp(Self::FIRST_VOLATILE, Self::LAST_SUB);
-        Self((self.ordinal() << Self::SUB_BITS) | sub)
+    /// Returns the position of the next message that is not stored; `None` if the numbers of the record are used up.
+    pub fn next_volatile(self) -> Option<Self> {
+        let sub = (self.sub() + 1).max(Self::FIRST_VOLATILE);
+        (sub <= Self::LAST_SUB).then_some(Self((self.ordinal() << Self::SUB_BITS) | sub))
     }
 
     /// Returns the position of a later message of the same record.
@@ -51,13 +52,19 @@ impl MessageSeq {
         Self(self.0.saturating_sub(1))
     }
 
+    /// Returns the first position of the next record.
+    pub fn next_record(self) -> Self {
+        Self::durable(self.ordinal() + 1, 0)
+    }
+
     pub fn ordinal(self) -> u64 {
         self.0 >> Self::SUB_BITS
     }
 
-    /// Returns whether half of the numbers of the ordinal are used up.
+    /// Returns whether so many messages follow the record that a new record should continue the positions. Most numbers
+    /// are left then, so that this can wait for a moment.
     pub fn is_crowded(self) -> bool {
-        self.sub() > Self::LAST_SUB / 2
+        self.sub() >= Self::CROWDED_SUB
     }
 
     pub fn value(self) -> u64 {
@@ -100,8 +107,8 @@ mod tests {
     fn positions_increase_with_records_and_messages() {
         let started = MessageSeq::durable(7, 0);
         let completed = MessageSeq::durable(7, 1);
-        let first = completed.next_volatile();
-        let second = first.next_volatile();
+        let first = completed.next_volatile().unwrap();
+        let second = first.next_volatile().unwrap();
         let next = MessageSeq::durable(8, 0);
         assert!(started < completed && completed < first && first < second && second < next);
         assert!(completed < MessageSeq::end_of(7) && MessageSeq::end_of(7) < first);
@@ -112,8 +119,8 @@ mod tests {
     #[test]
     fn numbers_never_leave_their_ordinal() {
         let last = MessageSeq((3 << 20) | MessageSeq::LAST_SUB);
-        assert_eq!(last.next_volatile(), last);
-        assert!(last.is_crowded());
+        assert_eq!(last.next_volatile(), None);
+        assert!(last.is_crowded() && !MessageSeq::end_of(3).is_crowded());
         assert_eq!(MessageSeq::durable(3, 400), MessageSeq::end_of(3));
     }
 }

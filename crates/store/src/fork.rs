@@ -12,7 +12,7 @@ use crate::{
     clock,
     error::{Result, StoreError},
     layout::{self, ThreadLocation},
-    record::{GOAL, KEY, Record, ThreadMeta},
+    record::{GOAL, KEY, POSITION, Record, ThreadMeta},
     record_line::{self, LineHead, RecordKind},
     record_lines::RecordLines,
     replay::{RollbackRecord, TurnPlaces, decode, extra_kind, turn_of},
@@ -99,7 +99,7 @@ fn survivors<'a>(lines: &'a RecordLines<'_>) -> (Vec<SurvivingTurn<'a>>, TurnPla
     for (_, head) in lines.heads() {
         match head.kind {
             RecordKind::Meta | RecordKind::Name => {}
-            RecordKind::Extra if matches!(extra_kind(head).as_deref(), Some(GOAL | KEY)) => {}
+            RecordKind::Extra if matches!(extra_kind(head).as_deref(), Some(GOAL | KEY | POSITION)) => {}
             RecordKind::Rollback => {
                 let Some(RollbackRecord { turns }) = decode(head) else { continue };
                 let remaining = places.len().saturating_sub(turns as usize);

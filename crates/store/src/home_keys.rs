@@ -102,6 +102,10 @@ impl HomeKeyLock {
 
     /// Stores the intent. Replaces what an earlier attempt has left.
     pub async fn begin(&mut self, intent: KeyIntent) -> Result<()> {
+        // Writing it again could lose the id of a thread that the earlier attempt has created.
+        if self.result.is_none() && self.intent.as_ref() == Some(&intent) {
+            return Ok(());
+        }
         let line = serde_json::to_string(&intent)?;
         self.result = None;
         self.write(line, WriteFrom::Start).await?;

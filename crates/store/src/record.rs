@@ -215,13 +215,15 @@ pub(crate) const PARKED: &str = "parked";
 pub(crate) const OUTPUT_SCHEMA: &str = "outputSchema";
 /// The kind of the extra record that holds the key of a request.
 pub(crate) const KEY: &str = "key";
+/// The kind of the extra record from which the positions of messages continue.
+pub(crate) const POSITION: &str = "position";
 
 impl Record {
     /// Returns whether the record concerns the conversation. Other records may be written by any process at any time.
     pub fn extends_conversation(&self) -> bool {
         match self {
             Self::Name { .. } | Self::Git { .. } => false,
-            Self::Extra { kind, .. } => kind != GOAL && kind != KEY,
+            Self::Extra { kind, .. } => ![GOAL, KEY, POSITION].contains(&kind.as_str()),
             _ => true,
         }
     }
@@ -269,6 +271,11 @@ impl Record {
     pub fn output_schema(turn: &TurnId, schema: &Value) -> Self {
         let data = serde_json::json!({ "turnId": turn, "schema": schema });
         Self::Extra { kind: OUTPUT_SCHEMA.to_owned(), data }
+    }
+
+    /// Continues the positions of messages, because very many messages without a record have followed the last record.
+    pub fn position() -> Self {
+        Self::Extra { kind: POSITION.to_owned(), data: Value::Null }
     }
 
     /// Sets the goal of the thread; `None` removes it.

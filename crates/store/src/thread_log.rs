@@ -27,7 +27,7 @@ use crate::{
     file_end::{self, FileTail, WriteOnce},
     index::{GitChange, SummaryChange},
     layout::{self, ThreadLocation},
-    record::{GOAL, KEY, Record, ThreadMeta},
+    record::{GOAL, KEY, POSITION, Record, ThreadMeta},
     record_line::{self, LineHead, RecordKind},
     record_lines::RecordLines,
     replay::{ExtraRecord, GitRecord, GoalRecord, NameRecord, decode, extra_kind},
@@ -66,6 +66,8 @@ pub enum AdoptedRecord {
     Goal(Option<ThreadGoal>),
     /// The key of a request, beside one of the others.
     Key,
+    /// A place from which the positions of messages continue.
+    Position,
 }
 
 struct LogState {
@@ -411,6 +413,7 @@ impl AdoptedRecord {
                 decode::<ExtraRecord<GoalRecord>>(head).map(|it| Self::Goal(it.data.goal))
             }
             RecordKind::Extra if extra_kind(head).as_deref() == Some(KEY) => Some(Self::Key),
+            RecordKind::Extra if extra_kind(head).as_deref() == Some(POSITION) => Some(Self::Position),
             _ => None,
         }
     }

@@ -168,7 +168,10 @@ impl ThreadActor {
                     return answer(reply, Ok(status));
                 }
                 ThreadEvent::Command(posted) => self.on_posted(posted).await,
-                ThreadEvent::Turn(message) => self.on_turn_message(message).await,
+                ThreadEvent::Turn(message) => {
+                    self.on_turn_message(message).await;
+                    self.continue_positions().await;
+                }
                 ThreadEvent::QuestionEnded(ended) => self.on_question_ended(ended).await,
                 ThreadEvent::Idle => self.on_idle(),
                 ThreadEvent::Abandoned => return drop(self.shut_down(UnloadedTurn::Parked).await),

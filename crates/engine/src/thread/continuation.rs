@@ -145,6 +145,8 @@ impl ContinuedTurn {
     pub fn settled(&self) -> Vec<Record> {
         let turn_id = self.id();
         let items = self.open_items().into_iter().map(cut_off);
+        // Written again, so that each input has positions of its own.
+        let items = items.chain(self.unfinished.unseen_input.iter().cloned());
         let mut records: Vec<_> = items.map(|item| Record::Item { turn_id: turn_id.clone(), item }).collect();
         let mut additions = self.lost_outputs();
         additions.push(codicil_prompts::turn_aborted_message());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use codicil_protocol::{
     ErrorNotification, ErrorReported, Frame, FrameAudience, MessagePlace, MessageSeq, NotificationMethod,
     ProtocolGeneration, RawResponseItemCompleted, RawResponseItemCompletedNotification, ResponseItem,
-    ServerRequestResolved, ServerRequestResolvedNotification, ThreadId, ThreadItem, ThreadNameUpdated,
+    ServerRequestResolved, ServerRequestResolvedNotification, SnapshotReason, ThreadId, ThreadItem, ThreadNameUpdated,
     ThreadTokenUsage, ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, TurnError, TurnId,
     WarningNotification, WarningReported, rpc::RequestId,
 };
@@ -107,7 +107,9 @@ impl ThreadNotifier {
     /// Sends a server request to the subscribers.
     pub fn ask(&self, encode: &dyn Fn(&RequestId) -> Frame) -> OpenQuestion {
         let mut sequence = self.sequence.lock();
-        let place = sequence.next_place(&self.thread_id, None);
+        // A request without a position of its own is part of the next subscription.
+        let seq = sequence.advance(None).unwrap_or(sequence.last);
+        let place = MessagePlace::new(self.thread_id.clone(), seq);
         self.clients.ask(&self.thread_id, &|id| encode(id).at(place.clone()))
     }
 
@@ -131,9 +133,19 @@ impl ThreadNotifier {
         sequence.valid_from = sequence.last;
     }
 
-    /// Returns whether the messages after a position still add up to the thread.
-    pub fn is_valid(&self, after: MessageSeq) -> bool {
-        after >= self.sequence.lock().valid_from
+    /// Returns whether so many messages have followed the last record that a new record should continue the positions.
+    pub fn is_crowded(&self) -> bool {
+        self.sequence.lock().last.is_crowded()
+    }
+
+    /// Returns why the messages after a position do not add up to the thread, if so.
+    pub fn snapshot_reason(&self, after: MessageSeq) -> Option<SnapshotReason> {
+        let sequence = self.sequence.lock();
+        if sequence.last.next_volatile().is_none() {
+            Some(SnapshotReason::TooFar)
+        } else {
+            (after < sequence.valid_from).then_some(SnapshotReason::RolledBack)
+        }
     }
 
     /// Moves the position behind a record without messages.
@@ -196,18 +208,27 @@ impl ThreadNotifier {
         }
         let frame = match frame.audience() {
             FrameAudience::WithoutCursor => frame,
-            FrameAudience::Everyone | FrameAudience::WithCursor => {
-                let frame = frame.at(sequence.next_place(&self.thread_id, seq));
-                let capacity =
-                    if self.clients.have_cursors() { RecentCapacity::Full } else { RecentCapacity::None };
-                sequence.recent.push(&frame, capacity);
-                frame
-            }
+            FrameAudience::Everyone | FrameAudience::WithCursor => self.place(&mut sequence, frame, seq),
         };
         match reach {
             NotifyReach::Subscribers => self.clients.notify_subscribers(&self.thread_id, &frame),
             NotifyReach::AllClients => self.clients.notify_all(&frame),
         }
+    }
+
+    /// Gives a message its position and keeps it among the recent ones. Without a position, clients with a cursor do not
+    /// receive the message and are asked to subscribe again.
+    fn place(&self, sequence: &mut MessageSequence, frame: Frame, seq: Option<MessageSeq>) -> Frame {
+        let position = sequence.advance(seq);
+        let frame = frame.at(MessagePlace::new(self.thread_id.clone(), sequence.last));
+        let capacity = if self.clients.have_cursors() { RecentCapacity::Full } else { RecentCapacity::None };
+        sequence.recent.push(&frame, capacity);
+        if position.is_some() {
+            return frame;
+        }
+        sequence.valid_from = sequence.last.next_record();
+        self.clients.fall_behind(&self.thread_id, sequence.last);
+        frame.only_for(FrameAudience::WithoutCursor)
     }
 
     /// Announces an item that is not stored yet.
@@ -293,10 +314,11 @@ impl ThreadNotifier {
 }
 
 impl MessageSequence {
-    /// Returns the place of the next message: that of its record unless it has passed.
-    fn next_place(&mut self, thread_id: &ThreadId, seq: Option<MessageSeq>) -> MessagePlace {
-        self.last = seq.filter(|seq| *seq > self.last).unwrap_or_else(|| self.last.next_volatile());
-        MessagePlace::new(thread_id.clone(), self.last)
+    /// Moves on to the position of the next message: that of its record unless it has passed. Returns `None` and stays
+    /// where it is if the numbers of the last record are used up.
+    fn advance(&mut self, seq: Option<MessageSeq>) -> Option<MessageSeq> {
+        self.last = seq.filter(|seq| *seq > self.last).or_else(|| self.last.next_volatile())?;
+        Some(self.last)
     }
 }
 

@@ -232,13 +232,17 @@ impl ItemPart {
 
 impl JoinedText {
     fn add(&mut self, frame: Frame, capacity: RecentCapacity) {
+        let known = self.text.len();
         if let Some((_, text)) = frame.delta_parts() {
             self.text.extend_from_slice(text);
         }
         if capacity == RecentCapacity::None {
             self.ends.clear();
         }
-        self.ends.push((seq_of(&frame), self.text.len()));
+        // Empty deltas would grow the list without end.
+        if self.text.len() > known || self.ends.is_empty() {
+            self.ends.push((seq_of(&frame), self.text.len()));
+        }
         self.last = frame;
         if self.text.len() > MAX_OPEN_TEXT {
             self.drop_half();

@@ -352,6 +352,7 @@ impl ThreadState {
                 AdoptedRecord::Goal(goal) => self.goal = goal,
                 // The table is read again with the next key.
                 AdoptedRecord::Key => self.keys = None,
+                AdoptedRecord::Position => {}
             }
         }
     }

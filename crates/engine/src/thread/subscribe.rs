@@ -84,8 +84,8 @@ impl ThreadActor {
         if after > at {
             return Ok(MissedMessages::Impossible(SnapshotReason::Unknown));
         }
-        if !self.notifier.is_valid(after) {
-            return Ok(MissedMessages::Impossible(SnapshotReason::RolledBack));
+        if let Some(reason) = self.notifier.snapshot_reason(after) {
+            return Ok(MissedMessages::Impossible(reason));
         }
         let (floor, recent) =
             self.notifier.recent(|recent| (recent.is_open().then(|| recent.floor()), recent.after(after)));

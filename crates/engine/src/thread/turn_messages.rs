@@ -58,6 +58,13 @@ impl ThreadActor {
         }
     }
 
+    /// Stores a record from which the positions of messages continue, before the numbers after the last record run out.
+    pub(super) async fn continue_positions(&mut self) {
+        if self.notifier.is_crowded() && self.store_or_fail_turn(vec![Record::position()]).await {
+            self.notifier.advance(self.last_ordinal());
+        }
+    }
+
     /// Handles the messages that are in the channel now.
     pub(super) async fn handle_queued_messages(&mut self) {
         while let Ok(message) = self.turn_messages.try_recv() {
