@@ -54,6 +54,8 @@ pub struct ClientBuilder {
     pub(crate) retry: RetryOptions,
     pub(crate) thread_defaults: ThreadDefaults,
     pub(crate) reconnect: Option<ReconnectOptions>,
+    /// Whether a server without the extension `codicil` is refused.
+    pub(crate) needs_extension: bool,
     /// Whether the server runs on this machine, so that paths mean the same to both sides.
     pub(crate) is_local: bool,
 }
@@ -71,6 +73,7 @@ impl Default for ClientBuilder {
             retry: RetryOptions::default(),
             thread_defaults: ThreadDefaults::default(),
             reconnect: None,
+            needs_extension: false,
             is_local: true,
         }
     }
@@ -164,7 +167,12 @@ impl ClientBuilder {
     /// and collected turns continue without loss or repetition, requests that change something are sent again with their
     /// keys and have one effect, and open server requests are answered once. Other pending calls fail with
     /// [`ClientError::Disconnected`].
-    pub fn resilient(mut self, options: ReconnectOptions) -> Self {
+    pub fn resilient(self, options: ReconnectOptions) -> Self {
+        Self { needs_extension: true, ..self.resilient_if_supported(options) }
+    }
+
+    /// Does the same if the server has the extension. The connection to another server ends like that of any client.
+    pub(crate) fn resilient_if_supported(mut self, options: ReconnectOptions) -> Self {
         self.capabilities.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true });
         self.reconnect = Some(options);
         self
@@ -232,6 +240,8 @@ impl ClientBuilder {
             options,
             within: self.timeouts.connect,
             state: Arc::default(),
+            attempts: 0,
+            since: None,
         }))
     }
 
@@ -245,7 +255,7 @@ impl Client {
     pub async fn initialize(&self) -> Result<(), ClientError> {
         let within = self.options().timeouts.connect;
         let server = self.call_within::<Initialize>(self.options().initialize_params(), within).await?;
-        if self.options().reconnect.is_some() && server.codicil.is_none() {
+        if self.options().needs_extension && server.codicil.is_none() {
             let reason =
                 "it does not have the extension `codicil`, which a client that reconnects needs".to_owned();
             return Err(ClientError::Connect { to: "the server".to_owned(), reason });

@@ -171,7 +171,7 @@ impl Client {
     /// Returns the number of connections so far, to be watched. It grows when a client that
     /// [reconnects](ClientBuilder::resilient) has done so; other clients have one connection.
     pub fn connections(&self) -> watch::Receiver<u64> {
-        match &self.inner.shared.resilience {
+        match self.inner.shared.resilience() {
             Some(resilience) => resilience.connections.subscribe(),
             None => watch::Sender::new(1).subscribe(),
         }
@@ -192,6 +192,11 @@ impl Client {
     pub async fn close(self) -> Arc<Disconnected> {
         self.inner.shared.closing.cancel();
         self.disconnected().await
+    }
+
+    /// Returns whether this client opens its connection again by itself.
+    pub(crate) fn reconnects(&self) -> bool {
+        self.inner.shared.resilience().is_some()
     }
 
     pub(crate) fn options(&self) -> &ClientBuilder {
@@ -254,7 +259,7 @@ impl Client {
 
     /// Returns a key for a request, if the client reconnects and the method takes one.
     fn new_key(&self, method: &str) -> Option<String> {
-        let takes_key = self.inner.shared.resilience.is_some() && KEYED_REQUESTS.contains(&method);
+        let takes_key = self.inner.shared.resilience().is_some() && KEYED_REQUESTS.contains(&method);
         takes_key.then(|| Uuid::now_v7().to_string())
     }
 

@@ -13,7 +13,6 @@ use crate::{
     error::{DisconnectCause, Disconnected},
     receiver::MessageReceiver,
     reconnect::ConnectionRecovery,
-    resilient::Resilience,
     shared::ClientShared,
     transport::{MessageSink, MessageSource, TransportLink},
 };
@@ -28,20 +27,22 @@ pub async fn run(
     mut outgoing: mpsc::Receiver<Bytes>,
     mut receiver: MessageReceiver,
     grace: Duration,
-    recovery: Option<ConnectionRecovery>,
+    mut recovery: Option<ConnectionRecovery>,
 ) {
     let shared = receiver.shared().clone();
     let _guard = EndOnDrop(shared.clone());
     loop {
         let TransportLink { mut source, sink } = link;
+        let began = Instant::now();
         let writing = write(sink, &mut outgoing, shared.closing.clone());
         let cause = read_and_write(&mut source, writing, &mut receiver, grace).await;
         let reason = Disconnected { cause, stderr_tail: source.stderr_tail() };
         // Kills a spawned server that has not exited, before the callers learn of the end.
         drop(source);
         let again = async {
-            let recovery = recovery.as_ref().filter(|_| shared.is_initialized())?;
+            let recovery = recovery.as_mut().filter(|_| shared.resilience().is_some())?;
             tracing::warn!("{reason}; connecting again");
+            recovery.note_end(began);
             *recovery.state.is_recovering.write() = true;
             // What was not written belongs to the old connection.
             while outgoing.try_recv().is_ok() {}
@@ -75,8 +76,8 @@ async fn read_and_write(
     grace: Duration,
 ) -> DisconnectCause {
     tokio::pin!(writing);
-    let closing = receiver.shared().closing.clone();
-    let resilience = receiver.shared().resilience.clone();
+    let shared = receiver.shared().clone();
+    let closing = shared.closing.clone();
     let mut deadline: Option<Instant> = None;
     let mut is_written = false;
     let mut cause = DisconnectCause::ClosedByClient;
@@ -104,7 +105,7 @@ async fn read_and_write(
                     cause = DisconnectCause::Failed(reason);
                 }
             }
-            () = wants_subscriptions(resilience.as_deref()) => receiver.subscribe_again(),
+            () = wants_subscriptions(&shared) => receiver.subscribe_again(),
             // A server that does not read must not delay closing.
             () = closing.cancelled(), if deadline.is_none() => deadline = Some(Instant::now() + grace),
             () = sleep_until(limit), if deadline.is_some() => return cause,
@@ -113,8 +114,8 @@ async fn read_and_write(
 }
 
 /// Waits until a thread is to be subscribed again.
-async fn wants_subscriptions(resilience: Option<&Resilience>) {
-    match resilience {
+async fn wants_subscriptions(shared: &ClientShared) {
+    match shared.resilience() {
         Some(resilience) => resilience.wanted_changed.notified().await,
         None => std::future::pending().await,
     }

@@ -92,12 +92,12 @@ impl MessageReceiver {
                 None => self.resolve_call(&id, Err(CallFailure::Error(error))),
             },
             Ok(Message::Notification { method, params }) => {
-                let seq = self.shared.resilience.as_ref().and_then(|_| seq_of(text));
+                let seq = self.shared.resilience().and_then(|_| seq_of(text));
                 self.handle_notification(&method, params, message.len(), seq)
             }
             Ok(Message::Request { id, method, params, .. }) => {
                 let ids = MessageIds::of(params);
-                let seq = self.shared.resilience.as_ref().and_then(|_| seq_of(text));
+                let seq = self.shared.resilience().and_then(|_| seq_of(text));
                 self.advance(ids.thread.as_deref(), seq);
                 self.handle_request(id, &method, params)
             }
@@ -118,7 +118,7 @@ impl MessageReceiver {
         size: usize,
         seq: Option<u64>,
     ) {
-        if method == CodicilBehind::NAME && self.shared.resilience.is_some() {
+        if method == CodicilBehind::NAME && self.shared.resilience().is_some() {
             return self.handle_behind(params);
         }
         let ids = MessageIds::of(params);
@@ -156,21 +156,21 @@ impl MessageReceiver {
     /// Notes the position of a message. Returns its place, if it has one.
     fn advance<'a>(&self, thread: Option<&'a str>, seq: Option<u64>) -> Option<ThreadPlace<'a>> {
         let place = ThreadPlace { thread: thread?, seq: seq? };
-        if let Some(resilience) = &self.shared.resilience {
+        if let Some(resilience) = self.shared.resilience() {
             resilience.advance(place);
         }
         Some(place)
     }
 
     fn forget_thread(&self, thread: Option<&str>) {
-        if let (Some(resilience), Some(thread)) = (&self.shared.resilience, thread) {
+        if let (Some(resilience), Some(thread)) = (self.shared.resilience(), thread) {
             resilience.forget(thread);
         }
     }
 
     /// Follows a thread that a call has opened. What has happened since a replayed response was made is asked for.
     fn follow_opened(&self, result: &RawValue, is_replayed: bool) {
-        if let Some(resilience) = &self.shared.resilience
+        if let Some(resilience) = self.shared.resilience()
             && let Ok(OpenedThread { thread, seq }) = serde_json::from_str(result.get())
         {
             let place = ThreadPlace { thread: &thread.id, seq };
@@ -184,7 +184,7 @@ impl MessageReceiver {
     /// The server has dropped messages of a thread that this client reads too slowly.
     fn handle_behind(&mut self, params: Option<&RawValue>) {
         let behind = params.and_then(|params| serde_json::from_str(params.get()).ok());
-        if let (Some(behind), Some(resilience)) = (behind, &self.shared.resilience) {
+        if let (Some(behind), Some(resilience)) = (behind, self.shared.resilience()) {
             let CodicilBehindNotification { thread_id, after } = behind;
             resilience.subscribe_again(ThreadPlace { thread: &thread_id, seq: after.value() });
         }
@@ -192,7 +192,7 @@ impl MessageReceiver {
 
     /// Subscribes to the threads that readers have fallen behind on.
     pub fn subscribe_again(&mut self) {
-        let wanted = self.shared.resilience.as_ref().map(|resilience| resilience.take_wanted());
+        let wanted = self.shared.resilience().map(|resilience| resilience.take_wanted());
         for (thread, after) in wanted.into_iter().flatten() {
             let message = self.subscribe(&thread, after);
             if let Some(outgoing) = self.responder.outgoing.upgrade() {
@@ -263,7 +263,7 @@ impl MessageReceiver {
         for (_, gone) in self.requests.extract_if(|_, request| !request.is_current) {
             gone.task.abort();
         }
-        if let Some(resilience) = &self.shared.resilience {
+        if let Some(resilience) = self.shared.resilience() {
             *resilience.is_recovering.write() = false;
         }
         self.requests.values().filter_map(|request| request.slot.message()).collect()
@@ -289,7 +289,7 @@ impl MessageReceiver {
         }
         // A client that reconnects keeps its answers until the server confirms them.
         let is_kept =
-            self.shared.resilience.is_some() && self.requests.len() < self.shared.limits.server_requests;
+            self.shared.resilience().is_some() && self.requests.len() < self.shared.limits.server_requests;
         self.requests.retain(|_, request| is_kept || !request.task.is_finished());
         if self.requests.len() >= self.shared.limits.server_requests {
             tracing::warn!(method, "refused a server request: too many are being answered");
@@ -314,7 +314,7 @@ impl MessageReceiver {
     fn continue_request(&mut self, id: &RequestId, method: &str, params: &Value) -> bool {
         let is_same = |request: &OpenRequest| request.method == method && request.params == *params;
         let known = self.requests.iter().find(|(_, request)| is_same(request)).map(|(id, _)| id.clone());
-        let known = known.filter(|_| self.shared.resilience.is_some());
+        let known = known.filter(|_| self.shared.resilience().is_some());
         let Some(mut request) = known.and_then(|known| self.requests.remove(&known)) else { return false };
         id.clone_into(&mut request.slot.id.lock());
         request.is_current = true;

@@ -30,20 +30,31 @@ pub struct ConnectionRecovery {
     /// The time for one attempt.
     pub within: Duration,
     pub state: Arc<Resilience>,
+    /// The attempts since the last stable connection.
+    pub attempts: u32,
+    /// The end of the last stable connection; `None` before the first end.
+    pub since: Option<Instant>,
 }
 
 impl ConnectionRecovery {
+    /// Notes the end of a connection that began at this time.
+    pub fn note_end(&mut self, began: Instant) {
+        if self.since.is_none() || began.elapsed() >= self.options.stable_after {
+            self.attempts = 0;
+            self.since = Some(Instant::now());
+        }
+    }
+
     /// Returns a connection that continues the last one, or the reason why there is none.
     pub async fn reconnect(
-        &self,
+        &mut self,
         receiver: &mut MessageReceiver,
         mut reason: Disconnected,
     ) -> Result<TransportLink, Disconnected> {
-        let began = Instant::now();
-        for attempt in 0.. {
-            if self.options.is_over(began) {
-                break;
-            }
+        let since = self.since.unwrap_or_else(Instant::now);
+        while self.options.allows(self.attempts, since) {
+            let attempt = self.attempts;
+            self.attempts += 1;
             sleep(self.options.delay(attempt)).await;
             match timeout(self.within, self.open(receiver)).await {
                 Ok(Ok(link)) => {

@@ -20,8 +20,13 @@ pub struct ReconnectOptions {
     pub first_delay: Duration,
     /// Longest delay: 5 s.
     pub max_delay: Duration,
-    /// Time after which the client gives up and every call fails: 5 min. `None` never gives up.
+    /// Time after which the client gives up and every call fails: 5 min. `None` sets no limit.
     pub give_up_after: Option<Duration>,
+    /// Attempts in a row after which the client gives up; `None`, the default, sets no limit.
+    pub max_attempts: Option<u32>,
+    /// Duration after which a connection counts as stable: 10 s. Attempts and time are counted from the end of the last
+    /// stable connection, so that a server that crashes at once is not started again and again.
+    pub stable_after: Duration,
 }
 
 impl Default for ReconnectOptions {
@@ -30,6 +35,8 @@ impl Default for ReconnectOptions {
             first_delay: Duration::from_millis(100),
             max_delay: Duration::from_secs(5),
             give_up_after: Some(Duration::from_secs(300)),
+            max_attempts: None,
+            stable_after: Duration::from_secs(10),
         }
     }
 }
@@ -41,9 +48,10 @@ impl ReconnectOptions {
         doubled.min(self.max_delay).mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
-    /// Returns whether it is too late for another attempt.
-    pub(crate) fn is_over(&self, since: Instant) -> bool {
-        self.give_up_after.is_some_and(|limit| since.elapsed() >= limit)
+    /// Returns whether another attempt is made, after this many since this time.
+    pub(crate) fn allows(&self, attempts: u32, since: Instant) -> bool {
+        self.max_attempts.is_none_or(|limit| attempts < limit)
+            && self.give_up_after.is_none_or(|limit| since.elapsed() < limit)
     }
 }
 

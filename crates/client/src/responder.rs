@@ -163,7 +163,7 @@ impl RequestResponder {
     /// Queues the answer. Returns it if the queue is full.
     fn queue_answer(&self, slot: &RequestSlot) -> Option<Bytes> {
         // Held until the message is queued, so that it is not queued for the next connection.
-        let is_recovering = self.shared.resilience.as_ref().map(|resilience| resilience.is_recovering.read());
+        let is_recovering = self.shared.resilience().map(|resilience| resilience.is_recovering.read());
         if is_recovering.is_some_and(|is_recovering| *is_recovering) {
             return None;
         }

@@ -129,11 +129,17 @@ impl TurnRoute {
         self.state.lock().outcome.is_some()
     }
 
-    /// Returns whether the agent may have done anything that a repetition would do twice.
-    pub fn has_begun(&self) -> bool {
+    /// Returns whether the turn has ended with its connection, before the agent did anything that a repetition would do
+    /// twice. A server that was restarted reports such a turn as interrupted.
+    pub fn was_cut_off(&self, has_reconnected: bool) -> bool {
         let state = self.state.lock();
         let has_held = matches!(&state.binding, TurnBinding::Waiting { held, .. } if !held.is_empty());
-        has_held || state.collected.has_begun()
+        let is_cut_off = match &state.outcome {
+            Some(TurnOutcome::Disconnected(_)) => true,
+            Some(TurnOutcome::Completed(turn)) => has_reconnected && turn.status == TurnStatus::Interrupted,
+            _ => false,
+        };
+        is_cut_off && !has_held && !state.collected.has_begun()
     }
 
     /// Returns the time of the turn's latest message or answer.

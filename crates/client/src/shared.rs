@@ -25,8 +25,8 @@ pub struct ClientShared {
     pub readers: EventReaders,
     pub limits: ClientLimits,
     pub naming: ThreadNaming,
-    /// Set for a client that reconnects.
-    pub resilience: Option<Arc<Resilience>>,
+    /// Set for a client that reconnects if the server has the extension.
+    resilience: Option<Arc<Resilience>>,
     /// Cancelled when this client closes the connection.
     pub closing: CancellationToken,
     /// Set after the handshake.
@@ -77,8 +77,10 @@ impl ClientShared {
         }
     }
 
-    pub fn is_initialized(&self) -> bool {
-        self.server.get().is_some()
+    /// Returns the state of a client that reconnects; `None` if it does not, or the server has no extension `codicil`.
+    pub fn resilience(&self) -> Option<&Arc<Resilience>> {
+        let has_extension = self.server.get().is_some_and(|server| server.codicil.is_some());
+        self.resilience.as_ref().filter(|_| has_extension)
     }
 
     /// Returns a queue for a reader.

@@ -1,10 +1,12 @@
 //! A client that reconnects after a crash and resumes its threads.
 //!
-//! When the connection ends unexpectedly, every pending call fails with the reason, and the supervisor starts or
-//! connects to the server again: a few times, with a delay before each attempt. After that it gives up, and tries once
-//! more only for a call that comes later. Threads used through the supervisor are resumed before their next turn, or
-//! started anew if the server no longer knows them. An interrupted turn is repeated once if the agent had not started
-//! any work; otherwise its caller gets the error.
+//! With a server that has the extension `codicil`, the client itself reconnects and continues its turns, within the limits
+//! of the supervisor. With another server, every pending call fails with the reason, and the supervisor starts or connects
+//! to the server again: a few times, with a delay before each attempt. Threads used through the supervisor are resumed
+//! before their next turn, or started anew if the server no longer knows them.
+//!
+//! In both cases a turn that was cut off is repeated once if the agent had not started any work, and the supervisor gives
+//! up after too many crashes in a row. It then tries once more only for a call that comes later.
 //!
 //! A server that is not needed for a while can be suspended: it ends, and the next call starts it again.
 
@@ -26,6 +28,7 @@ use crate::{
     endpoint::ServerAddress,
     error::{ClientError, DisconnectCause, Disconnected},
     params,
+    resilient::ReconnectOptions,
 };
 
 /// When the supervisor restarts a server, and when it gives up.
@@ -49,6 +52,19 @@ impl Default for RestartLimits {
             delay: Duration::from_secs(1),
             stable_after: Duration::from_secs(60),
             retry_after: Some(Duration::from_secs(30)),
+        }
+    }
+}
+
+impl RestartLimits {
+    /// Returns the same limits for a client that reconnects by itself.
+    fn reconnect_options(&self) -> ReconnectOptions {
+        ReconnectOptions {
+            first_delay: self.delay,
+            max_delay: self.delay,
+            give_up_after: None,
+            max_attempts: Some(self.max_restarts),
+            stable_after: self.stable_after,
         }
     }
 }
@@ -83,6 +99,8 @@ enum SupervisedLink {
     Up {
         client: Client,
         generation: u64,
+        /// The number of connections of earlier clients.
+        earlier_connections: u64,
     },
     Restarting,
     /// The server was ended by [`Supervisor::suspend`], until a call needs it.
@@ -112,8 +130,13 @@ impl Supervisor {
         limits: RestartLimits,
     ) -> Result<Self, ClientError> {
         let address = address.into();
+        let builder = match &builder.reconnect {
+            Some(_) => builder,
+            None => builder.resilient_if_supported(limits.reconnect_options()),
+        };
         let client = builder.clone().connect(address.clone()).await?;
-        let (sender, link) = watch::channel(SupervisedLink::Up { client, generation: 0 });
+        let up = SupervisedLink::Up { client, generation: 0, earlier_connections: 0 };
+        let (sender, link) = watch::channel(up);
         let wanted = Arc::<Notify>::default();
         let suspended = Arc::<SuspendedGeneration>::default();
         let watch = ConnectionWatch {
@@ -133,8 +156,9 @@ impl Supervisor {
         self.connected_client().await.map(|(client, _)| client)
     }
 
-    /// Returns the current client with its generation, which counts connections from 0. A thread that was loaded on
-    /// another generation must be resumed before use. Waits like [`client`](Self::client).
+    /// Returns the current client with its generation, which counts clients from 0. A thread that was loaded on another
+    /// generation must be resumed before use. A client that reconnects by itself loads its threads again. Waits like
+    /// [`client`](Self::client).
     pub async fn connection(&self) -> Result<(Client, u64), ClientError> {
         self.connected_client().await
     }
@@ -142,10 +166,20 @@ impl Supervisor {
     /// Returns the current client with its generation; `None` while there is no connection.
     pub fn connected(&self) -> Option<(Client, u64)> {
         match &*self.link.borrow() {
-            SupervisedLink::Up { client, generation } if client.is_connected() => {
+            SupervisedLink::Up { client, generation, .. } if client.is_connected() => {
                 Some((client.clone(), *generation))
             }
             _ => None,
+        }
+    }
+
+    /// Returns the number of connections so far; 0 while there is none.
+    pub fn connection_count(&self) -> u64 {
+        match &*self.link.borrow() {
+            SupervisedLink::Up { client, earlier_connections, .. } => {
+                earlier_connections + *client.connections().borrow()
+            }
+            _ => 0,
         }
     }
 
@@ -213,15 +247,18 @@ impl Supervisor {
         };
         params.thread_id = match self.load_thread(&client, generation, &params.thread_id).await {
             Ok(thread) => thread,
-            Err(error) => return ConnectAttempt::of(Err(error), false),
+            Err(error) => return ConnectAttempt::of_error(error),
         };
         let mut running = match client.begin_turn(params, None).await {
             Ok(running) => running,
-            Err(error) => return ConnectAttempt::of(Err(error), false),
+            Err(error) => return ConnectAttempt::of_error(error),
         };
         running.wait_until_over().await;
-        let has_begun = running.has_begun();
-        ConnectAttempt::of(running.result(), has_begun)
+        let was_cut_off = running.was_cut_off();
+        match running.result() {
+            Err(error) if was_cut_off => ConnectAttempt::CutOff(error),
+            result => ConnectAttempt::Done(result),
+        }
     }
 
     /// Loads the thread on this connection and returns its current id.
@@ -258,7 +295,7 @@ impl Supervisor {
         loop {
             match link.borrow_and_update().clone() {
                 // If it is not connected, the watch task has not processed the end yet.
-                SupervisedLink::Up { client, generation } if client.is_connected() => {
+                SupervisedLink::Up { client, generation, .. } if client.is_connected() => {
                     return Ok((client, generation));
                 }
                 SupervisedLink::Up { .. } | SupervisedLink::Restarting => {}
@@ -293,10 +330,10 @@ enum ConnectAttempt {
 }
 
 impl ConnectAttempt {
-    fn of(result: Result<CompletedTurn, ClientError>, has_begun: bool) -> Self {
-        match result {
-            Err(error @ ClientError::Disconnected(_)) if !has_begun => Self::CutOff(error),
-            result => Self::Done(result),
+    fn of_error(error: ClientError) -> Self {
+        match error {
+            ClientError::Disconnected(_) => Self::CutOff(error),
+            error => Self::Done(Err(error)),
         }
     }
 }
@@ -328,17 +365,25 @@ impl SuspendedGeneration {
 impl ConnectionWatch {
     async fn run(self) {
         let mut generation = 0;
+        let mut earlier_connections = 0;
         let mut restarts = 0;
         loop {
             let SupervisedLink::Up { client, .. } = self.link.borrow().clone() else { return };
             let began = Instant::now();
             let disconnected = client.disconnected().await;
+            let reconnects = client.reconnects();
+            let connections = *client.connections().borrow();
             drop(client);
             if began.elapsed() >= self.limits.stable_after {
                 restarts = 0;
             }
             let reason = ClientError::Disconnected(disconnected.clone());
             let is_suspended = self.suspended.is(generation);
+            earlier_connections += connections;
+            if reconnects {
+                // It has made all attempts.
+                restarts = self.limits.max_restarts;
+            }
             if disconnected.cause == DisconnectCause::ClosedByClient && !is_suspended {
                 return drop(self.link.send(SupervisedLink::Closed(reason)));
             }
@@ -357,7 +402,7 @@ impl ConnectionWatch {
                 self.restart(&mut restarts, reason).await
             };
             generation += 1;
-            self.link.send_replace(SupervisedLink::Up { client, generation });
+            self.link.send_replace(SupervisedLink::Up { client, generation, earlier_connections });
         }
     }
 

@@ -133,6 +133,8 @@ struct CollectionSlot {
     /// `None` until a detached review has started.
     thread: Option<ThreadId>,
     route: Arc<TurnRoute>,
+    /// The number of connections when the turn was requested.
+    connections: u64,
 }
 
 impl CollectionSlot {
@@ -143,7 +145,8 @@ impl CollectionSlot {
     ) -> (Self, oneshot::Receiver<()>) {
         let (route, end) = TurnRoute::new(client.shared().limits.turn_bytes, queue);
         client.shared().routes.open(thread.as_ref(), &route);
-        (Self { client: client.clone(), thread, route }, end)
+        let connections = *client.connections().borrow();
+        (Self { client: client.clone(), thread, route, connections }, end)
     }
 }
 
@@ -238,10 +241,11 @@ impl RunningTurn {
         self.is_attached = false;
     }
 
-    /// Returns whether the agent may have done anything that a repetition would do twice. Input and the start of the
-    /// turn do not count.
-    pub fn has_begun(&self) -> bool {
-        self.slot.route.has_begun()
+    /// Returns whether the turn has ended with its connection, before the agent did anything that a repetition would do
+    /// twice. Input and the start of the turn do not count.
+    pub fn was_cut_off(&self) -> bool {
+        let has_reconnected = *self.slot.client.connections().borrow() > self.slot.connections;
+        self.slot.route.was_cut_off(has_reconnected)
     }
 
     /// Returns the earlier of the turn's two deadlines; `None` if it has none, or waits for a person.

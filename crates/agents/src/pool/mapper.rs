@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use codicil_client::protocol::{ItemId, ServerNotification, ThreadItem};
+use codicil_client::protocol::{ItemId, ServerNotification, Thread, ThreadItem, TurnId};
 
 use super::{
     message::{EditState, ItemStage, StreamMessage},
@@ -91,6 +91,17 @@ impl MessageMapper {
             N::Unknown(unknown) => self.map_legacy(unknown, out),
             // The other notifications repeat information or are not meant for users.
             _ => {}
+        }
+    }
+
+    /// Appends the messages of items that have completed while their notifications could not be received.
+    pub fn catch_up(&mut self, thread: &Thread, turn: &TurnId, out: &mut Vec<StreamMessage>) {
+        let turn = thread.turns.iter().find(|stored| stored.id == *turn);
+        for item in turn.into_iter().flat_map(|turn| &turn.items) {
+            let is_shown = item.id().and_then(|id| self.items.get(id)).is_some_and(|known| !known.is_open);
+            if !is_shown {
+                self.completed(item, out);
+            }
         }
     }
 

@@ -148,8 +148,7 @@ impl TurnRun {
                 event = running.next() => match event {
                     Some(ClientEvent::Notification(event)) => mapper.map(&event, &mut messages),
                     Some(ClientEvent::Missed(count)) => messages.push(StreamMessage::Missed { count }),
-                    // Only for clients that reconnect by themselves.
-                    Some(ClientEvent::Snapshot(_)) => {}
+                    Some(ClientEvent::Snapshot(thread)) => mapper.catch_up(&thread, running.id(), &mut messages),
                     None => break true,
                 },
                 // Checked after the events, so that the item in question has been shown.
@@ -165,8 +164,8 @@ impl TurnRun {
         if !is_over {
             return TurnAttempt::Done(StreamMessage::stopped(Some(thread)));
         }
-        let has_begun = running.has_begun();
-        TurnAttempt::of_end(&thread, running.finish().await, has_begun)
+        let can_repeat = running.was_cut_off() && !self.stop.is_cancelled();
+        TurnAttempt::of_end(&thread, running.finish().await, can_repeat)
     }
 
     /// Awaits an event; `None` if the turn is stopped first, or the queue is closed.
@@ -218,9 +217,9 @@ impl TurnAttempt {
         }
     }
 
-    fn of_end(thread: &ThreadId, result: Result<CompletedTurn, ClientError>, has_begun: bool) -> Self {
+    fn of_end(thread: &ThreadId, result: Result<CompletedTurn, ClientError>, can_repeat: bool) -> Self {
         match result {
-            Err(error @ ClientError::Disconnected(_)) if !has_begun => Self::Crashed(error),
+            Err(error) if can_repeat => Self::Crashed(error),
             result => Self::Done(StreamMessage::ending(thread, result)),
         }
     }

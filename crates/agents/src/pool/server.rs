@@ -36,8 +36,8 @@ pub(super) struct PoolServer {
     pub supervisor: Supervisor,
     pub queue: TurnQueue,
     pub broker: Arc<QuestionBroker>,
-    /// The newest generation that was used.
-    newest_generation: AtomicU64,
+    /// The number of connections when the server was last used.
+    connections: AtomicU64,
     usage: Arc<ServerUsage>,
     /// The task that suspends the server when it is idle.
     idle_watch: OnceLock<AbortOnDropHandle<()>>,
@@ -99,7 +99,7 @@ impl PoolServer {
             supervisor,
             queue: TurnQueue::new(initial_limit(settings)),
             broker,
-            newest_generation: AtomicU64::new(0),
+            connections: AtomicU64::new(1),
             usage: Arc::new(usage),
             idle_watch: OnceLock::new(),
             cwd: cwd.map(|cwd| cwd.to_string_lossy().into_owned()),
@@ -117,8 +117,8 @@ impl PoolServer {
     pub async fn connection(&self, shared: &PoolShared) -> Result<ServerConnection, ClientError> {
         let in_use = self.usage.uses.clone().read_owned().await;
         let (client, generation) = self.supervisor.connection().await?;
-        let restarts =
-            generation.saturating_sub(self.newest_generation.fetch_max(generation, Ordering::Relaxed));
+        let connections = self.supervisor.connection_count();
+        let restarts = connections.saturating_sub(self.connections.fetch_max(connections, Ordering::Relaxed));
         if restarts > 0 {
             shared.counters.restarts.add(restarts);
             shared.warm.refresh();

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use codicil_client::{
-    ApprovalDecision, Client, ClientBuilder, ClientError, ClientEvent, ClientLimits, ReconnectOptions, ask,
-    protocol::*, turn,
+    ApprovalDecision, Client, ClientBuilder, ClientError, ClientEvent, ClientLimits, ReconnectOptions,
+    RestartLimits, Supervisor, ask, protocol::*, turn,
 };
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
@@ -287,6 +287,7 @@ async fn a_client_gives_up_after_its_time() {
         first_delay: Duration::from_millis(1),
         max_delay: Duration::from_millis(1),
         give_up_after: Some(Duration::from_millis(20)),
+        ..ReconnectOptions::default()
     };
     let (client, first) = connected(&listener, Client::builder().resilient(options)).await;
     let naming = client.call_raw("thread/name/set", json!({ "threadId": "t", "name": "n" }));
@@ -325,4 +326,72 @@ async fn a_lost_thread_ends_its_turns() {
     };
     let (done, _second) = tokio::join!(client.run_turn(turn(&"t".into(), "Hi")), served);
     assert!(matches!(&done, Err(ClientError::Disconnected(_))), "{done:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_crashes_at_once_is_given_up() {
+    let listener = TestListener::new();
+    let options = ReconnectOptions {
+        first_delay: Duration::from_millis(1),
+        max_attempts: Some(2),
+        ..ReconnectOptions::default()
+    };
+    let (client, first) = connected(&listener, Client::builder().resilient(options)).await;
+    drop(first);
+    for _ in 0..2 {
+        drop(listener.accept_with(server()).await);
+    }
+    soon(client.disconnected()).await;
+    assert_eq!(*client.connections().borrow(), 3);
+}
+
+#[tokio::test]
+async fn a_supervised_turn_continues_on_the_next_connection() {
+    let listener = TestListener::new();
+    let limits = RestartLimits { delay: Duration::from_millis(1), ..RestartLimits::default() };
+    let starting = Supervisor::start(Client::builder(), listener.address.clone(), limits);
+    let (supervisor, mut first) = tokio::join!(starting, listener.accept_with(server()));
+    let supervisor = supervisor.unwrap();
+    let (thread, ()) = tokio::join!(supervisor.start_thread(Default::default()), async {
+        let request = first.expect("thread/start").await;
+        first.reply(&request, json!({ "thread": { "id": "t" }, "seq": 100 })).await;
+    });
+    let (done, second) = tokio::join!(supervisor.run_turn(turn(&thread.unwrap().id, "Hi")), async {
+        first.take_turn("t", "u").await;
+        first.send(delta(101)).await;
+        drop(first);
+        let mut second = accept_again(&listener, 101, replay(101)).await;
+        second.complete("t", "u", "101").await;
+        second
+    });
+    assert_eq!(done.unwrap().agent_message, "101");
+    assert_eq!(supervisor.connected().map(|(_, generation)| generation), Some(0), "threads stay loaded");
+    assert_eq!(supervisor.connection_count(), 2);
+    drop((supervisor, second));
+}
+
+#[tokio::test]
+async fn a_supervised_turn_that_was_cut_off_before_any_work_is_repeated() {
+    let listener = TestListener::new();
+    let limits = RestartLimits { delay: Duration::from_millis(1), ..RestartLimits::default() };
+    let starting = Supervisor::start(Client::builder(), listener.address.clone(), limits);
+    let (supervisor, mut first) = tokio::join!(starting, listener.accept_with(server()));
+    let supervisor = supervisor.unwrap();
+    let (thread, ()) = tokio::join!(supervisor.start_thread(Default::default()), async {
+        let request = first.expect("thread/start").await;
+        first.reply(&request, json!({ "thread": { "id": "t" }, "seq": 100 })).await;
+    });
+    let (done, second) = tokio::join!(supervisor.run_turn(turn(&thread.unwrap().id, "Hi")), async {
+        first.take_turn("t", "u").await;
+        drop(first);
+        let mut second = accept_again(&listener, 100, replay(100)).await;
+        let ended = json!({ "id": "u", "items": [], "status": "interrupted", "error": null });
+        let params = json!({ "threadId": "t", "turn": ended });
+        second.send(json!({ "method": "turn/completed", "params": params, "seq": 101 })).await;
+        second.take_turn("t", "u2").await;
+        second.complete("t", "u2", "Second attempt").await;
+        second
+    });
+    assert_eq!(done.unwrap().agent_message, "Second attempt");
+    drop((supervisor, second));
 }
