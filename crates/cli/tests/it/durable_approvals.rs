@@ -32,14 +32,19 @@ fn append_line() -> Value {
     json!({ "cmd": "echo line >> lines", "sandbox_permissions": "require_escalated", "justification": "May I?" })
 }
 
-fn builder(script: Script) -> AppBuilder {
-    App::builder().experimental().extension().script(script)
+/// A client that does not use the extension.
+fn plain(script: Script) -> AppBuilder {
+    App::builder().experimental().over(TestTransport::Stdio).script(script)
+}
+
+fn extended(script: Script) -> AppBuilder {
+    plain(script).extension()
 }
 
 /// Starts a turn that waits for the approval of a command.
-async fn asked_for_line(transport: TestTransport, config: &str) -> (App, Thread) {
+async fn asked_for_line(builder: fn(Script) -> AppBuilder, config: &str) -> (App, Thread) {
     let script = Script::new().call("exec_command", append_line()).call_id("c").then().say("Done");
-    let mut app = builder(script).config(config).over(transport).start().await;
+    let mut app = builder(script).config(config).start().await;
     let thread = app.start_thread().await;
     app.start_turn(&thread, "run").await;
     (app, thread)
@@ -78,7 +83,7 @@ fn check_waiting(thread: &Thread) {
 
 #[tokio::test]
 async fn a_killed_server_asks_for_the_approval_again_and_the_command_runs_once() {
-    let (mut app, thread) = asked_for_line(TestTransport::Stdio, "").await;
+    let (mut app, thread) = asked_for_line(plain, "").await;
     let first = app.expect_request::<CommandExecutionApproval>().await;
     kill(&mut app).await;
 
@@ -108,7 +113,7 @@ fn command_status(item: &ThreadItem) -> Option<CommandExecutionStatus> {
 
 #[tokio::test]
 async fn an_item_that_waits_is_not_announced_twice() {
-    let (mut app, thread) = asked_for_line(TestTransport::Stdio, "").await;
+    let (mut app, thread) = asked_for_line(plain, "").await;
     app.expect_request::<CommandExecutionApproval>().await;
     kill(&mut app).await;
     app.resume(&thread).await;
@@ -124,7 +129,7 @@ async fn an_item_that_waits_is_not_announced_twice() {
 
 #[tokio::test]
 async fn a_stopped_server_leaves_the_turn_for_the_next_one_any_number_of_times() {
-    let (mut app, thread) = asked_for_line(TestTransport::Stdio, "").await;
+    let (mut app, thread) = asked_for_line(plain, "").await;
     let first = app.expect_request::<CommandExecutionApproval>().await;
     for _ in 0..4 {
         stop(&mut app).await;
@@ -143,7 +148,7 @@ async fn a_stopped_server_leaves_the_turn_for_the_next_one_any_number_of_times()
 
 #[tokio::test]
 async fn a_turn_is_continued_after_two_crashes_and_no_more() {
-    let (mut app, thread) = asked_for_line(TestTransport::Stdio, "").await;
+    let (mut app, thread) = asked_for_line(plain, "").await;
     app.expect_request::<CommandExecutionApproval>().await;
     for _ in 0..2 {
         kill(&mut app).await;
@@ -166,7 +171,7 @@ async fn a_turn_is_continued_after_two_crashes_and_no_more() {
 async fn a_file_change_is_approved_after_a_kill() {
     let patch = "*** Begin Patch\n*** Add File: new.txt\n+one\n*** End Patch";
     let script = Script::new().custom_call("apply_patch", patch).call_id("p").then().say("Done");
-    let mut app = builder(script).over(TestTransport::Stdio).start().await;
+    let mut app = plain(script).start().await;
     let thread = app.start_thread().await;
     app.start_turn(&thread, "write").await;
     let first = app.expect_request::<FileChangeApproval>().await;
@@ -196,7 +201,7 @@ async fn input_of_the_user_is_asked_for_again_after_a_kill() {
         .then()
         .say("Ok");
     let config = "[features]\ndefault_mode_request_user_input = true\n";
-    let mut app = builder(script).config(config).over(TestTransport::Stdio).start().await;
+    let mut app = plain(script).config(config).start().await;
     let thread = app.start_thread().await;
     app.start_turn(&thread, "ask").await;
     let first = app.expect_request::<ToolUserInput>().await;
@@ -219,7 +224,7 @@ async fn input_of_the_user_is_asked_for_again_after_a_kill() {
 async fn a_tool_of_the_client_is_called_again_after_a_kill() {
     let tool = json!({ "name": "look_up", "description": "Looks up", "inputSchema": { "type": "object" } });
     let script = Script::new().call("look_up", json!({ "word": "x" })).call_id("d").then().say("Done");
-    let mut app = builder(script).over(TestTransport::Stdio).start().await;
+    let mut app = plain(script).start().await;
     let thread = app.start_thread_with(from_value(json!({ "dynamicTools": [tool] })).unwrap()).await;
     app.start_turn(&thread, "look").await;
     let first = app.expect_request::<DynamicToolCall>().await;
@@ -251,7 +256,7 @@ fn answer(thread: &Thread, request: &str, result: Value) -> codicil_protocol::Co
 
 #[tokio::test]
 async fn a_request_of_a_thread_that_is_not_loaded_is_listed_and_answered() {
-    let (mut app, thread) = asked_for_line(TestTransport::Stdio, "").await;
+    let (mut app, thread) = asked_for_line(extended, "").await;
     let first = app.expect_request::<CommandExecutionApproval>().await;
     let before = only_request(&mut app).await;
     kill(&mut app).await;
@@ -333,7 +338,7 @@ fn call_once(request: &RecordedRequest) -> Reply {
 #[tokio::test]
 async fn a_kill_after_any_record_leaves_one_line_at_most() {
     let script = Script::new().respond_with(call_once);
-    let mut app = builder(script).over(TestTransport::Stdio).start().await;
+    let mut app = plain(script).start().await;
     let thread = app.start_thread().await;
     app.start_turn(&thread, "run").await;
     let asked = app.expect_request::<CommandExecutionApproval>().await;
@@ -417,7 +422,7 @@ async fn kills_at_random_instants_leave_one_line_for_each_turn() {
             Some(_) => Reply::new().say("Done"),
         }
     });
-    let mut app = builder(script).over(TestTransport::Stdio).start().await;
+    let mut app = plain(script).start().await;
     let thread = app.start_thread().await;
     for round in 0..kills {
         app.start_turn(&thread, &format!("c{round}")).await;
@@ -480,7 +485,7 @@ async fn a_turn_that_is_cut_off_is_interrupted_or_asked_again() {
     {
         let script = Script::new().say("part").hang().then().say("whole");
         let config = format!("[codicil]\n{config}\n");
-        let mut app = builder(script).config(&config).over(TestTransport::Stdio).start().await;
+        let mut app = plain(script).config(&config).start().await;
         let thread = app.start_thread().await;
         let turn = app.start_turn(&thread, "go").await;
         app.until_where::<ItemStarted>(|started| matches!(started.item, ThreadItem::AgentMessage { .. }))
@@ -504,7 +509,7 @@ async fn a_turn_that_is_cut_off_is_interrupted_or_asked_again() {
 #[tokio::test]
 async fn a_deadline_that_passed_while_the_server_was_down_gives_the_default_answer() {
     let config = "[codicil.approvals]\ndeadline_ms = 3600000\ndefault = \"decline\"\n";
-    let (mut app, thread) = asked_for_line(TestTransport::Stdio, config).await;
+    let (mut app, thread) = asked_for_line(extended, config).await;
     app.expect_request::<CommandExecutionApproval>().await;
     let deadline = only_request(&mut app).await.deadline.expect("the request has a deadline");
     app.process().kill();
