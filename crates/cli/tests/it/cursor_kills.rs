@@ -6,10 +6,10 @@ use std::env;
 
 use codicil_protocol::{
     CodicilSubscribe, CodicilSubscribeParams, CodicilSubscribeResponse, ThreadRead, ThreadReadParams,
-    ThreadStart, ThreadStartParams, ThreadStarted, TurnStatus,
+    ThreadStart, ThreadStartParams, ThreadStarted, TurnStatus, TurnSteer,
 };
 use codicil_testkit::{App, FoldedThread, Reply, Script, TestTransport};
-use serde_json::json;
+use serde_json::{from_value, json};
 
 fn kills() -> usize {
     env::var("CODICIL_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12)
@@ -75,5 +75,42 @@ async fn messages_add_up_over_any_number_of_kills() {
         known.check(&stored);
         assert_eq!(stored.turns.len(), round + 1, "an accepted turn is stored, however it ended");
     }
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn input_that_a_killed_turn_has_not_used_is_replayed_completely() {
+    let script = Script::new().say("begun").hang();
+    let mut app = App::builder().script(script).cursor().over(TestTransport::Stdio).start().await;
+    let started = app.call::<ThreadStart>(ThreadStartParams::default()).await;
+    app.take::<ThreadStarted>().await;
+    let mut known = FoldedThread::at(started.seq);
+    let thread = started.thread;
+    let turn = app.start_turn(&thread, "go").await;
+    loop {
+        let message = app.next_received().await.unwrap();
+        known.add(&message);
+        if message.method == "item/agentMessage/delta" {
+            break;
+        }
+    }
+    for number in 0..20 {
+        let input = json!([{ "type": "text", "text": format!("and {number}") }]);
+        let steer = json!({ "threadId": thread.id, "expectedTurnId": turn.id, "input": input });
+        app.call::<TurnSteer>(from_value(steer).unwrap()).await;
+    }
+    app.process().kill();
+    app.revive().await;
+
+    let thread_id = thread.id.clone();
+    let params = CodicilSubscribeParams { thread_id, after: known.after(), scope: Default::default() };
+    let answer = app.call::<CodicilSubscribe>(params).await;
+    known.subscribed(&answer);
+    let stored = app.read(&thread).await;
+    while let Some(message) = app.unread_message() {
+        known.add(&message);
+    }
+    known.check(&stored);
+    assert_eq!((stored.turns[0].items.len(), &stored.turns[0].status), (21, &TurnStatus::Interrupted));
     app.ignore_rest();
 }

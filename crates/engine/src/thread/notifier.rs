@@ -118,6 +118,13 @@ impl ThreadNotifier {
         self.sequence.lock().last
     }
 
+    /// Returns the position of the last message. No message is sent while `work` runs.
+    pub fn position_while(&self, work: impl FnOnce()) -> MessageSeq {
+        let sequence = self.sequence.lock();
+        work();
+        sequence.last
+    }
+
     /// Asks clients with a cursor to subscribe again, because records were changed otherwise than by messages.
     pub fn fall_behind(&self) {
         let sequence = self.sequence.lock();
@@ -325,5 +332,75 @@ impl MessageSequence {
 impl std::fmt::Debug for ThreadNotifier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ThreadNotifier").field("thread_id", &self.thread_id).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codicil_protocol::AgentMessageDelta;
+
+    use super::*;
+
+    /// Records what clients receive, and how often those with a cursor are asked to subscribe again.
+    #[derive(Default)]
+    struct RecordedClients {
+        frames: Mutex<Vec<Frame>>,
+        behind: Mutex<Vec<MessageSeq>>,
+    }
+
+    impl ThreadClients for RecordedClients {
+        fn notify_subscribers(&self, _: &ThreadId, frame: &Frame) {
+            self.frames.lock().push(frame.clone());
+        }
+
+        fn has_subscribers(&self, _: &ThreadId) -> bool {
+            true
+        }
+
+        fn have_cursors(&self) -> bool {
+            true
+        }
+
+        fn fall_behind(&self, _: &ThreadId, after: MessageSeq) {
+            self.behind.lock().push(after);
+        }
+
+        fn notify_all(&self, _: &Frame) {}
+
+        fn notify_later_clients(&self, _: &Frame) {}
+
+        fn subscribe_like(&self, _: &ThreadId, _: &ThreadId) {}
+
+        fn ask(&self, _: &ThreadId, _: &dyn Fn(&RequestId) -> Frame) -> OpenQuestion {
+            unreachable!("nothing is asked")
+        }
+    }
+
+    #[test]
+    fn positions_that_are_used_up_are_not_repeated() {
+        let clients = Arc::<RecordedClients>::default();
+        let notifier = ThreadNotifier::new(clients.clone(), "t".into(), 3, false);
+        let frame = Frame::written::<AgentMessageDelta>("{}");
+        let last =
+            std::iter::successors(Some(MessageSeq::end_of(3)), |seq| seq.next_volatile()).last().unwrap();
+        notifier.sequence.lock().last = last;
+
+        notifier.send(&frame);
+        assert!(notifier.is_crowded());
+        assert_eq!(*clients.behind.lock(), [last]);
+        assert_eq!(clients.frames.lock().pop().unwrap().audience(), FrameAudience::WithoutCursor);
+        assert_eq!(notifier.snapshot_reason(last), Some(SnapshotReason::TooFar));
+
+        notifier.advance(4);
+        notifier.send(&frame);
+        let sent = clients.frames.lock().pop().unwrap();
+        assert_eq!(sent.audience(), FrameAudience::Everyone);
+        assert_eq!(sent.place().unwrap().seq, MessageSeq::end_of(4).next_volatile().unwrap());
+        assert_eq!(
+            notifier.snapshot_reason(last),
+            Some(SnapshotReason::RolledBack),
+            "messages were left out"
+        );
+        assert_eq!(notifier.snapshot_reason(MessageSeq::end_of(4)), None);
     }
 }

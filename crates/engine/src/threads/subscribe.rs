@@ -31,8 +31,13 @@ impl Threads {
         }
     }
 
-    /// Returns the subagents below a thread, loaded or not, each with the position of its last message.
-    pub async fn subagent_positions(&self, id: &ThreadId) -> Result<Vec<SubagentPosition>, ThreadError> {
+    /// Subscribes to the subagents below a thread, loaded or not. Returns each with the position from which its messages
+    /// follow.
+    pub async fn subscribe_to_subagents(
+        &self,
+        id: &ThreadId,
+        subscribe: impl Fn(&ThreadId),
+    ) -> Result<Vec<SubagentPosition>, ThreadError> {
         let id = canonical(id)?;
         let mut agents = self.agents_of(&id);
         for stored in self.stored_below(&id).await?.into_iter().rev() {
@@ -43,8 +48,9 @@ impl Threads {
         let mut positions = Vec::new();
         for thread_id in agents {
             let at = match self.get(&thread_id) {
-                Ok(handle) => handle.position(),
+                Ok(handle) => handle.notifier().position_while(|| subscribe(&thread_id)),
                 Err(_) => {
+                    subscribe(&thread_id);
                     let next = self.0.engine.store.read(&thread_id).await?.next_ordinal;
                     MessageSeq::end_of(next.saturating_sub(1))
                 }

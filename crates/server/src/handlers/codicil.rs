@@ -28,12 +28,17 @@ pub async fn subscribe(cx: Cx, params: CodicilSubscribeParams) -> Result<Subscri
     }
     let AnnouncedReply { answer: mut subscription, announce } =
         cx.threads().subscribe(&params.thread_id, params.after).await?;
-    let subagents = match params.scope {
-        SubscriptionScope::Tree => Some(cx.threads().subagent_positions(&params.thread_id).await?),
-        _ => None,
-    };
     // The form of the id that the thread itself uses.
     let thread_id = cx.threads().get(&params.thread_id)?.id().clone();
+    // The thread sends nothing before the announcement. A subagent that starts meanwhile is included in this way.
+    cx.clients().subscribe_at(&cx.client, &thread_id, &params.scope);
+    let subagents = match params.scope {
+        SubscriptionScope::Tree => {
+            let subscribe = |agent: &_| cx.clients().subscribe(&cx.client, agent);
+            Some(cx.threads().subscribe_to_subagents(&thread_id, subscribe).await?)
+        }
+        _ => None,
+    };
     let requests = cx.clients().open_requests(&thread_id);
     let mut older_turns = None;
     let replay = match &mut subscription {
@@ -47,13 +52,9 @@ pub async fn subscribe(cx: Cx, params: CodicilSubscribeParams) -> Result<Subscri
         }
     };
     let client = cx.client.clone();
-    let clients = cx.clients().clone();
-    let agents: Vec<_> = subagents.iter().flatten().map(|agent| agent.thread_id.clone()).collect();
     cx.after_response(move || {
         client.outbox.catch_up(&thread_id);
         replay.into_iter().for_each(|frame| client.notify(&frame.as_replay()));
-        clients.subscribe_at(&client, &thread_id, &params.scope);
-        agents.iter().for_each(|agent| clients.subscribe(&client, agent));
         drop(announce);
     });
     Ok(SubscriptionJson { subscription, older_turns, requests, subagents })

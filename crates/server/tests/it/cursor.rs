@@ -13,7 +13,7 @@ fn position(value: u64) -> MessageSeq {
     serde_json::from_value(value.into()).unwrap()
 }
 
-async fn subscribe(
+pub async fn subscribe(
     client: &mut TestClient,
     thread: &Thread,
     after: Option<MessageSeq>,
@@ -24,7 +24,7 @@ async fn subscribe(
 }
 
 /// Starts a thread and returns it with the position of its last message.
-async fn start_thread(app: &mut App) -> (Thread, FoldedThread) {
+pub async fn start_thread(app: &mut App) -> (Thread, FoldedThread) {
     let cwd = Some(app.workspace().to_string_lossy().into_owned());
     let started = app.call::<ThreadStart>(ThreadStartParams { cwd, ..Default::default() }).await;
     app.take::<ThreadStarted>().await;
@@ -33,7 +33,7 @@ async fn start_thread(app: &mut App) -> (Thread, FoldedThread) {
 }
 
 /// Reads messages up to and including the end of a turn.
-async fn until_turn_end(client: &mut TestClient) -> Vec<ReceivedMessage> {
+pub async fn until_turn_end(client: &mut TestClient) -> Vec<ReceivedMessage> {
     let mut messages = Vec::new();
     loop {
         let message = client.next_received().await.unwrap();
@@ -46,7 +46,7 @@ async fn until_turn_end(client: &mut TestClient) -> Vec<ReceivedMessage> {
 }
 
 /// Reads the messages of a replay: everything up to its position.
-async fn replayed(client: &mut TestClient, answer: &CodicilSubscribeResponse) -> Vec<ReceivedMessage> {
+pub async fn replayed(client: &mut TestClient, answer: &CodicilSubscribeResponse) -> Vec<ReceivedMessage> {
     let CodicilSubscribeResponse::Replay { .. } = answer else { panic!("{answer:?}") };
     // An answer to another request comes after the replay.
     client.call::<codicil_protocol::ThreadLoadedList>(Default::default()).await;
@@ -57,7 +57,7 @@ async fn replayed(client: &mut TestClient, answer: &CodicilSubscribeResponse) ->
     messages
 }
 
-fn sequenced(messages: &[ReceivedMessage]) -> Vec<ReceivedMessage> {
+pub fn sequenced(messages: &[ReceivedMessage]) -> Vec<ReceivedMessage> {
     messages.iter().filter(|message| message.seq.is_some()).cloned().collect()
 }
 

@@ -10,6 +10,7 @@ mod command_exec;
 mod compatibility;
 mod config_effects;
 mod cursor;
+mod cursor_streams;
 mod damaged_files;
 mod envelope;
 mod failures;

@@ -6,6 +6,7 @@ mod limits;
 mod paths;
 mod permissions;
 mod spawned;
+mod subscribed;
 
 use codicil_protocol::{
     CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, ItemCompleted, Thread, ThreadId,
