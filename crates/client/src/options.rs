@@ -86,12 +86,15 @@ impl Default for RetryOptions {
 impl RetryOptions {
     /// Returns the delay before repetition `number`, counted from 0; `None` when the request is not repeated again.
     pub(crate) fn delay(&self, number: u32) -> Option<Duration> {
-        if number >= self.max_retries {
-            return None;
-        }
-        let doubled = self.first_delay.saturating_mul(1_u32.checked_shl(number).unwrap_or(u32::MAX));
-        Some(doubled.min(self.max_delay).mul_f64(0.5 + fastrand::f64() / 2.0))
+        (number < self.max_retries).then(|| backoff(self.first_delay, self.max_delay, number))
     }
+}
+
+/// Returns the delay before repetition `number`, counted from 0: it doubles up to `max` and is shortened by up to half at
+/// random.
+pub(crate) fn backoff(first: Duration, max: Duration, number: u32) -> Duration {
+    let doubled = first.saturating_mul(1_u32.checked_shl(number).unwrap_or(u32::MAX));
+    doubled.min(max).mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
 /// Values that [`Client::start_thread`](crate::Client::start_thread) fills in where its params leave them out.

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::{
     endpoint::{Endpoint, ServerAddress},
     error::{DisconnectCause, Disconnected},
-    options::ClientLimits,
+    options::{ClientLimits, backoff},
     receiver::MessageReceiver,
     resilient::{ReconnectOptions, Resilience},
     transport::{self, TransportLink},
@@ -55,7 +55,7 @@ impl ConnectionRecovery {
         while self.options.allows(self.attempts, since) {
             let attempt = self.attempts;
             self.attempts += 1;
-            sleep(self.options.delay(attempt)).await;
+            sleep(backoff(self.options.first_delay, self.options.max_delay, attempt)).await;
             match timeout(self.within, self.open(receiver)).await {
                 Ok(Ok(link)) => {
                     tracing::info!(attempt, "connected again");

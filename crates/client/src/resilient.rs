@@ -42,12 +42,6 @@ impl Default for ReconnectOptions {
 }
 
 impl ReconnectOptions {
-    /// Returns the delay before attempt `number`, counted from 0.
-    pub(crate) fn delay(&self, number: u32) -> Duration {
-        let doubled = self.first_delay.saturating_mul(1_u32.checked_shl(number).unwrap_or(u32::MAX));
-        doubled.min(self.max_delay).mul_f64(0.5 + fastrand::f64() / 2.0)
-    }
-
     /// Returns whether another attempt is made, after this many since this time.
     pub(crate) fn allows(&self, attempts: u32, since: Instant) -> bool {
         self.max_attempts.is_none_or(|limit| attempts < limit)
@@ -161,15 +155,5 @@ mod tests {
         }
         assert_eq!(resilience.take_wanted(), HashMap::from([(Arc::from("t"), 3)]));
         assert!(resilience.take_wanted().is_empty());
-    }
-
-    #[test]
-    fn delays_double_up_to_the_maximum() {
-        let options = ReconnectOptions::default();
-        for number in 0..40 {
-            let full = (100_u64 << number.min(20)).min(5000);
-            let delay = options.delay(number).as_millis() as u64;
-            assert!((full / 2..=full).contains(&delay), "{number}: {delay} of {full}");
-        }
     }
 }

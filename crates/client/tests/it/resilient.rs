@@ -345,18 +345,21 @@ async fn a_server_that_crashes_at_once_is_given_up() {
     assert_eq!(*client.connections().borrow(), 3);
 }
 
+/// Starts a supervisor with the thread `t` at position 100.
+async fn supervised(listener: &TestListener) -> (Supervisor, TestConnection) {
+    let limits = RestartLimits { delay: Duration::from_millis(1), ..RestartLimits::default() };
+    let starting = Supervisor::start(Client::builder(), listener.address.clone(), limits);
+    let (supervisor, mut connection) = tokio::join!(starting, listener.accept_with(server()));
+    let supervisor = supervisor.unwrap();
+    start_thread(&supervisor.client().await.unwrap(), &mut connection).await;
+    (supervisor, connection)
+}
+
 #[tokio::test]
 async fn a_supervised_turn_continues_on_the_next_connection() {
     let listener = TestListener::new();
-    let limits = RestartLimits { delay: Duration::from_millis(1), ..RestartLimits::default() };
-    let starting = Supervisor::start(Client::builder(), listener.address.clone(), limits);
-    let (supervisor, mut first) = tokio::join!(starting, listener.accept_with(server()));
-    let supervisor = supervisor.unwrap();
-    let (thread, ()) = tokio::join!(supervisor.start_thread(Default::default()), async {
-        let request = first.expect("thread/start").await;
-        first.reply(&request, json!({ "thread": { "id": "t" }, "seq": 100 })).await;
-    });
-    let (done, second) = tokio::join!(supervisor.run_turn(turn(&thread.unwrap().id, "Hi")), async {
+    let (supervisor, mut first) = supervised(&listener).await;
+    let (done, second) = tokio::join!(supervisor.run_turn(turn(&"t".into(), "Hi")), async {
         first.take_turn("t", "u").await;
         first.send(delta(101)).await;
         drop(first);
@@ -373,15 +376,8 @@ async fn a_supervised_turn_continues_on_the_next_connection() {
 #[tokio::test]
 async fn a_supervised_turn_that_was_cut_off_before_any_work_is_repeated() {
     let listener = TestListener::new();
-    let limits = RestartLimits { delay: Duration::from_millis(1), ..RestartLimits::default() };
-    let starting = Supervisor::start(Client::builder(), listener.address.clone(), limits);
-    let (supervisor, mut first) = tokio::join!(starting, listener.accept_with(server()));
-    let supervisor = supervisor.unwrap();
-    let (thread, ()) = tokio::join!(supervisor.start_thread(Default::default()), async {
-        let request = first.expect("thread/start").await;
-        first.reply(&request, json!({ "thread": { "id": "t" }, "seq": 100 })).await;
-    });
-    let (done, second) = tokio::join!(supervisor.run_turn(turn(&thread.unwrap().id, "Hi")), async {
+    let (supervisor, mut first) = supervised(&listener).await;
+    let (done, second) = tokio::join!(supervisor.run_turn(turn(&"t".into(), "Hi")), async {
         first.take_turn("t", "u").await;
         drop(first);
         let mut second = accept_again(&listener, 100, replay(100)).await;
