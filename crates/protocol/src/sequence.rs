@@ -22,7 +22,7 @@ impl MessageSeq {
     /// The first number of messages that are not stored.
     const FIRST_VOLATILE: u64 = 16;
     const LAST_SUB: u64 = (1 << Self::SUB_BITS) - 1;
-    const CROWDED_SUB: u64 = 1 << 16;
+    const CROWDED_SUB: u64 = 1 << 14;
 
     /// Returns the position of a message of a record; `index` counts the messages of the record.
     pub fn durable(ordinal: u64, index: usize) -> Self {

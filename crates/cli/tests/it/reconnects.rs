@@ -24,8 +24,12 @@ async fn model() -> ModelServer {
 }
 
 fn resilient() -> ClientBuilder {
-    let first_delay = Duration::from_millis(5);
-    Client::builder().resilient(ReconnectOptions { first_delay, ..ReconnectOptions::default() })
+    Client::builder().resilient(ReconnectOptions {
+        first_delay: Duration::from_millis(5),
+        // The kills follow each other quickly.
+        stable_after: Duration::ZERO,
+        ..ReconnectOptions::default()
+    })
 }
 
 /// Returns how often each item was reported as completed.

@@ -119,10 +119,8 @@ async fn a_tree_lists_existing_agents_with_their_positions_and_open_requests() {
     let again = other.expect_request::<CommandExecutionApproval>().await;
     assert_eq!(again.params, asked.params);
     let (answer, _) = subscribe(&mut other, agent, Some(*at), SubscriptionScope::Thread).await;
-    assert!(
-        replayed(&mut other, &answer).await.iter().all(|message| !message.is_replay),
-        "nothing is missed"
-    );
+    let missed = replayed(&mut other, &answer).await;
+    assert!(of_thread(&missed, agent).all(|message| !message.is_replay), "nothing is missed: {missed:?}");
     let decision = CommandExecutionApprovalDecision::Decline;
     other.reply(&again, CommandExecutionRequestApprovalResponse { decision }).await;
     let (done, _) = agent_done(&mut other, &main).await;
