@@ -193,7 +193,7 @@ impl ThreadActor {
     /// Leaves the running turn for another process, if that is possible. Returns whether it is.
     pub(super) async fn park_turn(&mut self) -> bool {
         self.handle_queued_messages().await;
-        // An answer that has arrived is stored, so that nobody is asked again.
+        // An answer that has arrived is stored, so that the request is not sent again.
         while let Some(active) = &mut self.active
             && let Some(ended) = active.questions.next().now_or_never()
         {

@@ -16,7 +16,7 @@ pub(super) const MAX_RELOADS: usize = 16;
 
 /// A turn that the records leave without an end.
 #[derive(Clone, Debug)]
-pub(crate) struct UnfinishedTurn {
+pub(crate) struct UnsettledTurn {
     /// The run of the process that started the turn; `None` for turns of earlier versions.
     pub run: Option<RunId>,
     /// The live process that runs the turn, once known.
@@ -25,7 +25,7 @@ pub(crate) struct UnfinishedTurn {
     left: Box<ContinuedTurn>,
 }
 
-impl UnfinishedTurn {
+impl UnsettledTurn {
     pub fn of(loaded: &LoadedThread) -> Option<Self> {
         let turn = loaded.thread.unfinished_turn()?;
         let left = Box::new(ContinuedTurn::of(loaded)?);
@@ -56,7 +56,7 @@ impl ThreadActor {
         };
         match run_state {
             RunState::Live(owner) => {
-                self.state.unfinished = Some(UnfinishedTurn { owner: Some(owner), ..unfinished });
+                self.state.unfinished = Some(UnsettledTurn { owner: Some(owner), ..unfinished });
                 Ok(())
             }
             RunState::Own | RunState::Over => self.resolve_left_turn(unfinished.left).await,

@@ -16,7 +16,7 @@ use codicil_store::{
 };
 use serde_json::{Map, Value};
 
-use super::{ContinuedTurn, other_writers::UnfinishedTurn};
+use super::{ContinuedTurn, other_writers::UnsettledTurn};
 use crate::{
     clock::unix_now,
     permissions::{InheritedPermissions, StoredPermissions},
@@ -45,7 +45,7 @@ pub(crate) struct ThreadState {
     /// The personality that the thread began with.
     pub first_personality: Option<Personality>,
     /// The last turn, if its end is not stored and this process does not run it.
-    pub unfinished: Option<UnfinishedTurn>,
+    pub unfinished: Option<UnsettledTurn>,
     /// The last turn that was not dropped.
     pub last_turn: Option<TurnId>,
     pub usage: ThreadTokenUsage,
@@ -179,7 +179,7 @@ impl ThreadState {
 
     /// Restores what is stored of the thread.
     pub fn recall(&mut self, loaded: LoadedThread) {
-        self.unfinished = UnfinishedTurn::of(&loaded);
+        self.unfinished = UnsettledTurn::of(&loaded);
         self.continued = None;
         let LoadedThread { thread, history, .. } = loaded;
         self.history = history.into_iter().collect();
