@@ -111,6 +111,6 @@ async fn input_that_a_killed_turn_has_not_used_is_replayed_completely() {
         known.add(&message);
     }
     known.check(&stored);
-    assert_eq!((stored.turns[0].items.len(), &stored.turns[0].status), (21, &TurnStatus::Interrupted));
+    assert_eq!((stored.turns[0].items.len(), &stored.turns[0].status), (22, &TurnStatus::Interrupted));
     app.ignore_rest();
 }
