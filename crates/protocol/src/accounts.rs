@@ -118,7 +118,11 @@ pub struct ChatgptAuthTokensRefreshResponse {
 #[wire(open, tag = "type")]
 pub enum Account {
     ApiKey,
-    Chatgpt { email: String, plan_type: PlanType },
+    Chatgpt {
+        #[in_166(Option<String>)]
+        email: String,
+        plan_type: PlanType,
+    },
 }
 
 /// The ChatGPT plan of an account.

@@ -18,8 +18,9 @@ pub struct CommandExecutionRequestApprovalParams {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub item_id: ItemId,
-    /// Unix milliseconds. Servers of the 0.118 generation do not send it.
+    /// Unix milliseconds.
     #[omit]
+    #[since("0.166", required)]
     pub started_at_ms: Option<i64>,
     /// Distinguishes several requests about parts of one command.
     #[omit]
@@ -81,8 +82,9 @@ pub struct FileChangeRequestApprovalParams {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub item_id: ItemId,
-    /// Unix milliseconds. Servers of the 0.118 generation do not send it.
+    /// Unix milliseconds.
     #[omit]
+    #[since("0.166", required)]
     pub started_at_ms: Option<i64>,
     pub reason: Option<String>,
     /// A directory in which the agent asks to write without further requests.
@@ -104,7 +106,7 @@ pub struct ToolRequestUserInputParams {
     pub item_id: ItemId,
     pub questions: Vec<ToolRequestUserInputQuestion>,
     /// Whether the turn waits for the answers: always true.
-    #[since("0.166")]
+    #[since("0.166", required)]
     pub is_blocking: bool,
     /// The time after which the turn goes on without answers: always null.
     #[since("0.166")]
@@ -127,10 +129,10 @@ pub struct PermissionsRequestApprovalParams {
     #[since("0.166")]
     pub environment_id: Option<String>,
     /// The working directory of the turn.
-    #[since("0.166")]
+    #[since("0.166", required)]
     pub cwd: String,
     /// Unix milliseconds.
-    #[since("0.166")]
+    #[since("0.166", required)]
     pub started_at_ms: i64,
     pub reason: Option<String>,
     pub permissions: RequestPermissionProfile,

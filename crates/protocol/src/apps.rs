@@ -74,6 +74,7 @@ pub struct AppMetadata {
     pub version: Option<String>,
     pub version_id: Option<String>,
     pub version_notes: Option<String>,
+    #[until("0.118")]
     pub first_party_type: Option<String>,
     pub first_party_requires_install: Option<bool>,
     pub show_in_composer_when_unlinked: Option<bool>,
@@ -101,6 +102,7 @@ pub struct AppSummary {
     pub description: Option<String>,
     pub install_url: Option<String>,
     /// Whether the user must connect the app before it can be used.
+    #[until("0.118")]
     pub needs_auth: bool,
 }
 

@@ -99,8 +99,10 @@ pub struct Config {
     pub web_search: Option<WebSearchMode>,
     pub tools: Option<ToolsV2>,
     /// The selected entry of `profiles`.
+    #[until("0.118")]
     pub profile: Option<String>,
     #[serde(default)]
+    #[until("0.118")]
     pub profiles: BTreeMap<String, ProfileV2>,
     pub instructions: Option<String>,
     pub developer_instructions: Option<String>,
@@ -148,6 +150,7 @@ pub enum WebSearchMode {
 pub struct ToolsV2 {
     pub web_search: Option<WebSearchToolConfig>,
     /// Whether the agent may view image files.
+    #[until("0.118")]
     pub view_image: Option<bool>,
 }
 

@@ -30,7 +30,7 @@ pub struct ExternalAgentConfigImportParams {
 #[derive(Default)]
 pub struct ExternalAgentConfigImportResponse {
     /// The id of this import, for logs.
-    #[since("0.166")]
+    #[since("0.166", required)]
     pub import_id: String,
 }
 

@@ -52,7 +52,7 @@ pub struct FsGetMetadataResponse {
     pub is_directory: bool,
     pub is_file: bool,
     /// Whether the path itself is a symbolic link.
-    #[since("0.166")]
+    #[since("0.166", required)]
     pub is_symlink: bool,
     /// Unix milliseconds; 0 if not known.
     pub created_at_ms: i64,
@@ -106,7 +106,7 @@ pub struct FsCopyResponse {}
 pub struct FsWatchParams {
     pub path: AbsolutePathBuf,
     /// The client's id of the watch, which no other watch of the connection has. Absent: the server chooses one.
-    #[since("0.166")]
+    #[since("0.166", required)]
     pub watch_id: Option<String>,
 }
 
@@ -114,6 +114,7 @@ pub struct FsWatchParams {
 #[wire]
 pub struct FsWatchResponse {
     /// The id of the watch in `fs/changed` and `fs/unwatch`.
+    #[until("0.118")]
     pub watch_id: String,
     /// The canonical form of the watched path.
     pub path: AbsolutePathBuf,

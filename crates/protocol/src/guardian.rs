@@ -16,6 +16,7 @@ use crate::{
 pub struct GuardianApprovalReview {
     pub status: GuardianApprovalReviewStatus,
     /// From 0 (harmless) to 100. Null while in progress, like the following members.
+    #[until("0.118")]
     pub risk_score: Option<u8>,
     pub risk_level: Option<GuardianRiskLevel>,
     /// The reasons for the decision, as text.
@@ -55,15 +56,17 @@ pub struct ItemGuardianApprovalReviewStartedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     /// The id of the review, the same in both notifications.
-    #[since("0.166")]
+    #[since("0.166", required)]
     pub review_id: String,
     /// Unix milliseconds.
-    #[since("0.166")]
+    #[since("0.166", required)]
     pub started_at_ms: i64,
     /// The item that waits for the review.
+    #[in_166(Option<String>)]
     pub target_item_id: String,
     pub review: GuardianApprovalReview,
     /// The reviewed action: a tool with its command and directory, or with the files to change.
+    #[in_166(GuardianApprovalReviewAction)]
     pub action: Option<Value>,
 }
 
@@ -73,21 +76,23 @@ pub struct ItemGuardianApprovalReviewCompletedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     /// The id of the review, the same in both notifications.
-    #[since("0.166")]
+    #[since("0.166", required)]
     pub review_id: String,
     /// Unix milliseconds.
-    #[since("0.166")]
+    #[since("0.166", required)]
     pub started_at_ms: i64,
     /// Unix milliseconds.
-    #[since("0.166")]
+    #[since("0.166", required)]
     pub completed_at_ms: i64,
     /// The origin of the decision: always `agent`.
-    #[since("0.166")]
+    #[since("0.166", required)]
     pub decision_source: AutoReviewDecisionSource,
     /// The reviewed item.
+    #[in_166(Option<String>)]
     pub target_item_id: String,
     pub review: GuardianApprovalReview,
     /// The same as in the notification of the start.
+    #[in_166(GuardianApprovalReviewAction)]
     pub action: Option<Value>,
 }
 

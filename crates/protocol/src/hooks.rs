@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{AbsolutePathBuf, ThreadId, TurnId, wire};
+use crate::{AbsolutePathBuf, LegacyAppPathString, ThreadId, TurnId, wire};
 
 /// One run of a hook: its event, its declaration and its result.
 #[wire]
@@ -16,6 +16,7 @@ pub struct HookRunSummary {
     pub execution_mode: HookExecutionMode,
     pub scope: HookScope,
     /// The file that declares the hook.
+    #[in_166(LegacyAppPathString)]
     pub source_path: String,
     /// Its position among the declared hooks.
     pub display_order: i64,
@@ -147,6 +148,7 @@ pub struct HooksListEntry {
     pub hooks: Vec<HookMetadata>,
     /// Problems with declarations that cannot be used.
     pub warnings: Vec<String>,
+    #[in_166(Vec<HookErrorInfo>)]
     pub errors: Vec<Value>,
 }
 
@@ -167,6 +169,7 @@ pub struct HookMetadata {
     pub additional_context_limit: Option<u64>,
     pub source_path: AbsolutePathBuf,
     /// `user` or `project`.
+    #[in_166(HookSource)]
     pub source: String,
     pub plugin_id: Option<String>,
     pub environment_id: Option<String>,
@@ -176,6 +179,7 @@ pub struct HookMetadata {
     /// A hash that changes with the executed command.
     pub current_hash: String,
     /// Always `trusted`: hooks of projects that are not trusted are not read.
+    #[in_166(HookTrustStatus)]
     pub trust_status: String,
 }
 

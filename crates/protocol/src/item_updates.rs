@@ -11,8 +11,9 @@ pub struct ItemStartedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub item: ThreadItem,
-    /// Unix milliseconds. Servers of the 0.118 generation do not send it.
+    /// Unix milliseconds.
     #[omit]
+    #[since("0.166", required)]
     pub started_at_ms: Option<i64>,
 }
 
@@ -22,8 +23,9 @@ pub struct ItemCompletedNotification {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub item: ThreadItem,
-    /// Unix milliseconds. Servers of the 0.118 generation do not send it.
+    /// Unix milliseconds.
     #[omit]
+    #[since("0.166", required)]
     pub completed_at_ms: Option<i64>,
 }
 

@@ -14,6 +14,7 @@ pub struct PluginListParams {
     /// The directories to search. Absent: only marketplaces that do not belong to a directory.
     pub cwds: Option<Vec<AbsolutePathBuf>>,
     /// Synchronises the state of curated plugins with the remote catalogue first.
+    #[until("0.118")]
     pub force_remote_sync: Option<bool>,
 }
 
@@ -24,6 +25,7 @@ pub struct PluginListResponse {
     #[serde(default)]
     pub marketplace_load_errors: Vec<MarketplaceLoadErrorInfo>,
     /// The error of the synchronisation; the list is the local one then.
+    #[until("0.118")]
     pub remote_sync_error: Option<String>,
     /// Curated plugins to show first; empty if not known.
     #[serde(default)]
@@ -33,6 +35,7 @@ pub struct PluginListResponse {
 /// Returns the details of a plugin.
 #[wire]
 pub struct PluginReadParams {
+    #[in_166(Option<AbsolutePathBuf>)]
     pub marketplace_path: AbsolutePathBuf,
     pub plugin_name: String,
 }
@@ -46,9 +49,11 @@ pub struct PluginReadResponse {
 /// Installs and enables a plugin.
 #[wire(sparse)]
 pub struct PluginInstallParams {
+    #[in_166(Option<AbsolutePathBuf>)]
     pub marketplace_path: AbsolutePathBuf,
     pub plugin_name: String,
     /// Updates the remote catalogue first.
+    #[until("0.118")]
     pub force_remote_sync: Option<bool>,
 }
 
@@ -65,6 +70,7 @@ pub struct PluginUninstallParams {
     /// `NAME@MARKETPLACE`.
     pub plugin_id: String,
     /// Updates the remote catalogue first.
+    #[until("0.118")]
     pub force_remote_sync: Option<bool>,
 }
 
@@ -92,6 +98,7 @@ pub struct MarketplaceInterface {
 /// The error of a marketplace file that could not be loaded.
 #[wire]
 pub struct MarketplaceLoadErrorInfo {
+    #[in_166(Option<AbsolutePathBuf>)]
     pub marketplace_path: AbsolutePathBuf,
     pub message: String,
 }
@@ -192,7 +199,7 @@ pub struct PluginInterface {
     #[since("0.166")]
     pub logo_url_dark: Option<String>,
     /// Always empty: the screenshots of local plugins are files.
-    #[since("0.166")]
+    #[since("0.166", required)]
     pub screenshot_urls: Vec<String>,
 }
 
@@ -200,6 +207,7 @@ pub struct PluginInterface {
 #[wire]
 pub struct PluginDetail {
     pub marketplace_name: String,
+    #[in_166(Option<AbsolutePathBuf>)]
     pub marketplace_path: AbsolutePathBuf,
     pub summary: PluginSummary,
     pub description: Option<String>,
@@ -208,10 +216,12 @@ pub struct PluginDetail {
     /// The names of the MCP servers.
     pub mcp_servers: Vec<String>,
     /// Always empty: local plugins have no templates of apps.
-    #[since("0.166")]
+    #[since("0.166", required)]
+    #[in_166(Vec<AppTemplateSummary>)]
     pub app_templates: Vec<Value>,
     /// Always empty: hooks of plugins are not run.
-    #[since("0.166")]
+    #[since("0.166", required)]
+    #[in_166(Vec<PluginHookSummary>)]
     pub hooks: Vec<Value>,
 }
 

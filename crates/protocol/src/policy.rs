@@ -135,6 +135,7 @@ pub enum SandboxPolicy {
     #[serde(alias = "read-only")]
     ReadOnly {
         #[serde(default)]
+        #[until("0.118")]
         access: ReadOnlyAccess,
         #[serde(default)]
         network_access: bool,
@@ -152,6 +153,7 @@ pub enum SandboxPolicy {
         #[serde(default)]
         writable_roots: Vec<AbsolutePathBuf>,
         #[serde(default)]
+        #[until("0.118")]
         read_only_access: ReadOnlyAccess,
         #[serde(default)]
         network_access: bool,

@@ -90,6 +90,7 @@ pub struct ThreadRealtimeAudioChunk {
 #[wire]
 pub struct ThreadRealtimeStartedNotification {
     pub thread_id: ThreadId,
+    #[until("0.118")]
     pub session_id: Option<String>,
     /// The same id under the name of 0.166.
     #[since("0.166")]

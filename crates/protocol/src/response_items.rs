@@ -22,6 +22,7 @@ pub enum ResponseItem {
         role: String,
         content: Vec<ContentItem>,
         #[omit]
+        #[until("0.118")]
         end_turn: Option<bool>,
         #[omit]
         phase: Option<MessagePhase>,
@@ -117,6 +118,7 @@ pub enum ResponseItem {
         result: String,
     },
     /// The state of the work tree at this point. Recorded by the server and never sent to the model.
+    #[until("0.118")]
     GhostSnapshot { ghost_commit: GhostCommit },
     /// Compacted history in a format that only the provider can read.
     Compaction { encrypted_content: String },

@@ -43,5 +43,6 @@ pub enum ReviewDelivery {
     /// As the next turn of the thread.
     Inline,
     /// In a fork of the thread, announced by `thread/started` before the response.
+    #[until("0.118")]
     Detached,
 }

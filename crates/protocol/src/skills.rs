@@ -14,6 +14,7 @@ pub struct SkillsListParams {
     pub cwds: Option<Vec<String>>,
     /// Reads the disk instead of using the cache.
     pub force_reload: Option<bool>,
+    #[until("0.118")]
     pub per_cwd_extra_user_roots: Option<Vec<SkillsListExtraRootsForCwd>>,
 }
 

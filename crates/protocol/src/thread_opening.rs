@@ -9,7 +9,8 @@ use crate::{
     AbsolutePathBuf, ActivePermissionProfile, ApprovalsReviewer, AskForApproval, CollaborationMode,
     DynamicToolEntry, LegacyAppPathString, MessageSeq, MultiAgentMode, Patch, Personality, ReasoningEffort,
     ResponseItem, SandboxPolicy, ServiceTier, Thread, ThreadHistoryMode, ThreadId,
-    ThreadResumeInitialTurnsPageParams, ThreadSandbox, TurnEnvironmentParams, TurnId, TurnsPage, wire,
+    ThreadResumeInitialTurnsPageParams, ThreadSandbox, ThreadSource, TurnEnvironmentParams, TurnId, TurnsPage,
+    wire,
 };
 
 /// Starts a new thread and subscribes the caller to it. Absent settings come from the configuration.
@@ -26,8 +27,9 @@ pub struct ThreadStartParams {
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     pub sandbox: Option<ThreadSandbox>,
-    /// The id of a permission profile, as an alternative to `sandbox`. Servers of the 0.118 generation have no profiles.
+    /// The id of a permission profile, as an alternative to `sandbox`.
     #[experimental("thread/start.permissions")]
+    #[since("0.166")]
     pub permissions: Option<String>,
     /// The directories of the workspace, which a sandbox that writes to the workspace may write to. Defaults to `cwd`.
     #[experimental("thread/start.runtimeWorkspaceRoots")]
@@ -57,6 +59,7 @@ pub struct ThreadStartParams {
     pub history_mode: Option<ThreadHistoryMode>,
     /// A label of the client for the thread.
     #[since("0.166")]
+    #[in_166(Option<ThreadSource>)]
     pub thread_source: Option<String>,
     /// The project of the thread. Rejected: there are no projects.
     #[experimental("thread/start.projectId")]
@@ -76,6 +79,7 @@ pub struct ThreadStartParams {
     /// only some kinds without it.
     #[experimental("thread/start.persistFullHistory")]
     #[serde(default)]
+    #[until("0.118")]
     pub persist_extended_history: bool,
 }
 
@@ -138,8 +142,9 @@ pub struct ThreadResumeParams {
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     pub sandbox: Option<ThreadSandbox>,
-    /// The id of a permission profile, as an alternative to `sandbox`. Servers of the 0.118 generation have no profiles.
+    /// The id of a permission profile, as an alternative to `sandbox`.
     #[experimental("thread/resume.permissions")]
+    #[since("0.166")]
     pub permissions: Option<String>,
     /// The directories of the workspace, which a sandbox that writes to the workspace may write to. Defaults to `cwd`.
     #[experimental("thread/resume.runtimeWorkspaceRoots")]
@@ -151,9 +156,11 @@ pub struct ThreadResumeParams {
     pub personality: Option<Personality>,
     #[experimental("thread/resume.persistFullHistory")]
     #[serde(default)]
+    #[until("0.118")]
     pub persist_extended_history: bool,
     /// Omits the turns from the response, for clients that read them page by page.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[since("0.166")]
     pub exclude_turns: bool,
     /// Adds a page of turns to the response.
     #[experimental("thread/resume.initialTurnsPage")]
@@ -245,9 +252,11 @@ pub struct ThreadForkParams {
     #[serde(default, deserialize_with = "crate::path::text::optional")]
     pub path: Option<String>,
     /// The last turn to copy. Absent: all turns.
+    #[since("0.166")]
     pub last_turn_id: Option<TurnId>,
     /// The first turn that is not copied.
     #[experimental("thread/fork.beforeTurnId")]
+    #[since("0.166")]
     pub before_turn_id: Option<TurnId>,
     pub model: Option<String>,
     pub model_provider: Option<String>,
@@ -257,8 +266,9 @@ pub struct ThreadForkParams {
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     pub sandbox: Option<ThreadSandbox>,
-    /// The id of a permission profile, as an alternative to `sandbox`. Servers of the 0.118 generation have no profiles.
+    /// The id of a permission profile, as an alternative to `sandbox`.
     #[experimental("thread/fork.permissions")]
+    #[since("0.166")]
     pub permissions: Option<String>,
     /// The directories of the workspace, which a sandbox that writes to the workspace may write to. Defaults to `cwd`.
     #[experimental("thread/fork.runtimeWorkspaceRoots")]
@@ -271,12 +281,15 @@ pub struct ThreadForkParams {
     pub ephemeral: Option<bool>,
     /// A label of the client for the copy.
     #[since("0.166")]
+    #[in_166(Option<ThreadSource>)]
     pub thread_source: Option<String>,
     #[experimental("thread/fork.persistFullHistory")]
     #[serde(default)]
+    #[until("0.118")]
     pub persist_extended_history: bool,
     /// Omits the turns from the response, for clients that read them page by page.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[since("0.166")]
     pub exclude_turns: bool,
 }
 

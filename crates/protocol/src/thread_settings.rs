@@ -2,8 +2,9 @@
 //! these methods; they are not part of the published schema.
 
 use crate::{
-    ActivePermissionProfile, ApprovalsReviewer, AskForApproval, CollaborationMode, Patch, Personality,
-    ReasoningEffort, ReasoningSummary, SandboxPolicy, ServiceTier, ThreadId, wire,
+    AbsolutePathBuf, ActivePermissionProfile, ApprovalsReviewer, AskForApproval, CollaborationMode,
+    MultiAgentMode, Patch, Personality, ReasoningEffort, ReasoningSummary, SandboxPolicy, ServiceTier,
+    ThreadId, wire,
 };
 
 /// Changes the settings for the next turns without starting one. Absent settings are kept.
@@ -40,6 +41,7 @@ pub struct ThreadSettingsUpdatedNotification {
 #[wire]
 pub struct ThreadSettings {
     pub disabled_plugin_ids: Vec<String>,
+    #[in_166(AbsolutePathBuf)]
     pub cwd: String,
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
@@ -52,6 +54,7 @@ pub struct ThreadSettings {
     pub summary: Option<ReasoningSummary>,
     pub collaboration_mode: CollaborationMode,
     /// Always `explicitRequestOnly`: subagents are started on explicit request only.
+    #[in_166(MultiAgentMode)]
     pub multi_agent_mode: String,
     pub personality: Option<Personality>,
 }

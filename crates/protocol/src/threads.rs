@@ -32,7 +32,7 @@ pub struct ThreadListParams {
     /// Lists only archived threads. Otherwise archived threads are not listed.
     pub archived: Option<bool>,
     /// Only threads with exactly this working directory, or one of these. An empty list matches none.
-    #[schemars(with = "Option<String>")]
+    #[in_118(Option<String>)]
     pub cwd: Option<ThreadListCwdFilter>,
     /// A case-sensitive substring of the name or the first user message. The reference server does not search names.
     pub search_term: Option<String>,

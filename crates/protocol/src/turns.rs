@@ -28,6 +28,7 @@ pub struct TurnStartParams {
     pub sandbox_policy: Option<SandboxPolicy>,
     /// The id of a permission profile, as an alternative to `sandboxPolicy`.
     #[experimental("turn/start.permissions")]
+    #[since("0.166")]
     pub permissions: Option<String>,
     /// The directories of the workspace, which a sandbox that writes to the workspace may write to. Defaults to `cwd`.
     #[experimental("turn/start.runtimeWorkspaceRoots")]

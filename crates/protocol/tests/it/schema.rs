@@ -68,13 +68,7 @@ fn a_stable_export_has_no_experimental_fields() {
     let gated: Vec<_> = all.difference(&stable).map(String::as_str).collect();
     assert_eq!(
         gated,
-        [
-            "dynamicTools",
-            "experimentalRawEvents",
-            "mockExperimentalField",
-            "permissions",
-            "persistExtendedHistory"
-        ]
+        ["dynamicTools", "experimentalRawEvents", "mockExperimentalField", "persistExtendedHistory"]
     );
 }
 
