@@ -9,8 +9,8 @@ use crate::{
     AbsolutePathBuf, ActivePermissionProfile, ApprovalsReviewer, AskForApproval, CollaborationMode,
     DynamicToolEntry, LegacyAppPathString, MessageSeq, MultiAgentMode, Patch, Personality, ReasoningEffort,
     ResponseItem, SandboxPolicy, ServiceTier, Thread, ThreadHistoryMode, ThreadId,
-    ThreadResumeInitialTurnsPageParams, ThreadSandbox, ThreadSource, TurnEnvironmentParams, TurnId, TurnsPage,
-    wire,
+    ThreadResumeInitialTurnsPageParams, ThreadSandbox, ThreadSource, TurnEnvironmentParams, TurnId,
+    TurnsPage, wire,
 };
 
 /// Starts a new thread and subscribes the caller to it. Absent settings come from the configuration.

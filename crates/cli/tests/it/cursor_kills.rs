@@ -103,7 +103,8 @@ async fn input_that_a_killed_turn_has_not_used_is_replayed_completely() {
     app.revive().await;
 
     let thread_id = thread.id.clone();
-    let params = CodicilSubscribeParams { thread_id, after: known.after(), scope: Default::default() };
+    let params =
+        CodicilSubscribeParams { thread_id, after: known.after(), scope: Default::default(), turns: None };
     let answer = app.call::<CodicilSubscribe>(params).await;
     known.subscribed(&answer);
     let stored = app.read(&thread).await;

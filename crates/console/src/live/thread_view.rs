@@ -429,11 +429,11 @@ mod tests {
 
     fn texts(view: &ThreadView) -> Vec<&str> {
         let items = view.turns.iter().flat_map(|turn| &turn.items);
-        let text = |item| match item {
-            &ThreadItem::AgentMessage { ref text, .. } => Some(text.as_str()),
+        let messages = items.filter_map(|item| match item {
+            ThreadItem::AgentMessage { text, .. } => Some(text.as_str()),
             _ => None,
-        };
-        items.filter_map(text).collect()
+        });
+        messages.collect()
     }
 
     #[test]

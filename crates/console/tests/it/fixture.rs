@@ -34,8 +34,7 @@ impl Fixture {
         let work = tempfile::tempdir().unwrap();
         let config = format!(
             "model = \"scripted\"\nmodel_provider = \"script\"\napproval_policy = \"untrusted\"\nsandbox_mode = \"workspace-write\"\n\
-             allow_login_shell = false\n[model_providers.script]\nname = \"script\"\nwire_api = \"scripted\"\nscript = {:?}\n",
-            script_file
+             allow_login_shell = false\n[model_providers.script]\nname = \"script\"\nwire_api = \"scripted\"\nscript = {script_file:?}\n"
         );
         fs::write(home.path().join("config.toml"), config).unwrap();
         Self::open(home, work).await

@@ -77,13 +77,15 @@ impl VoiceSettings {
     /// Returns the first message of a session.
     pub fn session(&self, prompt: &str) -> Value {
         let mut hello = self.dialect.session(&self.instructions(prompt));
-        if let Some(session) = hello.get_mut("session") {
-            if self.dialect == RealtimeDialect::V2 {
-                session["output_modalities"] = json!([self.modality]);
-            }
-            if let Some(voice) = &self.voice {
-                session["audio"]["output"]["voice"] = json!(voice);
-            }
+        if self.dialect == RealtimeDialect::V2
+            && let Some(session) = hello.get_mut("session").and_then(Value::as_object_mut)
+        {
+            session.insert("output_modalities".to_owned(), json!([self.modality]));
+        }
+        if let Some(voice) = &self.voice
+            && let Some(output) = hello.pointer_mut("/session/audio/output").and_then(Value::as_object_mut)
+        {
+            output.insert("voice".to_owned(), json!(voice));
         }
         hello
     }

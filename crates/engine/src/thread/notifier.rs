@@ -8,9 +8,9 @@ use std::sync::Arc;
 use codicil_protocol::{
     ErrorNotification, ErrorReported, Frame, FrameAudience, MessagePlace, MessageSeq, NotificationMethod,
     ProtocolGeneration, RawResponseItemCompleted, RawResponseItemCompletedNotification, ResponseItem,
-    ServerRequestResolved, ServerRequestResolvedNotification, SnapshotReason, ThreadId, ThreadItem, ThreadNameUpdated,
-    ThreadTokenUsage, ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, TurnError, TurnId,
-    WarningNotification, WarningReported, rpc::RequestId,
+    ServerRequestResolved, ServerRequestResolvedNotification, SnapshotReason, ThreadId, ThreadItem,
+    ThreadNameUpdated, ThreadTokenUsage, ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification,
+    TurnError, TurnId, WarningNotification, WarningReported, rpc::RequestId,
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -366,8 +366,6 @@ mod tests {
         }
 
         fn notify_all(&self, _: &Frame) {}
-
-        fn notify_later_clients(&self, _: &Frame) {}
 
         fn subscribe_like(&self, _: &ThreadId, _: &ThreadId) {}
 

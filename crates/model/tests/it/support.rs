@@ -137,6 +137,7 @@ fn line(event: &ModelEvent) -> String {
         ModelEvent::Rerouted(model) => format!("rerouted {model}"),
         ModelEvent::ItemAdded { id, item } => format!("added {} {}", masked(id), shown(item)),
         ModelEvent::TextDelta { item_id, delta } => format!("text {} {delta:?}", masked(item_id)),
+        ModelEvent::ToolInputDelta { item_id, delta } => format!("input {} {delta:?}", masked(item_id)),
         ModelEvent::ReasoningSummaryPartAdded { item_id, index } => {
             format!("part {} {index}", masked(item_id))
         }

@@ -40,9 +40,9 @@ async fn a_goal_is_set_announced_updated_and_survives_a_restart() {
     assert_eq!(app.call::<ThreadGoalGet>(get()).await.goal, Some(limited.clone()));
     app.call::<ThreadResume>(of(&thread, json!({ "excludeTurns": true }))).await;
     assert_eq!(app.until::<ThreadGoalUpdated>().await.goal, limited);
-    assert!(app.call::<ThreadGoalClear>(get()).await.cleared);
+    assert!(app.call::<ThreadGoalClear>(of(&thread, json!({}))).await.cleared);
     app.until::<ThreadGoalCleared>().await;
-    assert!(!app.call::<ThreadGoalClear>(get()).await.cleared);
+    assert!(!app.call::<ThreadGoalClear>(of(&thread, json!({}))).await.cleared);
     app.rest().await;
     app.restart().await;
     assert_eq!(app.call::<ThreadGoalGet>(get()).await.goal, None);
