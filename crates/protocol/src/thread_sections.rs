@@ -77,7 +77,8 @@ pub struct ThreadSectionDeleteResponse {}
 #[wire(sparse)]
 pub struct ThreadSectionMoveParams {
     pub thread_id: ThreadId,
-    /// Null: out of its section.
+    /// Null: out of its section. Required.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub section_id: Option<String>,
     /// The thread of the section before which it is put. Absent: at the end.
     pub before_thread_id: Option<ThreadId>,

@@ -1,5 +1,5 @@
 use codicil_protocol::{
-    InitializeParams, ThreadList, ThreadListParams, ThreadListResponse, ThreadLoadedList,
+    InitializeParams, ProtocolGeneration, ThreadList, ThreadListParams, ThreadListResponse, ThreadLoadedList,
     ThreadLoadedListParams, ThreadLoadedListResponse, ThreadRead, ThreadReadParams, ThreadReadResponse,
 };
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ async fn panics_later(_: Cx, _: ThreadReadParams) -> Result<ThreadReadResponse, 
 }
 
 async fn works(_: Cx, _: ThreadListParams) -> Result<ThreadListResponse, RpcError> {
-    Ok(ThreadListResponse { data: Vec::new(), next_cursor: None, backwards_cursor: None })
+    Ok(ThreadListResponse { data: Vec::new(), next_cursor: None, backwards_cursor: None, read_states: None })
 }
 
 #[tokio::test]
