@@ -15,9 +15,9 @@ use thiserror::Error;
 
 use crate::handler::NoAnswer;
 
-/// A request for approval. In JSON, `kind` is the variant in snake case.
+/// A request for approval. In JSON, `type` is the variant in snake case; `kind` is a member of commands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum ApprovalRequest {
     /// A command to run, or a host to reach.
     Command(CommandExecutionRequestApprovalParams),

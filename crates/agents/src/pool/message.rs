@@ -239,20 +239,20 @@ mod tests {
         let kind = json!({ "type": "update", "move_path": null });
         let change = json!({ "path": "a", "kind": kind, "diff": "@@ -1 +1 @@\n-a\n+b\n" });
         vec![
-            json!({ "kind": "command", "threadId": "t", "turnId": "u", "itemId": "i", "command": "ls", "cwd": "/" }),
+            json!({ "type": "command", "threadId": "t", "turnId": "u", "itemId": "i", "command": "ls", "cwd": "/" }),
             json!({
-                "kind": "file_change", "threadId": "t", "turnId": "u", "itemId": "i", "reason": "because", "changes": [change],
+                "type": "file_change", "threadId": "t", "turnId": "u", "itemId": "i", "reason": "because", "changes": [change],
             }),
             json!({
-                "kind": "permissions", "threadId": "t", "turnId": "u", "itemId": "i",
+                "type": "permissions", "threadId": "t", "turnId": "u", "itemId": "i",
                 "permissions": { "network": { "enabled": true } },
             }),
             json!({
-                "kind": "elicitation", "threadId": "t", "turnId": "u", "serverName": "s", "mode": "form", "message": "?",
+                "type": "elicitation", "threadId": "t", "turnId": "u", "serverName": "s", "mode": "form", "message": "?",
                 "requestedSchema": form,
             }),
             json!({
-                "kind": "elicitation", "threadId": "t", "turnId": null, "serverName": "s", "mode": "url", "message": "?",
+                "type": "elicitation", "threadId": "t", "turnId": null, "serverName": "s", "mode": "url", "message": "?",
                 "url": "https://a", "elicitationId": "e",
             }),
         ]

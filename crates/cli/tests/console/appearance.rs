@@ -94,7 +94,7 @@ async fn pages_are_readable_in_both_schemes_and_on_a_phone() {
             nothing(&browser, CONTRAST, &format!("contrast, {scheme} {place}")).await;
         }
     }
-    let background = "return getComputedStyle(document.body).backgroundColor";
+    let background = "return getComputedStyle(document.documentElement).backgroundColor";
     let dark = browser.script(background, json!([])).await;
     browser.prefer("light").await;
     assert_ne!(browser.script(background, json!([])).await, dark);

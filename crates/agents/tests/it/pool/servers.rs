@@ -185,7 +185,11 @@ async fn the_handshake_carries_the_clients_name_and_capabilities() {
     let (pool, connection) = started(PoolSettings { client, tools, ..quick(&fake) }, &mut fake).await;
     let hello = &connection.seen("initialize")[0];
     assert_eq!(hello["clientInfo"], json!({ "name": "yaar", "title": "Desk", "version": "1.0.0" }));
-    let capabilities = json!({ "experimentalApi": true, "optOutNotificationMethods": ["thread/started"] });
+    let capabilities = json!({
+        "codicil": { "cursor": true, "version": 1 },
+        "experimentalApi": true,
+        "optOutNotificationMethods": ["thread/started"],
+    });
     assert_eq!(hello["capabilities"], capabilities);
     let start = &connection.seen("thread/start")[0];
     assert_eq!(start["dynamicTools"][0]["name"], "note");
