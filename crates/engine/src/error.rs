@@ -3,7 +3,7 @@
 use codicil_config::{ConfigError, NotAllowed};
 use codicil_model::ModelError;
 use codicil_prompts::ReviewTargetError;
-use codicil_protocol::{CodexErrorInfo, ThreadId, TurnError, TurnId};
+use codicil_protocol::{CodexErrorInfo, ThreadId, ThreadReadState, TurnError, TurnId};
 use codicil_store::{LiveRun, StoreError};
 
 use crate::{request_key::KeyConflict, thread::TurnKind};
@@ -76,6 +76,20 @@ pub enum ThreadError {
     Metadata(#[from] MetadataError),
     #[error(transparent)]
     Goal(#[from] GoalError),
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    #[error(transparent)]
+    ReadState(#[from] ReadStateError),
+    #[error(transparent)]
+    Section(#[from] SectionError),
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    #[error(transparent)]
+    Attachment(#[from] AttachmentError),
+    #[error(transparent)]
+    Sample(#[from] SampleError),
+    #[error(transparent)]
+    Search(#[from] SearchError),
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error(transparent)]
@@ -238,6 +252,111 @@ pub enum GoalError {
     Ephemeral(ThreadId),
 }
 
+/// Why the queue of a thread cannot be read, changed or started.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    #[error("failed to read thread: invalid thread-store request: no rollout found for thread id {0}")]
+    NoThread(ThreadId),
+    #[error("ephemeral thread does not support queued submissions: {0}")]
+    Ephemeral(ThreadId),
+    #[error("only user input can be added to the user-message queue")]
+    NoInput,
+    #[error("queue cannot contain more than {0} submissions")]
+    Full(usize),
+    #[error("queued submission not found: {0}")]
+    NotQueued(String),
+    #[error("queue reorder must include every queued submission exactly once")]
+    Order,
+    #[error("invalid queue pagination cursor: {0}")]
+    Cursor(String),
+    #[error("queue is empty")]
+    Empty,
+    #[error("thread already has an active or pending turn")]
+    TurnRunning,
+    #[error("resume the thread before starting a queued message")]
+    NotLoaded,
+}
+
+/// Why the read state of a thread cannot be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadStateError {
+    #[error("read state changed")]
+    Conflict(Box<ThreadReadState>),
+    #[error("unknown operation on a read state")]
+    Operation,
+    #[error("thread {0} has no read state before its first turn")]
+    None(ThreadId),
+}
+
+/// Why sections cannot be changed, or a thread cannot be moved to one.
+#[derive(Debug, thiserror::Error)]
+pub enum SectionError {
+    #[error("section name must not be empty")]
+    EmptyName,
+    #[error("thread section not found: {0}")]
+    NotFound(String),
+    /// Contains what was asked for.
+    #[error("the built-in pinned section cannot be {0}")]
+    Pinned(&'static str),
+    #[error("section {0} does not exist")]
+    Unknown(String),
+    #[error("before thread {thread} is not in section {section}")]
+    NotInSection { thread: ThreadId, section: String },
+}
+
+/// Why projects cannot be listed or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectError {
+    #[error("project not found: {0}")]
+    NotFound(String),
+    #[error("idempotencyKey must not be empty")]
+    EmptyKey,
+    #[error("project name must not be empty")]
+    EmptyName,
+    #[error("before project not found: {0}")]
+    NoBefore(String),
+    #[error("sortDirection requires sortKey")]
+    DirectionWithoutKey,
+    #[error("thread not found: {0}")]
+    NoThread(ThreadId),
+}
+
+/// Why attachments of a thread cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachmentError {
+    #[error("thread not found: {0}")]
+    NoThread(ThreadId),
+    #[error("{0} must not be empty")]
+    Empty(&'static str),
+    #[error("payload must be at most {0} bytes as JSON")]
+    TooLong(usize),
+    #[error("a thread has at most {0} attachments")]
+    TooMany(usize),
+}
+
+/// Why the model was not asked, or did not answer, outside a turn.
+#[derive(Debug, thiserror::Error)]
+pub enum SampleError {
+    #[error("thread/sample requires expectedTurnId and a prompt of at most {0} bytes")]
+    Params(usize),
+    #[error("thread/sample requires a loaded source")]
+    NotLoaded,
+    #[error("sample source turn must be the latest finished turn")]
+    OtherTurn,
+    #[error("sample canceled")]
+    Canceled,
+    #[error("{0}")]
+    Model(String),
+}
+
+/// Why threads cannot be searched.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// Contains the method.
+    #[error("{0} requires a non-empty searchTerm")]
+    EmptyTerm(&'static str),
+}
+
 /// Why the settings of a request cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
@@ -245,6 +364,8 @@ pub enum SettingsError {
     NoProfile(String),
     #[error("`permissions` cannot be combined with `{0}`")]
     ProfileAnd(&'static str),
+    #[error("approvalsReviewer cannot be changed while a turn runs")]
+    ReviewerOfTurn,
     #[error("Invalid request: reasoning_effort must not be empty")]
     EmptyEffort,
     #[error("failed to load configuration: {0}")]

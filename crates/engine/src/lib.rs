@@ -22,8 +22,10 @@ mod model_support;
 mod notify_program;
 mod permissions;
 mod profiles;
+mod queue;
 mod realtime;
 mod request_key;
+mod samples;
 mod settings;
 mod settings_forms;
 mod subagent;
@@ -37,7 +39,8 @@ mod turn_channel;
 pub use confine::{ConfineError, ConfinedProcess, ProxiedNetwork, confine, confinement};
 pub use engine_context::{EngineContext, provider_config};
 pub use error::{
-    ForkError, GoalError, InjectError, MetadataError, RequestError, RevertError, RollbackError,
+    AttachmentError, ForkError, GoalError, InjectError, MetadataError, ProjectError, QueueError,
+    ReadStateError, RequestError, RevertError, RollbackError, SampleError, SearchError, SectionError,
     SettingsError, ThreadError, ThreadListError, TurnInputError,
 };
 pub use hooks::declared_hooks;

@@ -19,7 +19,11 @@ use codicil_store::QuestionKind;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{thread::InheritedHistory, thread_clients::ClientReply};
+use crate::{
+    goals::{GoalReport, GoalRequest},
+    thread::InheritedHistory,
+    thread_clients::ClientReply,
+};
 
 /// Messages that may wait for the actor of a thread. A turn that is further ahead waits.
 const CAPACITY: usize = 32;
@@ -109,6 +113,11 @@ pub(crate) enum TurnQuery {
         reply: oneshot::Sender<()>,
     },
     InheritedHistory(oneshot::Sender<InheritedHistory>),
+    /// A call of a goal tool. A refusal is a text for the model.
+    Goal {
+        request: GoalRequest,
+        reply: oneshot::Sender<Result<GoalReport, String>>,
+    },
 }
 
 /// A server request that the thread sends to its subscribers on behalf of a tool.
@@ -216,6 +225,11 @@ impl TurnReporter {
     /// Returns what a subagent with the thread's full history starts with; `None` if the thread has been unloaded.
     pub async fn inherited_history(&self) -> Option<InheritedHistory> {
         self.query(TurnQuery::InheritedHistory).await
+    }
+
+    /// Has the thread carry out a call of a goal tool; `None` if the thread has been unloaded.
+    pub async fn goal(&self, request: GoalRequest) -> Option<Result<GoalReport, String>> {
+        self.query(|reply| TurnQuery::Goal { request, reply }).await
     }
 
     /// Waits until everything reported so far is stored. A turn whose records cannot be stored is cancelled before.

@@ -24,6 +24,8 @@ pub(crate) const TURN_ABORTED: TagName = "turn_aborted";
 pub(crate) const USER_SHELL_COMMAND: TagName = "user_shell_command";
 pub(crate) const SUBAGENT_NOTIFICATION: TagName = "subagent_notification";
 pub(crate) const USER_ACTION: TagName = "user_action";
+/// Has attributes after its name.
+pub(crate) const INTERNAL_CONTEXT: TagName = "codex_internal_context";
 
 /// The beginning of the part with project instructions, which has a heading instead of a tag.
 pub(crate) const AGENTS_MD: &str = "# AGENTS.md instructions";
@@ -61,7 +63,14 @@ fn is_setting(text: &str) -> bool {
 }
 
 fn is_event(text: &str) -> bool {
-    EVENT_TAGS.iter().any(|tag| is_block(text, tag))
+    EVENT_TAGS.iter().any(|tag| is_block(text, tag)) || is_internal(text)
+}
+
+/// Returns whether a text is a block with a source, such as the goal.
+fn is_internal(text: &str) -> bool {
+    let inner = text.trim().strip_prefix('<').and_then(|text| text.strip_prefix(INTERNAL_CONTEXT));
+    let inner = inner.filter(|text| text.starts_with(" source=\"")).and_then(|text| text.strip_suffix('>'));
+    inner.and_then(|text| text.strip_suffix(INTERNAL_CONTEXT)).is_some_and(|text| text.ends_with("</"))
 }
 
 fn all_parts(item: &ResponseItem, is_ours: impl Fn(&str) -> bool) -> bool {

@@ -21,6 +21,7 @@ mod permissions;
 
 mod context_tags;
 mod event_messages;
+mod goal;
 mod image;
 mod input;
 mod message;
@@ -44,6 +45,7 @@ pub use {
         user_shell_command_message,
     },
     extensions::{PluginOffer, app_message, plugin_message, plugins_text, skills_text},
+    goal::{goal_budget_message, goal_continuation_message, goal_edited_message},
     history_trim::kept_within,
     image::{ImageError, MAX_IMAGE_BYTES, read_image},
     input::{MAX_MESSAGE_IMAGE_BYTES, reads_files, user_message},

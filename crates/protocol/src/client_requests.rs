@@ -31,9 +31,9 @@ requests! {
     /// Copies a thread into a new one.
     both stable ThreadFork = "thread/fork" (ThreadForkParams) -> ThreadForkResponse;
     /// Sends one request to the model on a snapshot of a thread.
-    v166 experimental ThreadSample = "thread/sample" (ThreadSampleParams) -> ThreadSampleResponse, refused;
+    v166 experimental ThreadSample = "thread/sample" (ThreadSampleParams) -> ThreadSampleResponse;
     /// Cancels a `thread/sample` request of this connection.
-    v166 experimental ThreadSampleCancel = "thread/sample/cancel" (ThreadSampleCancelParams) -> ThreadSampleCancelResponse, refused;
+    v166 experimental ThreadSampleCancel = "thread/sample/cancel" (ThreadSampleCancelParams) -> ThreadSampleCancelResponse;
     /// Archives a thread.
     both stable ThreadArchive = "thread/archive" (ThreadArchiveParams) -> ThreadArchiveResponse;
     /// Deletes a thread.
@@ -55,29 +55,29 @@ requests! {
     /// Removes the goal of a thread.
     v166 stable ThreadGoalClear = "thread/goal/clear" (ThreadGoalClearParams) -> ThreadGoalClearResponse;
     /// Adds input to the queue of a thread.
-    v166 experimental ThreadQueueAdd = "thread/queue/add" (ThreadQueueAddParams) -> ThreadQueueAddResponse, refused;
+    v166 experimental ThreadQueueAdd = "thread/queue/add" (ThreadQueueAddParams) -> ThreadQueueAddResponse;
     /// Lists the queue of a thread.
-    v166 experimental ThreadQueueList = "thread/queue/list" (ThreadQueueListParams) -> ThreadQueueListResponse, refused;
+    v166 experimental ThreadQueueList = "thread/queue/list" (ThreadQueueListParams) -> ThreadQueueListResponse;
     /// Replaces the input of a queued entry.
-    v166 experimental ThreadQueueUpdate = "thread/queue/update" (ThreadQueueUpdateParams) -> ThreadQueueUpdateResponse, refused;
+    v166 experimental ThreadQueueUpdate = "thread/queue/update" (ThreadQueueUpdateParams) -> ThreadQueueUpdateResponse;
     /// Removes an entry from the queue.
-    v166 experimental ThreadQueueDelete = "thread/queue/delete" (ThreadQueueDeleteParams) -> ThreadQueueDeleteResponse, refused;
+    v166 experimental ThreadQueueDelete = "thread/queue/delete" (ThreadQueueDeleteParams) -> ThreadQueueDeleteResponse;
     /// Changes the order of the queue.
-    v166 experimental ThreadQueueReorder = "thread/queue/reorder" (ThreadQueueReorderParams) -> ThreadQueueReorderResponse, refused;
+    v166 experimental ThreadQueueReorder = "thread/queue/reorder" (ThreadQueueReorderParams) -> ThreadQueueReorderResponse;
     /// Starts a turn with queued input at once.
-    v166 experimental ThreadQueueStart = "thread/queue/start" (ThreadQueueStartParams) -> ThreadQueueStartResponse, refused;
+    v166 experimental ThreadQueueStart = "thread/queue/start" (ThreadQueueStartParams) -> ThreadQueueStartResponse;
     /// Updates the stored metadata of a thread.
     both stable ThreadMetadataUpdate = "thread/metadata/update" (ThreadMetadataUpdateParams) -> ThreadMetadataUpdateResponse;
     /// Attaches data to a thread.
-    v166 stable ThreadAttachmentAdd = "thread/attachment/add" (ThreadAttachmentAddParams) -> ThreadAttachmentAddResponse, refused;
+    v166 stable ThreadAttachmentAdd = "thread/attachment/add" (ThreadAttachmentAddParams) -> ThreadAttachmentAddResponse;
     /// Lists the attachments of a thread.
-    v166 stable ThreadAttachmentList = "thread/attachment/list" (ThreadAttachmentListParams) -> ThreadAttachmentListResponse, refused;
+    v166 stable ThreadAttachmentList = "thread/attachment/list" (ThreadAttachmentListParams) -> ThreadAttachmentListResponse;
     /// Lists the threads that have an attachment of a kind and key.
-    v166 stable ThreadAttachmentOwnerList = "thread/attachmentOwner/list" (ThreadAttachmentOwnerListParams) -> ThreadAttachmentOwnerListResponse, refused;
+    v166 stable ThreadAttachmentOwnerList = "thread/attachmentOwner/list" (ThreadAttachmentOwnerListParams) -> ThreadAttachmentOwnerListResponse;
     /// Removes an attachment from a thread.
-    v166 stable ThreadAttachmentRemove = "thread/attachment/remove" (ThreadAttachmentRemoveParams) -> ThreadAttachmentRemoveResponse, refused;
+    v166 stable ThreadAttachmentRemove = "thread/attachment/remove" (ThreadAttachmentRemoveParams) -> ThreadAttachmentRemoveResponse;
     /// Moves a thread into a section, or within one.
-    v166 stable ThreadSectionMove = "thread/section/move" (ThreadSectionMoveParams) -> ThreadSectionMoveResponse, refused;
+    v166 stable ThreadSectionMove = "thread/section/move" (ThreadSectionMoveParams) -> ThreadSectionMoveResponse;
     /// Changes the settings for the next turns of a thread.
     v166 experimental ThreadSettingsUpdate = "thread/settings/update" (ThreadSettingsUpdateParams) -> ThreadSettingsUpdateResponse;
     /// Sets whether memories are made of a thread.
@@ -111,43 +111,43 @@ requests! {
     /// Lists stored threads.
     both stable ThreadList = "thread/list" (ThreadListParams) -> ThreadListResponse;
     /// Lists the projects.
-    v166 experimental ProjectList = "project/list" (ProjectListParams) -> ProjectListResponse, refused;
+    v166 experimental ProjectList = "project/list" (ProjectListParams) -> ProjectListResponse;
     /// Reads a project.
-    v166 experimental ProjectRead = "project/read" (ProjectReadParams) -> ProjectReadResponse, refused;
+    v166 experimental ProjectRead = "project/read" (ProjectReadParams) -> ProjectReadResponse;
     /// Creates a project.
-    v166 experimental ProjectCreate = "project/create" (ProjectCreateParams) -> ProjectCreateResponse, refused;
+    v166 experimental ProjectCreate = "project/create" (ProjectCreateParams) -> ProjectCreateResponse;
     /// Creates a project with threads that exist already.
-    v166 experimental ProjectImport = "project/import" (ProjectImportParams) -> ProjectImportResponse, refused;
+    v166 experimental ProjectImport = "project/import" (ProjectImportParams) -> ProjectImportResponse;
     /// Changes a project.
-    v166 experimental ProjectUpdate = "project/update" (ProjectUpdateParams) -> ProjectUpdateResponse, refused;
+    v166 experimental ProjectUpdate = "project/update" (ProjectUpdateParams) -> ProjectUpdateResponse;
     /// Changes the position of a project.
-    v166 experimental ProjectMove = "project/move" (ProjectMoveParams) -> ProjectMoveResponse, refused;
+    v166 experimental ProjectMove = "project/move" (ProjectMoveParams) -> ProjectMoveResponse;
     /// Deletes a project.
-    v166 experimental ProjectDelete = "project/delete" (ProjectDeleteParams) -> ProjectDeleteResponse, refused;
+    v166 experimental ProjectDelete = "project/delete" (ProjectDeleteParams) -> ProjectDeleteResponse;
     /// Lists the sections.
-    v166 stable ThreadSectionList = "threadSection/list" (ThreadSectionListParams) -> ThreadSectionListResponse, refused;
+    v166 stable ThreadSectionList = "threadSection/list" (ThreadSectionListParams) -> ThreadSectionListResponse;
     /// Adds a section after the others.
-    v166 stable ThreadSectionCreate = "threadSection/create" (ThreadSectionCreateParams) -> ThreadSectionCreateResponse, refused;
+    v166 stable ThreadSectionCreate = "threadSection/create" (ThreadSectionCreateParams) -> ThreadSectionCreateResponse;
     /// Changes a section.
-    v166 stable ThreadSectionUpdate = "threadSection/update" (ThreadSectionUpdateParams) -> ThreadSectionUpdateResponse, refused;
+    v166 stable ThreadSectionUpdate = "threadSection/update" (ThreadSectionUpdateParams) -> ThreadSectionUpdateResponse;
     /// Deletes a section.
-    v166 stable ThreadSectionDelete = "threadSection/delete" (ThreadSectionDeleteParams) -> ThreadSectionDeleteResponse, refused;
+    v166 stable ThreadSectionDelete = "threadSection/delete" (ThreadSectionDeleteParams) -> ThreadSectionDeleteResponse;
     /// Finds threads that contain a text.
-    v166 experimental ThreadSearch = "thread/search" (ThreadSearchParams) -> ThreadSearchResponse, refused;
+    v166 experimental ThreadSearch = "thread/search" (ThreadSearchParams) -> ThreadSearchResponse;
     /// Finds the occurrences of a text in a thread.
-    v166 experimental ThreadSearchOccurrences = "thread/searchOccurrences" (ThreadSearchOccurrencesParams) -> ThreadSearchOccurrencesResponse, refused;
+    v166 experimental ThreadSearchOccurrences = "thread/searchOccurrences" (ThreadSearchOccurrencesParams) -> ThreadSearchOccurrencesResponse;
     /// Lists the ids of the loaded threads.
     both stable ThreadLoadedList = "thread/loaded/list" (ThreadLoadedListParams) -> ThreadLoadedListResponse;
     /// Reads a thread without loading it.
     both stable ThreadRead = "thread/read" (ThreadReadParams) -> ThreadReadResponse;
     /// Marks a thread as read or unread.
-    v166 experimental ThreadReadStateUpdate = "thread/readState/update" (ThreadReadStateUpdateParams) -> ThreadReadStateUpdateResponse, refused;
+    v166 experimental ThreadReadStateUpdate = "thread/readState/update" (ThreadReadStateUpdateParams) -> ThreadReadStateUpdateResponse;
     /// Lists the turns of a thread.
     v166 stable ThreadTurnsList = "thread/turns/list" (ThreadTurnsListParams) -> ThreadTurnsListResponse;
     /// Lists the items of a thread.
     v166 stable ThreadItemsList = "thread/items/list" (ThreadItemsListParams) -> ThreadItemsListResponse;
     /// Reads items of a turn.
-    v166 experimental ThreadItemsRead = "thread/items/read" (ThreadItemsReadParams) -> ThreadItemsReadResponse, refused;
+    v166 experimental ThreadItemsRead = "thread/items/read" (ThreadItemsReadParams) -> ThreadItemsReadResponse;
     /// Adds items to the model's history of a thread.
     v166 stable ThreadInjectItems = "thread/inject_items" (ThreadInjectItemsParams) -> ThreadInjectItemsResponse;
     /// Lists the skills that are available in directories.
@@ -217,7 +217,7 @@ requests! {
     /// Adds user input to a thread and starts a turn.
     both stable TurnStart = "turn/start" (TurnStartParams) -> TurnStartResponse;
     /// Changes the settings of a running turn.
-    v166 experimental TurnSettingsUpdate = "turn/settings/update" (TurnSettingsUpdateParams) -> TurnSettingsUpdateResponse, refused;
+    v166 experimental TurnSettingsUpdate = "turn/settings/update" (TurnSettingsUpdateParams) -> TurnSettingsUpdateResponse;
     /// Adds user input to the running turn.
     both stable TurnSteer = "turn/steer" (TurnSteerParams) -> TurnSteerResponse;
     /// Interrupts the running turn.
@@ -233,7 +233,7 @@ requests! {
     /// Ends a voice session.
     both experimental ThreadRealtimeStop = "thread/realtime/stop" (ThreadRealtimeStopParams) -> ThreadRealtimeStopResponse;
     /// Lists what happened in a thread.
-    v166 experimental ThreadTimelineList = "thread/timeline/list" (ThreadTimelineListParams) -> ThreadTimelineListResponse, refused;
+    v166 experimental ThreadTimelineList = "thread/timeline/list" (ThreadTimelineListParams) -> ThreadTimelineListResponse;
     /// Lists the voices.
     v166 experimental ThreadRealtimeListVoices = "thread/realtime/listVoices" (ThreadRealtimeListVoicesParams) -> ThreadRealtimeListVoicesResponse;
     /// Starts a review of the changes in a repository.

@@ -4,7 +4,8 @@
 
 use crate::{
     CodicilRequestAnswer, Method, ReviewStart, ThreadArchive, ThreadCompactStart, ThreadDelete, ThreadFork,
-    ThreadGoalClear, ThreadGoalSet, ThreadInjectItems, ThreadNameSet, ThreadRevert, ThreadRollback,
+    ThreadGoalClear, ThreadGoalSet, ThreadInjectItems, ThreadNameSet, ThreadQueueAdd, ThreadQueueDelete,
+    ThreadQueueReorder, ThreadQueueStart, ThreadQueueUpdate, ThreadRevert, ThreadRollback,
     ThreadSettingsUpdate, ThreadShellCommand, ThreadStart, ThreadUnarchive, TurnInterrupt, TurnStart,
     TurnSteer,
 };
@@ -25,6 +26,11 @@ pub const KEYED_REQUESTS: &[&str] = &[
     ThreadShellCommand::NAME,
     ThreadGoalSet::NAME,
     ThreadGoalClear::NAME,
+    ThreadQueueAdd::NAME,
+    ThreadQueueUpdate::NAME,
+    ThreadQueueDelete::NAME,
+    ThreadQueueReorder::NAME,
+    ThreadQueueStart::NAME,
     TurnStart::NAME,
     TurnSteer::NAME,
     TurnInterrupt::NAME,

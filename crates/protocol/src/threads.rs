@@ -6,11 +6,13 @@
 //! A thread is loaded or only stored; `status` says which. Most methods that take an id work for both. A [`Thread`]
 //! contains its turns only where that is documented.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::{
     AbsolutePathBuf, ItemId, Patch, ReasoningEffort, SortDirection, ThreadEnvironment, ThreadId,
-    ThreadSection, Turn, TurnId, wire,
+    ThreadReadState, ThreadSection, Turn, TurnId, wire,
 };
 
 /// Lists stored threads. Filters are combined. Threads without a user message are not listed.
@@ -75,6 +77,10 @@ pub struct ThreadListResponse {
     /// The cursor that continues before the first thread of this page, in the opposite direction; null for an empty page.
     #[since("0.166")]
     pub backwards_cursor: Option<String>,
+    /// What the user has read, by thread id. Threads without a finished turn have no entry.
+    #[since("0.166")]
+    #[omit]
+    pub read_states: Option<BTreeMap<String, ThreadReadState>>,
 }
 
 /// Lists the loaded threads.
@@ -107,6 +113,9 @@ pub struct ThreadReadParams {
 #[wire]
 pub struct ThreadReadResponse {
     pub thread: Thread,
+    /// What the user has read; null before the first turn.
+    #[since("0.166")]
+    pub read_state: Option<ThreadReadState>,
 }
 
 /// Updates the stored metadata of a thread, loaded or not.
@@ -478,10 +487,13 @@ pub struct ThreadMetadataGitInfoUpdateParams {
 #[wire(open, rename_all = "snake_case")]
 #[derive(Eq)]
 pub enum ThreadSortKey {
-    #[serde(alias = "section_position")]
     CreatedAt,
-    #[serde(alias = "recency_at")]
     UpdatedAt,
+    #[since("0.166")]
+    RecencyAt,
+    /// The manual order of a section.
+    #[since("0.166")]
+    SectionPosition,
 }
 
 /// A [`SessionSource`] to filter by.

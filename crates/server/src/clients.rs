@@ -27,6 +27,7 @@ use crate::{
     limits::{MAX_NOTIFICATION_BYTES, MAX_RESPONSE_BYTES},
     outbox::ClientOutbox,
     questions::{OpenQuestions, QuestionAudience},
+    samples::RunningSamples,
 };
 
 /// The id of a connection, unique within the process.
@@ -42,6 +43,7 @@ pub struct ConnectedClient {
     /// The processes of `process/spawn`.
     pub processes: CommandTable,
     pub files: ClientFiles,
+    pub samples: RunningSamples,
     session: OnceLock<ClientSession>,
     /// The latest warnings that the client has received.
     warnings: Mutex<VecDeque<ConfigWarningNotification>>,
@@ -198,6 +200,7 @@ impl ClientRegistry {
             commands: CommandTable::default(),
             processes: CommandTable::default(),
             files: ClientFiles::default(),
+            samples: RunningSamples::default(),
             session: OnceLock::new(),
             warnings: Mutex::default(),
         });

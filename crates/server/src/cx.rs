@@ -11,7 +11,7 @@ use codicil_engine::{
     AnnounceGuard, AnnouncedReply, RequestKey, ThreadClients, ThreadCounts, ThreadError, ThreadHandle,
     Threads, TurnOrigin,
 };
-use codicil_protocol::{Frame, NotificationMethod, ProtocolGeneration, ThreadId};
+use codicil_protocol::{Frame, NotificationMethod, ProtocolGeneration, ThreadId, rpc::RequestId};
 use parking_lot::Mutex;
 
 use crate::{
@@ -32,6 +32,7 @@ pub struct Cx {
     shared: Arc<ServerShared>,
     after_response: Arc<Mutex<Vec<AfterReply>>>,
     key: Option<RequestKey>,
+    request_id: Option<RequestId>,
 }
 
 /// A request that is being served.
@@ -48,11 +49,20 @@ pub type AfterReply = Box<dyn FnOnce() + Send>;
 
 impl Cx {
     pub fn new(client: Arc<ConnectedClient>, shared: Arc<ServerShared>) -> Self {
-        Self { client, shared, after_response: Arc::default(), key: None }
+        Self { client, shared, after_response: Arc::default(), key: None, request_id: None }
     }
 
     pub fn set_key(&mut self, key: Option<RequestKey>) {
         self.key = key;
+    }
+
+    pub fn set_request_id(&mut self, id: RequestId) {
+        self.request_id = Some(id);
+    }
+
+    /// Returns the id of the request, for requests that another one cancels.
+    pub fn request_id(&self) -> Option<&RequestId> {
+        self.request_id.as_ref()
     }
 
     /// Returns the key of the request.

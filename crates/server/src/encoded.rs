@@ -67,8 +67,9 @@ pub struct ReadJson(pub ThreadRead);
 
 impl Serialize for ReadJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut members = serializer.serialize_struct("ThreadReadResponse", 1)?;
+        let mut members = serializer.serialize_struct("ThreadReadResponse", 2)?;
         members.serialize_field("thread", &ThreadJson::new(&self.0.thread, &self.0.turns))?;
+        members.serialize_field("readState", &self.0.read_state)?;
         members.end()
     }
 }

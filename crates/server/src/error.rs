@@ -8,8 +8,9 @@ use std::{fmt, io};
 use codicil_accounts::AccountError;
 use codicil_config::{ConfigError, FeatureError, WriteError};
 use codicil_engine::{
-    ClientCallError, ConfineError, ForkError, GoalError, InjectError, MetadataError, RequestError,
-    RevertError, RollbackError, SettingsError, ThreadError, ThreadListError, TurnInputError,
+    AttachmentError, ClientCallError, ConfineError, ForkError, GoalError, InjectError, MetadataError,
+    ProjectError, QueueError, ReadStateError, RequestError, RevertError, RollbackError, SampleError,
+    SearchError, SectionError, SettingsError, ThreadError, ThreadListError, TurnInputError,
 };
 use codicil_exec::SpawnError;
 use codicil_extensions::{MarketplaceError, PluginError, SkillsError};
@@ -27,7 +28,10 @@ use crate::{
     feedback::FeedbackError,
     files::{ClientWatchError, SearchSessionError},
     guardian_denial::GuardianDenialError,
-    handlers::{environment::EnvironmentError, hooks::TooManyDirectories, mcp_server::ServerTableError},
+    handlers::{
+        environment::EnvironmentError, hooks::TooManyDirectories, mcp_server::ServerTableError,
+        thread::ItemsReadError,
+    },
     paging::PageError,
     refusals::ServiceRefusal,
     request_keys::KeyError,
@@ -178,6 +182,13 @@ impl From<ThreadError> for RpcError {
             ThreadError::List(error) => error.into(),
             ThreadError::Metadata(error) => error.into(),
             ThreadError::Goal(error) => error.into(),
+            ThreadError::Queue(error) => error.into(),
+            ThreadError::ReadState(error) => error.into(),
+            ThreadError::Section(error) => error.into(),
+            ThreadError::Project(error) => error.into(),
+            ThreadError::Attachment(error) => error.into(),
+            ThreadError::Sample(error) => error.into(),
+            ThreadError::Search(error) => error.into(),
             ThreadError::Settings(error) => error.into(),
             ThreadError::Request(error) => error.into(),
             ThreadError::Busy => Self::overloaded(),
@@ -298,6 +309,97 @@ impl From<GoalError> for RpcError {
     }
 }
 
+impl From<QueueError> for RpcError {
+    fn from(error: QueueError) -> Self {
+        match error {
+            QueueError::NoThread(_) => Self::internal(error),
+            QueueError::Ephemeral(_)
+            | QueueError::NoInput
+            | QueueError::Full(_)
+            | QueueError::NotQueued(_)
+            | QueueError::Order
+            | QueueError::Cursor(_)
+            | QueueError::Empty
+            | QueueError::TurnRunning
+            | QueueError::NotLoaded => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<ReadStateError> for RpcError {
+    fn from(error: ReadStateError) -> Self {
+        match error {
+            ReadStateError::Conflict(ref current) => {
+                let data = json!({ "reason": "readStateConflict", "readState": current });
+                Self::invalid_request(error).with_data(data)
+            }
+            ReadStateError::None(_) | ReadStateError::Operation => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<SectionError> for RpcError {
+    fn from(error: SectionError) -> Self {
+        match error {
+            SectionError::EmptyName | SectionError::NotFound(_) | SectionError::Pinned(_) => {
+                Self::invalid_params(error)
+            }
+            SectionError::Unknown(_) | SectionError::NotInSection { .. } => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<ProjectError> for RpcError {
+    fn from(error: ProjectError) -> Self {
+        match error {
+            ProjectError::NotFound(_)
+            | ProjectError::EmptyKey
+            | ProjectError::EmptyName
+            | ProjectError::NoBefore(_)
+            | ProjectError::DirectionWithoutKey
+            | ProjectError::NoThread(_) => Self::invalid_params(error),
+        }
+    }
+}
+
+impl From<AttachmentError> for RpcError {
+    fn from(error: AttachmentError) -> Self {
+        match error {
+            AttachmentError::NoThread(_)
+            | AttachmentError::Empty(_)
+            | AttachmentError::TooLong(_)
+            | AttachmentError::TooMany(_) => Self::invalid_params(error),
+        }
+    }
+}
+
+impl From<SampleError> for RpcError {
+    fn from(error: SampleError) -> Self {
+        match error {
+            SampleError::Params(_) | SampleError::NotLoaded | SampleError::OtherTurn => {
+                Self::invalid_request(error)
+            }
+            SampleError::Canceled | SampleError::Model(_) => Self::internal(error),
+        }
+    }
+}
+
+impl From<SearchError> for RpcError {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::EmptyTerm(_) => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<ItemsReadError> for RpcError {
+    fn from(error: ItemsReadError) -> Self {
+        match error {
+            ItemsReadError::Count => Self::invalid_request(error),
+        }
+    }
+}
+
 impl From<RequestError> for RpcError {
     fn from(error: RequestError) -> Self {
         match error {
@@ -314,6 +416,7 @@ impl From<SettingsError> for RpcError {
             SettingsError::NoProfile(_)
             | SettingsError::ProfileAnd(_)
             | SettingsError::EmptyEffort
+            | SettingsError::ReviewerOfTurn
             | SettingsError::Config(_)
             | SettingsError::NotAllowed(_)
             | SettingsError::Provider(_)

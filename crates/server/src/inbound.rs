@@ -225,7 +225,7 @@ mod tests {
         let hello = serde_json::json!({ "clientInfo": { "name": "x", "version": "1" } });
         client.initialize(crate::clients::ClientSession::new(
             serde_json::from_value(hello).unwrap(),
-            "0.118.0",
+            codicil_protocol::ProtocolGeneration::V118,
         ));
         assert_eq!(max_message_bytes(&client), MAX_MESSAGE_BYTES);
     }

@@ -30,6 +30,7 @@ mod refusals;
 mod request_keys;
 mod route;
 mod router;
+mod samples;
 mod server;
 mod transport;
 mod user_agent;

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use codicil_protocol::{
     SortDirection, ThreadItem, ThreadItemEntry, ThreadItemsListAnchor, ThreadItemsListCursor,
-    ThreadItemsListParams, ThreadItemsListResponse, ThreadResumeInitialTurnsPageParams,
-    ThreadTurnsListResponse, Turn, TurnItemsView,
+    ThreadItemsListParams, ThreadItemsListResponse, ThreadResumeInitialTurnsPageParams, ThreadTimelineEntry,
+    ThreadTimelineListResponse, ThreadTurnsListResponse, Turn, TurnItemsView, TurnStatus,
 };
 use codicil_store::StoredTurn;
 use jiff::Timestamp;
@@ -83,6 +83,11 @@ pub fn initial_turns_page(
 /// Returns the cursor from which a history of this length is read newest first; `None` for an empty one.
 pub fn newest_entry_cursor(total: usize) -> Option<String> {
     (total > 0).then(|| total.to_string())
+}
+
+/// Returns the cursor from which turns are read newest first, beginning with this one.
+pub fn turn_cursor(index: usize) -> String {
+    index.saturating_add(1).to_string()
 }
 
 /// A range of a thread's history, in one of two directions.
@@ -172,6 +177,17 @@ impl HistoryPage {
         }
     }
 
+    /// Returns the entries of this page in the order in which they happened.
+    pub fn timeline(&self, mut entries: Vec<ThreadTimelineEntry>) -> ThreadTimelineListResponse {
+        entries.truncate(self.range.end);
+        let data = entries.split_off(self.range.start.min(entries.len()));
+        ThreadTimelineListResponse {
+            data,
+            next_cursor: self.next_cursor(),
+            active_realtime_session_at_page_start: None,
+        }
+    }
+
     fn sorted<T>(&self, mut entries: Vec<T>) -> Vec<T> {
         if self.direction == SortDirection::Desc {
             entries.reverse();
@@ -195,6 +211,35 @@ impl HistoryPage {
         };
         (!self.range.is_empty()).then(|| position.to_string())
     }
+}
+
+/// Returns what happened in these turns. The position of an entry is its number.
+pub fn timeline_entries(turns: &[StoredTurn]) -> Vec<ThreadTimelineEntry> {
+    let mut entries = Vec::new();
+    for stored in turns {
+        let Turn { id, items, status, error, started_at, completed_at, duration_ms, .. } = stored.decode();
+        entries.push(ThreadTimelineEntry::TurnStarted {
+            position: entries.len() as u64,
+            turn_id: id.clone(),
+            started_at,
+        });
+        for item in items {
+            let position = entries.len() as u64;
+            entries.push(ThreadTimelineEntry::Item { position, turn_id: id.clone(), item });
+        }
+        if status != TurnStatus::InProgress {
+            entries.push(ThreadTimelineEntry::TurnCompleted {
+                position: entries.len() as u64,
+                turn_id: id,
+                status,
+                error,
+                started_at,
+                completed_at,
+                duration_ms,
+            });
+        }
+    }
+    entries
 }
 
 /// Decodes a turn with the items that a view includes. A summary has the first message of the user and the last message
@@ -225,7 +270,8 @@ fn decode_item(turn: &StoredTurn, index: usize) -> Option<ThreadItem> {
     serde_json::from_str(turn.items.get(index)?.get()).ok()
 }
 
-fn item_entry(turn: &StoredTurn, index: usize) -> Option<ThreadItemEntry> {
+/// Returns an item of a turn.
+pub fn item_entry(turn: &StoredTurn, index: usize) -> Option<ThreadItemEntry> {
     let item = decode_item(turn, index)?;
     let times = turn.item_times(index, &item);
     Some(ThreadItemEntry {

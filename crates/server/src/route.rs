@@ -83,7 +83,13 @@ impl Router {
         self
     }
 
-    pub fn call(&self, cx: Cx, id: RequestId, method: &str, params: Option<&RawValue>) -> PendingResponse {
+    pub fn call(
+        &self,
+        mut cx: Cx,
+        id: RequestId,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> PendingResponse {
         let Some(route) = self.routes.get(method) else {
             if CLIENT_REQUESTS.iter().any(|known| known.name == method) {
                 cx.client.note_later_use();
@@ -91,6 +97,7 @@ impl Router {
             let error = RpcError::from(UnroutedMethod::new(method));
             return PendingResponse::Ready(QueuedResponse::error(&id, &error));
         };
+        cx.set_request_id(id.clone());
         tracing::trace!(method, handler = route.handler, "request");
         (route.run)(cx, id, params)
     }

@@ -8,6 +8,7 @@
 //! | `turn/start` | `handlers/turn.rs`, `fn start` |
 //! | `thread/goal/set` | `handlers/thread.rs`, `fn goal_set` |
 //! | `windowsSandbox/setupStart` | `handlers/windows_sandbox.rs`, `fn setup_start` |
+//! | `thread/queue/add` (the file `thread/queue.rs` exists) | `handlers/thread/queue.rs`, `fn add` |
 //! | `initialize` (a single segment) | `handlers/initialize.rs`, `fn initialize` |
 //!
 //! A test holds the table of the protocol against this rule.
@@ -31,18 +32,24 @@ use codicil_protocol::{
     ModelProviderCapabilitiesRead, PermissionProfileList, PluginInstall, PluginInstalled, PluginList,
     PluginRead, PluginReconcile, PluginSearch, PluginShareCheckout, PluginShareDelete, PluginShareList,
     PluginShareSave, PluginShareUpdateTargets, PluginSkillRead, PluginUninstall, ProcessKill,
-    ProcessResizePty, ProcessSpawn, ProcessWriteStdin, RemoteControlClientList, RemoteControlClientRevoke,
+    ProcessResizePty, ProcessSpawn, ProcessWriteStdin, ProjectCreate, ProjectDelete, ProjectImport,
+    ProjectList, ProjectMove, ProjectRead, ProjectUpdate, RemoteControlClientList, RemoteControlClientRevoke,
     RemoteControlDisable, RemoteControlEnable, RemoteControlPairingStart, RemoteControlPairingStatus,
     RemoteControlStatusRead, ReviewStart, ServerDiagnostics, SkillsConfigWrite, SkillsExtraRootsSet,
-    SkillsList, ThreadApproveGuardianDeniedAction, ThreadArchive, ThreadBackgroundTerminalsClean,
+    SkillsList, ThreadApproveGuardianDeniedAction, ThreadArchive, ThreadAttachmentAdd, ThreadAttachmentList,
+    ThreadAttachmentOwnerList, ThreadAttachmentRemove, ThreadBackgroundTerminalsClean,
     ThreadBackgroundTerminalsList, ThreadBackgroundTerminalsTerminate, ThreadCompactStart,
     ThreadDecrementElicitation, ThreadDelete, ThreadFork, ThreadGoalClear, ThreadGoalGet, ThreadGoalSet,
-    ThreadIncrementElicitation, ThreadInjectItems, ThreadItemsList, ThreadList, ThreadLoadedList,
-    ThreadMemoryModeSet, ThreadMemoryRead, ThreadMetadataUpdate, ThreadNameSet, ThreadPredictionRequest,
-    ThreadRead, ThreadRealtimeAppendAudio, ThreadRealtimeAppendSpeech, ThreadRealtimeAppendText,
-    ThreadRealtimeListVoices, ThreadRealtimeStart, ThreadRealtimeStop, ThreadResume, ThreadRevert,
-    ThreadRollback, ThreadSettingsUpdate, ThreadShellCommand, ThreadStart, ThreadTurnsList, ThreadUnarchive,
-    ThreadUnsubscribe, TurnInterrupt, TurnStart, TurnSteer, UserVerificationCancel, UserVerificationDelete,
+    ThreadIncrementElicitation, ThreadInjectItems, ThreadItemsList, ThreadItemsRead, ThreadList,
+    ThreadLoadedList, ThreadMemoryModeSet, ThreadMemoryRead, ThreadMetadataUpdate, ThreadNameSet,
+    ThreadPredictionRequest, ThreadQueueAdd, ThreadQueueDelete, ThreadQueueList, ThreadQueueReorder,
+    ThreadQueueStart, ThreadQueueUpdate, ThreadRead, ThreadReadStateUpdate, ThreadRealtimeAppendAudio,
+    ThreadRealtimeAppendSpeech, ThreadRealtimeAppendText, ThreadRealtimeListVoices, ThreadRealtimeStart,
+    ThreadRealtimeStop, ThreadResume, ThreadRevert, ThreadRollback, ThreadSample, ThreadSampleCancel,
+    ThreadSearch, ThreadSearchOccurrences, ThreadSectionCreate, ThreadSectionDelete, ThreadSectionList,
+    ThreadSectionMove, ThreadSectionUpdate, ThreadSettingsUpdate, ThreadShellCommand, ThreadStart,
+    ThreadTimelineList, ThreadTurnsList, ThreadUnarchive, ThreadUnsubscribe, TurnInterrupt,
+    TurnSettingsUpdate, TurnStart, TurnSteer, UserVerificationCancel, UserVerificationDelete,
     UserVerificationEnroll, UserVerificationStatus, UserVerificationVerify, WindowsSandboxReadinessRead,
     WindowsSandboxSetupStart,
 };
@@ -52,8 +59,8 @@ use crate::{
         account, account_session, app, codicil, collaboration_mode, command, config, config_requirements,
         environment, experimental_feature, external_agent_config, feedback, fs, fuzzy_file_search, hooks,
         initialize, marketplace, mcp_server, mcp_server_status, memory, mock, model, model_provider,
-        permission_profile, plugin, process, remote_control, review, server, skills, thread, turn,
-        user_verification, windows_sandbox,
+        permission_profile, plugin, process, project, remote_control, review, server, skills, thread,
+        thread_section, turn, user_verification, windows_sandbox,
     },
     route::Router,
 };
@@ -98,6 +105,35 @@ fn with_threads(router: Router) -> Router {
         .on::<ThreadGoalSet>(thread::goal_set)
         .on::<ThreadGoalGet>(thread::goal_get)
         .on::<ThreadGoalClear>(thread::goal_clear)
+        .on::<ThreadQueueAdd>(thread::queue::add)
+        .on::<ThreadQueueList>(thread::queue::list)
+        .on::<ThreadQueueUpdate>(thread::queue::update)
+        .on::<ThreadQueueDelete>(thread::queue::delete)
+        .on::<ThreadQueueReorder>(thread::queue::reorder)
+        .on::<ThreadQueueStart>(thread::queue::start)
+        .on::<ThreadReadStateUpdate>(thread::read_state::update)
+        .on::<ThreadItemsRead>(thread::items_read)
+        .on::<ThreadTimelineList>(thread::timeline::list)
+        .on::<ThreadSearch>(thread::search)
+        .on::<ThreadSearchOccurrences>(thread::search_occurrences)
+        .on::<ThreadSample>(thread::sample)
+        .on::<ThreadSampleCancel>(thread::sample_cancel)
+        .on::<ThreadSectionMove>(thread::section::r#move)
+        .on::<ThreadAttachmentAdd>(thread::attachment::add)
+        .on::<ThreadAttachmentList>(thread::attachment::list)
+        .on::<ThreadAttachmentRemove>(thread::attachment::remove)
+        .on::<ThreadAttachmentOwnerList>(thread::attachment_owner::list)
+        .on::<ThreadSectionList>(thread_section::list)
+        .on::<ThreadSectionCreate>(thread_section::create)
+        .on::<ThreadSectionUpdate>(thread_section::update)
+        .on::<ThreadSectionDelete>(thread_section::delete)
+        .on::<ProjectList>(project::list)
+        .on::<ProjectRead>(project::read)
+        .on::<ProjectCreate>(project::create)
+        .on::<ProjectImport>(project::import)
+        .on::<ProjectUpdate>(project::update)
+        .on::<ProjectMove>(project::r#move)
+        .on::<ProjectDelete>(project::delete)
         .on::<ThreadRealtimeStart>(thread::realtime_start)
         .on::<ThreadRealtimeAppendAudio>(thread::realtime_append_audio)
         .on::<ThreadRealtimeAppendText>(thread::realtime_append_text)
@@ -113,6 +149,7 @@ fn with_threads(router: Router) -> Router {
         .on::<TurnStart>(turn::start)
         .on::<TurnSteer>(turn::steer)
         .on::<TurnInterrupt>(turn::interrupt)
+        .on::<TurnSettingsUpdate>(turn::settings_update)
         .on_encoded::<ReviewStart, _>(review::start)
 }
 
@@ -268,15 +305,22 @@ mod tests {
         snake
     }
 
+    fn has_file(name: &str) -> bool {
+        let handlers = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/handlers");
+        handlers.join(format!("{name}.rs")).is_file()
+    }
+
     /// Returns the file and the function that a method's name leads to.
     fn handler_of(method: &str) -> (String, String) {
         let segments: Vec<_> = method.split('/').map(snake_case).collect();
-        let function = match segments.as_slice() {
-            [single] => single.clone(),
-            [_, rest @ ..] => rest.join("_"),
+        match segments.as_slice() {
+            [single] => (single.clone(), single.clone()),
+            [first, second, rest @ ..] if !rest.is_empty() && has_file(&format!("{first}/{second}")) => {
+                (format!("{first}/{second}"), rest.join("_"))
+            }
+            [first, rest @ ..] => (first.clone(), rest.join("_")),
             [] => unreachable!("split returns at least one segment"),
-        };
-        (segments[0].clone(), function)
+        }
     }
 
     #[test]
@@ -291,8 +335,8 @@ mod tests {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/handlers");
         for method in methods() {
             let (file, function) = handler_of(method);
-            let expected = format!("codicil_server::handlers::{file}::{function}");
-            assert_eq!(handlers[method], expected, "the handler of {method}");
+            let expected = format!("codicil_server::handlers::{}::{function}", file.replace('/', "::"));
+            assert_eq!(handlers[method].replace("r#", ""), expected, "the handler of {method}");
             assert!(source.join(format!("{file}.rs")).is_file(), "handlers/{file}.rs, for {method}");
         }
     }
@@ -301,8 +345,16 @@ mod tests {
     fn every_file_of_handlers_serves_a_method() {
         let files: BTreeSet<_> = methods().map(|method| format!("{}.rs", handler_of(method).0)).collect();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/handlers");
-        let found = std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap().file_name().into_string());
-        let found: BTreeSet<_> = found.map(Result::unwrap).filter(|name| name != "mod.rs").collect();
+        let mut found = BTreeSet::new();
+        for entry in std::fs::read_dir(&source).unwrap().map(Result::unwrap) {
+            let name = entry.file_name().into_string().unwrap();
+            if entry.path().is_dir() {
+                let below = std::fs::read_dir(entry.path()).unwrap().map(Result::unwrap);
+                found.extend(below.map(|file| format!("{name}/{}", file.file_name().into_string().unwrap())));
+            } else if name != "mod.rs" {
+                found.insert(name);
+            }
+        }
         assert_eq!(found, files);
     }
 }

@@ -17,10 +17,12 @@ use serde::Deserialize;
 use crate::{
     blobs, clock,
     error::{Result, StoreError},
+    facts::{CONTINUES, FactEvent, IndexedFacts, is_fact},
     file_end,
     layout::{self, FileName, HomeLayout},
     record::{QuestionKind, StoredSettings, ThreadMeta},
     record_line::{self, LineHead, RecordKind},
+    replay::{ExtraRecord, GoalRecord, extra_kind},
     summary::{self, FileStamp, ModelChoice, ThreadSummary},
 };
 
@@ -57,6 +59,7 @@ impl<'a> FileScanner<'a> {
         row.model = found.model.unwrap_or_default();
         row.git = found.git;
         row.open_requests = found.open_requests;
+        row.facts = found.facts;
         row.stamp = stamp;
         Ok(row)
     }
@@ -104,6 +107,7 @@ struct ScanFindings {
     model: Option<ModelChoice>,
     /// The kinds of open server requests by the last record about them.
     open_requests: Vec<QuestionKind>,
+    facts: IndexedFacts,
     active_at: Option<i64>,
 }
 
@@ -118,6 +122,7 @@ impl ScanFindings {
             git: None,
             model: None,
             open_requests: Vec::new(),
+            facts: IndexedFacts::default(),
             active_at: None,
         }
     }
@@ -136,9 +141,7 @@ impl ScanFindings {
             }
         }
         if self.preview.is_none() {
-            let marks = memmem::find_iter(block, b"\"type\":\"userMessage\"");
-            let mut items = marks.filter_map(|at| read::<ScannedItem>(line_at(block, at), layout));
-            self.preview = items.find_map(|item| summary::preview(&item.item));
+            self.preview = first_preview(block, layout);
         }
         // Nested objects can contain the same markers; `read` checks the kind of the record itself.
         for at in memmem::find_iter(block, b"\"type\":\"name\"") {
@@ -157,8 +160,34 @@ impl ScanFindings {
         if let Some(kinds) = last_requests(block, layout) {
             self.open_requests = kinds;
         }
+        self.search_facts(block, layout);
         self.active_at = last_activity(block).or(self.active_at);
     }
+
+    /// Applies the records of a block that affect facts, in their order.
+    fn search_facts(&mut self, block: &[u8], layout: &HomeLayout) {
+        let mut marks: Vec<_> = memmem::find_iter(block, b"\"type\":\"extra\"").collect();
+        marks.extend(memmem::find_iter(block, b"\"type\":\"turnEnd\""));
+        marks.sort_unstable();
+        for line in marks.into_iter().map(|at| line_at(block, at)) {
+            if let Some((ordinal, event)) = fact_event(line, layout) {
+                self.facts.apply(ordinal, &event);
+            }
+        }
+    }
+}
+
+/// Returns the first user message of a block, or the objective of a goal that precedes it.
+fn first_preview(block: &[u8], layout: &HomeLayout) -> Option<String> {
+    let message = memmem::find_iter(block, b"\"type\":\"userMessage\"").find_map(|at| {
+        let item = read::<ScannedItem>(line_at(block, at), layout)?;
+        Some((at, summary::preview(&item.item)?))
+    });
+    let goal = memmem::find_iter(block, b"\"kind\":\"goal\"").find_map(|at| {
+        let goal = read::<ExtraRecord<GoalRecord>>(line_at(block, at), layout)?.data.goal?;
+        Some((at, goal.objective))
+    });
+    message.into_iter().chain(goal).min_by_key(|(at, _)| *at).map(|(_, preview)| preview)
 }
 
 /// Returns the kinds of open server requests by the last record of a block that changes them; `None` if there is none. The
@@ -201,12 +230,36 @@ fn last_activity(block: &[u8]) -> Option<i64> {
     })
 }
 
+/// Returns what a line means for facts, with its ordinal.
+fn fact_event(line: &str, layout: &HomeLayout) -> Option<(u64, FactEvent)> {
+    let line = record_line::canonical(line)?;
+    let head = LineHead::read(&line)?;
+    let event = match head.kind {
+        RecordKind::TurnEnd => FactEvent::TurnEnd,
+        RecordKind::Extra => match extra_kind(head)?.as_str() {
+            CONTINUES => FactEvent::Continues,
+            kind if is_fact(kind) => {
+                let json = head.json();
+                let json = if head.blobs { blobs::move_in(layout, &json, &mut Vec::new()) } else { json };
+                FactEvent::Change(serde_json::from_str(&json).ok()?)
+            }
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some((head.ordinal, event))
+}
+
 trait OfKind {
     const KIND: RecordKind;
 }
 
 impl OfKind for StoredSettings {
     const KIND: RecordKind = RecordKind::Settings;
+}
+
+impl OfKind for ExtraRecord<GoalRecord> {
+    const KIND: RecordKind = RecordKind::Extra;
 }
 
 impl OfKind for ThreadMeta {

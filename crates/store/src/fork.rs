@@ -1,7 +1,7 @@
 //! Forking: a new thread that starts with the records of another one.
 //!
 //! Lines are copied with new ordinals and without decoding them; blobs are shared. Rolled-back turns, the name, the goal,
-//! the request keys and the first line of the source are not copied.
+//! the facts beside the conversation except for the project, the request keys and the first line of the source are not copied.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use crate::{
     clock,
     error::{Result, StoreError},
+    facts::{CONTINUES, PROJECT, is_fact},
     layout::{self, ThreadLocation},
     record::{GOAL, KEY, Record, ThreadMeta},
     record_line::{self, LineHead, RecordKind},
@@ -99,7 +100,7 @@ fn survivors<'a>(lines: &'a RecordLines<'_>) -> (Vec<SurvivingTurn<'a>>, TurnPla
     for (_, head) in lines.heads() {
         match head.kind {
             RecordKind::Meta | RecordKind::Name => {}
-            RecordKind::Extra if matches!(extra_kind(head).as_deref(), Some(GOAL | KEY)) => {}
+            RecordKind::Extra if extra_kind(head).is_some_and(|kind| is_own(&kind)) => {}
             RecordKind::Rollback => {
                 let Some(RollbackRecord { turns }) = decode(head) else { continue };
                 let remaining = places.len().saturating_sub(turns as usize);
@@ -114,6 +115,11 @@ fn survivors<'a>(lines: &'a RecordLines<'_>) -> (Vec<SurvivingTurn<'a>>, TurnPla
         }
     }
     (kept, places)
+}
+
+/// Returns whether an extra record of this kind concerns only its own thread. The project is that of the copy, too.
+fn is_own(kind: &str) -> bool {
+    matches!(kind, GOAL | KEY | CONTINUES) || (is_fact(kind) && kind != PROJECT)
 }
 
 fn unfinished(lines: &[LineHead<'_>]) -> Vec<TurnId> {

@@ -67,6 +67,16 @@ impl HomeLayout {
     }
 
     /// Returns the directory of blobs.
+    /// Returns the index of messages.
+    pub fn search_index(&self) -> PathBuf {
+        self.home.join("codicil_search.sqlite")
+    }
+
+    /// Returns the file with the sections and projects.
+    pub fn organization(&self) -> PathBuf {
+        self.home.join("organization.json")
+    }
+
     pub fn blobs(&self) -> PathBuf {
         self.home.join("blobs")
     }

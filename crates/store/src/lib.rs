@@ -12,10 +12,13 @@ mod record;
 mod store;
 
 mod check;
+mod facts;
 mod fork;
 mod import;
 mod item_decoder;
 mod list;
+mod organization;
+mod search;
 mod thread;
 mod thread_keys;
 mod thread_log;
@@ -32,6 +35,8 @@ mod replay;
 
 mod file_scanner;
 mod index;
+mod search_index;
+mod search_text;
 mod summary;
 
 mod clock;
@@ -44,18 +49,24 @@ pub use {
     blobs::BLOB_MIN,
     check::{CheckFinding, CheckProgress, CheckReport, FindingKind},
     error::{Result, StoreError},
+    facts::{
+        AttachmentChange, AttachmentKey, FactChange, QueueChange, ReadProgress, SectionPlace, ThreadFacts,
+    },
     fork::ForkPoint,
     home_keys::{HomeKeyLock, KeyIntent},
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
-    list::{ListBelow, ListQuery, ListSort, ThreadPage},
+    list::{ListBelow, ListQuery, ListSort, ListedThread, ThreadPage},
     loaded_marks::LoadedMark,
+    organization::{Organization, PINNED_SECTION, StoredProject, rank_between},
     record::{
         AskedRequest, GoalChange, ItemMark, QuestionKind, Record, RequestAnswer, RunId, StoredSettings,
         ThreadMeta, TurnEndCause, new_thread_id,
     },
     record_tail::{PlacedRecord, RecordTail},
     run_lock::{LiveRun, RunState},
+    search::{MessageMatch, SearchPage, SearchQuery},
+    search_text::TextMatch,
     store::Store,
     summary::preview,
     thread::{LoadProblem, LoadWarning, LoadWarnings, LoadedThread, StoredThread, StoredTurn, ThreadJson},

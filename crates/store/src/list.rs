@@ -2,18 +2,24 @@
 
 use std::{
     borrow::Cow,
+    collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
 use codicil_protocol::{
-    SortDirection, Thread, ThreadId, ThreadListCwdFilter, ThreadListParams, ThreadSortKey, ThreadSourceKind,
+    SortDirection, Thread, ThreadId, ThreadListCwdFilter, ThreadListParams, ThreadReadState, ThreadSortKey,
+    ThreadSourceKind,
 };
 use uuid::Uuid;
 
 use crate::{
     clock,
     error::{Result, StoreError},
+    summary::ThreadSummary,
 };
+
+/// The beginning of cursors in a section.
+const RANK: &str = "rank:";
 
 /// The default page size.
 const DEFAULT_LIMIT: u32 = 25;
@@ -39,6 +45,10 @@ pub struct ListQuery {
     pub cwds: Option<Vec<String>>,
     pub excluded: Vec<ThreadId>,
     pub below: Option<ListBelow>,
+    /// Only these threads; `None`: all.
+    pub only: Option<Vec<ThreadId>>,
+    pub section_id: Option<String>,
+    pub project_id: Option<String>,
     /// A case-sensitive substring of the name or the first user message.
     pub search_term: Option<String>,
 }
@@ -52,21 +62,33 @@ pub enum ListBelow {
     Descendants(ThreadId),
 }
 
-/// The time by which threads are sorted.
+/// What threads are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListSort {
     #[default]
     Created,
     Updated,
+    /// The manual order of sections.
+    Section,
 }
 
 /// A page of threads, without turns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadPage {
     pub threads: Vec<Thread>,
+    /// What the user has read of these threads.
+    pub read_states: BTreeMap<String, ThreadReadState>,
     pub next_cursor: Option<String>,
     /// The cursor that continues before the first thread of this page, in the opposite direction.
     pub backwards_cursor: Option<String>,
+}
+
+/// A thread as lists show it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedThread {
+    pub thread: Thread,
+    /// `None` before the first turn.
+    pub read_state: Option<ThreadReadState>,
 }
 
 impl From<ThreadListParams> for ListQuery {
@@ -75,7 +97,8 @@ impl From<ThreadListParams> for ListQuery {
             cursor: params.cursor,
             limit: params.limit,
             sort: match params.sort_key {
-                Some(ThreadSortKey::UpdatedAt) => ListSort::Updated,
+                Some(ThreadSortKey::UpdatedAt | ThreadSortKey::RecencyAt) => ListSort::Updated,
+                Some(ThreadSortKey::SectionPosition) => ListSort::Section,
                 _ => ListSort::Created,
             },
             oldest_first: params.sort_direction == Some(SortDirection::Asc),
@@ -91,6 +114,9 @@ impl From<ThreadListParams> for ListQuery {
             excluded: params.excluded_thread_ids.unwrap_or_default(),
             below: (params.parent_thread_id.map(ListBelow::Children))
                 .or(params.ancestor_thread_id.map(ListBelow::Descendants)),
+            only: None,
+            section_id: params.section_id,
+            project_id: params.project_id,
             search_term: params.search_term,
         }
     }
@@ -125,25 +151,46 @@ impl ListQuery {
     }
 }
 
-/// The position of a thread in a list: its time in seconds, then its id.
+/// The position of a thread in a list: its time in seconds, then its id. In a section its rank counts instead of the time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListCursor {
     pub at: i64,
+    pub rank: Option<String>,
     pub id: ThreadId,
 }
 
 impl ListCursor {
-    /// Parses `2026-11-15T20:00:00Z|<thread id>`.
+    /// Returns the position of a row in a list.
+    pub fn of(sort: ListSort, row: &ThreadSummary) -> Self {
+        let id = row.id.clone();
+        match sort {
+            ListSort::Created => Self { at: row.created_at, rank: None, id },
+            ListSort::Updated => Self { at: row.updated_at, rank: None, id },
+            ListSort::Section => {
+                let rank = row.facts.section.as_ref().map(|place| place.rank.clone());
+                Self { at: 0, rank: Some(rank.unwrap_or_default()), id }
+            }
+        }
+    }
+
+    /// Parses `2026-11-15T20:00:00Z|<thread id>` or `rank:<rank>|<thread id>`.
     pub fn parse(text: &str) -> Result<Self> {
-        let parsed = text.split_once('|').and_then(|(at, id)| {
-            let at = clock::parse_seconds(&with_colons(at))?;
-            Uuid::parse_str(id).ok().map(|_| Self { at, id: ThreadId::from(id) })
+        let parsed = text.split_once('|').and_then(|(place, id)| {
+            Uuid::parse_str(id).ok()?;
+            let id = ThreadId::from(id);
+            match place.strip_prefix(RANK) {
+                Some(rank) => Some(Self { at: 0, rank: Some(rank.to_owned()), id }),
+                None => Some(Self { at: clock::parse_seconds(&with_colons(place))?, rank: None, id }),
+            }
         });
         parsed.ok_or_else(|| StoreError::InvalidCursor(text.to_owned()))
     }
 
     pub fn text(&self) -> Option<String> {
-        Some(format!("{}|{}", clock::stamp_seconds(self.at)?, self.id))
+        match &self.rank {
+            Some(rank) => Some(format!("{RANK}{rank}|{}", self.id)),
+            None => Some(format!("{}|{}", clock::stamp_seconds(self.at)?, self.id)),
+        }
     }
 }
 
@@ -168,8 +215,11 @@ mod tests {
 
     #[test]
     fn cursors_round_trip() {
-        let cursor =
-            ListCursor { at: 1_794_772_800, id: ThreadId::from("019a8914-3a00-7000-8000-000000000001") };
+        let cursor = ListCursor {
+            at: 1_794_772_800,
+            rank: None,
+            id: ThreadId::from("019a8914-3a00-7000-8000-000000000001"),
+        };
         let text = cursor.text().unwrap();
         assert_eq!(text, "2026-11-15T20:00:00Z|019a8914-3a00-7000-8000-000000000001");
         assert_eq!(ListCursor::parse(&text).unwrap(), cursor);

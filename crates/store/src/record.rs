@@ -13,6 +13,8 @@ use codicil_protocol::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
+use crate::facts::is_fact;
+
 /// An event in the life of a thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
@@ -221,7 +223,7 @@ impl Record {
     pub fn extends_conversation(&self) -> bool {
         match self {
             Self::Name { .. } | Self::Git { .. } => false,
-            Self::Extra { kind, .. } => kind != GOAL && kind != KEY,
+            Self::Extra { kind, .. } => kind != GOAL && kind != KEY && !is_fact(kind),
             _ => true,
         }
     }
@@ -256,7 +258,11 @@ impl Record {
         let goal = data.get("goal").filter(|_| kind == GOAL)?;
         match goal {
             Value::Null => Some(GoalChange::Removed),
-            goal => serde_json::from_value(goal.clone()).ok().map(GoalChange::Set),
+            goal => {
+                let goal = serde_json::from_value(goal.clone()).ok()?;
+                let turn_id = data.get("turnId").and_then(Value::as_str).map(TurnId::from);
+                Some(GoalChange::Set { goal, turn_id })
+            }
         }
     }
 
@@ -271,9 +277,13 @@ impl Record {
         Self::Extra { kind: OUTPUT_SCHEMA.to_owned(), data }
     }
 
-    /// Sets the goal of the thread; `None` removes it.
-    pub fn goal(goal: Option<&ThreadGoal>) -> Self {
-        Self::Extra { kind: GOAL.to_owned(), data: serde_json::json!({ "goal": goal }) }
+    /// Sets the goal of the thread; `None` removes it. `turn` is the turn that changes it.
+    pub fn goal(goal: Option<&ThreadGoal>, turn: Option<&TurnId>) -> Self {
+        let mut data = serde_json::json!({ "goal": goal });
+        if let (Some(turn), Some(members)) = (turn, data.as_object_mut()) {
+            members.insert("turnId".to_owned(), turn.to_string().into());
+        }
+        Self::Extra { kind: GOAL.to_owned(), data }
     }
 }
 
@@ -287,7 +297,11 @@ pub enum ItemMark {
 /// A change of the goal of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GoalChange {
-    Set(Box<ThreadGoal>),
+    Set {
+        goal: Box<ThreadGoal>,
+        /// The turn that changed it.
+        turn_id: Option<TurnId>,
+    },
     Removed,
 }
 

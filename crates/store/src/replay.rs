@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
+    facts::{CONTINUES, FactChange, FactEvent, ThreadFacts, is_fact},
     record::{GOAL, OUTPUT_SCHEMA, PARKED, RunId, StoredSettings, ThreadMeta, WITHDRAWN},
     record_line::{LineHead, RecordKind},
     record_lines::RecordLines,
@@ -41,6 +42,7 @@ pub struct Replay<'a> {
     pub name: Option<String>,
     pub git: Option<GitInfo>,
     pub goal: Option<ThreadGoal>,
+    pub facts: ThreadFacts,
     /// The first user message, even if its turn was rolled back.
     pub preview: Option<String>,
     pub turns: Vec<StoredTurn>,
@@ -211,12 +213,20 @@ impl<'a> Replay<'a> {
         match extra_kind(head).as_deref() {
             Some(WITHDRAWN) => self.withdraw(head),
             Some(GOAL) => {
-                self.goal = decode::<ExtraRecord<GoalRecord>>(head).and_then(|extra| extra.data.goal)
+                self.goal = decode::<ExtraRecord<GoalRecord>>(head).and_then(|extra| extra.data.goal);
+                let objective = || self.goal.as_ref().map(|goal| goal.objective.clone());
+                self.preview = self.preview.take().or_else(objective);
             }
             Some(PARKED) if self.extra_of_last_turn(head) => self.calls.parked(),
             Some(OUTPUT_SCHEMA) if self.extra_of_last_turn(head) => {
                 if let Some(extra) = decode::<ExtraRecord<SchemaRecord>>(head) {
                     self.calls.set_output_schema(extra.data.schema);
+                }
+            }
+            Some(CONTINUES) => self.facts.apply_event(head.ordinal, FactEvent::Continues),
+            Some(kind) if is_fact(kind) => {
+                if let Some(change) = decode::<FactChange>(head) {
+                    self.facts.apply(head.ordinal, change);
                 }
             }
             _ => {}
@@ -269,6 +279,7 @@ impl<'a> Replay<'a> {
         if let Some(turn) = self.turn(id, head.timestamp).and_then(|at| self.turns.get_mut(at)) {
             turn.end(end.status, end.error, head.timestamp);
         }
+        self.facts.apply_event(head.ordinal, FactEvent::TurnEnd);
         Some(())
     }
 

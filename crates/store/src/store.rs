@@ -1,6 +1,7 @@
 //! The store of one home: creating, reading, listing, moving and deleting threads.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -19,12 +20,15 @@ use crate::{
     home_keys::KeyCleaning,
     index::{BacklogProgress, ThreadIndex},
     layout::{self, FileName, HomeLayout, ThreadLocation},
-    list::{ListQuery, ThreadPage},
-    record::{Record, RunId, StoredSettings, ThreadMeta},
+    list::{ListQuery, ListedThread, ThreadPage},
+    organization::OrganizationFile,
+    record::{Record, RunId, ThreadMeta},
     record_line::RecordKind,
     record_lines::RecordLines,
     replay::{HistoryWanted, Replay},
     run_lock::{self, RunLock, RunState},
+    search::SearchIndexing,
+    search_index::SearchIndex,
     summary::ThreadSummary,
     thread::{LoadedThread, StoredThread, decode_history},
     thread_log::{AppendedRecords, LogFile, ReadEnd, RecordBatch, ThreadLog},
@@ -50,6 +54,9 @@ pub(crate) struct StoreInner {
     pub index: Arc<ThreadIndex>,
     pub pool: WorkPool,
     pub key_cleaning: KeyCleaning,
+    pub organization: OrganizationFile,
+    pub search_index: SearchIndex,
+    pub indexing: SearchIndexing,
     run: Mutex<StoreRun>,
 }
 
@@ -65,6 +72,7 @@ enum StoreRun {
 
 impl Drop for StoreInner {
     fn drop(&mut self) {
+        self.stop_indexing();
         self.index.stop();
     }
 }
@@ -85,6 +93,9 @@ impl Store {
                 index,
                 pool: WorkPool::new(),
                 key_cleaning: KeyCleaning::default(),
+                organization: OrganizationFile::default(),
+                search_index: SearchIndex::default(),
+                indexing: SearchIndexing::default(),
                 run: Mutex::default(),
             }),
         })
@@ -124,12 +135,11 @@ impl Store {
 
     /// Creates a thread. When this returns, its file exists with the first record.
     pub async fn create(&self, meta: ThreadMeta) -> Result<ThreadLog> {
-        self.create_with(meta, None).await
+        self.create_with(meta, Vec::new()).await
     }
 
-    /// Creates a thread with its initial settings, in one write.
-    pub async fn create_with(&self, meta: ThreadMeta, settings: Option<StoredSettings>) -> Result<ThreadLog> {
-        let records: Vec<_> = settings.into_iter().map(Record::Settings).collect();
+    /// Creates a thread with its first records, its settings and project, in one write.
+    pub async fn create_with(&self, meta: ThreadMeta, records: Vec<Record>) -> Result<ThreadLog> {
         let now = Timestamp::now();
         let batch = RecordBatch::new(records.iter().map(|record| (now, record)), false)?;
         let file = self.run(WorkLane::Append, move |inner| LogFile::create(inner, &meta, &batch)).await?;
@@ -171,13 +181,31 @@ impl Store {
     /// Returns the list entry of a thread, archived or not. Unlike lists, this includes threads without a user message.
     pub async fn read_summary(&self, id: &ThreadId) -> Result<Thread> {
         let id = id.clone();
-        self.run(WorkLane::List, move |inner| Ok(inner.summary(&id)?.into_thread(&inner.layout))).await
+        self.run(WorkLane::List, move |inner| Ok(inner.listed(inner.summary(&id)?).thread)).await
+    }
+
+    /// Returns the list entry of a thread with what the user has read of it.
+    pub async fn read_listed(&self, id: &ThreadId) -> Result<ListedThread> {
+        let id = id.clone();
+        self.run(WorkLane::List, move |inner| Ok(inner.listed(inner.summary(&id)?))).await
     }
 
     /// Returns a page of threads that have a user message, newest first. It reflects all earlier appends through this store and
     /// all existing files.
     pub async fn list(&self, query: ListQuery) -> Result<ThreadPage> {
-        self.run(WorkLane::List, move |inner| inner.index.list(&query)).await
+        self.run(WorkLane::List, move |inner| {
+            let rows = inner.index.list(&query)?;
+            let mut threads = Vec::with_capacity(rows.rows.len());
+            let mut read_states = BTreeMap::new();
+            for ListedThread { thread, read_state } in rows.rows.into_iter().map(|row| inner.listed(row)) {
+                read_states.extend(read_state.map(|read_state| (thread.id.to_string(), read_state)));
+                threads.push(thread);
+            }
+            let next_cursor = rows.next.and_then(|cursor| cursor.text());
+            let backwards_cursor = rows.backwards.and_then(|cursor| cursor.text());
+            Ok(ThreadPage { threads, read_states, next_cursor, backwards_cursor })
+        })
+        .await
     }
 
     /// Returns the location of a thread's file.
@@ -278,7 +306,9 @@ impl Store {
     pub async fn close(&self) -> Result<()> {
         self.run(WorkLane::List, move |inner| {
             *inner.run.lock() = StoreRun::default();
+            inner.stop_indexing();
             inner.index.close();
+            inner.search_index.close();
             Ok(())
         })
         .await
@@ -348,7 +378,17 @@ impl StoreInner {
         work(self.locate(id)?)
     }
 
-    fn read(&self, id: &ThreadId) -> Result<StoredThread> {
+    /// Returns a row as lists show it.
+    pub(crate) fn listed(&self, row: ThreadSummary) -> ListedThread {
+        let read_state = row.facts.read.state(&row.id);
+        let section = row.facts.section.clone();
+        let project_id = row.facts.project_id.clone();
+        let mut thread = row.into_thread(&self.layout);
+        self.label(&mut thread, section.as_ref(), project_id.as_deref());
+        ListedThread { thread, read_state }
+    }
+
+    pub(crate) fn read(&self, id: &ThreadId) -> Result<StoredThread> {
         let (place, bytes) = self.bytes(id)?;
         let without_history = |kind| !matches!(kind, RecordKind::Context | RecordKind::Compaction);
         let lines = RecordLines::of(&bytes).with_blobs(&self.layout, without_history);
@@ -469,6 +509,7 @@ fn stored(
         name: replay.name,
         git: replay.git,
         goal: replay.goal,
+        facts: replay.facts,
         next_ordinal: replay.next_ordinal,
         end: ReadEnd {
             tail: FileTail { len: end, next_ordinal: replay.next_ordinal },

@@ -8,6 +8,7 @@ use codicil_protocol::{
 };
 
 use crate::{
+    facts::IndexedFacts,
     layout::HomeLayout,
     record::{QuestionKind, StoredSettings, ThreadMeta},
     thread::unloaded_status,
@@ -42,6 +43,7 @@ pub struct ThreadSummary {
     pub history_mode: ThreadHistoryMode,
     /// The kinds of the server requests that wait for an answer.
     pub open_requests: Vec<QuestionKind>,
+    pub facts: IndexedFacts,
     pub stamp: FileStamp,
 }
 
@@ -111,6 +113,7 @@ impl ThreadSummary {
             thread_source: meta.thread_source.clone(),
             history_mode: meta.history_mode.clone(),
             open_requests: Vec::new(),
+            facts: IndexedFacts::default(),
             stamp: FileStamp::default(),
         }
     }

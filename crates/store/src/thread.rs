@@ -14,6 +14,7 @@ use serde::{
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{
+    facts::ThreadFacts,
     item_decoder,
     record::{QuestionKind, RunId, StoredSettings, ThreadMeta},
     replay::{HistoryChange, HistoryStep, Replay},
@@ -50,6 +51,7 @@ pub struct StoredThread {
     pub name: Option<String>,
     pub git: Option<GitInfo>,
     pub goal: Option<ThreadGoal>,
+    pub facts: ThreadFacts,
     /// The ordinal of the next record.
     pub next_ordinal: u64,
     /// The end of the file that was read.

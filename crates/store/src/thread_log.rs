@@ -24,10 +24,11 @@ use parking_lot::Mutex;
 use crate::{
     blobs, clock,
     error::{Result, StoreError},
+    facts::{FactChange, FactEvent, is_fact},
     file_end::{self, FileTail, WriteOnce},
     index::{GitChange, SummaryChange},
     layout::{self, ThreadLocation},
-    record::{GOAL, KEY, Record, ThreadMeta},
+    record::{GOAL, GoalChange, KEY, Record, ThreadMeta},
     record_line::{self, LineHead, RecordKind},
     record_lines::RecordLines,
     replay::{ExtraRecord, GitRecord, GoalRecord, NameRecord, decode, extra_kind},
@@ -64,6 +65,10 @@ pub enum AdoptedRecord {
     Name(String),
     Git(Option<GitInfo>),
     Goal(Option<ThreadGoal>),
+    Fact {
+        ordinal: u64,
+        change: FactChange,
+    },
     /// The key of a request, beside one of the others.
     Key,
 }
@@ -83,6 +88,8 @@ struct LogState {
 pub(crate) struct RecordBatch {
     records: Vec<(Timestamp, String)>,
     change: SummaryChange,
+    /// The records that affect facts, by their place in the batch.
+    facts: Vec<(u64, FactEvent)>,
 }
 
 impl ThreadLog {
@@ -161,19 +168,32 @@ impl RecordBatch {
         records: impl IntoIterator<Item = (Timestamp, &'a Record)>,
         wants_preview: bool,
     ) -> Result<Self> {
-        let mut batch = Self { records: Vec::new(), change: SummaryChange::default() };
+        let mut batch = Self { records: Vec::new(), change: SummaryChange::default(), facts: Vec::new() };
         for (at, record) in records {
             batch.note(at, record, wants_preview);
+            let place = batch.records.len() as u64;
+            batch.facts.extend(record.fact_event().map(|event| (place, event)));
             batch.records.push((at, serde_json::to_string(record)?));
         }
         Ok(batch)
+    }
+
+    /// Returns the events with their ordinals. The first record of the batch has the ordinal `first`.
+    fn facts_from(&self, first: u64) -> Vec<(u64, FactEvent)> {
+        self.facts.iter().map(|(place, event)| (first + place, event.clone())).collect()
     }
 
     fn note(&mut self, at: Timestamp, record: &Record, wants_preview: bool) {
         match record {
             Record::Name { name } => self.change.name = Some(name.clone()),
             Record::Git { git } => self.change.git = GitChange::Set(git.clone()),
-            Record::Extra { .. } => {}
+            Record::Extra { .. } => {
+                if let Some(GoalChange::Set { goal, .. }) = record.goal_change()
+                    && wants_preview
+                {
+                    self.change.preview.get_or_insert(goal.objective);
+                }
+            }
             record => {
                 self.change.active_at = Some(at.as_millisecond().div_euclid(1000));
                 match record {
@@ -262,6 +282,9 @@ impl LogFile {
         let created = layout::FileName::parse(&file).map_or(0, |name| name.created_at);
         let mut row = ThreadSummary::new(meta, dir, file, created);
         row.model = batch.change.model.clone().unwrap_or_default();
+        for (ordinal, event) in batch.facts_from(1) {
+            row.facts.apply(ordinal, &event);
+        }
         row.stamp = FileStamp::read(&state.place.path).unwrap_or_default();
         Ok(row)
     }
@@ -323,7 +346,8 @@ impl LogFile {
         state.tail = FileTail { len: tail.len + bytes.len() as u64, next_ordinal };
         state.previewed |= batch.change.preview.is_some();
         let stamp = file.metadata().map(|found| FileStamp::of(&found)).unwrap_or_default();
-        let change = SummaryChange { stamp, ..batch.change.clone() };
+        let facts = batch.facts_from(tail.next_ordinal);
+        let change = SummaryChange { stamp, facts, ..batch.change.clone() };
         inner.index.changed(&self.id, &dir, &name, state.place.archived, change);
         let at = batch.records.first().map_or_else(Timestamp::now, |(at, _)| *at);
         Ok(AppendedRecords { ordinals: tail.next_ordinal..next_ordinal, at, adopted })
@@ -411,6 +435,9 @@ impl AdoptedRecord {
                 decode::<ExtraRecord<GoalRecord>>(head).map(|it| Self::Goal(it.data.goal))
             }
             RecordKind::Extra if extra_kind(head).as_deref() == Some(KEY) => Some(Self::Key),
+            RecordKind::Extra if extra_kind(head).as_deref().is_some_and(is_fact) => {
+                decode(head).map(|change| Self::Fact { ordinal: head.ordinal, change })
+            }
             _ => None,
         }
     }

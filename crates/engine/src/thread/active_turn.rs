@@ -9,7 +9,7 @@ use std::{
 use codicil_model::ToolList;
 use codicil_protocol::{
     CodexErrorInfo, CollabAgentState, CollabAgentStatus, ItemId, NonSteerableTurnKind, ResponseItem,
-    ServiceTier, ThreadItem, TokenUsageBreakdown, TurnError, TurnId, TurnStatus,
+    ServiceTier, ThreadItem, TurnError, TurnId, TurnStatus,
 };
 use codicil_store::RequestAnswer;
 use futures_util::FutureExt;
@@ -58,6 +58,8 @@ pub(super) struct ActiveTurn {
     pub id: TurnId,
     pub kind: TurnKind,
     pub origin: TurnOrigin,
+    /// Whether the turn was started by the goal of the thread.
+    pub is_goal_turn: bool,
     pub output_schema: Option<Arc<Value>>,
     /// The turn's input, until the first request contains it.
     pub first: Option<FirstInput>,
@@ -98,8 +100,8 @@ pub(super) struct ActiveTurn {
     pub needs_request: bool,
     /// The error of a turn that cannot go on although its task did not fail.
     failure: Option<TurnError>,
-    /// When the turn was announced, and what the thread had used by then.
-    pub baseline: Option<UsageBaseline>,
+    /// When the turn was announced.
+    pub beginning: Option<TurnBeginning>,
     pub cancel: CancellationToken,
     /// Cancelled when the turn has ended and its end has been announced.
     pub over: CancellationToken,
@@ -157,6 +159,10 @@ impl OpenCalls {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// Returns whether there are open calls and none of them may have had effects.
     pub fn are_all_before_effects(&self) -> bool {
         !self.open.is_empty() && self.begun.is_empty()
@@ -168,12 +174,11 @@ impl OpenCalls {
     }
 }
 
-/// When a turn began, and what the thread had used by then.
-pub(super) struct UsageBaseline {
+/// When a turn began.
+pub(super) struct TurnBeginning {
     pub started: Instant,
     /// Unix seconds.
     pub started_at: i64,
-    pub total: TokenUsageBreakdown,
 }
 
 impl ActiveTurn {
@@ -198,6 +203,7 @@ impl ActiveTurn {
             id,
             kind,
             origin: TurnOrigin::default(),
+            is_goal_turn: false,
             output_schema: None,
             first: None,
             steered: Vec::new(),
@@ -219,7 +225,7 @@ impl ActiveTurn {
             was_compacted: false,
             needs_request: false,
             failure: None,
-            baseline: None,
+            beginning: None,
             cancel,
             over: CancellationToken::new(),
             outcome: None,

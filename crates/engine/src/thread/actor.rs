@@ -14,6 +14,9 @@
 //! | the end of turns | `finish.rs` |
 //! | server requests and their answers | `questions.rs` |
 //! | turns that outlive the process | `continuation.rs` |
+//! | the goal | `goal.rs` |
+//! | the queue | `queue.rs` |
+//! | what the user has read | `read_state.rs` |
 //! | reviews | `review.rs` |
 //! | compaction, notices, injected items, rollback, revert | `history.rs` |
 //! | other processes that write the thread | `other_writers.rs` |
@@ -25,8 +28,8 @@ use codicil_extensions::SkillWatch;
 use codicil_mcp::ThreadServers;
 use codicil_model::ServedModels;
 use codicil_protocol::{
-    CollabAgentState, MessageSeq, ThreadGoal, ThreadGoalSetParams, ThreadStatus, ThreadStatusChanged,
-    ThreadStatusChangedNotification, TurnError, TurnId,
+    CollabAgentState, MessageSeq, Thread, ThreadStatus, ThreadStatusChanged, ThreadStatusChangedNotification,
+    TurnError, TurnId,
 };
 use codicil_store::Record;
 use jiff::Timestamp;
@@ -37,7 +40,7 @@ use tokio::{
 
 use super::{
     CommandReply, ElicitationChange, PostedCommand, ThreadCommand, ThreadInbox, ThreadSetup, ThreadSnapshot,
-    ThreadState, UnloadedTurn,
+    ThreadState, TurnOrigin, UnloadedTurn,
     active_turn::ActiveTurn,
     announce::UnsentMessages,
     notifier::{Retry, ThreadNotifier},
@@ -46,10 +49,8 @@ use super::{
     other_writers::MAX_RELOADS,
 };
 use crate::{
-    clock::unix_now,
     engine_context::EngineContext,
     error::ThreadError,
-    goals,
     ids::new_turn_id,
     request_key::RequestKey,
     threads::WeakThreads,
@@ -94,6 +95,18 @@ pub(crate) struct ThreadActor {
     pub(super) reloads_seen: u64,
     /// Whether clients know that the chosen reviewer of approvals is not available.
     pub(super) is_reviewer_reported: bool,
+    /// Whether a turn of the goal starts when the thread is idle.
+    pub(super) is_goal_due: bool,
+    /// Whether the thread was loaded with a goal and no client has joined it since.
+    pub(super) is_goal_unresumed: bool,
+    /// Whether the end of a turn has changed the goal and clients do not know it yet.
+    pub(super) is_goal_unsent: bool,
+    /// Whether the queue waits until it is started again.
+    pub(super) is_queue_paused: bool,
+    /// The revision of the read state that clients have seen.
+    pub(super) announced_read: Option<u64>,
+    /// The client that asked last for a turn. Turns that start by themselves run on its behalf.
+    pub(super) last_origin: TurnOrigin,
     mailbox: mpsc::Receiver<PostedCommand>,
     pub(super) threads: WeakThreads,
     last_event: Instant,
@@ -123,6 +136,9 @@ impl ThreadActor {
         let (turn_sender, turn_messages) = turn_channel();
         let ThreadInbox { mailbox, progress, status, notifier } = inbox;
         let skills = engine.extensions.skills.watch(&state.settings.cwd);
+        let is_goal_unresumed = state.goal.is_some();
+        let announced_read = state.facts.read.revision;
+        let is_queue_paused = !state.facts.queue.is_empty();
         Self {
             engine,
             state,
@@ -146,6 +162,12 @@ impl ThreadActor {
             // A reload while the thread was being created costs one more reload here.
             reloads_seen: 0,
             is_reviewer_reported: false,
+            is_goal_due: false,
+            is_goal_unresumed,
+            is_goal_unsent: false,
+            is_queue_paused,
+            announced_read,
+            last_origin: TurnOrigin::default(),
             mailbox,
             threads,
             last_event: Instant::now(),
@@ -173,6 +195,15 @@ impl ThreadActor {
                 ThreadEvent::Idle => self.on_idle(),
                 ThreadEvent::Abandoned => return drop(self.shut_down(UnloadedTurn::Parked).await),
             }
+            self.start_waiting_work().await;
+        }
+    }
+
+    /// Starts a turn that waits for the thread to be idle.
+    async fn start_waiting_work(&mut self) {
+        let may_start = self.is_idle() && self.state.continued.is_none() && !self.is_overtaken;
+        if may_start && !self.start_queued().await {
+            self.start_goal_turn().await;
         }
     }
 
@@ -266,7 +297,8 @@ impl ThreadActor {
             ThreadCommand::Shell(command, reply) => self.on_shell(command, reply).await,
             ThreadCommand::Snapshot(reply) => {
                 self.refresh_records().await;
-                answer(reply, Ok(self.snapshot()));
+                let snapshot = self.snapshot().await;
+                answer(reply, Ok(snapshot));
             }
             ThreadCommand::Setup(reply) => {
                 let config = self.state.config.clone();
@@ -296,8 +328,28 @@ impl ThreadActor {
                 answer(reply, self.on_update_settings(*change).await)
             }
             ThreadCommand::Goal(reply) => answer(reply, Ok(self.state.goal.clone())),
-            ThreadCommand::SetGoal(change, reply) => answer(reply, self.on_set_goal(change).await),
+            ThreadCommand::SetGoal(change, origin, reply) => self.on_set_goal(change, origin, reply).await,
+            ThreadCommand::ContinueGoal => self.on_continue_goal(),
             ThreadCommand::ClearGoal(reply) => answer(reply, self.on_clear_goal().await),
+            ThreadCommand::Queue(reply) => {
+                self.refresh_records().await;
+                answer(reply, self.queued());
+            }
+            ThreadCommand::QueueAdd(params, origin, reply) => self.on_queue_add(params, origin, reply).await,
+            ThreadCommand::QueueUpdate(params, reply) => {
+                let updated = self.on_queue_update(&params.queued_submission_id, params.input).await;
+                answer(reply, updated);
+            }
+            ThreadCommand::QueueDelete(id, reply) => answer(reply, self.on_queue_delete(id).await),
+            ThreadCommand::QueueReorder(ids, reply) => answer(reply, self.on_queue_reorder(ids).await),
+            ThreadCommand::QueueStart(id, origin, reply) => self.on_queue_start(id, origin, reply).await,
+            ThreadCommand::SampleRequest(effort, reply) => answer(reply, self.on_sample_request(effort)),
+            ThreadCommand::UpdateTurnSettings(turn, change, reply) => {
+                answer(reply, self.on_update_turn_settings(&turn, *change));
+            }
+            ThreadCommand::UpdateReadState(params, reply) => {
+                answer(reply, self.on_update_read_state(params).await);
+            }
             ThreadCommand::CountElicitation(change, reply) => answer(reply, self.on_elicitation(change)),
             ThreadCommand::WaitingRequests(reply) => answer(reply, Ok(self.waiting_requests())),
             ThreadCommand::AnswerRequest(request, given, reply) => {
@@ -335,27 +387,21 @@ impl ThreadActor {
         Ok(())
     }
 
-    async fn on_set_goal(&mut self, change: ThreadGoalSetParams) -> Result<ThreadGoal, ThreadError> {
-        let goal = goals::changed(&self.state.id, self.state.goal.clone(), change, unix_now())?;
-        let mut records = vec![Record::goal(Some(&goal))];
-        records.extend(self.key_record(&goal)?);
-        self.store(records).await?;
-        self.state.goal = Some(goal.clone());
-        Ok(goal)
+    /// Returns the thread as clients see it, with its section and project.
+    pub(super) async fn shown_thread(&self) -> Thread {
+        let mut thread = self.state.view();
+        let facts = &self.state.facts;
+        let labelled =
+            self.engine.store.label(&mut thread, facts.section.as_ref(), facts.project_id.as_deref());
+        if let Err(error) = labelled.await {
+            tracing::warn!(thread = %self.state.id, "cannot read the section and project of a thread: {error}");
+        }
+        thread
     }
 
-    async fn on_clear_goal(&mut self) -> Result<bool, ThreadError> {
-        let has_goal = self.state.goal.is_some();
-        let mut records: Vec<_> = has_goal.then(|| Record::goal(None)).into_iter().collect();
-        records.extend(self.key_record(&has_goal)?);
-        self.store(records).await?;
-        self.state.goal = None;
-        Ok(has_goal)
-    }
-
-    pub(super) fn snapshot(&self) -> ThreadSnapshot {
+    pub(super) async fn snapshot(&self) -> ThreadSnapshot {
         ThreadSnapshot {
-            thread: self.state.view(),
+            thread: self.shown_thread().await,
             settings: self.state.settings.clone(),
             active_turn: self.active_turn(),
             open_items: match (&self.active, &self.state.continued) {
@@ -364,6 +410,7 @@ impl ThreadActor {
                 (None, None) => Vec::new(),
             },
             goal: self.state.goal.clone(),
+            read_state: self.read_state(),
             config: self.state.config.clone(),
         }
     }
@@ -468,6 +515,7 @@ impl ThreadActor {
             None => self.next_ephemeral += records.len() as u64,
         }
         for (ordinal, record) in (first..).zip(records) {
+            self.state.facts.note(ordinal, record);
             self.unsent.add(ordinal, at, record);
         }
         Ok(())

@@ -68,7 +68,11 @@ impl UnsentMessages {
                 },
                 RecordMessageBody::TurnCompleted(turn) => UnsentBody::TurnCompleted(turn),
                 // These are sent where they change.
-                RecordMessageBody::Name(_) | RecordMessageBody::Usage { .. } | RecordMessageBody::Goal(_) => {
+                RecordMessageBody::Name(_)
+                | RecordMessageBody::Usage { .. }
+                | RecordMessageBody::Goal(_)
+                | RecordMessageBody::Queue
+                | RecordMessageBody::ReadState => {
                     continue;
                 }
             };

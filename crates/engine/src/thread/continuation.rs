@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::{
     ThreadState, TurnKind, TurnOrigin,
-    active_turn::{EarlyAnswer, UsageBaseline},
+    active_turn::{EarlyAnswer, TurnBeginning},
     actor::ThreadActor,
     announce::ItemStart,
     finish::cut_off,
@@ -264,10 +264,9 @@ impl ThreadActor {
         active.calls.note(&continued.calls);
         active.last_message = continued.last_message_text();
         active.input_texts = continued.input_texts().collect();
-        active.baseline = Some(UsageBaseline {
+        active.beginning = Some(TurnBeginning {
             started: Instant::now(),
             started_at: continued.turn.started_at.unwrap_or_else(unix_now),
-            total: self.state.usage.total.clone(),
         });
         let unseen = continued.unfinished.unseen_input.iter().cloned();
         active.steered = unseen.map(|item| SteeredInput { item, context: Vec::new() }).collect();
@@ -351,7 +350,8 @@ impl ThreadActor {
     /// Ends a turn of an earlier process that cannot continue.
     async fn settle_turn(&mut self, continued: &ContinuedTurn) {
         self.unsent.continue_turn(continued.id(), continued.started, continued.last_message());
-        if let Err(error) = self.store_or_keep(continued.settled()).await {
+        let records = self.note_unread(continued.id(), continued.settled());
+        if let Err(error) = self.store_or_keep(records).await {
             tracing::error!(thread = %self.state.id, "failed to store the end of a turn, will retry: {error}");
         }
         self.state.history = continued.settled_history(&self.state.history);
@@ -361,6 +361,7 @@ impl ThreadActor {
         }
         self.announce_unseen_input();
         let status = TurnStatus::Interrupted;
+        self.announce_read_state();
         self.set_status(ThreadStatus::Idle);
         self.announce_turn_completed(Turn { status, ..Turn::in_progress(continued.id().clone()) });
     }

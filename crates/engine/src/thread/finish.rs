@@ -4,23 +4,15 @@ use std::time::Duration;
 
 use codicil_protocol::{
     CodexErrorInfo, CollabAgentState, CollabAgentStatus, CollabAgentToolCallStatus, CommandExecutionStatus,
-    DynamicToolCallStatus, McpToolCallStatus, PatchApplyStatus, ProtocolGeneration, ThreadGoalUpdated,
-    ThreadGoalUpdatedNotification, ThreadItem, ThreadStatus, ThreadTokenUsage, TokenUsageBreakdown, Turn,
-    TurnError, TurnId, TurnStatus,
+    DynamicToolCallStatus, McpToolCallStatus, PatchApplyStatus, ProtocolGeneration, ThreadItem, ThreadStatus,
+    ThreadTokenUsage, TokenUsageBreakdown, Turn, TurnError, TurnId, TurnStatus,
 };
 use codicil_store::Record;
 
-use super::{
-    TurnKind,
-    active_turn::{ActiveTurn, UsageBaseline},
-    actor::ThreadActor,
-    input::context_record,
-    notifier::Retry,
-};
+use super::{TurnKind, active_turn::ActiveTurn, actor::ThreadActor, input::context_record, notifier::Retry};
 use crate::{
     clock::{millis, unix_now},
     error::ThreadError,
-    goals,
     notify_program::TurnNotice,
     subagent::{self, SubagentOrigin},
     turn_channel::TurnOutcome,
@@ -110,7 +102,12 @@ impl ThreadActor {
             self.set_usage_to_full(&active.id);
         }
         let unfinished: Vec<_> = std::mem::take(&mut active.open_items).into_values().map(cut_off).collect();
-        let records = self.last_records(&mut active, &unfinished, &status, error.as_ref());
+        let mut records = self.last_records(&mut active, &unfinished, &status, error.as_ref());
+        // Before the end: an end that cannot be stored is replaced by another one.
+        let before_end = records.len().saturating_sub(1);
+        let (goal_record, continuation) = self.end_goal_turn(&active, &status, error.as_ref());
+        let read_record = self.read_state_record(&active.id, continuation);
+        records.splice(before_end..before_end, goal_record.into_iter().chain(read_record));
         let stored = self.store_turn_end(records).await;
         if self.is_overtaken {
             return self.leave_turn(active);
@@ -135,10 +132,9 @@ impl ThreadActor {
             self.emit_failure(&active.id, error.as_ref());
         }
         let mut turn = Turn { status, error, ..Turn::in_progress(active.id.clone()) };
-        if let Some(baseline) = active.baseline.take() {
-            turn.started_at = Some(baseline.started_at);
-            turn.duration_ms = Some(millis(baseline.started.elapsed()));
-            self.charge_goal(&active.id, &baseline).await;
+        if let Some(beginning) = active.beginning.take() {
+            turn.started_at = Some(beginning.started_at);
+            turn.duration_ms = Some(millis(beginning.started.elapsed()));
         }
         if turn.status != TurnStatus::Completed {
             self.notifier.unchanged_usage(&active.id, &self.state.usage, ProtocolGeneration::V166);
@@ -148,6 +144,8 @@ impl ThreadActor {
         if turn.status == TurnStatus::Completed {
             self.start_notify_program(&mut active);
         }
+        self.announce_charged_goal(&turn.id);
+        self.pause_or_resume_queue(&turn.status);
         self.emit_turn_completed(turn);
         // Before the open questions are dropped: a question about a host then ends because the turn is over.
         active.over.cancel();
@@ -305,6 +303,7 @@ impl ThreadActor {
     fn emit_turn_completed(&mut self, turn: Turn) {
         let now = unix_now();
         self.state.updated_at = now;
+        self.announce_read_state();
         if turn.error.is_none() {
             self.set_status(ThreadStatus::Idle);
         }
@@ -317,23 +316,6 @@ impl ThreadActor {
         if self.active.is_none() && self.commands.is_empty() {
             self.notifier.forget_recent();
         }
-    }
-
-    /// Adds the cost of the turn to the thread's goal.
-    async fn charge_goal(&mut self, turn: &TurnId, baseline: &UsageBaseline) {
-        let Some(goal) = self.state.goal.clone() else { return };
-        let seconds = i64::try_from(baseline.started.elapsed().as_secs()).unwrap_or(i64::MAX);
-        let total = &self.state.usage.total;
-        let Some(goal) = goals::after_turn(goal, &baseline.total, total, seconds, unix_now()) else { return };
-        if let Err(error) = self.store(vec![Record::goal(Some(&goal))]).await {
-            // The turn itself counts more than its cost.
-            tracing::error!(thread = %self.state.id, "failed to store the progress of a goal: {error}");
-            return;
-        }
-        self.state.goal = Some(goal.clone());
-        let thread_id = self.state.id.clone();
-        let params = ThreadGoalUpdatedNotification { thread_id, turn_id: Some(turn.clone()), goal };
-        self.notifier.notify::<ThreadGoalUpdated>(&params);
     }
 
     /// Flushes the thread's file. What is written survives a crash of this process; after this it also survives one

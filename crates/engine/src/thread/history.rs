@@ -153,6 +153,7 @@ impl ThreadActor {
                 if self.state.usage.total.total_tokens > 0 {
                     self.notifier.token_usage(&new_turn_id(), &self.state.usage);
                 }
+                self.announce_read_state();
                 self.accept(reply, thread).await;
                 self.notifier.fall_behind();
             }
@@ -170,12 +171,12 @@ impl ThreadActor {
         if self.state.log.is_none() {
             return Err(RollbackError::Ephemeral.into());
         }
-        let key = self.key_record(&self.state.view())?;
+        let key = self.key_record(&self.shown_thread().await)?;
         let kept = self.drop_turns(turns, key).await.map_err(rollback_failure)?;
         self.state.usage.last = self.estimate_usage();
         let usage = self.state.usage.clone();
         self.store(vec![Record::Usage { turn_id: new_turn_id(), usage }]).await.map_err(rollback_failure)?;
-        Ok(Thread { turns: kept.turns(), ..self.state.view() })
+        Ok(Thread { turns: kept.turns(), ..self.shown_thread().await })
     }
 
     pub(super) async fn on_revert(
@@ -187,6 +188,7 @@ impl ThreadActor {
             Ok(reverted) => {
                 // The reference server loads the thread again, and its clients see that.
                 self.set_status(ThreadStatus::NotLoaded);
+                self.announce_read_state();
                 self.set_status(ThreadStatus::Idle);
                 self.accept(reply, reverted).await;
                 let thread_id = self.state.id.clone();
@@ -210,7 +212,7 @@ impl ThreadActor {
         let dropped = u32::try_from(turns.len().saturating_sub(first_dropped)).unwrap_or(u32::MAX);
         let items = turns.iter().take(first_dropped).map(|turn| turn.items.len()).sum();
         self.state.updated_at = unix_now();
-        let reverted = RevertedThread { thread: self.state.view(), turns: first_dropped, items };
+        let reverted = RevertedThread { thread: self.shown_thread().await, turns: first_dropped, items };
         let key = self.key_record(&reverted)?;
         let kept = self.drop_turns(dropped, key).await?;
         self.sync_later();
@@ -230,6 +232,9 @@ impl ThreadActor {
             self.state.context = None;
         }
         self.state.last_turn = thread.turns.last().map(|turn| turn.id.clone());
+        if let Some(record) = self.unread_dropped_record(&thread.turns) {
+            self.store(vec![record]).await?;
+        }
         Ok(thread)
     }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use codicil_model::{History, HistoryItem};
 use codicil_protocol::{
-    AdditionalContextEntry, ImageSource, ResponseItem, ThreadItem, TurnId, TurnStartParams, TurnSteerParams,
-    TurnToolOutput, UserInput,
+    AdditionalContextEntry, ImageSource, QueuedSubmission, ResponseItem, ThreadItem, TurnId, TurnStartParams,
+    TurnSteerParams, TurnToolOutput, UserInput,
 };
-use codicil_store::Record;
+use codicil_store::{FactChange, QueueChange, Record};
 
 use crate::{error::TurnInputError, ids::new_item_id};
 
@@ -23,6 +23,8 @@ pub(super) struct RequestInput {
     /// The output of a tool, instead of content.
     tool_output: Option<TurnToolOutput>,
     context: BTreeMap<String, AdditionalContextEntry>,
+    /// The submission of the queue that this input was.
+    submission: Option<String>,
 }
 
 impl RequestInput {
@@ -38,7 +40,25 @@ impl RequestInput {
             client_id: params.client_user_message_id.take(),
             tool_output: params.tool_output.take(),
             context: params.additional_context.take().unwrap_or_default(),
+            submission: None,
         }
+    }
+
+    /// Returns the input of a submission of the queue.
+    pub fn queued(submission: QueuedSubmission) -> Self {
+        Self {
+            content: submission.input,
+            client_id: Some(submission.client_user_message_id),
+            tool_output: None,
+            context: BTreeMap::new(),
+            submission: Some(submission.id),
+        }
+    }
+
+    /// Returns the record that takes the submission out of the queue.
+    pub fn queue_record(&self) -> Option<Record> {
+        let remove = |id: &String| Record::fact(&FactChange::Queue(QueueChange::Remove(id.clone())));
+        self.submission.as_ref().map(remove)
     }
 
     pub fn check(&self) -> Result<(), TurnInputError> {
@@ -101,6 +121,7 @@ impl From<TurnSteerParams> for RequestInput {
             client_id: params.client_user_message_id,
             tool_output: None,
             context: params.additional_context.unwrap_or_default(),
+            submission: None,
         }
     }
 }

@@ -23,7 +23,7 @@ impl ThreadActor {
         reply: CommandReply<AnnouncedReply<JoinedThread>>,
     ) {
         self.refresh_records().await;
-        let snapshot = self.snapshot();
+        let snapshot = self.snapshot().await;
         let turns = if self.state.log.is_some() && request.turns == IncludeTurns::Included {
             stored_turns(&self.engine, &self.state.id, Some(&snapshot)).await
         } else {

@@ -114,8 +114,13 @@ impl ThreadActor {
                 let replayed = known.and_then(|known| key.replay::<()>(&known));
                 answer(reply, replayed.map(|()| self.state.settings.clone()));
             }
-            ThreadCommand::SetGoal(_, reply) => replay_answer(reply, key, known),
+            ThreadCommand::SetGoal(_, _, reply) => replay_announced(reply, key, known),
             ThreadCommand::ClearGoal(reply) => replay_answer(reply, key, known),
+            ThreadCommand::QueueAdd(_, _, reply) => replay_announced(reply, key, known),
+            ThreadCommand::QueueUpdate(_, reply) => replay_answer(reply, key, known),
+            ThreadCommand::QueueDelete(_, reply) => replay_answer(reply, key, known),
+            ThreadCommand::QueueReorder(_, reply) => replay_answer(reply, key, known),
+            ThreadCommand::QueueStart(_, _, reply) => replay_announced(reply, key, known),
             // Commands that change nothing.
             other => self.on_command(other).await,
         }

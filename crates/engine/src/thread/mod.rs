@@ -6,6 +6,7 @@ mod announce;
 mod apps;
 mod continuation;
 mod finish;
+mod goal;
 mod history;
 mod input;
 mod join;
@@ -16,6 +17,8 @@ mod open_commands;
 mod open_questions;
 mod other_writers;
 mod questions;
+mod queue;
+mod read_state;
 mod recent_frames;
 mod record_messages;
 mod refresh;
@@ -30,9 +33,11 @@ use std::sync::Arc;
 
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
-    CollabAgentState, CollabAgentStatus, GitInfo, MessageSeq, ProtocolGeneration, ResponseItem, ReviewTarget,
-    Thread, ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadItem, ThreadStatus,
-    Turn, TurnError, TurnId, TurnStartParams, TurnSteerParams,
+    CollabAgentState, CollabAgentStatus, GitInfo, MessageSeq, ProtocolGeneration, QueuedSubmission,
+    ReasoningEffort, ResponseItem, ReviewTarget, Thread, ThreadBackgroundTerminal, ThreadGoal,
+    ThreadGoalSetParams, ThreadId, ThreadItem, ThreadQueueAddParams, ThreadQueueUpdateParams,
+    ThreadReadState, ThreadReadStateUpdateParams, ThreadStatus, Turn, TurnError, TurnId, TurnStartParams,
+    TurnSteerParams,
 };
 use codicil_store::StoredTurn;
 use serde::{Deserialize, Serialize};
@@ -41,6 +46,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::{
     error::ThreadError,
     request_key::RequestKey,
+    samples::SampleRequest,
     settings::{SettingsOverrides, TurnSettings},
     subagent::{self, SubagentOrigin},
     thread_clients::ClientAnswer,
@@ -136,6 +142,7 @@ pub struct ThreadSnapshot {
     /// The items that wait for an answer.
     pub open_items: Vec<ThreadItem>,
     pub goal: Option<ThreadGoal>,
+    pub read_state: Option<ThreadReadState>,
     /// The configuration, with requirements and features.
     pub config: Arc<EffectiveConfig>,
 }
@@ -176,6 +183,8 @@ pub(crate) struct ThreadSetup {
     pub settings: TurnSettings,
 }
 
+pub(crate) use read_state::changed as changed_read_state;
+
 pub(crate) type CommandReply<T> = oneshot::Sender<Result<T, ThreadError>>;
 
 /// Everything that a handle can ask of its thread.
@@ -212,8 +221,22 @@ pub(crate) enum ThreadCommand {
     /// Returns the MCP servers, for requests of clients.
     McpServers(CommandReply<ThreadMcpServers>),
     Goal(CommandReply<Option<ThreadGoal>>),
-    SetGoal(ThreadGoalSetParams, CommandReply<ThreadGoal>),
+    SetGoal(ThreadGoalSetParams, TurnOrigin, CommandReply<AnnouncedReply<ThreadGoal>>),
+    /// Goes on with the goal of a thread that was just loaded.
+    ContinueGoal,
     ClearGoal(CommandReply<bool>),
+    Queue(CommandReply<Vec<QueuedSubmission>>),
+    QueueAdd(ThreadQueueAddParams, TurnOrigin, CommandReply<AnnouncedReply<QueuedSubmission>>),
+    QueueUpdate(ThreadQueueUpdateParams, CommandReply<QueuedSubmission>),
+    QueueDelete(String, CommandReply<bool>),
+    QueueReorder(Vec<String>, CommandReply<()>),
+    /// Starts a turn with this submission, or with the first one.
+    QueueStart(Option<String>, TurnOrigin, CommandReply<AnnouncedReply<Turn>>),
+    /// Returns a model request with the thread's settings and without input.
+    SampleRequest(Option<ReasoningEffort>, CommandReply<SampleRequest>),
+    /// Changes the settings of the running turn. Returns false if another turn runs, or none.
+    UpdateTurnSettings(TurnId, Box<TurnStartParams>, CommandReply<bool>),
+    UpdateReadState(ThreadReadStateUpdateParams, CommandReply<ThreadReadState>),
     CountElicitation(ElicitationChange, CommandReply<u64>),
     /// Returns the open server requests that outlive the process.
     WaitingRequests(CommandReply<Vec<WaitingRequest>>),
@@ -461,13 +484,81 @@ impl ThreadHandle {
     pub(crate) fn set_goal(
         &self,
         change: ThreadGoalSetParams,
-    ) -> impl Future<Output = Result<ThreadGoal, ThreadError>> + use<> {
-        self.ask(|reply| ThreadCommand::SetGoal(change, reply))
+        origin: TurnOrigin,
+    ) -> impl Future<Output = Result<AnnouncedReply<ThreadGoal>, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::SetGoal(change, origin, reply))
+    }
+
+    /// Lets a thread that was just loaded go on with its goal. A thread whose mailbox is full does not.
+    pub fn continue_goal(&self) {
+        let _ = self.mailbox.try_send(ThreadCommand::ContinueGoal.into());
     }
 
     /// Returns false if there is no goal.
     pub(crate) fn clear_goal(&self) -> impl Future<Output = Result<bool, ThreadError>> + use<> {
         self.ask(ThreadCommand::ClearGoal)
+    }
+
+    pub(crate) fn queue(&self) -> impl Future<Output = Result<Vec<QueuedSubmission>, ThreadError>> + use<> {
+        self.ask(ThreadCommand::Queue)
+    }
+
+    pub(crate) fn queue_add(
+        &self,
+        params: ThreadQueueAddParams,
+        origin: TurnOrigin,
+    ) -> impl Future<Output = Result<AnnouncedReply<QueuedSubmission>, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::QueueAdd(params, origin, reply))
+    }
+
+    pub(crate) fn queue_update(
+        &self,
+        params: ThreadQueueUpdateParams,
+    ) -> impl Future<Output = Result<QueuedSubmission, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::QueueUpdate(params, reply))
+    }
+
+    /// Removes a submission. Returns false if the queue does not have it.
+    pub(crate) fn queue_delete(&self, id: String) -> impl Future<Output = Result<bool, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::QueueDelete(id, reply))
+    }
+
+    pub(crate) fn queue_reorder(
+        &self,
+        ids: Vec<String>,
+    ) -> impl Future<Output = Result<(), ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::QueueReorder(ids, reply))
+    }
+
+    pub(crate) fn queue_start(
+        &self,
+        id: Option<String>,
+        origin: TurnOrigin,
+    ) -> impl Future<Output = Result<AnnouncedReply<Turn>, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::QueueStart(id, origin, reply))
+    }
+
+    pub(crate) fn sample_request(
+        &self,
+        effort: Option<ReasoningEffort>,
+    ) -> impl Future<Output = Result<SampleRequest, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::SampleRequest(effort, reply))
+    }
+
+    /// Changes the settings of a turn for the rest of it. Returns false if it does not run.
+    pub fn update_turn_settings(
+        &self,
+        turn: TurnId,
+        change: TurnStartParams,
+    ) -> impl Future<Output = Result<bool, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::UpdateTurnSettings(turn, Box::new(change), reply))
+    }
+
+    pub(crate) fn update_read_state(
+        &self,
+        params: ThreadReadStateUpdateParams,
+    ) -> impl Future<Output = Result<ThreadReadState, ThreadError>> + use<> {
+        self.ask(|reply| ThreadCommand::UpdateReadState(params, reply))
     }
 
     /// Returns the number of open out-of-band elicitations after the change.

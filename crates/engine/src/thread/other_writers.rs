@@ -69,7 +69,8 @@ impl ThreadActor {
             self.show_loaded_status(left.status());
             self.state.continued = Some(left);
         } else {
-            self.append(&left.settled()).await?;
+            let records = self.note_unread(left.id(), left.settled());
+            self.append(&records).await?;
             self.state.history = left.settled_history(&self.state.history);
         }
         self.state.unfinished = None;

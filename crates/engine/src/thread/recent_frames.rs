@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 use codicil_protocol::{
     Frame, ItemCompleted, ItemStarted, MessagePlace, MessageSeq, NotificationMethod, ServerNotification,
-    ThreadGoalUpdated, ThreadItem, ThreadStatusChanged, ThreadTokenUsageUpdated, TurnDiffUpdated,
-    TurnPlanUpdated, rpc::Message,
+    ThreadGoalUpdated, ThreadItem, ThreadQueueChanged, ThreadReadStateChanged, ThreadStatusChanged,
+    ThreadTokenUsageUpdated, TurnDiffUpdated, TurnPlanUpdated, rpc::Message,
 };
 use serde::Deserialize;
 
@@ -26,6 +26,8 @@ const STATES: &[&str] = &[
     ThreadStatusChanged::NAME,
     ThreadTokenUsageUpdated::NAME,
     ThreadGoalUpdated::NAME,
+    ThreadQueueChanged::NAME,
+    ThreadReadStateChanged::NAME,
     TurnDiffUpdated::NAME,
     TurnPlanUpdated::NAME,
 ];

@@ -10,11 +10,12 @@ use codicil_protocol::{
     CommandExecutionSource, CommandExecutionStatus, Frame, ItemCompleted, ItemCompletedNotification, ItemId,
     ItemStarted, ItemStartedNotification, MessagePlace, MessageSeq, ThreadGoalCleared,
     ThreadGoalClearedNotification, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadId, ThreadItem,
-    ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadTokenUsage, ThreadTokenUsageUpdated,
-    ThreadTokenUsageUpdatedNotification, Turn, TurnCompleted, TurnCompletedNotification, TurnId,
-    TurnItemsView, TurnStarted, TurnStartedNotification, TurnStatus,
+    ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadQueueChanged, ThreadQueueChangedNotification,
+    ThreadReadState, ThreadReadStateChanged, ThreadReadStateChangedNotification, ThreadTokenUsage,
+    ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, Turn, TurnCompleted,
+    TurnCompletedNotification, TurnId, TurnItemsView, TurnStarted, TurnStartedNotification, TurnStatus,
 };
-use codicil_store::{GoalChange, ItemMark, Record};
+use codicil_store::{FactChange, GoalChange, ItemMark, Record};
 use jiff::Timestamp;
 
 /// The state that the messages of a record depend on, besides the record itself.
@@ -28,6 +29,8 @@ pub(crate) struct RecordMessages {
     announced: Vec<ItemId>,
     /// The last message of the agent in that turn.
     last_message: Option<ThreadItem>,
+    /// Whether another turn of the same goal follows the turn whose end is next.
+    is_continued: bool,
 }
 
 /// What clients learn from a record.
@@ -54,6 +57,9 @@ pub(crate) enum RecordMessageBody<'a> {
         usage: &'a ThreadTokenUsage,
     },
     Goal(GoalChange),
+    Queue,
+    /// The read state may have changed. Its last value is sent.
+    ReadState,
 }
 
 impl RecordMessages {
@@ -117,11 +123,15 @@ impl RecordMessages {
                     duration_ms: started.map(|started| milliseconds(started, at)),
                     ..Turn::in_progress(turn_id.clone())
                 }));
+                if !std::mem::take(&mut self.is_continued) {
+                    bodies.push(RecordMessageBody::ReadState);
+                }
                 bodies
             }
             Record::Name { name } => vec![RecordMessageBody::Name(name)],
             Record::Usage { turn_id, usage } => vec![RecordMessageBody::Usage { turn_id, usage }],
             Record::Extra { .. } => {
+                self.is_continued |= record.is_continues();
                 match record.marked_item() {
                     Some((ItemMark::Queued, id)) => self.queued.push((id, None)),
                     Some((ItemMark::Withdrawn, id)) => {
@@ -130,7 +140,12 @@ impl RecordMessages {
                     }
                     None => {}
                 }
-                record.goal_change().map(RecordMessageBody::Goal).into_iter().collect()
+                let fact = match record.fact_change() {
+                    Some(FactChange::Queue(_)) => Some(RecordMessageBody::Queue),
+                    Some(FactChange::ReadState { .. }) => Some(RecordMessageBody::ReadState),
+                    _ => None,
+                };
+                record.goal_change().map(RecordMessageBody::Goal).or(fact).into_iter().collect()
             }
             Record::Meta(_)
             | Record::Settings(_)
@@ -168,7 +183,7 @@ fn milliseconds(from: Timestamp, to: Timestamp) -> i64 {
 
 impl RecordMessage<'_> {
     /// Returns the messages in the form in which they are replayed.
-    pub fn into_frames(self, thread_id: &ThreadId) -> Vec<Frame> {
+    pub fn into_frames(self, thread_id: &ThreadId, read_state: Option<&ThreadReadState>) -> Vec<Frame> {
         let Self { seq, at, body } = self;
         let thread = || thread_id.clone();
         let frames = match body {
@@ -200,10 +215,19 @@ impl RecordMessage<'_> {
                 };
                 vec![Frame::notification::<ThreadTokenUsageUpdated>(&params)]
             }
-            RecordMessageBody::Goal(GoalChange::Set(goal)) => {
-                let params =
-                    ThreadGoalUpdatedNotification { thread_id: thread(), turn_id: None, goal: *goal };
+            RecordMessageBody::Goal(GoalChange::Set { goal, turn_id }) => {
+                let params = ThreadGoalUpdatedNotification { thread_id: thread(), turn_id, goal: *goal };
                 vec![Frame::notification::<ThreadGoalUpdated>(&params)]
+            }
+            RecordMessageBody::Queue => {
+                let params = ThreadQueueChangedNotification { thread_id: thread() };
+                vec![Frame::notification::<ThreadQueueChanged>(&params)]
+            }
+            RecordMessageBody::ReadState => {
+                let params =
+                    |read_state| ThreadReadStateChangedNotification { thread_id: thread(), read_state };
+                let frame = |params| Frame::notification::<ThreadReadStateChanged>(&params);
+                read_state.cloned().map(params).map(frame).into_iter().collect()
             }
             RecordMessageBody::Goal(GoalChange::Removed) => {
                 let params = ThreadGoalClearedNotification { thread_id: thread() };
@@ -364,7 +388,7 @@ mod tests {
                 (Step::Usage, Some(turn_id)) => {
                     records.push(Record::Usage { turn_id, usage: ThreadTokenUsage::default() });
                 }
-                (Step::Goal, _) => records.push(Record::goal(None)),
+                (Step::Goal, _) => records.push(Record::goal(None, None)),
                 (Step::Name, _) => records.push(Record::Name { name: format!("name {number}") }),
                 (Step::End, Some(turn_id)) => {
                     let status = TurnStatus::Completed;
@@ -381,7 +405,10 @@ mod tests {
         let mut fold = RecordMessages::default();
         let all = records.iter().flat_map(|placed| {
             let messages = fold.next(placed.ordinal, placed.at, &placed.record);
-            messages.into_iter().flat_map(|message| message.into_frames(&"t".into())).collect::<Vec<_>>()
+            messages
+                .into_iter()
+                .flat_map(|message| message.into_frames(&"t".into(), None))
+                .collect::<Vec<_>>()
         });
         all.map(|frame| {
             let text = String::from_utf8(frame.bytes().to_vec()).unwrap();

@@ -3,7 +3,9 @@
 use codicil_config::Feature;
 use codicil_extensions::MessageMentions;
 use codicil_model::{Instructions, ModelInfo, ModelRequest};
-use codicil_protocol::{ProtocolGeneration, ResponseItem, SandboxPolicy, ThreadItem, TurnId, UserInput};
+use codicil_protocol::{
+    ProtocolGeneration, ReasoningEffort, ResponseItem, SandboxPolicy, ThreadItem, TurnId, UserInput,
+};
 
 use super::{
     TurnKind,
@@ -11,8 +13,11 @@ use super::{
     input::{FirstInput, context_record},
 };
 use crate::{
+    error::ThreadError,
     file_access::AccessSources,
+    ids::new_turn_id,
     model_context::ModelContext,
+    samples::SampleRequest,
     settings::TurnSettings,
     subagent::SubagentOrigin,
     turn_channel::{FollowUp, NextAction},
@@ -120,6 +125,21 @@ impl ThreadActor {
             request.set_header("x-openai-subagent", "collab_spawn");
         }
         request
+    }
+
+    /// Returns a request with the thread's settings and without input, for a model request outside turns.
+    pub(super) fn on_sample_request(
+        &mut self,
+        effort: Option<ReasoningEffort>,
+    ) -> Result<SampleRequest, ThreadError> {
+        let provider = self.provider()?;
+        let mut request = self.request(&new_turn_id());
+        if effort.is_some() {
+            let settings = TurnSettings { effort, ..self.state.settings.clone() };
+            request.reasoning = self.model_support().reasoning(&settings);
+        }
+        request.output_schema = None;
+        Ok(SampleRequest { provider, request })
     }
 
     /// Returns the base instructions, with the personality that the thread began with. A later one is a message, so

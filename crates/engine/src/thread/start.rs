@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     AnnouncedReply, CommandReply, TurnKind, TurnOrigin,
-    active_turn::{ActiveTurn, UsageBaseline},
+    active_turn::{ActiveTurn, TurnBeginning},
     actor::{ThreadActor, answer},
     input::{FirstInput, RequestInput, SteeredInput, context_record, stored_form},
     other_writers::MAX_RELOADS,
@@ -101,8 +101,15 @@ impl ThreadActor {
         if let Err(error) = self.check_turn(&input, &params, may_be_empty) {
             return answer(reply, Err(error));
         }
+        self.last_origin = origin.clone();
         if self.active.is_none() {
-            return self.begin_turn(input, params, origin, reply).await;
+            return match self.begin_turn(input, params, origin).await {
+                Ok(id) => {
+                    self.accept(reply, Turn::in_progress(id.clone())).await;
+                    self.announce_begun(&id);
+                }
+                Err(error) => answer(reply, Err(error)),
+            };
         }
         // A thread runs one turn at a time, so the input joins the running one.
         let steered = self.steer_with_settings(input, &mut params).await;
@@ -153,6 +160,22 @@ impl ThreadActor {
             }
         }
         Err(ThreadError::Busy)
+    }
+
+    /// Changes the settings of the running turn, which its next model request has. The turns after it have the settings from
+    /// before. Returns false if the turn does not run.
+    pub(super) fn on_update_turn_settings(
+        &mut self,
+        turn: &TurnId,
+        mut change: TurnStartParams,
+    ) -> Result<bool, ThreadError> {
+        self.check_allowed(&change)?;
+        if self.active.as_ref().is_none_or(|active| active.id != *turn) {
+            return Ok(false);
+        }
+        self.state.next_settings.get_or_insert_with(|| self.state.settings.clone());
+        self.state.settings.apply(&mut change);
+        Ok(true)
     }
 
     /// Restores the state of a change that was not stored. Returns the error, unless the thread was overtaken by another
@@ -218,19 +241,16 @@ impl ThreadActor {
         Ok(())
     }
 
-    async fn begin_turn(
+    /// Stores a turn and starts its task. Clients do not see it yet.
+    pub(super) async fn begin_turn(
         &mut self,
         input: RequestInput,
         params: TurnStartParams,
         origin: TurnOrigin,
-        reply: CommandReply<AnnouncedReply<Turn>>,
-    ) {
+    ) -> Result<TurnId, ThreadError> {
         self.refresh_servers().await;
         let mentions = MessageMentions::of(input.user_input());
-        let PreparedTurn { id, provider, first } = match self.prepare_current_turn(input, &params).await {
-            Ok(prepared) => prepared,
-            Err(error) => return answer(reply, Err(error)),
-        };
+        let PreparedTurn { id, provider, first } = self.prepare_current_turn(input, &params).await?;
         let mut active = self.launch(NewTurn {
             output_schema: params.output_schema,
             prompt: Some(first.text()),
@@ -241,8 +261,12 @@ impl ThreadActor {
         active.service_tier = params.service_tier_for_turn;
         self.active = Some(active);
         self.subagent_started();
-        self.accept(reply, Turn::in_progress(id.clone())).await;
-        self.announce_turn(&id);
+        Ok(id)
+    }
+
+    /// Announces a turn that [`begin_turn`](Self::begin_turn) has started.
+    pub(super) fn announce_begun(&mut self, id: &TurnId) {
+        self.announce_turn(id);
         self.warn_about_model();
         self.report_missing_reviewer();
     }
@@ -295,11 +319,13 @@ impl ThreadActor {
         let context = self.context_messages().await;
         // Part of the input, not of the context: a compaction before the first request must not drop it.
         let mut content = input.new_context(&self.state.history);
+        let queue_record = input.queue_record();
         let item = (!input.is_empty()).then(|| input.into_item());
         if let Some(item) = &item {
             content.extend(self.item_content(item).await);
         }
         let mut records = vec![self.turn_record(&id).await?];
+        records.extend(queue_record);
         records.extend(params.output_schema.as_ref().map(|schema| Record::output_schema(&id, schema)));
         records.extend(self.state.settings_record());
         records.extend(self.git_record().await);
@@ -344,8 +370,7 @@ impl ThreadActor {
         self.set_status(ThreadStatus::Active { active_flags: Vec::new() });
         let started_at = self.announce_turn_started(id);
         if let Some(active) = &mut self.active {
-            let total = self.state.usage.total.clone();
-            active.baseline = Some(UsageBaseline { started: Instant::now(), started_at, total });
+            active.beginning = Some(TurnBeginning { started: Instant::now(), started_at });
         }
     }
 
@@ -375,7 +400,7 @@ impl ThreadActor {
             settings: self.tool_settings(kind),
             config: self.state.config.clone(),
             provider: provider.clone(),
-            offer: self.offer(kind),
+            offer: self.offer(kind, &origin),
             transcript: self.state.path(),
             skills,
             origin: origin.clone(),
@@ -409,7 +434,7 @@ impl ThreadActor {
         active
     }
 
-    fn offer(&self, kind: TurnKind) -> Option<ToolOffer> {
+    fn offer(&self, kind: TurnKind, origin: &TurnOrigin) -> Option<ToolOffer> {
         let role = match kind {
             TurnKind::Regular | TurnKind::Shell => match SubagentOrigin::of(&self.state.source) {
                 Some(origin) => ThreadRole::Agent { depth: origin.depth },
@@ -418,7 +443,9 @@ impl ThreadActor {
             TurnKind::Review => ThreadRole::Reviewer,
             TurnKind::Compact => return None,
         };
-        Some(ToolOffer::new(role, &self.state.config, self.model_info()))
+        let knows_goals = origin.generation == ProtocolGeneration::V166 || self.state.goal.is_some();
+        let goals = role == ThreadRole::Main && self.state.log.is_some() && knows_goals;
+        Some(ToolOffer { goals, ..ToolOffer::new(role, &self.state.config, self.model_info()) })
     }
 
     /// Returns the settings of a turn's tools. A reviewer asks for no approvals.

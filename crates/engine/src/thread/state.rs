@@ -11,8 +11,8 @@ use codicil_protocol::{
     TurnId,
 };
 use codicil_store::{
-    AdoptedRecord, AppendedRecords, LoadedMark, LoadedThread, Record, Store, StoreError, StoredSettings,
-    ThreadLog, ThreadMeta,
+    AdoptedRecord, AppendedRecords, FactChange, LoadedMark, LoadedThread, Record, Store, StoreError,
+    StoredSettings, ThreadFacts, ThreadLog, ThreadMeta,
 };
 use serde_json::{Map, Value};
 
@@ -57,6 +57,7 @@ pub(crate) struct ThreadState {
     pub name: Option<String>,
     pub git: Option<GitInfo>,
     pub goal: Option<ThreadGoal>,
+    pub facts: ThreadFacts,
     pub preview: Option<String>,
     /// The directory that the thread began in; turns may use another.
     pub cwd: String,
@@ -133,6 +134,7 @@ impl ThreadState {
             name: None,
             git: None,
             goal: None,
+            facts: ThreadFacts::default(),
             preview: None,
             cwd: meta.cwd.clone(),
             source: meta.source.clone(),
@@ -194,6 +196,7 @@ impl ThreadState {
         self.name = thread.name;
         self.git = thread.git;
         self.goal = thread.goal;
+        self.facts = thread.facts;
         self.preview = thread.preview;
         self.created_at = thread.created_at;
         self.updated_at = thread.updated_at;
@@ -328,8 +331,11 @@ impl ThreadState {
 
     /// Creates the file of a new thread with its settings: its permissions hold even if no turn ever runs.
     pub async fn create_log(&mut self, store: &Store, meta: &ThreadMeta) -> Result<(), StoreError> {
-        let settings = self.unstored_settings();
-        self.log = Some(store.create_with(meta.clone(), settings).await?);
+        let settings = self.unstored_settings().map(Record::Settings);
+        let project = self.facts.project_id.clone();
+        let project = project.map(|id| Record::fact(&FactChange::Project { project_id: Some(id) }));
+        let records = settings.into_iter().chain(project).collect();
+        self.log = Some(store.create_with(meta.clone(), records).await?);
         Ok(())
     }
 
@@ -350,6 +356,7 @@ impl ThreadState {
                 AdoptedRecord::Name(name) => self.name = Some(name),
                 AdoptedRecord::Git(git) => self.git = git,
                 AdoptedRecord::Goal(goal) => self.goal = goal,
+                AdoptedRecord::Fact { ordinal, change } => self.facts.apply(ordinal, change),
                 // The table is read again with the next key.
                 AdoptedRecord::Key => self.keys = None,
             }

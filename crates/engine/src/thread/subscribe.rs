@@ -132,13 +132,17 @@ impl ThreadActor {
                         (RecordMessageBody::Usage { .. }, RecordMessageBody::Usage { .. })
                             | (RecordMessageBody::Goal(_), RecordMessageBody::Goal(_))
                             | (RecordMessageBody::Name(_), RecordMessageBody::Name(_))
+                            | (RecordMessageBody::Queue, RecordMessageBody::Queue)
+                            | (RecordMessageBody::ReadState, RecordMessageBody::ReadState)
                     )
                 };
                 messages.retain(|earlier| !is_same_state(earlier));
                 messages.push(message);
             }
         }
-        let frames = messages.into_iter().flat_map(|message| message.into_frames(&self.state.id));
+        let read_state = self.read_state();
+        let frames =
+            messages.into_iter().flat_map(|message| message.into_frames(&self.state.id, read_state.as_ref()));
         let is_missed =
             |frame: &Frame| frame.place().is_some_and(|place| place.seq > after && place.seq <= until);
         frames.filter(is_missed).collect()
@@ -153,7 +157,7 @@ impl ThreadActor {
         }
         let active = self.active.as_ref();
         // The open items are listed beside the turns.
-        let live = ThreadSnapshot { open_items: Vec::new(), ..self.snapshot() };
+        let live = ThreadSnapshot { open_items: Vec::new(), ..self.snapshot().await };
         let turns = stored_turns(&self.engine, &self.state.id, Some(&live)).await?;
         let items = active.into_iter().flat_map(|active| active.open_items.values());
         let items: Vec<_> = items.chain(self.commands.items()).cloned().collect();

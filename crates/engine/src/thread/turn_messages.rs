@@ -90,6 +90,10 @@ impl ThreadActor {
             TurnQuery::History(reply) => drop(reply.send(self.state.history.snapshot())),
             TurnQuery::Stored(reply) => drop(reply.send(())),
             TurnQuery::Begin { call_id, item, reply } => self.on_begin(turn, call_id, item, reply).await,
+            TurnQuery::Goal { request, reply } => {
+                let report = self.on_goal_request(turn, request).await;
+                let _ = reply.send(report);
+            }
             TurnQuery::InheritedHistory(reply) => drop(reply.send(self.inherited_history())),
         }
     }
@@ -202,6 +206,9 @@ impl ThreadActor {
         for event in events {
             if is_stored {
                 self.announce_event(turn, &event);
+            }
+            if let StoredEvent::Usage(usage) = &event {
+                self.charge_goal(turn, &usage.last).await;
             }
             self.extend_history(event.into_context());
         }

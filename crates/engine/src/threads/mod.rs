@@ -4,14 +4,25 @@
 //! |---|---|
 //! | opening threads (`thread/start`, `thread/resume`, `thread/fork`) | `open.rs` |
 //! | stored threads (`thread/read`, `thread/list`, `thread/archive`, …) | `stored.rs` |
+//! | queues (`thread/queue/*`) | `queue.rs` |
+//! | what the user has read (`thread/readState/update`) | `read_states.rs` |
+//! | searches | `search.rs` |
+//! | sections, projects, attachments | `sections.rs`, `projects.rs`, `attachments.rs` |
 //! | server requests that wait for an answer (`codicil/request/*`) | `requests.rs` |
 //! | the threads of subagents | `subagents.rs` |
 //! | subscriptions at a position (`codicil/subscribe`), and messages of requests about threads | `subscribe.rs` |
 
+mod attachments;
 mod ids;
 mod loaded;
 mod open;
+mod pages;
+mod projects;
+mod queue;
+mod read_states;
 mod requests;
+mod search;
+mod sections;
 mod stored;
 mod subagents;
 mod subscribe;
@@ -22,8 +33,8 @@ use codicil_config::EffectiveConfig;
 use codicil_mcp::{APP_SERVER, ThreadServers};
 use codicil_protocol::{
     ConfigWarningNotification, DeprecationNoticeNotification, McpServerStartupStatusUpdated, MessageSeq,
-    Thread, ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadStatus, ThreadStatusChanged,
-    ThreadStatusChangedNotification, ThreadTokenUsage, TurnId,
+    Thread, ThreadClosed, ThreadClosedNotification, ThreadGoal, ThreadId, ThreadReadState, ThreadStatus,
+    ThreadStatusChanged, ThreadStatusChangedNotification, ThreadTokenUsage, TurnId,
 };
 use codicil_store::{RunState, StoreError, StoredThread, StoredTurn};
 use futures_util::future::join_all;
@@ -99,6 +110,8 @@ pub struct OpenedThread {
 pub struct ThreadRead {
     pub thread: Thread,
     pub turns: Vec<StoredTurn>,
+    /// What the user has read; `None` before the first turn.
+    pub read_state: Option<ThreadReadState>,
 }
 
 /// Numbers of loaded threads.
@@ -193,7 +206,11 @@ impl Threads {
     ) -> Result<OpenedThread, ThreadError> {
         let servers = self.join_servers(&state).await?;
         servers.required().await.map_err(|error| ThreadError::RequiredServers(error.to_string()))?;
-        let thread = state.view();
+        let mut thread = state.view();
+        let facts = &state.facts;
+        let labelled =
+            self.0.engine.store.label(&mut thread, facts.section.as_ref(), facts.project_id.as_deref());
+        labelled.await?;
         let settings = state.settings.clone();
         let goal = state.goal.clone();
         let config = state.config.clone();

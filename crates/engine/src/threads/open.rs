@@ -42,8 +42,10 @@ impl Threads {
         originator: String,
         chosen_id: Option<ThreadId>,
     ) -> Result<OpenedThread, ThreadError> {
+        let mut project_id = None;
         if let Some(project) = params.project_id.take() {
-            return Err(ThreadError::NoProject(project));
+            self.check_project(&project).await?;
+            project_id = Some(project);
         }
         check_environments(params.environments.as_deref())?;
         let agents_notice = multi_agent_notice(params.multi_agent_mode.as_ref());
@@ -68,6 +70,7 @@ impl Threads {
             ..self.meta(chosen_id.unwrap_or_else(new_thread_id), &settings)
         };
         let mut state = ThreadState::new(&meta, None, config, settings);
+        state.facts.project_id = project_id;
         if params.ephemeral != Some(true) {
             state.create_log(&self.0.engine.store, &meta).await?;
         }
@@ -268,7 +271,11 @@ impl Threads {
             }),
         };
         let loaded = match point {
-            ForkPoint::End if !is_copied_before => loaded,
+            ForkPoint::End if !is_copied_before => {
+                let mut copied = loaded;
+                copied.thread.facts = copied.thread.facts.of_copy();
+                copied
+            }
             // The store knows what belongs to the turns before the point.
             ForkPoint::End | ForkPoint::After(_) | ForkPoint::Before(_) => store.load(&meta.id).await?,
         };

@@ -1,12 +1,14 @@
 //! Requests about stored threads, loaded or not: reading, listing, archiving, deleting, their names, metadata and
 //! goals.
 
+use std::collections::BTreeMap;
+
 use codicil_protocol::{
     GitInfo, LegacyAppPathString, Patch, ProtocolGeneration, Thread, ThreadEnvironment, ThreadGoal,
-    ThreadGoalSetParams, ThreadId, ThreadListParams, ThreadListResponse, ThreadMetadataUpdateParams,
-    ThreadStatus,
+    ThreadGoalSetParams, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadId, ThreadListParams,
+    ThreadListResponse, ThreadMetadataUpdateParams, ThreadReadState, ThreadStatus,
 };
-use codicil_store::{ListQuery, Record, RunState, StoreError, ThreadPage};
+use codicil_store::{ListQuery, Organization, Record, RunState, StoreError, StoredThread, ThreadPage};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{IncludeTurns, ThreadRead, Threads, ids::canonical, not_stored, stored_turns};
@@ -15,7 +17,7 @@ use crate::{
     error::{GoalError, MetadataError, ThreadError, ThreadListError},
     goals,
     request_key::{RequestKey, find_key},
-    thread::{ContinuedTurn, ThreadHandle},
+    thread::{AnnouncedReply, ContinuedTurn, ThreadHandle, TurnOrigin},
     tools::LOCAL_ENVIRONMENT,
 };
 
@@ -34,15 +36,15 @@ impl Threads {
         if live.as_ref().is_some_and(|live| live.thread.ephemeral) && turns == IncludeTurns::Included {
             return Err(ThreadError::EphemeralTurns("includeTurns"));
         }
-        let thread = match &live {
-            Some(live) => live.thread.clone(),
+        let (thread, read_state) = match &live {
+            Some(live) => (live.thread.clone(), live.read_state.clone()),
             None => self.stored_thread(id, turns).await?,
         };
         let turns = match turns {
             IncludeTurns::LeftOut => Vec::new(),
             IncludeTurns::Included => stored_turns(&self.0.engine, id, live.as_ref()).await?,
         };
-        Ok(ThreadRead { thread, turns })
+        Ok(ThreadRead { thread, turns, read_state })
     }
 
     /// Returns an error unless the thread is loaded or stored.
@@ -55,7 +57,11 @@ impl Threads {
     }
 
     /// Returns the summary of a stored thread. The turns of an archived thread cannot be read.
-    async fn stored_thread(&self, id: &ThreadId, turns: IncludeTurns) -> Result<Thread, ThreadError> {
+    async fn stored_thread(
+        &self,
+        id: &ThreadId,
+        turns: IncludeTurns,
+    ) -> Result<(Thread, Option<ThreadReadState>), ThreadError> {
         let location = self.0.engine.store.find(id).await.map_err(|error| match error {
             StoreError::NotFound(id) => ThreadError::NotLoaded(id),
             other => other.into(),
@@ -63,19 +69,34 @@ impl Threads {
         if location.archived && turns == IncludeTurns::Included {
             return Err(ThreadError::CannotLocate(id.clone()));
         }
-        Ok(self.0.engine.store.read_summary(id).await?)
+        let summary = self.0.engine.store.read_listed(id).await?;
+        Ok((summary.thread, summary.read_state))
     }
 
     /// Lists stored threads. The status of a loaded one is read from its watch: a thread that is busy, or waits for a
     /// locked file, does not delay the list.
     pub async fn list(&self, params: ThreadListParams) -> Result<ThreadListResponse, ThreadError> {
-        let Some(query) = list_query(params)? else {
-            return Ok(ThreadListResponse { data: Vec::new(), next_cursor: None, backwards_cursor: None });
+        let organization = self.0.engine.store.organization().await?;
+        let Some(query) = list_query(params, &organization)? else {
+            return Ok(ThreadListResponse {
+                data: Vec::new(),
+                next_cursor: None,
+                backwards_cursor: None,
+                read_states: Some(BTreeMap::new()),
+            });
         };
         let page = self.0.engine.store.list(query).await?;
         let mut data = page.threads;
+        self.show_loaded(&mut data);
+        let ThreadPage { next_cursor, backwards_cursor, read_states, .. } = page;
+        let read_states = Some(read_states);
+        Ok(ThreadListResponse { data, next_cursor, backwards_cursor, read_states })
+    }
+
+    /// Adds what stored threads have while they are loaded: their status and environments.
+    pub(super) fn show_loaded<'a>(&self, threads: impl IntoIterator<Item = &'a mut Thread>) {
         let loaded = self.lock();
-        for thread in &mut data {
+        for thread in threads {
             if let Some(status) = loaded.get(&thread.id).and_then(ThreadHandle::status) {
                 thread.status = status;
                 thread.environments = Some(vec![ThreadEnvironment {
@@ -85,9 +106,6 @@ impl Threads {
                 }]);
             }
         }
-        drop(loaded);
-        let ThreadPage { next_cursor, backwards_cursor, .. } = page;
-        Ok(ThreadListResponse { data, next_cursor, backwards_cursor })
     }
 
     /// Archives a thread. A loaded thread is unloaded first.
@@ -248,21 +266,28 @@ impl Threads {
         }
     }
 
-    /// Sets the goal of a thread, or changes it.
+    /// Sets the goal of a thread, or changes it. All clients are notified.
     pub async fn set_goal(
         &self,
         change: ThreadGoalSetParams,
+        origin: TurnOrigin,
         key: Option<RequestKey>,
-    ) -> Result<ThreadGoal, ThreadError> {
+    ) -> Result<AnnouncedReply<ThreadGoal>, ThreadError> {
         let id = &canonical(&change.thread_id)?;
         if let Some(handle) = self.loaded_for_goal(id).await? {
-            return handle.with_key(key).set_goal(change).await;
+            return handle.with_key(key).set_goal(change, origin).await;
         }
-        let set = |goal| {
-            let goal = goals::changed(id, goal, change.clone(), unix_now())?;
-            Ok((Some(Record::goal(Some(&goal))), goal))
+        let set = |stored: StoredThread| {
+            let goal = goals::changed(id, stored.goal, change.clone(), unix_now())?;
+            Ok((Some(Record::goal(Some(&goal), None)), goal))
         };
-        self.change_stored(id, key.as_ref(), set).await
+        let goal = self.change_stored(id, key.as_ref(), set).await?;
+        if key.is_none_or(|key| !key.is_replayed()) {
+            let updated =
+                ThreadGoalUpdatedNotification { thread_id: id.clone(), turn_id: None, goal: goal.clone() };
+            self.0.engine.clients.broadcast::<ThreadGoalUpdated>(&updated);
+        }
+        Ok(AnnouncedReply::new(goal).0)
     }
 
     /// Clears the goal of a thread. Returns false if there is none.
@@ -271,18 +296,20 @@ impl Threads {
         if let Some(handle) = self.loaded_for_goal(id).await? {
             return handle.with_key(key).clear_goal().await;
         }
-        let clear =
-            |goal: Option<ThreadGoal>| Ok((goal.as_ref().map(|_| Record::goal(None)), goal.is_some()));
+        let clear = |stored: StoredThread| {
+            let goal = stored.goal;
+            Ok((goal.as_ref().map(|_| Record::goal(None, None)), goal.is_some()))
+        };
         self.change_stored(id, key.as_ref(), clear).await
     }
 
-    /// Changes a thread that is not loaded, unless the key of the request is known. `change` takes the goal of the thread
-    /// and returns the record of the change, if there is one, and the result.
-    async fn change_stored<T: Serialize + DeserializeOwned>(
+    /// Changes a thread that is not loaded, unless the key of the request is known. `change` takes the thread and
+    /// returns the record of the change, if there is one, and the result.
+    pub(super) async fn change_stored<T: Serialize + DeserializeOwned>(
         &self,
         id: &ThreadId,
         key: Option<&RequestKey>,
-        change: impl Fn(Option<ThreadGoal>) -> Result<(Option<Record>, T), ThreadError>,
+        change: impl Fn(StoredThread) -> Result<(Option<Record>, T), ThreadError>,
     ) -> Result<T, ThreadError> {
         let store = &self.0.engine.store;
         let mut attempts = 0;
@@ -295,7 +322,7 @@ impl Threads {
             {
                 return key.replay(known);
             }
-            let (effect, result) = change(self.stored_goal(id).await?)?;
+            let (effect, result) = change(store.read(id).await.map_err(not_found)?)?;
             let key_record = key.map(|key| key.record(&result)).transpose()?;
             let records: Vec<_> = effect.into_iter().chain(key_record).collect();
             match log.append(&records).await {
@@ -321,7 +348,10 @@ impl Threads {
 }
 
 /// Checks the filters of a list. Returns `None` if nothing can match.
-fn list_query(mut params: ThreadListParams) -> Result<Option<ListQuery>, ThreadListError> {
+fn list_query(
+    mut params: ThreadListParams,
+    organization: &Organization,
+) -> Result<Option<ListQuery>, ThreadListError> {
     if params.originators.is_some() {
         return Err(ThreadListError::Originators);
     }
@@ -337,11 +367,12 @@ fn list_query(mut params: ThreadListParams) -> Result<Option<ListQuery>, ThreadL
     for excluded in params.excluded_thread_ids.iter_mut().flatten() {
         *excluded = canonical(excluded).map_err(|error| ThreadListError::Excluded(reason(error)))?;
     }
-    if let Some(project) = params.project_id {
-        return Err(ThreadListError::NoProject(project));
+    if let Some(project) = params.project_id.as_ref().filter(|id| organization.project(id).is_none()) {
+        return Err(ThreadListError::NoProject(project.clone()));
     }
-    // There are no sections, so no thread is in one.
-    Ok(params.section_id.is_none().then(|| params.into()))
+    // No thread is in a section that does not exist.
+    let is_unknown = params.section_id.as_ref().is_some_and(|id| organization.section(id).is_none());
+    Ok((!is_unknown).then(|| params.into()))
 }
 
 /// Returns why an id is malformed.

@@ -17,6 +17,7 @@ use super::{
     apply_patch::ApplyPatch,
     call::{ToolCall, ToolError, ToolResult},
     command::{ExecCommand, ShellCommand, WriteStdin},
+    goals::{CreateGoal, GetGoal, UpdateGoal},
     mcp::{ListMcpResourceTemplates, ListMcpResources, ReadMcpResource},
     offer::{ThreadRole, ToolOffer},
     request_permissions::RequestPermissions,
@@ -92,6 +93,9 @@ pub(super) static BUILTIN_TOOLS: &[&dyn BuiltinTool] = &[
     &CloseAgent,
     &ListAgents,
     &ToolSearch,
+    &CreateGoal,
+    &GetGoal,
+    &UpdateGoal,
 ];
 
 pub(super) fn builtin_tool(name: &str) -> Option<&'static dyn BuiltinTool> {
@@ -165,7 +169,7 @@ mod tests {
             "exec_command write_stdin shell_command list_mcp_resources list_mcp_resource_templates \
              read_mcp_resource update_plan request_user_input request_permissions apply_patch web_search \
              image_generation view_image spawn_agent send_input send_message assign_task resume_agent wait_agent \
-             close_agent list_agents tool_search"
+             close_agent list_agents tool_search create_goal get_goal update_goal"
         );
     }
 

@@ -25,6 +25,7 @@ mod call;
 mod command;
 mod dispatch;
 mod dynamic;
+mod goals;
 mod guardian;
 mod mcp;
 mod network;

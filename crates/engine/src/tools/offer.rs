@@ -31,6 +31,8 @@ pub(crate) struct ToolOffer {
     pub view_image: bool,
     pub update_plan: bool,
     pub request_user_input: bool,
+    /// Whether the model may read and change the goal of the thread.
+    pub goals: bool,
     /// `None` where subagents cannot be started.
     pub agents: Option<AgentOffer>,
     /// The tools of MCP servers; `None` without servers.
@@ -111,6 +113,7 @@ impl ToolOffer {
             view_image: config.settings.view_image() && has(Feature::ViewImage),
             update_plan: config.settings.update_plan(),
             request_user_input: config.settings.request_user_input(),
+            goals: false,
             agents: match role {
                 ThreadRole::Main => AgentOffer::new(config, 0),
                 ThreadRole::Agent { depth } => AgentOffer::new(config, depth),
@@ -257,6 +260,7 @@ pub(super) mod tests {
             view_image: true,
             update_plan: true,
             request_user_input: true,
+            goals: true,
             agents: Some(AgentOffer { by_path: false, roles: Vec::new() }),
             mcp: Some(SharedTools(Arc::default())),
             dynamic: None,

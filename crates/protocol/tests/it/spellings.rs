@@ -71,8 +71,7 @@ fn decisions() {
 fn values_of_the_newer_generation() {
     check::<ApprovalsReviewer>(&["guardian_subagent", "auto_review"], "guardian_subagent");
     check::<ApprovalsReviewer>(&["user"], "user");
-    check::<ThreadSortKey>(&["created_at", "section_position"], "created_at");
-    check::<ThreadSortKey>(&["updated_at", "recency_at"], "updated_at");
+    check::<ThreadSortKey>(&["recency_at"], "recency_at");
     check::<ServiceTier>(&["default"], "default");
 }
 

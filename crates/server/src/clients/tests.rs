@@ -13,7 +13,10 @@ fn initialized(clients: &ClientRegistry, opted_out: &[&str]) -> Arc<ConnectedCli
         "clientInfo": { "name": "test", "version": "1" },
         "capabilities": { "optOutNotificationMethods": opted_out },
     });
-    assert!(client.initialize(ClientSession::new(serde_json::from_value(hello).unwrap(), "0.118.0")));
+    assert!(
+        client
+            .initialize(ClientSession::new(serde_json::from_value(hello).unwrap(), ProtocolGeneration::V118))
+    );
     client
 }
 

@@ -3,13 +3,20 @@
 //! A handler finds the thread and posts to its mailbox before its first `.await`, so that requests reach a thread
 //! in the order in which the client sent them.
 
+pub mod attachment;
+pub mod attachment_owner;
+pub mod queue;
+pub mod read_state;
+pub mod section;
+pub mod timeline;
+
 use codicil_engine::{
     BuiltinProfile, ElicitationChange, ForkName, IncludeTurns, InputAccepted, OpenedThread, RevertedThread,
     ThreadClients, ThreadError, ThreadRead, TurnSettings, parse_injected_items,
 };
 use codicil_engine::{RealtimeForm, realtime_voices};
 use codicil_protocol::{
-    ConfigWarning, ConfigWarningNotification, DeprecationNotice, Frame, Method, MultiAgentMode,
+    ConfigWarning, ConfigWarningNotification, DeprecationNotice, Frame, ItemId, Method, MultiAgentMode,
     ProtocolGeneration, SortDirection, Thread, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
     ThreadArchivedNotification, ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse,
     ThreadBackgroundTerminalsListParams, ThreadBackgroundTerminalsListResponse,
@@ -21,19 +28,21 @@ use codicil_protocol::{
     ThreadGoalSetParams, ThreadGoalSetResponse, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadId,
     ThreadIncrementElicitationParams, ThreadIncrementElicitationResponse, ThreadInjectItemsParams,
     ThreadInjectItemsResponse, ThreadItemsList, ThreadItemsListParams, ThreadItemsListResponse,
-    ThreadListParams, ThreadListResponse, ThreadLoadedListParams, ThreadLoadedListResponse,
-    ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse, ThreadNameUpdated,
-    ThreadNameUpdatedNotification, ThreadReadParams, ThreadRealtimeAppendAudioParams,
-    ThreadRealtimeAppendAudioResponse, ThreadRealtimeAppendTextParams, ThreadRealtimeAppendTextResponse,
-    ThreadRealtimeStartParams, ThreadRealtimeStartResponse, ThreadRealtimeStopParams,
-    ThreadRealtimeStopResponse, ThreadResumeParams, ThreadRevertParams, ThreadRevertResponse,
-    ThreadRollbackParams, ThreadRollbackResponse, ThreadSetNameParams, ThreadSetNameResponse,
-    ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse, ThreadSettingsUpdated,
-    ThreadSettingsUpdatedNotification, ThreadShellCommandParams, ThreadShellCommandResponse,
-    ThreadStartParams, ThreadStartResponse, ThreadStarted, ThreadStartedNotification,
-    ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, ThreadTurnsList, ThreadTurnsListParams,
-    ThreadTurnsListResponse, ThreadUnarchiveParams, ThreadUnarchiveResponse, ThreadUnarchived,
-    ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
+    ThreadItemsReadParams, ThreadItemsReadResponse, ThreadListParams, ThreadListResponse,
+    ThreadLoadedListParams, ThreadLoadedListResponse, ThreadMetadataUpdateParams,
+    ThreadMetadataUpdateResponse, ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadReadParams,
+    ThreadRealtimeAppendAudioParams, ThreadRealtimeAppendAudioResponse, ThreadRealtimeAppendTextParams,
+    ThreadRealtimeAppendTextResponse, ThreadRealtimeStartParams, ThreadRealtimeStartResponse,
+    ThreadRealtimeStopParams, ThreadRealtimeStopResponse, ThreadResumeParams, ThreadRevertParams,
+    ThreadRevertResponse, ThreadRollbackParams, ThreadRollbackResponse, ThreadSampleCancelParams,
+    ThreadSampleCancelResponse, ThreadSampleParams, ThreadSampleResponse, ThreadSearchOccurrence,
+    ThreadSearchOccurrencesParams, ThreadSearchOccurrencesResponse, ThreadSearchParams, ThreadSearchResponse,
+    ThreadSetNameParams, ThreadSetNameResponse, ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse,
+    ThreadSettingsUpdated, ThreadSettingsUpdatedNotification, ThreadShellCommandParams,
+    ThreadShellCommandResponse, ThreadStartParams, ThreadStartResponse, ThreadStarted,
+    ThreadStartedNotification, ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, ThreadTurnsList,
+    ThreadTurnsListParams, ThreadTurnsListResponse, ThreadUnarchiveParams, ThreadUnarchiveResponse,
+    ThreadUnarchived, ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
     ThreadUnsubscribeStatus, TurnItemsView, TurnStartParams, WarningNotification, WarningReported,
 };
 use codicil_protocol::{
@@ -42,7 +51,7 @@ use codicil_protocol::{
     ThreadPredictionRequestParams, ThreadPredictionRequestResponse, ThreadRealtimeAppendSpeechParams,
     ThreadRealtimeAppendSpeechResponse, ThreadRealtimeListVoicesParams, ThreadRealtimeListVoicesResponse,
 };
-use codicil_store::StoredTurn;
+use codicil_store::{MessageMatch, StoredTurn};
 
 use crate::{
     background::blocking,
@@ -108,13 +117,7 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
     for agent in cx.threads().agents_of(&opened.thread.id) {
         cx.clients().subscribe(&cx.client, &agent);
     }
-    if let Some(goal) = opened.goal.take() {
-        cx.notify_after_response::<ThreadGoalUpdated>(ThreadGoalUpdatedNotification {
-            thread_id: goal.thread_id.clone(),
-            turn_id: None,
-            goal,
-        });
-    }
+    announce_goal(&cx, &mut opened);
     if !exclude_turns || resumed.initial_turns_page.is_some() {
         send_usage_after_response(&cx, &mut opened);
     }
@@ -164,6 +167,29 @@ async fn fork_once(cx: &Cx, params: ThreadForkParams, attempt: Attempt) -> Resul
     let seq = cx.has_cursor().then_some(opened.position);
     let instruction_sources = instruction_sources(cx, &opened).await?;
     Ok(OpenedJson { opened, instruction_sources, resumed: None, seq })
+}
+
+/// Tells the subscribers of a resumed thread about its goal, and lets a thread that was loaded go on with it. Older clients are
+/// not told that there is none.
+fn announce_goal(cx: &Cx, opened: &mut OpenedThread) {
+    let thread_id = opened.thread.id.clone();
+    let goal = opened.goal.take();
+    let threads = cx.threads().clone();
+    let knows_goals = cx.generation() == ProtocolGeneration::V166;
+    cx.after_response(move || match goal {
+        Some(goal) => {
+            let updated = ThreadGoalUpdatedNotification { thread_id: thread_id.clone(), turn_id: None, goal };
+            threads.notify::<ThreadGoalUpdated>(&thread_id, &updated);
+            if let Ok(thread) = threads.get(&thread_id) {
+                thread.continue_goal();
+            }
+        }
+        None if knows_goals => {
+            let cleared = ThreadGoalClearedNotification { thread_id };
+            threads.notify::<ThreadGoalCleared>(&cleared.thread_id, &cleared);
+        }
+        None => {}
+    });
 }
 
 /// Sends the warnings about a thread's configuration that the client has not received yet.
@@ -226,6 +252,64 @@ pub async fn items_list(cx: Cx, params: ThreadItemsListParams) -> Result<ThreadI
         wanted.flat_map(|turn| (0..turn.items.len()).map(move |index| (turn, index))).collect();
     let page = HistoryPage::of_items(&items, &params)?;
     Ok(page.items(&items))
+}
+
+/// Returns items of one turn, in the order of the ids.
+pub async fn items_read(cx: Cx, params: ThreadItemsReadParams) -> Result<ThreadItemsReadResponse, RpcError> {
+    if !(1..=MAX_READ_ITEMS).contains(&params.item_ids.len()) {
+        return Err(ItemsReadError::Count.into());
+    }
+    let read = cx.threads().read(&params.thread_id, IncludeTurns::Included).await?;
+    let turn = read.turns.iter().find(|turn| turn.id == params.turn_id);
+    let entry = |turn: &StoredTurn, index: usize| paging::item_entry(turn, index);
+    let entries: Vec<_> =
+        turn.into_iter().flat_map(|turn| (0..turn.items.len()).filter_map(|at| entry(turn, at))).collect();
+    let find = |id: &ItemId| entries.iter().find(|entry| entry.item.id() == Some(id)).cloned();
+    Ok(ThreadItemsReadResponse { data: params.item_ids.iter().filter_map(find).collect() })
+}
+
+/// Why items of a turn cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ItemsReadError {
+    #[error("itemIds must contain 1 to {MAX_READ_ITEMS} IDs")]
+    Count,
+}
+
+/// The items that one request reads at most.
+const MAX_READ_ITEMS: usize = 100;
+
+pub async fn search(cx: Cx, params: ThreadSearchParams) -> Result<ThreadSearchResponse, RpcError> {
+    Ok(cx.threads().search(params).await?)
+}
+
+pub async fn search_occurrences(
+    cx: Cx,
+    params: ThreadSearchOccurrencesParams,
+) -> Result<ThreadSearchOccurrencesResponse, RpcError> {
+    let (matches, next_cursor) = cx.threads().search_occurrences(&params).await?;
+    let occurrence = |found: MessageMatch| ThreadSearchOccurrence {
+        turn_id: found.turn_id,
+        item_id: found.item_id,
+        snippet: found.text.snippet,
+        snippet_match_range: found.text.range,
+        turn_cursor: paging::turn_cursor(found.turn_index),
+    };
+    let data = matches.into_iter().map(occurrence).collect();
+    Ok(ThreadSearchOccurrencesResponse { data, next_cursor })
+}
+
+/// Asks the model once. `thread/sample/cancel` or the end of the connection ends it.
+pub async fn sample(cx: Cx, params: ThreadSampleParams) -> Result<ThreadSampleResponse, RpcError> {
+    let running = cx.client.samples.begin(cx.request_id());
+    Ok(cx.threads().sample(params, running.cancelled()).await?)
+}
+
+pub async fn sample_cancel(
+    cx: Cx,
+    params: ThreadSampleCancelParams,
+) -> Result<ThreadSampleCancelResponse, RpcError> {
+    cx.client.samples.cancel(&params.request_id);
+    Ok(ThreadSampleCancelResponse {})
 }
 
 /// Unsubscribes the client. In the 0.118 generation, the last subscriber unloads the thread and still receives the end of
@@ -442,19 +526,10 @@ pub async fn decrement_elicitation(
     Ok(ThreadDecrementElicitationResponse { count, paused: count > 0 })
 }
 
-/// Sets the goal and notifies every client: a goal, like a name, is shown in lists of threads.
+/// Sets the goal. The thread notifies every client after the response: a goal, like a name, is shown in lists of threads.
 pub async fn goal_set(cx: Cx, params: ThreadGoalSetParams) -> Result<ThreadGoalSetResponse, RpcError> {
-    let goal = cx.threads().set_goal(params, cx.key()).await?;
-    let updated = ThreadGoalUpdatedNotification {
-        thread_id: goal.thread_id.clone(),
-        turn_id: None,
-        goal: goal.clone(),
-    };
-    let threads = cx.threads().clone();
-    cx.after_response(move || {
-        threads.broadcast::<ThreadGoalUpdated>(&updated.thread_id, &updated);
-    });
-    Ok(ThreadGoalSetResponse { goal })
+    let announced = cx.threads().set_goal(params, cx.origin(), cx.key()).await?;
+    Ok(ThreadGoalSetResponse { goal: cx.announce(announced) })
 }
 
 pub async fn goal_get(cx: Cx, params: ThreadGoalGetParams) -> Result<ThreadGoalGetResponse, RpcError> {

@@ -1,8 +1,9 @@
 //! `turn/*`.
 
+use codicil_engine::{SettingsError, ThreadError};
 use codicil_protocol::{
-    TurnInterruptParams, TurnInterruptResponse, TurnStartParams, TurnStartResponse, TurnSteerParams,
-    TurnSteerResponse,
+    TurnInterruptParams, TurnInterruptResponse, TurnSettingsUpdateParams, TurnSettingsUpdateResponse,
+    TurnSettingsUpdateStatus, TurnStartParams, TurnStartResponse, TurnSteerParams, TurnSteerResponse,
 };
 
 use crate::{cx::Cx, error::RpcError};
@@ -25,4 +26,29 @@ pub async fn interrupt(cx: Cx, params: TurnInterruptParams) -> Result<TurnInterr
     let announced = cx.thread(&params.thread_id)?.interrupt(params.turn_id).await?;
     cx.announce(announced);
     Ok(TurnInterruptResponse {})
+}
+
+/// Changes settings for the rest of the running turn.
+pub async fn settings_update(
+    cx: Cx,
+    params: TurnSettingsUpdateParams,
+) -> Result<TurnSettingsUpdateResponse, RpcError> {
+    if params.approvals_reviewer.is_some() {
+        return Err(ThreadError::from(SettingsError::ReviewerOfTurn).into());
+    }
+    let thread = cx.thread(&params.thread_id)?;
+    let change = TurnStartParams {
+        model: params.model,
+        effort: params.effort,
+        summary: params.summary,
+        service_tier: params.service_tier,
+        ..TurnStartParams::new(params.thread_id, Vec::new())
+    };
+    let is_applied = thread.update_turn_settings(params.turn_id, change).await?;
+    let status = if is_applied {
+        TurnSettingsUpdateStatus::Applied
+    } else {
+        TurnSettingsUpdateStatus::TargetUnavailable
+    };
+    Ok(TurnSettingsUpdateResponse { status })
 }

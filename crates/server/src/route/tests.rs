@@ -1,5 +1,5 @@
 use codicil_protocol::{
-    InitializeParams, ThreadList, ThreadListParams, ThreadListResponse, ThreadLoadedList,
+    InitializeParams, ProtocolGeneration, ThreadList, ThreadListParams, ThreadListResponse, ThreadLoadedList,
     ThreadLoadedListParams, ThreadLoadedListResponse, ThreadRead, ThreadReadParams, ThreadReadResponse,
 };
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn cx() -> Cx {
     let client = server.shared.clients.connect();
     let hello: InitializeParams =
         serde_json::from_value(json!({ "clientInfo": { "name": "test", "version": "1" } })).unwrap();
-    assert!(client.initialize(ClientSession::new(hello, "0.118.0")));
+    assert!(client.initialize(ClientSession::new(hello, ProtocolGeneration::V118)));
     Cx::new(client, server.shared.clone())
 }
 
@@ -35,7 +35,7 @@ async fn panics_later(_: Cx, _: ThreadReadParams) -> Result<ThreadReadResponse, 
 }
 
 async fn works(_: Cx, _: ThreadListParams) -> Result<ThreadListResponse, RpcError> {
-    Ok(ThreadListResponse { data: Vec::new(), next_cursor: None, backwards_cursor: None })
+    Ok(ThreadListResponse { data: Vec::new(), next_cursor: None, backwards_cursor: None, read_states: None })
 }
 
 #[tokio::test]
@@ -63,6 +63,7 @@ async fn a_response_that_cannot_be_encoded_is_an_internal_error() {
         let odd = std::ffi::OsString::from_vec(b"/home/\xff".to_vec());
         Ok(codicil_protocol::InitializeResponse {
             codicil: None,
+            extensions: None,
             user_agent: String::new(),
             codex_home: codicil_protocol::AbsolutePathBuf::new(odd).unwrap(),
             platform_family: String::new(),

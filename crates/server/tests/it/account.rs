@@ -5,8 +5,8 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use codicil_protocol::{
     Account, AccountLoginCancel, AccountLoginCompleted, AccountLoginStart, AccountLogout,
     AccountRateLimitsRead, AccountRead, AccountUpdated, AuthMode, CancelLoginAccountParams,
-    CancelLoginAccountStatus, GetAccountParams, LoginAccountParams, LoginAccountResponse, NoParams, PlanType,
-    rpc::ErrorObject,
+    CancelLoginAccountStatus, GetAccountParams, GetAccountRateLimitsParams, LoginAccountParams,
+    LoginAccountResponse, NoParams, PlanType, rpc::ErrorObject,
 };
 use codicil_testkit::{App, Reply, Script, TestClient, TestIssuer, token, visit};
 use serde_json::{Value, json};
@@ -267,7 +267,7 @@ async fn rate_limits_are_read_with_a_fresh_token() {
     let issuer = TestIssuer::start().await;
     let mut app = start(&issuer, "", Script::new()).await;
     let refused = async |app: &mut App| -> ErrorObject {
-        app.try_call::<AccountRateLimitsRead>(NoParams).await.unwrap_err()
+        app.try_call::<AccountRateLimitsRead>(GetAccountRateLimitsParams::default()).await.unwrap_err()
     };
     let error = refused(&mut app).await;
     let expected = "codex account authentication required to read rate limits";
@@ -275,7 +275,7 @@ async fn rate_limits_are_read_with_a_fresh_token() {
 
     fs::write(app.home().join("auth.json"), issuer.auth_json().to_string()).unwrap();
     issuer.expire();
-    let limits = app.call::<AccountRateLimitsRead>(NoParams).await;
+    let limits = app.call::<AccountRateLimitsRead>(GetAccountRateLimitsParams::default()).await;
     assert_eq!(limits.rate_limits.primary.unwrap().used_percent, 25);
     assert_eq!(issuer.refreshes(), 1);
     assert!(limits.rate_limits_by_limit_id.unwrap().contains_key("codex"));

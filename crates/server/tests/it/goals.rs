@@ -2,8 +2,8 @@
 
 use codicil_protocol::{
     Thread, ThreadDelete, ThreadDeleted, ThreadFork, ThreadGoalClear, ThreadGoalCleared, ThreadGoalGet,
-    ThreadGoalSet, ThreadGoalStatus, ThreadGoalUpdated, ThreadList, ThreadRead, ThreadResume, ThreadStarted,
-    TurnCompleted, TurnStatus,
+    ThreadGoalSet, ThreadGoalStatus, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadList,
+    ThreadRead, ThreadResume, ThreadStarted, TurnCompleted, TurnStarted, TurnStatus,
 };
 use codicil_testkit::{App, Script};
 use serde_json::{Value, from_value, json};
@@ -16,7 +16,7 @@ fn of<T: serde::de::DeserializeOwned>(thread: &Thread, mut params: Value) -> T {
 }
 
 #[tokio::test]
-async fn a_goal_is_set_announced_updated_and_survives_a_restart() {
+async fn a_goal_runs_until_its_budget_is_used_up_and_survives_a_restart() {
     let script = Script::new().say("1").usage(100, 40, 10, 0).then().say("2").usage(100, 40, 10, 0);
     let mut app = App::start(script).await;
     let thread = app.start_thread().await;
@@ -25,27 +25,90 @@ async fn a_goal_is_set_announced_updated_and_survives_a_restart() {
     assert_eq!((set.objective.as_str(), set.status), ("reach it", ThreadGoalStatus::Active));
     let updated = app.until::<ThreadGoalUpdated>().await;
     assert_eq!((updated.goal, updated.turn_id), (set, None));
-
-    let turn = app.start_turn(&thread, "one").await;
     let updated = app.until::<ThreadGoalUpdated>().await;
+    let turn = app.until::<TurnCompleted>().await.turn;
     assert_eq!((updated.goal.tokens_used, updated.turn_id), (70, Some(turn.id)));
-    app.until::<TurnCompleted>().await;
-    app.start_turn(&thread, "two").await;
     let limited = app.until::<ThreadGoalUpdated>().await.goal;
     assert_eq!((limited.tokens_used, limited.status), (140, ThreadGoalStatus::BudgetLimited));
+    app.until::<TurnCompleted>().await;
+    let requests = app.model().requests();
+    let inputs: Vec<_> =
+        requests.iter().map(|request| Value::from(request.input().to_vec()).to_string()).collect();
+    assert_eq!(inputs.len(), 2);
+    assert!(
+        inputs
+            .iter()
+            .all(|input| input.contains("<codex_internal_context source=") && input.contains("reach it"))
+    );
+    let read = app.read(&thread).await;
+    assert_eq!(read.preview, "reach it");
+    assert!(read.turns.iter().all(|turn| turn.items.len() == 1), "{:?}", read.turns);
 
     app.rest().await;
     app.restart().await;
     let get = || of(&thread, json!({}));
-    assert_eq!(app.call::<ThreadGoalGet>(get()).await.goal, Some(limited.clone()));
+    let stored = app.call::<ThreadGoalGet>(get()).await.goal.unwrap();
+    assert_eq!((stored.tokens_used, stored.status), (140, ThreadGoalStatus::BudgetLimited));
     app.call::<ThreadResume>(of(&thread, json!({ "excludeTurns": true }))).await;
-    assert_eq!(app.until::<ThreadGoalUpdated>().await.goal, limited);
-    assert!(app.call::<ThreadGoalClear>(get()).await.cleared);
+    assert_eq!(app.until::<ThreadGoalUpdated>().await.goal, stored);
+    assert!(app.call::<ThreadGoalClear>(of(&thread, json!({}))).await.cleared);
     app.until::<ThreadGoalCleared>().await;
-    assert!(!app.call::<ThreadGoalClear>(get()).await.cleared);
+    assert!(!app.call::<ThreadGoalClear>(of(&thread, json!({}))).await.cleared);
     app.rest().await;
     app.restart().await;
     assert_eq!(app.call::<ThreadGoalGet>(get()).await.goal, None);
+}
+
+#[tokio::test]
+async fn the_model_ends_its_goal_and_an_interrupt_keeps_it_waiting_for_the_user() {
+    let script = Script::new()
+        .gate("g")
+        .then()
+        .say("for the user")
+        .then()
+        .call("update_goal", json!({ "status": "complete" }))
+        .then()
+        .say("done");
+    let mut app = App::start(script).await;
+    let thread = app.start_thread().await;
+    app.call::<ThreadGoalSet>(of(&thread, json!({ "objective": "x" }))).await;
+    let turn = app.until::<TurnStarted>().await.turn;
+    app.model().reached("g").await;
+    app.interrupt(&turn).await;
+    assert_eq!(app.until::<TurnCompleted>().await.turn.status, TurnStatus::Interrupted);
+    let goal = app.call::<ThreadGoalGet>(of(&thread, json!({}))).await.goal.unwrap();
+    assert_eq!(goal.status, ThreadGoalStatus::Active);
+    app.run_turn(&thread, "go on").await;
+    let is_complete =
+        |updated: &ThreadGoalUpdatedNotification| updated.goal.status == ThreadGoalStatus::Complete;
+    app.until_where::<ThreadGoalUpdated>(is_complete).await;
+    app.until::<TurnCompleted>().await;
+    assert_eq!(app.model().requests().len(), 4);
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn an_active_goal_continues_when_its_thread_is_resumed_in_a_new_process() {
+    let script = Script::new()
+        .gate("g")
+        .then()
+        .call("update_goal", json!({ "status": "blocked" }))
+        .then()
+        .say("stuck");
+    let mut app = App::start(script).await;
+    let thread = app.start_thread().await;
+    app.call::<ThreadGoalSet>(of(&thread, json!({ "objective": "x" }))).await;
+    let turn = app.until::<TurnStarted>().await.turn;
+    app.model().reached("g").await;
+    app.interrupt(&turn).await;
+    app.until::<TurnCompleted>().await;
+    app.rest().await;
+    app.restart().await;
+    app.call::<ThreadResume>(of(&thread, json!({ "excludeTurns": true }))).await;
+    app.until::<TurnCompleted>().await;
+    let goal = app.call::<ThreadGoalGet>(of(&thread, json!({}))).await.goal.unwrap();
+    assert_eq!(goal.status, ThreadGoalStatus::Blocked);
+    app.ignore_rest();
 }
 
 #[tokio::test]
@@ -132,7 +195,8 @@ async fn an_ephemeral_thread_cannot_be_deleted() {
 
 #[tokio::test]
 async fn turns_can_be_excluded_or_paged() {
-    let mut app = App::start(Script::new().say("1").then().say("2")).await;
+    let script = Script::new().say("1").then().say("2");
+    let mut app = App::builder().experimental().script(script).start().await;
     let thread = app.start_thread().await;
     app.run_turn(&thread, "one").await;
     app.run_turn(&thread, "two").await;

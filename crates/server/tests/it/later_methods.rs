@@ -37,11 +37,12 @@ async fn turns_are_listed_newest_first_and_page_by_page() {
     assert_eq!(ids, [&stored[2].id, &stored[1].id]);
     assert!(page.data.iter().all(|turn| turn.items.is_empty()));
 
-    let next = params(json!({ "threadId": thread.id, "limit": 2, "cursor": page.next_cursor }));
+    let next =
+        params(json!({ "threadId": thread.id, "limit": 2, "cursor": page.next_cursor, "itemsView": "full" }));
     let next = app.call::<ThreadTurnsList>(next).await;
     assert_eq!((next.data.as_slice(), next.next_cursor), (&stored[..1], None));
 
-    let ascending = params(json!({ "threadId": thread.id, "sortDirection": "asc" }));
+    let ascending = params(json!({ "threadId": thread.id, "sortDirection": "asc", "itemsView": "full" }));
     assert_eq!(app.call::<ThreadTurnsList>(ascending).await.data, stored);
 }
 

@@ -9,6 +9,7 @@ use codicil_protocol::{GitInfo, ThreadId};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::{
+    facts::FactEvent,
     record::QuestionKind,
     summary::{FileStamp, ModelChoice, ThreadSummary},
 };
@@ -34,6 +35,8 @@ pub struct SummaryChange {
     pub model: Option<ModelChoice>,
     /// The kinds of open server requests, if they have changed.
     pub open_requests: Option<Vec<QuestionKind>>,
+    /// Records that affect facts, with their ordinals.
+    pub facts: Vec<(u64, FactEvent)>,
 }
 
 /// A change of the repository state.
@@ -57,6 +60,7 @@ impl SummaryChange {
         self.name = later.name.or(self.name.take());
         self.model = later.model.or(self.model.take());
         self.open_requests = later.open_requests.or(self.open_requests.take());
+        self.facts.extend(later.facts);
         if later.git != GitChange::Unchanged {
             self.git = later.git;
         }
@@ -64,6 +68,9 @@ impl SummaryChange {
 
     fn apply(self, row: &mut ThreadSummary) {
         row.stamp = self.stamp;
+        for (ordinal, event) in &self.facts {
+            row.facts.apply(*ordinal, event);
+        }
         row.updated_at = row.updated_at.max(self.active_at.unwrap_or(0));
         row.preview = row.preview.take().or(self.preview);
         row.name = self.name.or(row.name.take());

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The version of the schema. An index with another version is rebuilt.
-const SCHEMA_VERSION: i64 = 3;
+const SCHEMA_VERSION: i64 = 4;
 /// The time that SQLite waits for other writers. [`ThreadIndex`](super::ThreadIndex) retries up to its own deadline.
 const BUSY: Duration = Duration::from_millis(250);
 /// The number of cached statements: all fixed ones and recent lists.
@@ -59,6 +59,10 @@ const SCHEMA: &str = "
         thread_source TEXT,
         history_mode TEXT NOT NULL,
         open_requests TEXT,
+        facts TEXT,
+        section_id TEXT GENERATED ALWAYS AS (facts ->> '$.section.sectionId') VIRTUAL,
+        section_rank TEXT GENERATED ALWAYS AS (facts ->> '$.section.rank') VIRTUAL,
+        project_id TEXT GENERATED ALWAYS AS (facts ->> '$.projectId') VIRTUAL,
         preview TEXT,
         PRIMARY KEY (archived, created_at, id)
     ) STRICT, WITHOUT ROWID;
@@ -66,6 +70,8 @@ const SCHEMA: &str = "
     CREATE INDEX threads_by_update ON threads (archived, updated_at, id);
     CREATE INDEX threads_by_dir ON threads (dir);
     CREATE INDEX threads_by_requests ON threads (id) WHERE open_requests IS NOT NULL;
+    CREATE INDEX threads_by_section ON threads (section_id, section_rank, id) WHERE section_id IS NOT NULL;
+    CREATE INDEX threads_by_project ON threads (project_id, updated_at) WHERE project_id IS NOT NULL;
     CREATE INDEX threads_by_parent ON threads (parent_thread_id) WHERE parent_thread_id IS NOT NULL;
 ";
 

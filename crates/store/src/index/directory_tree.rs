@@ -43,7 +43,7 @@ pub struct FoundFile {
 impl FoundFile {
     /// Returns the position of the file in a list sorted by creation.
     pub fn cursor(&self) -> ListCursor {
-        ListCursor { at: self.name.created_at, id: self.name.id.clone() }
+        ListCursor { at: self.name.created_at, rank: None, id: self.name.id.clone() }
     }
 
     pub fn by_creation(&self, other: &Self) -> Ordering {

@@ -11,7 +11,7 @@ use crate::{
         query::{ListSelect, RowPage},
     },
     layout::FileName,
-    list::{ListQuery, ThreadPage},
+    list::ListQuery,
     summary::{FileStamp, ThreadSummary},
 };
 
@@ -20,7 +20,7 @@ const MAX_REPAIRS: usize = 3;
 
 impl ThreadIndex {
     /// Returns one page of the list.
-    pub fn list(self: &Arc<Self>, query: &ListQuery) -> Result<ThreadPage> {
+    pub fn list(self: &Arc<Self>, query: &ListQuery) -> Result<RowPage> {
         let select = ListSelect::new(query)?;
         self.reconcile()?;
         let mut repairs = 0;
@@ -31,10 +31,7 @@ impl ThreadIndex {
                 repairs += 1;
                 continue;
             }
-            let next_cursor = rows.next.and_then(|cursor| cursor.text());
-            let backwards_cursor = rows.backwards.and_then(|cursor| cursor.text());
-            let threads = rows.rows.into_iter().map(|row| row.into_thread(&self.layout)).collect();
-            return Ok(ThreadPage { threads, next_cursor, backwards_cursor });
+            return Ok(rows);
         }
     }
 

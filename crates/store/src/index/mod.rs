@@ -12,6 +12,7 @@ mod changes;
 mod database;
 mod directory_tree;
 mod ingest;
+mod labels;
 mod listing;
 mod query;
 mod rows;
@@ -29,6 +30,8 @@ use rusqlite::Connection;
 
 pub use backlog::BacklogProgress;
 pub use changes::{GitChange, SummaryChange};
+pub use labels::IndexedFile;
+pub use query::RowPage;
 pub use verify::{IndexRows, differences};
 
 use crate::{

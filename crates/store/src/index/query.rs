@@ -53,6 +53,7 @@ impl ListSelect {
         let column = match self.sort {
             ListSort::Created => "t.created_at",
             ListSort::Updated => "t.updated_at",
+            ListSort::Section => "coalesce(t.section_rank, '')",
         };
         // `CROSS JOIN` keeps the order of the join: a lookup for each found row. The reverse order would sort all rows.
         self.sql = format!(
@@ -74,6 +75,17 @@ impl ListSelect {
         if !query.excluded.is_empty() {
             self.one_of(" AND t.id NOT IN ", &query.excluded);
         }
+        if let Some(section) = &query.section_id {
+            self.sql.push_str(" AND t.section_id = ");
+            self.value(section.clone());
+        }
+        if let Some(project) = &query.project_id {
+            self.sql.push_str(" AND t.project_id = ");
+            self.value(project.clone());
+        }
+        if let Some(only) = &query.only {
+            self.one_of(" AND t.id IN ", only);
+        }
         if let Some(below) = &query.below {
             self.below(below);
         }
@@ -87,7 +99,10 @@ impl ListSelect {
         let (comparison, order) = if self.oldest_first { (">", "ASC") } else { ("<", "DESC") };
         if let Some(start) = self.start.clone() {
             self.sql.push_str(&format!(" AND ({column}, t.id) {comparison} ("));
-            self.value(start.at);
+            match self.sort {
+                ListSort::Section => self.value(start.rank.unwrap_or_default()),
+                ListSort::Created | ListSort::Updated => self.value(start.at),
+            }
             self.sql.push_str(", ");
             self.value(start.id.to_string());
             self.sql.push(')');
@@ -138,22 +153,14 @@ impl ListSelect {
         let mut bytes = 0;
         while let Some(row) = found.next()? {
             if page.rows.len() == self.limit || bytes > PAGE_BYTES {
-                page.next = page.rows.last().map(|last| self.cursor(last));
+                page.next = page.rows.last().map(|last| ListCursor::of(self.sort, last));
                 break;
             }
             let row = rows::summary(row)?;
             bytes += row.preview.as_ref().map_or(0, String::len);
             page.rows.push(row);
         }
-        page.backwards = page.rows.first().map(|first| self.cursor(first));
+        page.backwards = page.rows.first().map(|first| ListCursor::of(self.sort, first));
         Ok(page)
-    }
-
-    fn cursor(&self, row: &ThreadSummary) -> ListCursor {
-        let at = match self.sort {
-            ListSort::Created => row.created_at,
-            ListSort::Updated => row.updated_at,
-        };
-        ListCursor { at, id: row.id.clone() }
     }
 }

@@ -4,6 +4,7 @@ use codicil_protocol::{GitInfo, SessionSource, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
 use crate::{
+    facts::{FactEvent, IndexedFacts},
     index::changes::{GitChange, SummaryChange},
     record::QuestionKind,
     summary::{FileStamp, ModelChoice, ThreadSummary, kind_name, source_kind},
@@ -13,7 +14,7 @@ use crate::{
 pub const COLUMNS: &str = "t.id, d.path, t.file, t.archived, t.created_at, t.updated_at, t.source, \
     t.model_provider, t.cwd, t.cli_version, t.has_user, t.preview, t.name, t.git, t.parent_thread_id, \
     t.agent_nickname, t.agent_role, t.size, t.mtime, t.model, t.effort, t.forked_from_id, t.originator, \
-    t.thread_source, t.history_mode, t.open_requests";
+    t.thread_source, t.history_mode, t.open_requests, t.facts";
 
 /// Reads a row that was selected with [`COLUMNS`].
 pub fn summary(row: &Row<'_>) -> rusqlite::Result<ThreadSummary> {
@@ -49,6 +50,7 @@ pub fn summary(row: &Row<'_>) -> rusqlite::Result<ThreadSummary> {
         originator: row.get(22)?,
         thread_source: row.get(23)?,
         history_mode: serde_json::from_str(&history_mode).unwrap_or_default(),
+        facts: IndexedFacts::from_json(row.get::<_, Option<String>>(26)?.as_deref()),
         open_requests: open_requests.and_then(|kinds| serde_json::from_str(&kinds).ok()).unwrap_or_default(),
     })
 }
@@ -76,11 +78,11 @@ pub fn insert(connection: &Connection, row: &ThreadSummary) -> rusqlite::Result<
         "INSERT INTO threads (archived, created_at, id, updated_at, has_user, source_kind, model_provider, cwd,
             name, dir, file, size, mtime, source, cli_version, git, model, effort, forked_from_id,
             parent_thread_id, agent_nickname, agent_role, originator, thread_source, history_mode,
-            open_requests, preview)
+            open_requests, facts, preview)
         VALUES (:archived, :created_at, :id, :updated_at, :has_user, :source_kind, :model_provider, :cwd,
             :name, :dir, :file, :size, :mtime, :source, :cli_version, :git, :model, :effort, :forked_from,
             :parent, :nickname, :role, :originator, :thread_source, :history_mode,
-            :open_requests, :preview)",
+            :open_requests, :facts, :preview)",
     )?;
     insert.execute(named_params! {
         ":archived": row.archived,
@@ -109,6 +111,7 @@ pub fn insert(connection: &Connection, row: &ThreadSummary) -> rusqlite::Result<
         ":thread_source": row.thread_source,
         ":history_mode": serde_json::to_string(&row.history_mode).unwrap_or_default(),
         ":open_requests": requests_json(&row.open_requests),
+        ":facts": row.facts.to_json(),
         ":preview": row.preview,
     })?;
     Ok(())
@@ -148,7 +151,27 @@ pub fn update(connection: &Connection, id: &ThreadId, change: &SummaryChange) ->
         ":sets_requests": change.open_requests.is_some(),
         ":open_requests": change.open_requests.as_deref().and_then(requests_json),
     })?;
+    if changed > 0 && !change.facts.is_empty() {
+        update_facts(connection, id, &change.facts)?;
+    }
     Ok(changed > 0)
+}
+
+/// Applies records that affect facts to the row of a thread.
+fn update_facts(connection: &Connection, id: &ThreadId, events: &[(u64, FactEvent)]) -> rusqlite::Result<()> {
+    let mut select = connection.prepare_cached("SELECT facts FROM threads WHERE id = ?1")?;
+    let json: Option<String> = select.query_row([&**id], |row| row.get(0))?;
+    let mut facts = IndexedFacts::from_json(json.as_deref());
+    for (ordinal, event) in events {
+        facts.apply(*ordinal, event);
+    }
+    let changed = facts.to_json();
+    if changed != json {
+        connection
+            .prepare_cached("UPDATE threads SET facts = ?2 WHERE id = ?1")?
+            .execute(params![&**id, changed])?;
+    }
+    Ok(())
 }
 
 /// Returns the number of threads in the index.

@@ -57,12 +57,18 @@ async fn the_last_goal_counts_and_a_fork_has_none() {
     let mut log = home.thread("one").await;
     let first = goal(log.id(), "first");
     let last = goal(log.id(), "last");
-    log.append(&[Record::goal(Some(&first)), Record::goal(None), Record::goal(Some(&last))]).await.unwrap();
+    log.append(&[
+        Record::goal(Some(&first), None),
+        Record::goal(None, None),
+        Record::goal(Some(&last), None),
+    ])
+    .await
+    .unwrap();
     let stored = home.another_store().load(log.id()).await.unwrap().thread;
     assert_eq!((stored.goal, stored.warnings.total), (Some(last), 0));
 
     let copy = home.store.fork(log.id(), ForkPoint::End, meta(&new_thread_id())).await.unwrap();
     assert_eq!(home.store.read(copy.id()).await.unwrap().goal, None);
-    log.append(&[Record::goal(None)]).await.unwrap();
+    log.append(&[Record::goal(None, None)]).await.unwrap();
     assert_eq!(home.store.read(log.id()).await.unwrap().goal, None);
 }

@@ -315,7 +315,7 @@ async fn lists_show_the_model_and_the_origin_of_threads() {
     };
     let settings = |model: &str, effort| StoredSettings::without_snapshot(model.to_owned(), effort);
     let first = settings("m-1", Some(ReasoningEffort::High));
-    let mut log = home.store.create_with(meta.clone(), Some(first)).await.unwrap();
+    let mut log = home.store.create_with(meta.clone(), vec![Record::Settings(first)]).await.unwrap();
     log.append(&turn("t1", "hello", "answer")).await.unwrap();
     let check = async |model: &str, effort: Option<ReasoningEffort>| {
         let page = home.store.list(ListQuery::default()).await.unwrap();

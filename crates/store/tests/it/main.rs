@@ -7,6 +7,7 @@ mod archive;
 mod blobs;
 mod damage;
 mod deleted;
+mod facts;
 mod failures;
 mod fork;
 mod golden;

@@ -127,7 +127,7 @@ async fn long_thread(store: &Store) {
     let mut whole = summary.clone();
     whole.turns = turns;
     let start = Instant::now();
-    let typed = serde_json::to_vec(&ThreadReadResponse { thread: whole }).unwrap();
+    let typed = serde_json::to_vec(&ThreadReadResponse { read_state: None, thread: whole }).unwrap();
     println!("{:<30}{:>9.2?}", "encode the turns", start.elapsed());
     assert_eq!(typed.len(), json.len());
 }

@@ -69,7 +69,7 @@ async fn names_and_repositories_from_outside_are_adopted() {
     let git = GitInfo { branch: Some("main".to_owned()), ..GitInfo::default() };
     other.set_name(log.id(), "from outside").await.unwrap();
     other.set_git(log.id(), Some(git.clone())).await.unwrap();
-    other.append_beside(log.id(), Record::goal(None)).await.unwrap();
+    other.append_beside(log.id(), Record::goal(None, None)).await.unwrap();
     let expected = log.next_ordinal();
     let appended = log.append(&begun("t2", "two")).await.unwrap();
     assert_eq!(appended.ordinals.start, expected + 3);

@@ -30,6 +30,7 @@ pub struct AppBuilder {
     experimental: bool,
     pub(super) codicil: Option<CodicilCapabilities>,
     opted_out: Vec<String>,
+    later_client: bool,
     uninitialized: bool,
 }
 
@@ -49,6 +50,12 @@ impl AppBuilder {
     /// Enables the experimental API for clients.
     pub fn experimental(mut self) -> Self {
         self.experimental = true;
+        self
+    }
+
+    /// Lets clients announce themselves as clients of the newest generation.
+    pub fn later_client(mut self) -> Self {
+        self.later_client = true;
         self
     }
 
@@ -118,6 +125,7 @@ impl AppBuilder {
         let capabilities = InitializeCapabilities {
             experimental_api: self.experimental,
             codicil: self.codicil.clone(),
+            request_attestation: self.later_client.then_some(true),
             opt_out_notification_methods: Some(self.opted_out.clone()),
             ..InitializeCapabilities::default()
         };

@@ -1,0 +1,247 @@
+//! Searching the messages of threads.
+//!
+//! Threads are visited in the order of the result until a page is full. The index of messages excludes most of them; the
+//! files of the others are searched, first as bytes, and where the text may be there, as turns: what was dropped is not found.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use codicil_protocol::{ItemId, ThreadId, ThreadSourceKind, TurnId};
+
+use crate::{
+    error::{Result, StoreError},
+    index::{IndexedFile, RowPage},
+    list::{ListCursor, ListQuery, ListSort, ListedThread},
+    search_index::{SearchCandidates, SearchFile, read_from},
+    search_text::{SearchTerm, TextMatch, message_text},
+    store::{Store, StoreInner},
+    summary::ThreadSummary,
+    thread::StoredTurn,
+    work_pool::WorkLane,
+};
+
+/// The rows that are visited at a time.
+const VISITED_ROWS: u32 = 100;
+/// The threads that a query of the index names at most. With more, the rows are visited.
+const MAX_NAMED: usize = 2000;
+/// The default and the maximum size of a page.
+const DEFAULT_PAGE: usize = 25;
+const MAX_PAGE: usize = 100;
+
+/// What to search for, and where.
+#[derive(Clone, Debug, Default)]
+pub struct SearchQuery {
+    pub term: String,
+    pub cursor: Option<String>,
+    pub limit: Option<u32>,
+    pub sort: ListSort,
+    pub oldest_first: bool,
+    pub archived: bool,
+    /// Empty: the interactive ones.
+    pub source_kinds: Vec<ThreadSourceKind>,
+}
+
+/// One page of threads with matches.
+#[derive(Clone, Debug)]
+pub struct SearchPage {
+    /// The threads, each with the text around its first match.
+    pub found: Vec<(ListedThread, String)>,
+    pub next_cursor: Option<String>,
+    pub backwards_cursor: Option<String>,
+}
+
+/// A match in a message of a thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessageMatch {
+    pub turn_id: TurnId,
+    /// The place of the turn among the turns of the thread.
+    pub turn_index: usize,
+    pub item_id: ItemId,
+    pub text: TextMatch,
+}
+
+impl SearchCandidates {
+    /// Returns the threads that may contain the text; `None` if the index excludes none.
+    fn possible(&self, files: &[IndexedFile]) -> Option<Vec<ThreadId>> {
+        let found = self.found.as_ref()?;
+        let is_possible = |file: &&IndexedFile| {
+            found.contains(&file.id) || self.indexed.get(&file.id).copied() != Some(file.bytes)
+        };
+        Some(files.iter().filter(is_possible).map(|file| file.id.clone()).collect())
+    }
+}
+
+/// Whether the messages are being indexed.
+#[derive(Debug, Default)]
+pub(crate) struct SearchIndexing {
+    is_running: AtomicBool,
+    is_stopped: AtomicBool,
+}
+
+impl Store {
+    /// Returns a page of threads whose messages contain a text.
+    pub async fn search(&self, query: SearchQuery) -> Result<SearchPage> {
+        self.run(WorkLane::List, move |inner| inner.search(&query)).await
+    }
+
+    /// Returns all matches in the messages of a thread, oldest first.
+    pub async fn search_thread(&self, id: &ThreadId, term: &str) -> Result<Vec<MessageMatch>> {
+        let turns = self.read(id).await?.turns;
+        let term = SearchTerm::new(term);
+        Ok(all_matches(&turns, &term))
+    }
+
+    /// Indexes the messages of all threads. Searches do this in the background.
+    pub async fn index_messages(&self) -> Result<()> {
+        self.run(WorkLane::List, |inner| inner.index_messages()).await
+    }
+}
+
+impl StoreInner {
+    fn search(self: &Arc<Self>, query: &SearchQuery) -> Result<SearchPage> {
+        let term = SearchTerm::new(&query.term);
+        let candidates = self.search_index.candidates(&self.layout, &term).unwrap_or_else(|error| {
+            tracing::warn!(%error, "searching without the index of messages");
+            SearchCandidates { indexed: HashMap::new(), found: None }
+        });
+        let limit = query.limit.map_or(DEFAULT_PAGE, |limit| (limit as usize).clamp(1, MAX_PAGE));
+        let mut list = ListQuery {
+            cursor: query.cursor.clone(),
+            limit: Some(VISITED_ROWS),
+            sort: query.sort,
+            oldest_first: query.oldest_first,
+            source_kinds: query.source_kinds.clone(),
+            archived: query.archived,
+            ..ListQuery::default()
+        };
+        let mut page = SearchPage { found: Vec::new(), next_cursor: None, backwards_cursor: None };
+        let mut last_cursor = None;
+        let files = self.index.all_files()?;
+        let size = |file: &IndexedFile| candidates.indexed.get(&file.id).copied() == Some(file.bytes);
+        if !files.iter().all(size) {
+            self.start_indexing();
+        }
+        list.only = candidates.possible(&files).filter(|possible| possible.len() <= MAX_NAMED);
+        'pages: loop {
+            let RowPage { rows, next, .. } = self.index.list(&list)?;
+            for row in rows {
+                let Some(snippet) = self.first_match(&row, &term, &candidates) else { continue };
+                if page.found.len() == limit {
+                    page.next_cursor = last_cursor;
+                    break 'pages;
+                }
+                last_cursor = ListCursor::of(query.sort, &row).text();
+                if page.found.is_empty() {
+                    page.backwards_cursor.clone_from(&last_cursor);
+                }
+                page.found.push((self.listed(row), snippet));
+            }
+            match next.and_then(|next| next.text()) {
+                Some(next) => list.cursor = Some(next),
+                None => break,
+            }
+        }
+        Ok(page)
+    }
+
+    /// Returns the text around the first match in a thread.
+    fn first_match(
+        &self,
+        row: &ThreadSummary,
+        term: &SearchTerm,
+        candidates: &SearchCandidates,
+    ) -> Option<String> {
+        let path = self.layout.absolute(&row.dir).join(&row.file);
+        let indexed = candidates.indexed.get(&row.id).copied().unwrap_or(0);
+        let is_excluded = candidates.found.as_ref().is_some_and(|found| !found.contains(&row.id));
+        let unknown_from = if is_excluded { indexed } else { 0 };
+        if u64::try_from(row.stamp.size).is_ok_and(|size| size == unknown_from) {
+            return None;
+        }
+        let bytes = read_from(&path, unknown_from).ok()?;
+        if !term.may_be_in(&bytes) {
+            return None;
+        }
+        let turns = self.read(&row.id).ok()?.turns;
+        matching_items(&turns, term)
+            .next()
+            .and_then(|(_, _, text)| term.first_in(&text))
+            .map(|found| found.snippet)
+    }
+
+    /// Indexes messages in the background, unless that is under way.
+    fn start_indexing(self: &Arc<Self>) {
+        if self.indexing.is_running.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let weak = Arc::downgrade(self);
+        let run = move || {
+            let Some(inner) = weak.upgrade() else { return };
+            if let Err(error) = inner.index_messages() {
+                tracing::warn!(%error, "failed to index the messages of threads");
+            }
+            inner.indexing.is_running.store(false, Ordering::Release);
+        };
+        // Ends by itself after the current batch when the store is closed.
+        if thread::Builder::new().name("codicil-search".into()).spawn(run).is_err() {
+            self.indexing.is_running.store(false, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn stop_indexing(&self) {
+        self.indexing.is_stopped.store(true, Ordering::Release);
+    }
+
+    fn index_messages(self: &Arc<Self>) -> Result<()> {
+        let file = |found: IndexedFile| {
+            let path: PathBuf = self.layout.absolute(&found.dir).join(found.file);
+            SearchFile { id: found.id, path, bytes: found.bytes }
+        };
+        let files: Vec<_> = self.index.all_files()?.into_iter().map(file).collect();
+        let is_stopped = || self.indexing.is_stopped.load(Ordering::Acquire);
+        match self.search_index.catch_up(&self.layout, &files, is_stopped) {
+            // Another process indexes, too.
+            Err(StoreError::Index { source, .. }) if crate::error::is_busy(&source) => Ok(()),
+            result => result,
+        }
+    }
+}
+
+/// Returns the messages of turns that contain a text, with the place of their turn.
+fn matching_items<'a>(
+    turns: &'a [StoredTurn],
+    term: &'a SearchTerm,
+) -> impl Iterator<Item = (usize, ItemId, String)> + 'a {
+    let items =
+        turns.iter().enumerate().flat_map(|(index, turn)| turn.items.iter().map(move |item| (index, item)));
+    items.filter(|(_, json)| term.may_be_in(json.get().as_bytes())).filter_map(|(index, json)| {
+        let item: codicil_protocol::ThreadItem = serde_json::from_str(json.get()).ok()?;
+        let text = message_text(&item)?;
+        term.first_in(&text)?;
+        Some((index, item.id()?.clone(), text))
+    })
+}
+
+fn all_matches(turns: &[StoredTurn], term: &SearchTerm) -> Vec<MessageMatch> {
+    if term.is_empty() {
+        return Vec::new();
+    }
+    let mut matches = Vec::new();
+    for (turn_index, item_id, text) in matching_items(turns, term) {
+        let Some(turn) = turns.get(turn_index) else { continue };
+        matches.extend(term.all_in(&text).into_iter().map(|text| MessageMatch {
+            turn_id: turn.id.clone(),
+            turn_index,
+            item_id: item_id.clone(),
+            text,
+        }));
+    }
+    matches
+}
