@@ -11,6 +11,9 @@ use parking_lot::Mutex;
 pub use crate::feature_table::{FEATURES, Feature, FeatureSpec, FeatureStage, SWITCHABLE};
 use crate::{requirements::Requirements, settings::ConfigSettings};
 
+/// Features that are no longer under development in the generation whose clients are warned about such features.
+const STABLE_LATER: [Feature; 1] = [Feature::RealtimeConversation];
+
 /// The resolved feature flags: for each its value if it was set, in the order of [`FEATURES`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features(Vec<Option<bool>>);
@@ -43,7 +46,9 @@ impl Features {
     /// Returns the names of features under development that are switched on.
     pub fn enabled_unstable(&self) -> impl Iterator<Item = &'static str> {
         let is_unstable = |spec: &&FeatureSpec| {
-            matches!(spec.stage, FeatureStage::UnderDevelopment | FeatureStage::Later) && !spec.default
+            matches!(spec.stage, FeatureStage::UnderDevelopment | FeatureStage::Later)
+                && !spec.default
+                && !STABLE_LATER.contains(&spec.feature)
         };
         let unstable = FEATURES.iter().filter(is_unstable);
         unstable.filter(|spec| self.configured(spec.feature) == Some(true)).map(|spec| spec.name)

@@ -18,13 +18,16 @@ pub fn expand(mut input: DeriveInput, mut args: WireArgs) -> syn::Result<Tokens>
     let Data::Enum(data) = &mut input.data else { unreachable!("checked by the caller") };
     let names = variant_names(data, &args)?;
     let mut arms = Tokens::new();
+    let mut earlier = Vec::new();
     for (variant, names) in data.variants.iter_mut().zip(&names) {
-        arms.extend(inspect_variant(variant, &names.written, args.sparse)?);
+        let (arm, generations) = inspect_variant(variant, &names.written, args.sparse)?;
+        arms.extend(arm);
+        earlier.extend((generations != VariantGenerations::Later).then_some(names.written.as_str()));
     }
     let name = input.ident.clone();
     let serde = args.serde.clone();
     let (derives, open) = if args.open {
-        let (open, arm) = open_up(&name, data, &args, &names);
+        let (open, arm) = open_up(&name, data, &args, &names, &earlier);
         arms.extend(arm);
         (Tokens::new(), open)
     } else {
@@ -52,10 +55,16 @@ fn variant_names(data: &DataEnum, args: &WireArgs) -> syn::Result<Vec<VariantNam
     data.variants.iter().map(|variant| names::of_variant(variant, &rule)).collect()
 }
 
-fn inspect_variant(variant: &mut Variant, written: &str, sparse: bool) -> syn::Result<Tokens> {
+/// Returns the variant's arm in `inspect`, and its generations.
+fn inspect_variant(
+    variant: &mut Variant,
+    written: &str,
+    sparse: bool,
+) -> syn::Result<(Tokens, VariantGenerations)> {
     let gate =
         take_experimental(&mut variant.attrs)?.map(|descriptor| quote!(findings.experimental(#descriptor);));
-    let generation = match generations::take_of_variant(&mut variant.attrs)? {
+    let generations = generations::take_of_variant(&mut variant.attrs)?;
+    let generation = match generations {
         VariantGenerations::All => None,
         VariantGenerations::Later => Some(quote!(findings.later();)),
         VariantGenerations::Earlier => Some(quote!(findings.outdated(#written);)),
@@ -69,7 +78,7 @@ fn inspect_variant(variant: &mut Variant, written: &str, sparse: bool) -> syn::R
         bound.push(place);
     }
     let pattern = pattern(variant, &bound);
-    Ok(quote!(Self::#pattern => { #gate #generation #inspections }))
+    Ok((quote!(Self::#pattern => { #gate #generation #inspections }), generations))
 }
 
 fn pattern(variant: &Variant, bound: &[Ident]) -> Tokens {
@@ -82,8 +91,14 @@ fn pattern(variant: &Variant, bound: &[Ident]) -> Tokens {
 }
 
 /// Adds the variant `Unrecognized`, a `Deserialize` that selects it for unknown names only, and a schema without it.
-/// Returns these implementations and the variant's arm in `inspect`.
-fn open_up(name: &Ident, data: &mut DataEnum, args: &WireArgs, names: &[VariantNames]) -> (Tokens, Tokens) {
+/// Returns these implementations and the variant's arm in `inspect`. `earlier` are the names that 0.118 has.
+fn open_up(
+    name: &Ident,
+    data: &mut DataEnum,
+    args: &WireArgs,
+    names: &[VariantNames],
+    earlier: &[&str],
+) -> (Tokens, Tokens) {
     let name_text = name.to_string();
     let known = known_enum(data, args, &name_text);
     remove_schema_marks(data);
@@ -163,7 +178,7 @@ fn open_up(name: &Ident, data: &mut DataEnum, args: &WireArgs, names: &[VariantN
     let arm = if args.lenient {
         quote!(Self::Unrecognized(_) => {})
     } else {
-        quote!(Self::Unrecognized(value) => findings.unrecognized(#name_of, &[#(#written),*]),)
+        quote!(Self::Unrecognized(value) => findings.unrecognized(#name_of, &[#(#written),*], &[#(#earlier),*]),)
     };
     (implementation, arm)
 }

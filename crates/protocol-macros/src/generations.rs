@@ -45,6 +45,7 @@ pub fn take_of_field(field: &mut Field) -> syn::Result<bool> {
 }
 
 /// The generations that have a variant.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum VariantGenerations {
     All,
     /// 0.166 only.

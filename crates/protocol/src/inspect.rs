@@ -7,11 +7,13 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use serde_json::{Map, Value};
 
+use crate::ProtocolGeneration;
+
 /// The result of an inspection: the first finding of each kind.
 #[derive(Debug, Default)]
 pub struct InspectFindings {
     experimental: Option<&'static str>,
-    unrecognized: Option<String>,
+    unrecognized: Option<UnknownValue>,
     later: bool,
     outdated: Option<String>,
 }
@@ -28,9 +30,18 @@ impl InspectFindings {
         self.experimental
     }
 
-    /// Returns serde's error message for an unknown value.
+    /// Returns serde's error message for an unknown value. It names the values of all generations.
     pub fn unknown_value(&self) -> Option<&str> {
-        self.unrecognized.as_deref()
+        self.unknown_value_in(ProtocolGeneration::V166)
+    }
+
+    /// Returns serde's error message for an unknown value. It names the values of a generation.
+    pub fn unknown_value_in(&self, generation: ProtocolGeneration) -> Option<&str> {
+        let unknown = self.unrecognized.as_ref()?;
+        Some(match generation {
+            ProtocolGeneration::V118 => &unknown.earlier_reason,
+            ProtocolGeneration::V166 => &unknown.reason,
+        })
     }
 
     /// Returns whether a part is used that only generations after 0.118 have.
@@ -56,9 +67,20 @@ impl InspectFindings {
         self.experimental.get_or_insert(descriptor);
     }
 
-    pub(crate) fn unrecognized(&mut self, name: &str, known: &[&str]) {
-        self.unrecognized.get_or_insert_with(|| unknown_variant(name, known));
+    pub(crate) fn unrecognized(&mut self, name: &str, known: &[&str], earlier: &[&str]) {
+        self.unrecognized.get_or_insert_with(|| UnknownValue {
+            reason: unknown_variant(name, known),
+            earlier_reason: unknown_variant(name, earlier),
+        });
     }
+}
+
+/// The error messages for an unknown value.
+#[derive(Debug)]
+struct UnknownValue {
+    reason: String,
+    /// That for clients of 0.118.
+    earlier_reason: String,
 }
 
 /// Returns serde's error message for an unknown variant of an enum.

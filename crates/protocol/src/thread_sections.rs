@@ -74,13 +74,14 @@ pub struct ThreadSectionDeleteParams {
 pub struct ThreadSectionDeleteResponse {}
 
 /// Moves a thread into a section, or within one.
-#[wire(sparse)]
+#[wire]
 pub struct ThreadSectionMoveParams {
     pub thread_id: ThreadId,
     /// Null: out of its section. Required.
     #[serde(deserialize_with = "Option::deserialize")]
     pub section_id: Option<String>,
     /// The thread of the section before which it is put. Absent: at the end.
+    #[omit]
     pub before_thread_id: Option<ThreadId>,
 }
 

@@ -197,7 +197,7 @@ async fn respond<T: Serialize>(
 fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, RpcError> {
     let params: M::Params = decode_params(params).map_err(|reason| RpcError::malformed(shorten(&reason)))?;
     let findings = InspectFindings::of(&params);
-    if let Some(reason) = findings.unknown_value() {
+    if let Some(reason) = findings.unknown_value_in(cx.generation()) {
         return Err(RpcError::malformed(shorten(reason)));
     }
     if M::NAME == Initialize::NAME {

@@ -1,8 +1,8 @@
 //! What the user has read of threads.
 
 use codicil_protocol::{
-    Thread, ThreadList, ThreadRead, ThreadReadState, ThreadReadStateChanged, ThreadReadStateUpdate,
-    ThreadUnreadPosition, TurnCompleted,
+    Thread, ThreadFork, ThreadList, ThreadRead, ThreadReadState, ThreadReadStateChanged,
+    ThreadReadStateUpdate, ThreadUnreadPosition, TurnCompleted,
 };
 use codicil_testkit::{App, Script};
 use serde_json::{Value, from_value, json};
@@ -64,4 +64,22 @@ async fn older_clients_are_not_told_about_read_states() {
     let thread = app.start_thread().await;
     app.run_turn(&thread, "one").await;
     assert!(!app.rest().await.contains("readState"));
+}
+
+#[tokio::test]
+async fn a_copy_has_a_read_state_of_its_own() {
+    let script = Script::new().say("one").then().say("two");
+    let mut app = App::builder().experimental().later_client().script(script).start().await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "one").await;
+    let copy = app.call::<ThreadFork>(of(&thread, json!({}))).await.thread;
+    assert_eq!(read_state(&mut app, &copy).await, None);
+    let turn = app.start_turn(&copy, "two").await;
+    app.until::<TurnCompleted>().await;
+    let unread = read_state(&mut app, &copy).await.unwrap();
+    assert_eq!(unread.first_unread, Some(ThreadUnreadPosition::Turn { turn_id: turn.id }));
+    app.rest().await;
+    app.restart().await;
+    assert_eq!(read_state(&mut app, &copy).await, Some(unread));
+    app.ignore_rest();
 }

@@ -71,7 +71,8 @@ async fn every_change_of_a_thread_has_one_effect() {
     }
 
     twice(&mut app, "thread/name/set", &json!({ "threadId": id, "name": "Mine" })).await;
-    let goal = twice(&mut app, "thread/goal/set", &json!({ "threadId": id, "objective": "Win" })).await;
+    let goal = json!({ "threadId": id, "objective": "Win", "status": "paused" });
+    let goal = twice(&mut app, "thread/goal/set", &goal).await;
     assert_eq!(goal["goal"]["objective"], "Win");
     assert_eq!(twice(&mut app, "thread/goal/clear", &json!({ "threadId": id })).await["cleared"], true);
     twice(&mut app, "thread/settings/update", &json!({ "threadId": id, "effort": "high" })).await;
