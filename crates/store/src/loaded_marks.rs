@@ -16,7 +16,8 @@ use crate::{
     work_pool::WorkLane,
 };
 
-const MARKS_SUFFIX: &str = ".threads";
+/// The extension of the directory with the marks of a run.
+pub(crate) const MARKS_EXTENSION: &str = "threads";
 
 /// The mark of a thread that this process has loaded. Dropping it removes the mark.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl Store {
         let Some(run) = self.begin_run().await? else { return Ok(None) };
         let id = id.clone();
         self.run(WorkLane::Append, move |inner| {
-            let dir = inner.layout.run_locks().join(format!("{run}{MARKS_SUFFIX}"));
+            let dir = inner.layout.run_locks().join(format!("{run}.{MARKS_EXTENSION}"));
             layout::make_dir(&dir)?;
             let path = dir.join(&*id);
             match layout::create_file(&path) {
@@ -57,7 +58,9 @@ impl Store {
         self.run(WorkLane::Load, move |inner| {
             for entry in fs::read_dir(inner.layout.run_locks()).into_iter().flatten().flatten() {
                 let name = entry.file_name();
-                let Some(run) = name.to_str().and_then(|name| name.strip_suffix(MARKS_SUFFIX)) else {
+                let Some(run) =
+                    name.to_str().and_then(|name| name.strip_suffix(MARKS_EXTENSION)?.strip_suffix('.'))
+                else {
                     continue;
                 };
                 let run = RunId::from(run.to_owned());

@@ -23,6 +23,7 @@ use crate::{
     clock,
     error::{Result, StoreError},
     layout::{self, HomeLayout},
+    loaded_marks::MARKS_EXTENSION,
     record::RunId,
 };
 
@@ -154,13 +155,15 @@ fn is_gone(pid: u32) -> bool {
     Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// Removes the locks of runs that are over, each while it is locked, so that no run can begin with it.
+/// Removes the locks of runs that are over and their marks of loaded threads, each while it is locked, so that no run can
+/// begin with it.
 fn remove_stale(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_lock = path.to_str().is_some_and(|path| path.ends_with(LOCK_SUFFIX));
         let Some(file) = layout::open_regular(&path).ok().filter(|_| is_lock) else { continue };
         if file.try_lock_shared().is_ok() {
+            let _ = fs::remove_dir_all(path.with_extension(MARKS_EXTENSION));
             let _ = fs::remove_file(&path);
         }
     }

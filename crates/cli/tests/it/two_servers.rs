@@ -98,8 +98,10 @@ async fn a_killed_turn_is_settled_once_and_its_thread_keeps_its_settings() {
     );
     let report: Value = serde_json::from_slice(&check_store(app.home()).stdout).unwrap();
     assert_eq!((&report["ok"], &report["findings"]), (&json!(true), &json!([])), "{report}");
-    let locks: Vec<_> = fs::read_dir(app.home().join("servers")).unwrap().flatten().collect();
-    assert_eq!(locks.len(), 1, "the locks of killed servers are gone: {locks:?}");
+    let files: Vec<_> = fs::read_dir(app.home().join("servers")).unwrap().flatten().collect();
+    assert_eq!(files.len(), 2, "the locks and marks of killed servers are gone: {files:?}");
+    let is_lock = |file: &fs::DirEntry| file.path().extension().is_some_and(|name| name == "lock");
+    let locks: Vec<_> = files.into_iter().filter(is_lock).collect();
     assert_eq!(locks[0].metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let lock: Value = serde_json::from_slice(&fs::read(locks[0].path()).unwrap()).unwrap();
     assert_eq!(lock["pid"], app.process().id());

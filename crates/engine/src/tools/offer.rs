@@ -260,7 +260,7 @@ pub(super) mod tests {
             view_image: true,
             update_plan: true,
             request_user_input: true,
-            goals: true,
+            goals: false,
             agents: Some(AgentOffer { by_path: false, roles: Vec::new() }),
             mcp: Some(SharedTools(Arc::default())),
             dynamic: None,

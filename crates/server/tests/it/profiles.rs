@@ -36,7 +36,7 @@ async fn a_thread_starts_with_the_requested_profile() {
         assert_eq!(serde_json::to_value(&thread.approval_policy).unwrap(), "untrusted");
     }
     let without = serde_json::to_value(started(&mut app, json!({})).await).unwrap();
-    assert!(without.get("activePermissionProfile").is_none(), "{without}");
+    assert_eq!(without["activePermissionProfile"]["id"], ":read-only", "{without}");
 }
 
 #[tokio::test]

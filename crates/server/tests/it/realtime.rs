@@ -149,7 +149,12 @@ async fn audio_and_text_go_both_ways() {
         (&json!("session.update"), &json!("be brief"))
     );
     let started = app.until::<ThreadRealtimeStarted>().await;
-    assert_eq!(json!(started), json!({ "threadId": thread.id, "sessionId": "sess-9", "version": "v1" }));
+    assert_eq!(
+        json!(started),
+        json!({
+            "threadId": thread.id, "sessionId": "sess-9", "realtimeSessionId": "sess-9", "version": "v1",
+        })
+    );
 
     line.say(json!({ "type": "session.updated", "session": { "id": "other" } })).await;
     line.say(json!({ "type": "conversation.item.added", "item": { "id": "i1" } })).await;
