@@ -52,9 +52,10 @@ pub struct ThreadRealtimeAppendAudioResponse {}
 pub struct ThreadRealtimeAppendTextParams {
     pub thread_id: ThreadId,
     pub text: String,
-    /// The author of the text.
+    /// The author of the text. Absent: the user.
     #[since("0.166")]
-    pub role: ConversationTextRole,
+    #[omit]
+    pub role: Option<ConversationTextRole>,
 }
 
 /// The text was queued.

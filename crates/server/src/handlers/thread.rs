@@ -586,7 +586,7 @@ pub async fn realtime_append_text(
     params: ThreadRealtimeAppendTextParams,
 ) -> Result<ThreadRealtimeAppendTextResponse, RpcError> {
     let voice = cx.threads().voice(&params.thread_id).await?;
-    if voice.append_text(params.text, params.role)? == InputAccepted::NotRunning {
+    if voice.append_text(params.text, params.role.unwrap_or_default())? == InputAccepted::NotRunning {
         cx.after_response(move || voice.complain());
     }
     Ok(ThreadRealtimeAppendTextResponse {})
