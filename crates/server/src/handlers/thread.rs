@@ -68,7 +68,7 @@ use crate::{
 
 pub async fn start(cx: Cx, params: ThreadStartParams) -> Result<OnceResponse<ThreadStartResponse>, RpcError> {
     let creates = Creates::thread(params.ephemeral);
-    carry_out_once(&cx, creates, |attempt| start_once(&cx, params, attempt)).await
+    carry_out_once(&cx, creates, |attempt| Box::pin(start_once(&cx, params, attempt))).await
 }
 
 async fn start_once(
@@ -77,7 +77,8 @@ async fn start_once(
     attempt: Attempt,
 ) -> Result<ThreadStartResponse, RpcError> {
     let ephemeral = params.ephemeral;
-    let start = cx.threads().start(params, cx.origin().name, attempt.thread_id);
+    // The future is large.
+    let start = Box::pin(cx.threads().start(params, cx.origin().name, attempt.thread_id));
     let mut opened = open_new(cx, ephemeral, start).await?;
     announce_started(cx, &opened);
     warn_after_response(cx, &mut opened);
