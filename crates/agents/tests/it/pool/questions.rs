@@ -63,7 +63,7 @@ async fn an_approval_is_shown_after_its_tool_and_answered() {
         let (id, approval) = next_approval(&mut reply).await;
         let ApprovalRequest::Command(command) = &approval else { panic!("{approval:?}") };
         assert_eq!(command.command.as_deref(), Some("pnpm test"));
-        assert_eq!(serde_json::to_value(&approval).unwrap()["kind"], "command", "for a dialog in a browser");
+        assert_eq!(serde_json::to_value(&approval).unwrap()["type"], "command", "for a dialog in a browser");
         pool.decide(id, decision.clone()).unwrap();
         assert_eq!(connection.next().await, json!({ "id": 42, "result": { "decision": expected } }));
         assert_eq!(soon(reply.next()).await, Some(StreamMessage::Resolved { id }));
@@ -124,7 +124,7 @@ async fn edits_are_approved_seeing_them() {
     let (id, approval) = next_approval(&mut reply).await;
     let shown = serde_json::to_value(&approval).unwrap();
     assert_eq!(
-        (&shown["kind"], &shown["itemId"], &shown["changes"]),
+        (&shown["type"], &shown["itemId"], &shown["changes"]),
         (&json!("file_change"), &json!("i"), &json!([change]))
     );
     let amendment = vec!["rm".to_owned()];
