@@ -33,10 +33,18 @@ deny:
 dist:
     cargo build --profile dist
 
+# Builds the Debian package (needs cargo-deb)
+deb:
+    deploy/build-deb
+
 # Compares servers side by side: `just bench --case turn --quick`
 bench *arguments:
     cargo build --profile dist -p codicil-cli -p codicil-bench
     target/dist/codicil-bench --server codicil=target/dist/codicil {{ arguments }}
+
+# Takes the pictures of the console in docs/images again; look at them afterwards
+screenshots:
+    cargo test -p codicil-cli --test console -- --ignored screenshots
 
 # Builds and opens the API documentation
 doc:

@@ -1,8 +1,8 @@
-//! HTTP requests of a listener: health probes and websocket upgrades.
+//! HTTP requests of a listener: health probes, metrics and websocket upgrades.
 //!
 //! The checks, in this order: a request with an `Origin` comes from a web page and is refused. On a listener without
 //! other protection, so is a `Host` that is not a loopback name. Probes need no authentication. Everything else must be
-//! an authenticated websocket upgrade.
+//! authenticated, and is `/metrics`, if the server shows them, or a websocket upgrade.
 
 use std::{
     convert::Infallible,
@@ -21,7 +21,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use super::{auth::WsAuth, handshakes::OpenHandshake, websocket};
+use super::{
+    auth::WsAuth,
+    handshakes::OpenHandshake,
+    metrics::{self, METRICS_PATH},
+    websocket,
+};
 use crate::{
     limits::{HANDSHAKE_TIME, MAX_HEAD_BYTES},
     server::Server,
@@ -85,7 +90,7 @@ where
     let stopping = endpoint.server.stopping.clone();
     let service = service_fn(move |request| {
         let endpoint = endpoint.clone();
-        async move { Ok::<_, Infallible>(respond(&endpoint, request)) }
+        async move { Ok::<_, Infallible>(respond(&endpoint, request).await) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -102,32 +107,51 @@ where
     }
 }
 
-fn respond(endpoint: &HttpEndpoint, request: Request<Incoming>) -> Response<Full<Bytes>> {
-    if request.headers().contains_key(header::ORIGIN) {
-        return plain(StatusCode::FORBIDDEN, "requests of web pages are refused\n");
+async fn respond(endpoint: &HttpEndpoint, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    if let Some(response) = refuse_pages(endpoint.hosts, &request).or_else(|| probe(&request)) {
+        return response;
     }
-    if !endpoint.hosts.allow(&request) {
-        return plain(StatusCode::FORBIDDEN, "the Host must be localhost or a loopback address\n");
-    }
-    if request.method() == Method::GET && matches!(request.uri().path(), "/readyz" | "/healthz") {
-        return plain(StatusCode::OK, "ok\n");
-    }
-    let Some(key) = upgrade_key(request.headers()) else {
+    let is_for_metrics = endpoint.server.shows_metrics()
+        && request.method() == Method::GET
+        && request.uri().path() == METRICS_PATH;
+    let key = upgrade_key(request.headers());
+    if key.is_none() && !is_for_metrics {
         return plain(
             StatusCode::NOT_FOUND,
             "this is a websocket endpoint; probes are /readyz and /healthz\n",
         );
-    };
+    }
     let authorization = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     if !endpoint.auth.allows(authorization) {
         return plain(StatusCode::UNAUTHORIZED, "a valid bearer token is needed\n");
     }
+    let Some(key) = key else { return metrics::text(&endpoint.server).await };
     if endpoint.server.shared.clients.count() >= endpoint.max_clients {
         return plain(StatusCode::SERVICE_UNAVAILABLE, "too many connections\n");
     }
     let accept = derive_accept_key(key.as_bytes());
     serve_upgraded(endpoint.server.clone(), request);
     switching_protocols(&accept)
+}
+
+/// Refuses requests of web pages: those with an `Origin`, and those for another host where only loopback is served.
+pub(super) fn refuse_pages(
+    hosts: AllowedHosts,
+    request: &Request<Incoming>,
+) -> Option<Response<Full<Bytes>>> {
+    if request.headers().contains_key(header::ORIGIN) {
+        return Some(plain(StatusCode::FORBIDDEN, "requests of web pages are refused\n"));
+    }
+    if !hosts.allow(request) {
+        return Some(plain(StatusCode::FORBIDDEN, "the Host must be localhost or a loopback address\n"));
+    }
+    None
+}
+
+/// Answers a health probe.
+pub(super) fn probe(request: &Request<Incoming>) -> Option<Response<Full<Bytes>>> {
+    let is_probe = request.method() == Method::GET && matches!(request.uri().path(), "/readyz" | "/healthz");
+    is_probe.then(|| plain(StatusCode::OK, "ok\n"))
 }
 
 /// Returns the websocket key if the request is a websocket upgrade.
@@ -165,7 +189,7 @@ fn switching_protocols(accept: &str) -> Response<Full<Bytes>> {
     response
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+pub(super) fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
     *response.status_mut() = status;
     response

@@ -29,6 +29,8 @@ pub enum ListenError {
     AuthWithoutWebSocket(ListenAddress),
     #[error("cannot listen on {listen}: {source}")]
     Bind { listen: ListenAddress, source: std::io::Error },
+    #[error("cannot serve metrics on {address}: {source}")]
+    Metrics { address: SocketAddr, source: std::io::Error },
     #[error("another server is listening on {}", .0.display())]
     InUse(PathBuf),
     #[error("cannot serve over standard input and output: {0}")]

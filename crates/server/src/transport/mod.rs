@@ -17,6 +17,7 @@ mod http;
 pub mod in_memory;
 pub mod listen;
 mod metered;
+pub mod metrics;
 pub mod socket_lock;
 mod stdio;
 pub mod unix;

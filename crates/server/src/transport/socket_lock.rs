@@ -10,6 +10,9 @@ use std::{
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process,
+    sync::mpsc,
+    thread,
+    time::Duration,
 };
 
 use rustix::fs::OFlags;
@@ -63,10 +66,17 @@ impl Drop for SocketLock {
     }
 }
 
-/// Returns whether a running server holds the lock of a socket.
-pub fn is_locked(socket: &Path) -> bool {
-    let Ok(file) = OpenOptions::new().read(true).open(lock_path(socket)) else { return false };
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+/// Waits until no server holds the lock of a socket. Returns false if one still does after `limit`.
+pub fn wait_until_unlocked(socket: &Path, limit: Duration) -> bool {
+    let Ok(file) = OpenOptions::new().read(true).open(lock_path(socket)) else { return true };
+    let (sender, unlocked) = mpsc::channel();
+    // After the time limit this thread keeps waiting, until the lock is free or this process ends.
+    thread::spawn(move || {
+        // An error means that the file system has no locks.
+        let _ = file.lock_shared();
+        let _ = sender.send(());
+    });
+    unlocked.recv_timeout(limit).is_ok()
 }
 
 fn lock_path(socket: &Path) -> PathBuf {
@@ -95,15 +105,16 @@ mod tests {
     fn a_socket_has_one_lock_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
-        assert!(!is_locked(&socket));
+        assert!(wait_until_unlocked(&socket, Duration::from_secs(60)));
         let LockAttempt::Taken(first) = SocketLock::try_take(&socket).unwrap() else {
             panic!("the lock is free")
         };
         let content = std::fs::read_to_string(folder.path().join("s.lock")).unwrap();
         assert_eq!(content, format!("{}\n", process::id()));
-        assert!(is_locked(&socket));
+        assert!(!wait_until_unlocked(&socket, Duration::ZERO));
         assert!(matches!(SocketLock::try_take(&socket).unwrap(), LockAttempt::Held));
         drop(first);
+        assert!(wait_until_unlocked(&socket, Duration::from_secs(60)));
         assert!(!folder.path().join("s.lock").exists());
         assert!(matches!(SocketLock::try_take(&socket).unwrap(), LockAttempt::Taken(_)));
     }
@@ -113,7 +124,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
         std::fs::write(folder.path().join("s.lock"), "4194305 and more\n").unwrap();
-        assert!(!is_locked(&socket));
+        assert!(wait_until_unlocked(&socket, Duration::from_secs(60)));
         let attempt = SocketLock::try_take(&socket).unwrap();
         assert!(matches!(attempt, LockAttempt::Taken(_)));
         let content = std::fs::read_to_string(folder.path().join("s.lock")).unwrap();

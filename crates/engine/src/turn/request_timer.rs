@@ -1,0 +1,42 @@
+//! Measures a model request for operators.
+
+use codicil_metrics::{METRICS, labels::ModelRequestEnd};
+use codicil_model::ModelEvent;
+use tokio::time::Instant;
+
+/// A model request that has been sent. One that is dropped without an end was cancelled.
+pub(super) struct RequestTimer {
+    sent: Instant,
+    has_begun: bool,
+    end: ModelRequestEnd,
+}
+
+impl RequestTimer {
+    pub fn start() -> Self {
+        Self { sent: Instant::now(), has_begun: false, end: ModelRequestEnd::Cancelled }
+    }
+
+    /// Notes events of the response. What the headers say does not count as its beginning.
+    pub fn note(&mut self, events: &[ModelEvent]) {
+        let is_head =
+            |event: &ModelEvent| matches!(event, ModelEvent::RateLimits(_) | ModelEvent::Rerouted(_));
+        if !self.has_begun && !events.iter().all(is_head) {
+            self.has_begun = true;
+            METRICS.first_token_seconds.observe(self.sent.elapsed());
+        }
+    }
+
+    pub fn completed(&mut self) {
+        self.end = ModelRequestEnd::Completed;
+    }
+
+    pub fn failed(&mut self) {
+        self.end = ModelRequestEnd::Failed;
+    }
+}
+
+impl Drop for RequestTimer {
+    fn drop(&mut self) {
+        METRICS.model_requests.inc(self.end);
+    }
+}
