@@ -4,8 +4,9 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use codicil_protocol::{
     CODICIL_VERSION, ClientInfo, CodicilCapabilities, Initialize, InitializeCapabilities, InitializeParams,
-    Initialized,
+    Initialized, PROTOCOL_EXTENSION, ProtocolGeneration,
 };
+use serde_json::json;
 use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
@@ -103,6 +104,13 @@ impl ClientBuilder {
     /// fields.
     pub fn stable_only(mut self) -> Self {
         self.capabilities.experimental_api = false;
+        self
+    }
+
+    /// Chooses the generation of the protocol, on a server that serves several. Other servers ignore the choice.
+    pub fn protocol(mut self, generation: ProtocolGeneration) -> Self {
+        let choice = json!({ "protocolVersion": generation.version() });
+        self.capabilities.extensions.get_or_insert_default().insert(PROTOCOL_EXTENSION.to_owned(), choice);
         self
     }
 

@@ -5,11 +5,10 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use maud::{PreEscaped, html};
 use serde::Deserialize;
-
-/// Changes with every build that changes an asset, because it holds their sizes and the version.
-const ETAG: &str = concat!("\"", env!("CARGO_PKG_VERSION"), "\"");
+use sha2::{Digest, Sha256};
 
 const STYLE: &str = concat!(include_str!("assets/console.css"), include_str!("assets/content.css"));
 
@@ -42,7 +41,7 @@ pub async fn asset(Path(name): Path<String>, Query(query): Query<IconQuery>, hea
             .map(|(_, text)| ("text/javascript; charset=utf-8", *text)),
     };
     let Some((media_type, text)) = found else { return StatusCode::NOT_FOUND.into_response() };
-    let etag = format!("{}-{}\"", ETAG.trim_end_matches('"'), text.len());
+    let etag = format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(text)));
     let is_known =
         headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == etag.as_bytes());
     // Checked with every page: a new binary may have the same version.

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `server.rs` | the HTTP server: start, routes, tasks |
 //! | `state.rs` | what all requests share |
+//! | `thread_tokens.rs` | the tokens of the threads in lists |
 //! | `access/` | sign-in, sessions, and the checks of every request |
 //! | `live/` | one task per thread that pages show, and the events for browsers |
 //! | `questions/` | the open questions of all threads, and their answers |
@@ -26,6 +27,7 @@ mod questions;
 pub mod render;
 mod server;
 mod state;
+mod thread_tokens;
 
 pub use {
     access::{FormFields, Session, SessionKey, SessionLayer, SignIn},

@@ -6,7 +6,9 @@ use axum::{
     Router,
     routing::{get, post},
 };
-use codicil_client::{Client, ClientBuilder, ClientError, ReconnectOptions, ServerAddress};
+use codicil_client::{
+    Client, ClientBuilder, ClientError, ReconnectOptions, ServerAddress, protocol::ProtocolGeneration,
+};
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -19,6 +21,7 @@ use crate::{
     pages,
     questions::{LiveQuestions, QuestionBoardTask, QuestionHandler},
     state::{Console, ConsoleParts},
+    thread_tokens::ThreadTokens,
 };
 
 /// How a console is reached and who may use it.
@@ -76,7 +79,6 @@ impl ConsoleServer {
 
         let sessions = SessionLayer::new(options.key, options.sign_in, address)
             .behind_proxy(options.host_names, options.is_behind_tls);
-        let models = Mutex::new(None);
         let console = Console::new(ConsoleParts {
             access: sessions.access(),
             client,
@@ -85,7 +87,8 @@ impl ConsoleServer {
             overview,
             questions,
             stopping,
-            models,
+            models: Mutex::new(None),
+            tokens: ThreadTokens::default(),
         });
         Ok(Self { listener, address, sessions, console, tasks })
     }
@@ -121,6 +124,7 @@ fn builder() -> ClientBuilder {
     Client::builder()
         .name("codicil-console", env!("CARGO_PKG_VERSION"))
         .title("Codicil console")
+        .protocol(ProtocolGeneration::V166)
         .resilient(never_give_up)
 }
 
@@ -154,7 +158,7 @@ fn router(console: Console) -> Router {
         .route("/threads/{thread}/unarchive", post(actions::unarchive_thread))
         .route("/threads/{thread}/delete", post(actions::delete_thread))
         .route("/threads/{thread}/fork", post(actions::fork_thread))
-        .route("/threads/{thread}/rollback", post(actions::roll_back_thread))
+        .route("/threads/{thread}/undo", post(actions::undo_last_turn))
         .route("/threads/{thread}/compact", post(actions::compact_thread))
         .route("/threads/{thread}/review", post(actions::review_thread))
         .route("/threads/{thread}/terminals", get(actions::terminals).post(actions::end_terminal))

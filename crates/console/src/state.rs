@@ -18,6 +18,7 @@ use crate::{
     access::AccessControl,
     live::{Overview, ThreadHubs},
     questions::QuestionBoard,
+    thread_tokens::ThreadTokens,
 };
 
 /// How long the list of models is used before it is read again.
@@ -43,6 +44,7 @@ pub struct ConsoleParts {
     /// Cancelled when the console ends.
     pub stopping: CancellationToken,
     pub models: Mutex<Option<ListedModels>>,
+    pub tokens: ThreadTokens,
 }
 
 /// The models of the server, and when they were read.

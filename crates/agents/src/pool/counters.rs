@@ -27,7 +27,7 @@ macro_rules! counters {
 counters! {
     /// Servers started, without restarts.
     servers_started;
-    /// Restarted connections that were used.
+    /// Connections after the first one of each server.
     restarts;
     /// Servers ended because they were idle.
     idle_stops;
@@ -35,7 +35,8 @@ counters! {
     threads_started;
     /// Threads forked for windows.
     threads_forked;
-    /// Threads resumed, after a restart or by their id.
+    /// Threads resumed by the pool, after a restart or by their id. A server with the extension `codicil` is not among them:
+    /// its client continues the threads itself.
     threads_resumed;
     /// Threads discarded because the server no longer knew them.
     threads_invalidated;

@@ -174,7 +174,10 @@ impl Pool {
 
     /// Returns the pool's counters. `tracing` spans and events with the target `codicil_agents` report the same.
     pub fn counts(&self) -> PoolCounts {
-        self.0.0.counters.snapshot()
+        let shared = &self.0.0;
+        let servers = shared.servers.lock().clone();
+        servers.iter().filter_map(Weak::upgrade).for_each(|server| server.count_restarts(shared));
+        shared.counters.snapshot()
     }
 
     /// Ends every reply, server and directory, and waits until they have ended. Waiting messages fail.

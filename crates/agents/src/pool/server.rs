@@ -36,7 +36,7 @@ pub(super) struct PoolServer {
     pub supervisor: Supervisor,
     pub queue: TurnQueue,
     pub broker: Arc<QuestionBroker>,
-    /// The number of connections when the server was last used.
+    /// The number of connections when restarts were last counted.
     connections: AtomicU64,
     usage: Arc<ServerUsage>,
     /// The task that suspends the server when it is idle.
@@ -113,17 +113,22 @@ impl PoolServer {
         Ok(server)
     }
 
-    /// Returns a connection. Counts restarts since the last use, and has lost warm threads replaced.
+    /// Returns a connection, after a restart if necessary.
     pub async fn connection(&self, shared: &PoolShared) -> Result<ServerConnection, ClientError> {
         let in_use = self.usage.uses.clone().read_owned().await;
         let (client, generation) = self.supervisor.connection().await?;
+        self.count_restarts(shared);
+        Ok(ServerConnection { client, generation, usage: self.usage.clone(), _use: in_use })
+    }
+
+    /// Counts the restarts since the last call, and has lost warm threads replaced.
+    pub fn count_restarts(&self, shared: &PoolShared) {
         let connections = self.supervisor.connection_count();
         let restarts = connections.saturating_sub(self.connections.fetch_max(connections, Ordering::Relaxed));
         if restarts > 0 {
             shared.counters.restarts.add(restarts);
             shared.warm.refresh();
         }
-        Ok(ServerConnection { client, generation, usage: self.usage.clone(), _use: in_use })
     }
 
     /// Adapts the turn limit to what is known about the server's notifications.

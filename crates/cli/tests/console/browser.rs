@@ -4,14 +4,16 @@
 
 use std::{
     fmt::Debug,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use fantoccini::{
-    Client, ClientBuilder,
+    Client, ClientBuilder, Locator,
     actions::{InputSource, KeyAction, KeyActions},
     elements::{Element, ElementRef},
+    error::CmdError,
     wd::WebDriverCompatibleCommand,
 };
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -28,14 +30,18 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// Time between two looks at a page.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
-/// Returns the visible elements on a path of roles and names, each below the one before. A name that ends with `*` is a
-/// beginning.
+/// Returns the visible elements on a path of roles and names, each below the one before. A `*` in a name stands for any text.
 const FIND: &str = r#"
-const matches = (text, name) => name.endsWith("*") ? text.startsWith(name.slice(0, -1)) : text === name;
+const pattern = (name) => new RegExp("^" + name.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join("[^]*") + "$");
+// Roles that only some elements can have. Computing the role of every element takes long.
+const candidates = { article: "article", button: "button, summary, a[role]", link: "a", textbox: "input, textarea", main: "main", navigation: "nav",
+  complementary: "aside", region: "section", listitem: "li", table: "table", image: "img, svg", radio: "input", checkbox: "input",
+  combobox: "input, select", option: "li, option", listbox: "ul, select", dialog: "dialog", "": "summary" };
 let scopes = [document];
 for (const [role, name] of arguments[0]) {
-  scopes = scopes.flatMap((scope) => [...scope.querySelectorAll("*")].filter((element) =>
-    element.computedRole === role && matches(element.computedName, name) && element.checkVisibility({ visibilityProperty: true })));
+  const expected = pattern(name);
+  scopes = scopes.flatMap((scope) => [...scope.querySelectorAll(candidates[role] ?? "*")].filter((element) =>
+    element.computedRole === role && expected.test(element.computedName) && element.checkVisibility({ visibilityProperty: true })));
 }
 return [...new Set(scopes)];
 "#;
@@ -49,6 +55,11 @@ pub const fn article(name: &'static str) -> Part {
 
 pub const fn button(name: &'static str) -> Part {
     ("button", name)
+}
+
+/// The summary of a part that opens. The browser computes no role for it.
+pub const fn disclosure(name: &'static str) -> Part {
+    ("", name)
 }
 
 pub const fn link(name: &'static str) -> Part {
@@ -203,15 +214,30 @@ impl Browser {
     /// Clicks an element. A page may replace it meanwhile; then it is looked for again.
     pub async fn click<const N: usize>(&self, path: [Part; N]) {
         let began = Instant::now();
-        while let Err(error) = self.find(path).await.click().await {
+        while let Err(error) = self.try_click(path).await {
             assert!(began.elapsed() < PATIENCE, "{path:?} cannot be clicked: {error}");
             sleep(LOOK_EVERY).await;
         }
     }
 
+    async fn try_click<const N: usize>(&self, path: [Part; N]) -> Result<(), CmdError> {
+        let element = self.find(path).await;
+        // As a person does, who would not click what the composer covers.
+        let element_value = serde_json::to_value(&element).map_err(CmdError::from)?;
+        self.client.execute("arguments[0].scrollIntoView({ block: 'center' })", vec![element_value]).await?;
+        element.click().await
+    }
+
     /// Writes into a field.
     pub async fn fill<const N: usize>(&self, path: [Part; N], text: &str) {
         self.find(path).await.send_keys(text).await.unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    }
+
+    /// Chooses a file in the field of a label.
+    pub async fn choose_file(&self, label: &str, file: &Path) {
+        let path = format!("//label[contains(., {label:?})]//input[@type='file']");
+        let field = self.client.find(Locator::XPath(&path)).await.expect("the label has a field");
+        field.send_keys(&file.display().to_string()).await.expect("a file can be chosen");
     }
 
     /// Presses a key, wherever the focus is. Special keys are those of WebDriver.

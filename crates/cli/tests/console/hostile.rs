@@ -1,12 +1,12 @@
 //! What models, commands, files and people write is text: nothing of it becomes an element, an address or a script.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use codicil_testkit::Script;
 use serde_json::{Value, json};
 
 use crate::{
-    browser::{Browser, article, button},
+    browser::{Browser, article, button, disclosure, textbox},
     stage::{Stage, escalated},
 };
 
@@ -24,6 +24,9 @@ const MARKDOWN: &str = "[js](javascript:hacked()) [JS](JaVaScRiPt:hacked()) [dat
 
 /// Output of a terminal with colours, a link, a title and a movement of the cursor.
 const OUTPUT: &str = "\\033[31m<script>hacked()</script>\\033[0m \\033]8;;javascript:hacked()\\007link\\033]8;;\\007 \\033]0;title\\007 \\033[2J";
+
+/// An id of an item that would lead elsewhere, or end an attribute.
+const CALL_ID: &str = "a/../../x?y#z%2f \"'><img src=x onerror=hacked()>\u{202e}";
 
 /// Looks for everything that foreign text must not be able to add to a page.
 const INSPECT: &str = r##"
@@ -43,7 +46,7 @@ for (const element of document.querySelectorAll("*")) {
   if (element.tagName === "A" && element.target === "_blank" && !element.rel.includes("noopener")) found.push(`${path} has an opener`);
   if (element.tagName === "FORM" && new URL(element.action).origin !== location.origin) found.push(`a form to ${element.action}`);
 }
-const text = document.documentElement.textContent + [...document.querySelectorAll("*")].flatMap((element) => [...element.attributes].map(({ value }) => value)).join("");
+const text = document.documentElement.textContent + [...document.querySelectorAll("*")].flatMap((element) => [...element.attributes].filter(({ name }) => name !== "value").map(({ value }) => value)).join("");
 for (const hidden of text.matchAll(/[\u202A-\u202E\u2066-\u2069\u200B\u0000-\u0008\u000E-\u001F]/g)) {
   found.push("a hidden character " + hidden[0].codePointAt(0).toString(16) + " in " + text.slice(hidden.index - 20, hidden.index + 20));
 }
@@ -69,7 +72,8 @@ async fn hostile_text_stays_text_in_every_kind_of_item() {
         .web_search(MARKUP)
         .call("update_plan", plan)
         .then()
-        .call("exec_command", json!({ "cmd": format!("printf '{OUTPUT}'; cat hostile.txt") }))
+        .call("exec_command", json!({ "cmd": format!("printf '{OUTPUT}'; cat hostile.txt; seq 500") }))
+        .call_id(CALL_ID)
         .then()
         .call("exec_command", json!({ "cmd": format!("touch '{}'", MARKUP.replace('\'', "")), "sandbox_permissions": "require_escalated", "justification": MARKUP }))
         .then()
@@ -90,6 +94,9 @@ async fn hostile_text_stays_text_in_every_kind_of_item() {
     assert_eq!(browser.count([article("Agent message"), ("link", "js")]).await, 0);
     browser.find([article("Run touch*")]).await;
     browser.sees([article("Command")], "<script>hacked()</script>").await;
+    // The id of the item is part of addresses.
+    browser.click([article("Command"), ("link", "Show all output")]).await;
+    browser.sees([article("Command")], "\n250\n").await;
     check(&browser, "a command question").await;
     browser.click([article("Run touch*"), button("Decline")]).await;
 
@@ -109,6 +116,114 @@ async fn hostile_text_stays_text_in_every_kind_of_item() {
     stage.send(&browser, MARKUP).await;
     browser.sees([article("User message")], "<script>hacked()</script>").await;
     for place in [&path, "/", &format!("{path}/diff"), "/status"] {
+        stage.visit(&browser, place).await;
+        browser.find([("navigation", "Threads")]).await;
+        check(&browser, place).await;
+    }
+}
+
+/// An MCP server whose names, descriptions, results, errors and questions are hostile. `MARKUP` is replaced.
+const MCP_SERVER: &str = r#"#!/bin/sh
+while read -r line; do
+  id=${line#*\"id\":}; id=${id%%[,\}]*}
+  case $line in
+    *'"method":"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}';;
+    *'"method":"tools/list"'*) result='{"tools":[{"name":"poke","description":MARKUP,"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}';;
+    *'"method":"tools/call"'*)
+      printf '%s\n' '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"form","message":MARKUP,"requestedSchema":{"type":"object","properties":{"a":{"type":"string","title":MARKUP,"description":MARKUP,"default":MARKUP},"b":{"type":"string","enum":[MARKUP,"x"],"title":MARKUP}}}}}'
+      read -r answer
+      result='{"content":[{"type":"text","text":MARKUP},{"type":"resource_link","uri":"javascript:hacked()","name":MARKUP}]}';;
+    *) continue;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+"#;
+
+#[tokio::test]
+async fn hostile_tools_questions_and_names_stay_text() {
+    let Some(browser) = Browser::start().await else { return };
+    let option = json!({ "label": MARKUP, "description": MARKUP });
+    let question = json!({ "id": "q", "header": "H", "question": MARKUP, "options": [option] });
+    let script = Script::new()
+        .call("mcp__s__poke", json!({ "argument": MARKUP }))
+        .then()
+        .call("request_user_input", json!({ "questions": [question] }))
+        .then()
+        .call(
+            "request_permissions",
+            json!({ "permissions": { "network": { "enabled": true } }, "reason": MARKUP }),
+        )
+        .then()
+        .say("Working")
+        .unfinished()
+        .gate("end")
+        .then()
+        .say("Second")
+        .then()
+        .say(format!("{MARKUP} is reviewed"));
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("server");
+    // A single quote would end the shell's string.
+    let text = json!(MARKUP).to_string().replace('\'', "");
+    fs::write(&program, MCP_SERVER.replace("MARKUP", &text)).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let config = format!(
+        "approval_policy = \"on-request\"\nsandbox_mode = \"read-only\"\n[features]\ndefault_mode_request_user_input = true\n\
+         request_permissions_tool = true\n[mcp_servers.s]\ncommand = {program:?}\n"
+    );
+    let stage = Stage::configured(script, &config).await;
+    let skill = stage.home.path().join("skills/evil");
+    fs::create_dir_all(&skill).unwrap();
+    let description = MARKUP.replace(['\'', '\u{202e}', '\u{202c}', '\u{200b}'], "");
+    fs::write(skill.join("SKILL.md"), format!("---\nname: evil\ndescription: '{description}'\n---\nText\n"))
+        .unwrap();
+    fs::write(stage.home.workspace().join("evil<img src=x onerror=hacked()>.txt"), "").unwrap();
+    let path = stage.start_thread(&browser, MARKUP).await;
+    browser.script("window.hacked = () => { window.isHacked = true }", json!([])).await;
+
+    browser.sees([("main", "Thread"), article("s asks")], "<script>hacked()</script>").await;
+    check(&browser, "a form of an MCP server").await;
+    browser.click([("main", "Thread"), article("s asks"), button("Submit")]).await;
+    browser.find([("main", "Thread"), button("Answer")]).await;
+    check(&browser, "a question of the agent").await;
+    browser.click([("main", "Thread"), button("Answer")]).await;
+    browser.find([article("Grant more permissions?")]).await;
+    check(&browser, "permissions").await;
+    browser.click([("main", "Thread"), article("Grant more permissions?"), button("Decline")]).await;
+    browser.sees([article("Tool call")], "<script>hacked()</script>").await;
+
+    // Names and messages of people, queued messages, completions.
+    browser.sees([article("Agent message")], "Working").await;
+    browser.fill([textbox("Message")], "<img src=x onerror=hacked()> queued").await;
+    browser.click([button("Queue")]).await;
+    browser.sees([article("Queued message")], "<img src=x onerror=hacked()> queued").await;
+    for (sign, name) in [("@evil", ("option", "evil<img*")), ("$ev", ("option", "evil*"))] {
+        browser.fill([textbox("Message")], sign).await;
+        browser.find([("listbox", "Completions"), name]).await;
+        check(&browser, sign).await;
+        browser.script("document.getElementById('message').value = ''", json!([])).await;
+    }
+    stage.model.release("end");
+    browser.sees([article("Agent message")], "Second").await;
+    browser.gone([button("Stop")]).await;
+    browser.click([disclosure("Actions for *")]).await;
+    browser.fill([textbox("Name")], "<img src=x onerror=hacked()>").await;
+    browser.click([button("Rename")]).await;
+    browser.sees([("navigation", "Threads")], "<img src=x onerror=hacked()>").await;
+    browser.click([disclosure("More")]).await;
+    browser.fill([("combobox", "Review")], "As I say").await;
+    browser.fill([textbox("Branch, commit or instructions")], "<img src=x onerror=hacked()>").await;
+    browser.click([button("Start review")]).await;
+    browser.sees([article("Review")], "is reviewed").await;
+    check(&browser, "a review").await;
+    for place in [
+        &path,
+        "/",
+        "/inbox",
+        "/status",
+        "/new?cwd=%22%3E%3Cimg%20src=x%20onerror=hacked()%3E",
+        "/?q=%22%3E%3Cscript%3Ehacked()%3C/script%3E",
+    ] {
         stage.visit(&browser, place).await;
         browser.find([("navigation", "Threads")]).await;
         check(&browser, place).await;

@@ -13,10 +13,17 @@ mod wire;
 
 mod answers;
 mod appearance;
+mod composer;
+mod desktop;
 mod flow;
+mod history;
 mod hostile;
+mod items;
 mod keyboard;
+mod lists;
 mod pages;
+mod questions;
 mod resume;
 mod scale;
 mod screenshots;
+mod starts;

@@ -3,7 +3,7 @@
 use codicil_testkit::Script;
 
 use crate::{
-    browser::{Browser, article},
+    browser::{Browser, article, disclosure},
     stage::Stage,
 };
 
@@ -11,17 +11,25 @@ use crate::{
 async fn the_status_page_shows_the_server() {
     let Some(browser) = Browser::start().await else { return };
     let config = "approval_policy = \"never\"\n[mcp_servers.broken]\ncommand = \"/nonexistent\"\nenv = { KEY = \"s3cret\" }\n";
-    let stage = Stage::configured(Script::new().say("Hello"), config).await;
+    let stage = Stage::configured(Script::new().say("Hello").usage(1000, 0, 234, 0), config).await;
     stage.start_thread(&browser, "Hi").await;
     browser.sees([article("Agent message")], "Hello").await;
 
     stage.visit(&browser, "/status").await;
     browser.sees([("region", "Account")], "The model provider needs no account.").await;
-    browser.sees([("region", "MCP servers")], "broken").await;
+    browser.click([("region", "MCP servers"), disclosure("broken*")]).await;
+    browser.sees([("region", "MCP servers")], "/nonexistent").await;
     browser.sees([("region", "Configuration"), ("table", "Configuration")], "approval_policy").await;
     browser.sees([("region", "Configuration"), ("table", "Configuration")], "config.toml").await;
     browser.sees([("region", "Sandbox")], "confined command").await;
-    browser.find([("region", "Usage"), ("image", "Turns, last 14 days: 1 turns in all*")]).await;
+    for chart in [
+        ("image", "Tokens, last 14 days: 1,234 tokens in all*"),
+        ("image", "Turns, last 14 days: 1 turns in all*"),
+        ("image", "Tool calls, last 14 days: 0 calls in all*"),
+        ("image", "Errors, last 14 days: 0 errors in all*"),
+    ] {
+        browser.find([("region", "Usage"), chart]).await;
+    }
     let text = browser.text([("main", "Status")]).await;
     assert!(!text.contains("s3cret"), "a secret is shown: {text}");
     assert_eq!(browser.errors().await, Vec::<String>::new());

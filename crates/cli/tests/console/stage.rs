@@ -1,11 +1,12 @@
 //! A console with a scripted model, and the steps that most tests begin with.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use codicil_testkit::{ModelServer, Script, ServerProcess, TestHome};
 use serde_json::json;
 use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
+    net::TcpStream,
     process::ChildStdout,
 };
 
@@ -64,8 +65,13 @@ impl Stage {
 
     /// Starts a thread with a message. Returns the path of its page, which is then open.
     pub async fn start_thread(&self, browser: &Browser, message: &str) -> String {
+        self.start_thread_in(browser, self.home.workspace(), message).await
+    }
+
+    /// The same, in this directory.
+    pub async fn start_thread_in(&self, browser: &Browser, directory: &Path, message: &str) -> String {
         self.visit(browser, "/new").await;
-        browser.fill([("combobox", "Directory")], &self.home.workspace().display().to_string()).await;
+        browser.fill([("combobox", "Directory")], &directory.display().to_string()).await;
         browser.fill([textbox("Message")], message).await;
         browser.click([button("Start thread")]).await;
         let is_open = "return location.pathname.startsWith('/threads/')";
@@ -77,6 +83,39 @@ impl Stage {
     pub async fn send(&self, browser: &Browser, message: &str) {
         browser.fill([textbox("Message")], message).await;
         browser.click([button("Send")]).await;
+    }
+
+    /// Signs in without a browser. Returns the cookie.
+    pub async fn sign_in(&self) -> String {
+        let body = format!("token={}", TOKEN.replace(' ', "+"));
+        let response = self.request("POST", "/sign-in", "", &body).await;
+        let cookie = response.lines().find_map(|line| line.strip_prefix("set-cookie: "));
+        cookie.and_then(|cookie| cookie.split(';').next()).expect("the token signs in").to_owned()
+    }
+
+    /// Sends a form without a browser. Returns where the answer leads.
+    pub async fn post(&self, cookie: &str, path: &str, fields: &str) -> String {
+        let page = self.request("GET", "/", cookie, "").await;
+        let token = page.split("name=\"csrf\" content=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let body = format!("csrf={}&{fields}", token.expect("a page has the token"));
+        let response = self.request("POST", path, cookie, &body).await;
+        let location = response.lines().find_map(|line| line.strip_prefix("location: "));
+        location.unwrap_or_else(|| panic!("{path} was refused: {response}")).to_owned()
+    }
+
+    async fn request(&self, method: &str, path: &str, cookie: &str, body: &str) -> String {
+        let host = self.origin.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(host).await.unwrap();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: {}\r\nCookie: {cookie}\r\nConnection: close\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.origin,
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        response.replace("\r\n", "\n")
     }
 
     pub fn file(&self, name: &str) -> Option<String> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::{
-    body::{Body, to_bytes},
+    body::{Body, HttpBody, to_bytes},
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::Next,
@@ -17,6 +17,9 @@ use crate::pages;
 
 /// The largest body of a request. Images of the composer are sent as text.
 const MAX_BODY: usize = 24 << 20;
+
+/// The largest body of a sign-in, which anyone can send.
+const MAX_SIGN_IN_BODY: usize = 4 << 10;
 
 /// The header with the session's token, which scripts use in place of the form field.
 const CSRF_HEADER: &str = "x-csrf-token";
@@ -110,9 +113,12 @@ async fn check(access: &AccessControl, mut request: Request) -> Result<Request, 
 /// Reads the fields of a changing request, and checks the session's token. Only the sign-in form has no session.
 async fn read_form(request: Request, session: Option<&Session>) -> Result<Request, Response> {
     let (mut parts, body) = request.into_parts();
-    let body = to_bytes(body, MAX_BODY)
-        .await
-        .map_err(|_| refuse(StatusCode::PAYLOAD_TOO_LARGE, "The request is too large."))?;
+    let max_body = if session.is_some() { MAX_BODY } else { MAX_SIGN_IN_BODY };
+    let too_large = || refuse(StatusCode::PAYLOAD_TOO_LARGE, "The request is too large.");
+    if body.size_hint().lower() > max_body as u64 {
+        return Err(too_large());
+    }
+    let body = to_bytes(body, max_body).await.map_err(|_| too_large())?;
     let fields = FormFields::parse(&body);
     if let Some(session) = session {
         let in_header = parts.headers.get(CSRF_HEADER).and_then(|token| token.to_str().ok());

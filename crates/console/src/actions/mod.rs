@@ -19,7 +19,7 @@ pub use questions::answer_question;
 pub use terminals::{end_terminal, terminals};
 pub use threads::{
     archive_thread, compact_thread, delete_thread, fork_thread, fork_turn, rename_thread, revert_turn,
-    review_thread, roll_back_thread, unarchive_thread,
+    review_thread, unarchive_thread, undo_last_turn,
 };
 
 /// Ends an action: the script stays on its page, a browser without it goes to `location`.

@@ -11,8 +11,8 @@ use codicil_client::{
     protocol::{
         ReviewStart, ReviewStartParams, ReviewTarget, ThreadArchive, ThreadArchiveParams, ThreadCompactStart,
         ThreadCompactStartParams, ThreadDelete, ThreadDeleteParams, ThreadFork, ThreadForkParams, ThreadId,
-        ThreadNameSet, ThreadRevert, ThreadRevertParams, ThreadRollback, ThreadRollbackParams,
-        ThreadSetNameParams, ThreadUnarchive, ThreadUnarchiveParams, TurnId,
+        ThreadNameSet, ThreadRevert, ThreadRevertParams, ThreadSetNameParams, ThreadUnarchive,
+        ThreadUnarchiveParams, TurnId,
     },
 };
 
@@ -100,21 +100,31 @@ pub async fn revert_turn(
     Path((thread, turn)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> ActionResult {
-    let thread_id = ThreadId::from(thread);
-    let params = ThreadRevertParams { thread_id: thread_id.clone(), before_turn_id: TurnId::from(turn) };
-    console.threads_client.call::<ThreadRevert>(params).await?;
-    Ok(done(&headers, &format!("/threads/{thread_id}")))
+    revert_to_before(&console, &headers, ThreadId::from(thread), TurnId::from(turn)).await
 }
 
-pub async fn roll_back_thread(
+/// Removes the last turn.
+pub async fn undo_last_turn(
     State(console): State<Console>,
     Path(thread): Path<String>,
     headers: HeaderMap,
 ) -> ActionResult {
     let thread_id = ThreadId::from(thread);
-    let params = ThreadRollbackParams { thread_id: thread_id.clone(), num_turns: 1 };
-    console.threads_client.call::<ThreadRollback>(params).await?;
-    Ok(done(&headers, &format!("/threads/{thread_id}")))
+    let view = console.hubs.page(&thread_id).await?.view;
+    let last = view.turns.back().map(|turn| turn.id.clone());
+    let last = last.ok_or_else(|| PageError::BadRequest("the thread has no turns".to_owned()))?;
+    revert_to_before(&console, &headers, thread_id, last).await
+}
+
+async fn revert_to_before(
+    console: &Console,
+    headers: &HeaderMap,
+    thread_id: ThreadId,
+    turn: TurnId,
+) -> ActionResult {
+    let params = ThreadRevertParams { thread_id: thread_id.clone(), before_turn_id: turn };
+    console.threads_client.call::<ThreadRevert>(params).await?;
+    Ok(done(headers, &format!("/threads/{thread_id}")))
 }
 
 pub async fn compact_thread(

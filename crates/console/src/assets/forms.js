@@ -84,9 +84,12 @@ async function load(event) {
 /** Completes directories in fields that ask for one. */
 function completeDirectories() {
   for (const field of document.querySelectorAll("[data-directories]")) {
+    let asked = 0;
     field.addEventListener("input", async () => {
+      const number = ++asked;
       const response = await fetch(`/complete/directories?q=${encodeURIComponent(field.value)}`).catch(() => null);
-      if (!response?.ok) return;
+      // Answers may overtake each other; only the last one counts.
+      if (!response?.ok || number !== asked) return;
       const options = (await response.json()).map(({ text }) => Object.assign(document.createElement("option"), { value: text }));
       field.list?.replaceChildren(...options);
     });

@@ -21,4 +21,6 @@ pub use overview::{Overview, OverviewTask};
 pub use page_ops::PageOp;
 pub use thread_hub::{HubError, ThreadPage};
 pub use thread_hubs::ThreadHubs;
-pub use thread_view::{ItemPart, ThreadView, TurnView, ViewChange, listed_sources, thread_title};
+pub use thread_view::{
+    ItemPart, ThreadView, TurnSettings, TurnView, ViewChange, listed_sources, thread_title,
+};

@@ -3,13 +3,17 @@
 //! A task follows the messages that are sent to all clients, on a connection of its own without subscriptions. It renders
 //! the list once per change for all pages. Pages hold the last state only, so a slow browser costs nothing.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use codicil_client::{
     Client, ClientEvent, EventStream,
-    protocol::{ServerNotification, Thread, ThreadList, ThreadListParams, ThreadSortKey},
+    protocol::{
+        McpServerStatusUpdatedNotification, ServerNotification, Thread, ThreadList, ThreadListParams,
+        ThreadSortKey,
+    },
 };
+use parking_lot::Mutex;
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
@@ -27,6 +31,9 @@ const LISTED_THREADS: u32 = 40;
 /// Changes within this time are rendered once.
 const COLLECTING_TIME: Duration = Duration::from_millis(120);
 
+/// MCP servers whose errors are remembered.
+const MAX_MCP_ERRORS: usize = 200;
+
 /// How often the ages of threads are refreshed.
 const REFRESH_TIME: Duration = Duration::from_secs(60);
 
@@ -35,7 +42,11 @@ const REFRESH_TIME: Duration = Duration::from_secs(60);
 pub struct Overview {
     threads: watch::Receiver<Arc<ThreadsOverview>>,
     questions: watch::Receiver<Bytes>,
+    mcp_errors: McpErrors,
 }
+
+/// The MCP servers that could not be started, with the reasons.
+type McpErrors = Arc<Mutex<BTreeMap<String, String>>>;
 
 /// The threads that were used last.
 #[derive(Debug, Default)]
@@ -47,6 +58,11 @@ pub struct ThreadsOverview {
 impl Overview {
     pub fn threads(&self) -> Arc<ThreadsOverview> {
         self.threads.borrow().clone()
+    }
+
+    /// Returns why an MCP server could not be started the last time.
+    pub fn mcp_error(&self, server: &str) -> Option<String> {
+        self.mcp_errors.lock().get(server).cloned()
     }
 
     /// Returns a reader of the events, which begins with the current state.
@@ -89,14 +105,17 @@ pub struct OverviewTask {
     board: QuestionBoard,
     threads: watch::Sender<Arc<ThreadsOverview>>,
     questions: watch::Sender<Bytes>,
+    mcp_errors: McpErrors,
 }
 
 impl OverviewTask {
     pub fn new(client: Client, events: EventStream, board: QuestionBoard) -> (Self, Overview) {
         let (threads, threads_reader) = watch::channel(Arc::default());
         let (questions, questions_reader) = watch::channel(Bytes::new());
-        let overview = Overview { threads: threads_reader, questions: questions_reader };
-        (Self { client, events, board, threads, questions }, overview)
+        let mcp_errors = McpErrors::default();
+        let overview =
+            Overview { threads: threads_reader, questions: questions_reader, mcp_errors: mcp_errors.clone() };
+        (Self { client, events, board, threads, questions, mcp_errors }, overview)
     }
 
     /// Runs until the connection is given up.
@@ -110,6 +129,9 @@ impl OverviewTask {
             let refresh_at = Instant::now() + REFRESH_TIME;
             tokio::select! {
                 event = self.events.next() => match event {
+                    Some(ClientEvent::Notification(ServerNotification::McpServerStartupStatusUpdated(started))) => {
+                        self.note_mcp_server(started);
+                    }
                     Some(event) if concerns_threads(&event) => self.on_threads_changed().await,
                     Some(_) => {}
                     None => return,
@@ -121,6 +143,14 @@ impl OverviewTask {
                 Ok(()) = connections.changed() => self.on_threads_changed().await,
                 () = sleep_until(refresh_at) => self.show_threads().await,
             }
+        }
+    }
+
+    fn note_mcp_server(&self, started: McpServerStatusUpdatedNotification) {
+        let mut errors = self.mcp_errors.lock();
+        match started.error {
+            Some(error) if errors.len() < MAX_MCP_ERRORS => drop(errors.insert(started.name, error)),
+            _ => drop(errors.remove(&started.name)),
         }
     }
 

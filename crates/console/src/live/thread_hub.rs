@@ -224,6 +224,11 @@ impl HubTask {
                 () = sleep_until(idle_at), if self.pages.is_empty() => HubEvent::Idle,
             };
             match event {
+                // The next page reads it as it is stored.
+                HubEvent::Message(Some(message)) if is_closing(&message) => {
+                    self.send(&pages::closed_ops(), self.seq);
+                    return;
+                }
                 HubEvent::Message(Some(message)) => self.on_message(message).await,
                 HubEvent::Command(Some(command)) => self.on_command(command),
                 HubEvent::Flush => self.flush(),
@@ -373,6 +378,12 @@ impl HubTask {
             }
         }
     }
+}
+
+/// Returns whether a message says that the thread was archived or deleted.
+fn is_closing(message: &PlacedEvent) -> bool {
+    use ServerNotification as N;
+    matches!(message.event, ClientEvent::Notification(N::ThreadArchived(_) | N::ThreadDeleted(_)))
 }
 
 impl ThreadView {

@@ -19,10 +19,9 @@ pub const EFFORTS: [(&str, &str); 6] = [
 ];
 
 /// The approval policies that can be chosen.
-pub const POLICIES: [(&str, &str); 4] = [
+pub const POLICIES: [(&str, &str); 3] = [
     ("untrusted", "Ask unless trusted"),
     ("on-request", "Ask when the agent wants to"),
-    ("on-failure", "Ask after a failure"),
     ("never", "Never ask"),
 ];
 
@@ -78,7 +77,7 @@ fn next_turn(view: &ThreadView, models: &[Model], session: &Session) -> Markup {
     html! {
         details.next-turn {
             summary { "Next turn: " (visible(&settings.model)) }
-            form.settings method="post" action={ "/threads/" (view.thread.id) "/settings" } data-live="" {
+            form.settings method="post" aria-label="Settings of the next turn" action={ "/threads/" (view.thread.id) "/settings" } data-live="" {
                 input type="hidden" name="csrf" value=(session.csrf);
                 label { "Model" (model_input(models, &settings.model)) }
                 label { "Effort" select name="effort" { (choices(&EFFORTS, &effort, Some("Model's default"))) } }
@@ -123,7 +122,7 @@ fn more_actions(view: &ThreadView, session: &Session) -> Markup {
         details.more-actions {
             summary { "More" }
             form.inline method="post" action={ "/threads/" (thread) "/compact" } data-live="" { (csrf) button { "Compact the history" } }
-            form.inline method="post" action={ "/threads/" (thread) "/rollback" } data-confirm="Remove the last turn?" { (csrf) button { "Undo the last turn" } }
+            form.inline method="post" action={ "/threads/" (thread) "/undo" } data-confirm="Remove the last turn?" { (csrf) button { "Undo the last turn" } }
             form.review method="post" action={ "/threads/" (thread) "/review" } data-live="" {
                 (csrf)
                 label { "Review" select name="target" {

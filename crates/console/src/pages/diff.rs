@@ -11,13 +11,13 @@ use axum::{
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use codicil_client::protocol::{
-    FsReadFile, FsReadFileParams, PatchApplyStatus, SortDirection, ThreadId, ThreadItem, ThreadItemsList,
-    ThreadItemsListCursor, ThreadItemsListParams, TurnId,
+    FsReadFile, FsReadFileParams, ItemId, PatchApplyStatus, SortDirection, ThreadId, ThreadItem,
+    ThreadItemsList, ThreadItemsListCursor, ThreadItemsListParams, TurnId,
 };
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{PageError, PageFrame, older, page};
+use super::{PageError, PageFrame, items, older, page};
 use crate::{
     access::Session,
     render::{
@@ -79,9 +79,9 @@ pub async fn item_diff(
     Path((thread, turn, item)): Path<(String, String, String)>,
     Query(query): Query<DiffQuery>,
 ) -> Result<Markup, PageError> {
-    let address = format!("/threads/{thread}/turns/{turn}/items/{item}/diff");
-    let thread = ThreadId::from(thread);
-    let found = older::find_item(&console, &thread, &turn.into(), &item.into()).await?;
+    let (thread, turn, item) = (ThreadId::from(thread), TurnId::from(turn), ItemId::from(item));
+    let address = format!("{}/diff", items::item_address(&thread, &turn, &item));
+    let found = older::find_item(&console, &thread, &turn, &item).await?;
     let files = item_changes(&found).ok_or_else(|| PageError::NotFound("changes".to_owned()))?;
     let files = with_surroundings(&console, files).await;
     let changes = ShownChanges { title: "Changes of one step", thread, address, files };

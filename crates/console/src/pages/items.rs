@@ -16,7 +16,7 @@ use crate::{
         ansi::{self, OutputLines},
         diff::{DiffLayout, DiffView, FileDiff, view},
         markdown::{link_address, markdown},
-        text::{prefix, visible, visible_plain},
+        text::{prefix, url_part, visible, visible_plain},
     },
 };
 
@@ -30,15 +30,21 @@ const MAX_DIFFS: usize = 8;
 const MAX_MESSAGE: usize = 60_000;
 
 pub fn element_id(turn: &TurnId, item: &ItemId) -> String {
-    format!("item-{turn}-{item}")
+    format!("item-{turn}-{}", url_part(item))
+}
+
+/// Returns the address of an item. Its id may come from the model.
+pub fn item_address(thread: &ThreadId, turn: &TurnId, item: &ItemId) -> String {
+    format!("/threads/{thread}/turns/{turn}/items/{}", url_part(item))
 }
 
 /// Returns the id of the element that text of an open item is appended to.
 pub fn text_element_id(turn: &TurnId, item: &ItemId, part: ItemPart) -> String {
+    let item = element_id(turn, item);
     match part {
-        ItemPart::Body => format!("item-{turn}-{item}-text"),
-        ItemPart::Summary(index) => format!("item-{turn}-{item}-summary-{index}"),
-        ItemPart::Content(index) => format!("item-{turn}-{item}-content-{index}"),
+        ItemPart::Body => format!("{item}-text"),
+        ItemPart::Summary(index) => format!("{item}-summary-{index}"),
+        ItemPart::Content(index) => format!("{item}-content-{index}"),
     }
 }
 
@@ -121,7 +127,7 @@ impl ShownItem<'_> {
             article.item.(class) id=(id) aria-label=(kind) tabindex="-1" {
                 header {
                     h3 { (kind) } " " (head)
-                    a.permalink href={ "/threads/" (self.thread) "?turn=" (self.turn) "#" (id) } aria-label={ "Link to this " (kind.to_lowercase()) } { "#" }
+                    a.permalink href={ "/threads/" (self.thread) "?turn=" (self.turn) "#" (url_part(&id)) } aria-label={ "Link to this " (kind.to_lowercase()) } { "#" }
                 }
                 (body)
             }
@@ -156,7 +162,7 @@ impl ShownItem<'_> {
 
     /// Returns an image, which is loaded when it becomes visible.
     fn image(&self, index: usize, description: &str) -> Markup {
-        let source = format!("/threads/{}/turns/{}/items/{}/images/{index}", self.thread, self.turn, self.id);
+        let source = format!("{}/images/{index}", item_address(self.thread, self.turn, self.id));
         html! { img.attachment src=(source) alt=(visible_plain(description)) loading="lazy"; }
     }
 
@@ -229,7 +235,7 @@ impl ShownItem<'_> {
 
     fn all_output(&self, label: &str) -> Markup {
         html! {
-            p.more { a data-more="" href={ "/threads/" (self.thread) "/turns/" (self.turn) "/items/" (self.id) "/output" } { (label) } }
+            p.more { a data-more="" href={ (item_address(self.thread, self.turn, self.id)) "/output" } { (label) } }
         }
     }
 
@@ -240,7 +246,7 @@ impl ShownItem<'_> {
             PatchApplyStatus::Declined => ("failed", "Declined"),
             _ => ("ok", "Applied"),
         };
-        let address = format!("/threads/{}/turns/{}/items/{}/diff", self.thread, self.turn, self.id);
+        let address = format!("{}/diff", item_address(self.thread, self.turn, self.id));
         self.article(
             "file-change",
             "File change",

@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 
 use super::{QUESTIONS_ID, THREAD_LIST_ID, question_cards, thread_links};
-use crate::{access::Session, state::Console};
+use crate::{access::Session, render::text::visible_plain, state::Console};
 
 /// What differs between pages.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ impl<'a> PageFrame<'a> {
 pub fn page(console: &Console, session: &Session, frame: &PageFrame<'_>, main: Markup) -> Markup {
     let open = console.questions.open();
     let count = open.len();
+    let title = visible_plain(frame.title);
     let is_elsewhere = |thread: &str| frame.thread.is_none_or(|shown| shown != thread);
     let elsewhere: Vec<_> =
         open.iter().filter(|question| is_elsewhere(&question.thread_id)).cloned().collect();
@@ -41,7 +42,7 @@ pub fn page(console: &Console, session: &Session, frame: &PageFrame<'_>, main: M
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="csrf" content=(session.csrf);
                 meta name="color-scheme" content="light dark";
-                title data-title=(frame.title) { @if count > 0 { "(" (count) ") " } (frame.title) " · Codicil" }
+                title data-title=(title) { @if count > 0 { "(" (count) ") " } (title) " · Codicil" }
                 link rel="icon" href={ "/assets/icon.svg?n=" (count) } type="image/svg+xml";
                 link rel="stylesheet" href="/assets/console.css";
                 script type="module" src="/assets/console.js" {}

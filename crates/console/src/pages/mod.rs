@@ -37,7 +37,7 @@ pub use question_cards::question_cards;
 pub use queue::queue;
 pub use sign_in::{device_link, sign_in, sign_in_required, signed_in};
 pub use status::status;
-pub use thread::{change_ops, reset_ops, thread};
+pub use thread::{change_ops, closed_ops, reset_ops, thread};
 pub use threads::{thread_links, threads};
 
 /// The element with the links to threads, in the navigation.

@@ -20,6 +20,7 @@ use crate::{
     render::{
         ansi::{self, OutputLines},
         markdown::markdown,
+        text::url_part,
     },
     state::Console,
 };
@@ -153,7 +154,7 @@ pub async fn older_items(
     view.items = shown.into();
     Ok(html! {
         @if hidden > 0 && let Some(first) = first {
-            p.more { a.button data-more="" href={ "/threads/" (thread) "/turns/" (turn) "/items?before=" (first) } { "Show " (hidden) " earlier items" } }
+            p.more { a.button data-more="" href={ "/threads/" (thread) "/turns/" (turn) "/items?before=" (url_part(&first)) } { "Show " (hidden) " earlier items" } }
         }
         @for item in &view.items { (items::item(&thread, &view, item)) }
     })

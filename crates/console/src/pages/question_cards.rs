@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use codicil_client::protocol::{
     CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams, FileChangeRequestApprovalParams,
-    NetworkPolicyRuleAction, PermissionsRequestApprovalParams, ServerRequest,
+    NetworkPolicyRuleAction, PermissionsRequestApprovalParams, SandboxPolicy, ServerRequest,
 };
 use maud::{Markup, html};
 
 use super::{
     format::{age, timestamp, unix_now},
-    items::{action_summary, diffs, shell_text},
+    items::{action_summary, diffs, item_address, shell_text},
     question_forms,
 };
 use crate::{
+    live::TurnSettings,
     questions::Question,
     render::text::{visible, visible_plain},
 };
@@ -82,7 +83,7 @@ fn title(request: &ServerRequest) -> String {
 
 fn body(question: &Question) -> Markup {
     match &question.request {
-        ServerRequest::CommandExecutionApproval(params) => command(params),
+        ServerRequest::CommandExecutionApproval(params) => command(question, params),
         ServerRequest::FileChangeApproval(params) => file_change(question, params),
         ServerRequest::PermissionsApproval(params) => permissions(params),
         ServerRequest::ToolUserInput(params) => question_forms::user_input(params),
@@ -91,7 +92,7 @@ fn body(question: &Question) -> Markup {
     }
 }
 
-fn command(params: &CommandExecutionRequestApprovalParams) -> Markup {
+fn command(question: &Question, params: &CommandExecutionRequestApprovalParams) -> Markup {
     html! {
         @if let Some(reason) = &params.reason { p.reason { (visible(reason)) } }
         @if let Some(network) = &params.network_approval_context {
@@ -109,7 +110,25 @@ fn command(params: &CommandExecutionRequestApprovalParams) -> Markup {
                 permissions.file_system.as_ref().and_then(|files| files.write.as_deref()).map(paths).unwrap_or_default(),
             ))
         }
+        @if params.network_approval_context.is_none() && let Some(settings) = &question.settings { (sandbox_limits(settings)) }
         (buttons(&command_buttons(params)))
+    }
+}
+
+/// Returns what the sandbox of a thread refuses.
+fn sandbox_limits(settings: &TurnSettings) -> Markup {
+    let (writing, has_network) = match &settings.sandbox {
+        Some(SandboxPolicy::ReadOnly { network_access, .. }) => ("writing files".to_owned(), *network_access),
+        Some(SandboxPolicy::WorkspaceWrite { writable_roots, network_access, .. }) => {
+            let roots = writable_roots.iter().filter_map(|root| root.to_str());
+            let writable: Vec<_> = std::iter::once(settings.cwd.as_str()).chain(roots).collect();
+            (format!("writing outside of {}", writable.join(", ")), *network_access)
+        }
+        Some(SandboxPolicy::DangerFullAccess) => return html! { p.meta { "This thread has no sandbox." } },
+        _ => return html! {},
+    };
+    html! {
+        p.meta { "The sandbox refuses " (visible(&writing)) @if !has_network { " and using the network" } "." }
     }
 }
 
@@ -180,8 +199,7 @@ fn standard_buttons() -> Vec<AnswerButton> {
 }
 
 fn file_change(question: &Question, params: &FileChangeRequestApprovalParams) -> Markup {
-    let address =
-        format!("/threads/{}/turns/{}/items/{}/diff", params.thread_id, params.turn_id, params.item_id);
+    let address = format!("{}/diff", item_address(&params.thread_id, &params.turn_id, &params.item_id));
     html! {
         @if let Some(reason) = &params.reason { p.reason { (visible(reason)) } }
         @if let Some(root) = &params.grant_root { p { "Approving for the session allows writing below " code { (visible(root)) } "." } }

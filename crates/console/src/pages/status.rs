@@ -30,8 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SECRET_KEYS: [&str; 8] =
     ["token", "secret", "password", "api_key", "authorization", "headers", "env", "credential"];
 
-/// What the sandbox refuses: the command tries to write outside of it.
-const PROBE_SCRIPT: &str = "if (: > \"$HOME/.codicil-probe-$$\") 2>/dev/null; then rm -f \"$HOME/.codicil-probe-$$\"; echo written; \
+/// Tries to write where every process may write that is not confined.
+const PROBE_SCRIPT: &str = "if (: > \"/tmp/.codicil-probe-$$\") 2>/dev/null; then rm -f \"/tmp/.codicil-probe-$$\"; echo written; \
      else echo refused; fi";
 
 /// `GET /status`
@@ -62,7 +62,7 @@ pub async fn status(State(console): State<Console>, Extension(session): Extensio
                 (section("Rate limits", limits, |limits| rate_limits(&limits.rate_limits)))
                 (section("Usage", used, |used| usage::charts(&used)))
                 (section("Models", models, |models| model_table(&models.data)))
-                (section("MCP servers", servers, mcp_servers))
+                (section("MCP servers", servers, |servers| mcp_servers(&console, servers)))
                 (section("Skills", skills, skill_table))
                 (section("Plugins", plugins, plugin_table))
                 (section("Sandbox", sandbox, |probe| sandbox_part(&probe.stdout)))
@@ -161,13 +161,17 @@ fn model_table(models: &[Model]) -> Markup {
     }
 }
 
-fn mcp_servers(answer: ListMcpServerStatusResponse) -> Markup {
+fn mcp_servers(console: &Console, answer: ListMcpServerStatusResponse) -> Markup {
     html! {
         @if answer.data.is_empty() { p { "No MCP servers are configured." } }
         @for server in &answer.data {
             details {
                 summary { (visible(&server.name)) " " span.chip { (server.tools.len()) " tools" } " " (sign_in_state(&server.auth_status)) }
-                @if server.tools.is_empty() { p.meta { "Disabled, not reachable, or without tools." } }
+                @match console.overview.mcp_error(&server.name) {
+                    Some(error) => p.error { (visible(&error)) },
+                    None if server.tools.is_empty() => p.meta { "Disabled, not reachable, or without tools." },
+                    None => {}
+                }
                 dl {
                     @for (name, tool) in &server.tools {
                         dt { code { (visible(name)) } }
@@ -233,7 +237,7 @@ fn probe() -> CommandExecParams {
 fn sandbox_part(output: &str) -> Markup {
     html! {
         @if output.trim() == "refused" {
-            p { span.chip.ok { "Works" } " A confined command could not write outside of its workspace." }
+            p { span.chip.ok { "Works" } " A confined command could not write to " code { "/tmp" } "." }
         } @else {
             p { span.chip.failed { "Does not confine" } " A command with a read-only policy could write. " code { "codicil doctor" } " says why." }
         }

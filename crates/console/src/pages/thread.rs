@@ -21,7 +21,7 @@ use super::{
 use crate::{
     access::Session,
     live::{PageOp, ThreadPage, ThreadView, ViewChange},
-    render::text::visible,
+    render::text::{visible, visible_plain},
     state::Console,
 };
 
@@ -53,7 +53,7 @@ pub async fn thread(
     let thread_id = ThreadId::from(thread);
     let (shown, is_live) = match console.hubs.page(&thread_id).await {
         Ok(shown) => (shown, true),
-        // An archived thread can be read, not opened.
+        // An archived thread can be shown, not opened.
         Err(error) => (stored_page(&console, &thread_id).await.map_err(|_| error)?, false),
     };
     let wanted = query.turn.map(TurnId::from).filter(|turn| shown.view.turn(turn).is_none());
@@ -86,7 +86,7 @@ pub async fn thread(
                 }
                 (composer::composer(view, &models, &session))
             } @else {
-                p.notice { "This thread is archived. Restore it to continue." }
+                p.notice { "This thread is archived. Restore it to read and to continue it." }
             }
         }
     };
@@ -96,7 +96,8 @@ pub async fn thread(
 /// Reads the end of a thread without opening it.
 async fn stored_page(console: &Console, thread_id: &ThreadId) -> Result<ThreadPage, PageError> {
     let mut thread = console.client.read_thread(thread_id, IncludeTurns::No).await?;
-    let (turns, has_older) = older::newest_turns(console, thread_id).await?;
+    // The protocol does not return the turns of archived threads.
+    let (turns, has_older) = older::newest_turns(console, thread_id).await.unwrap_or_default();
     thread.turns = turns;
     let mut view = ThreadView::new(thread, has_older, Vec::new());
     view.settings.cwd.clone_from(&view.thread.cwd);
@@ -119,13 +120,19 @@ fn status(view: &ThreadView) -> Markup {
         div #(STATUS_ID) .thread-status {
             span.chip.(class) { (word) }
             span { (visible(&settings.model)) @if let Some(effort) = &settings.effort { " · " (composer::effort_name(effort)) } }
-            span title=(settings.cwd) { (visible(format::short_path(&settings.cwd))) }
+            span title=(visible_plain(&settings.cwd)) { (visible(format::short_path(&settings.cwd))) }
             @if let Some(parent) = &view.thread.parent_thread_id { a href={ "/threads/" (parent) } { "Parent thread" } }
             @if let Some(origin) = &view.thread.forked_from_id { a href={ "/threads/" (origin) } { "Forked from" } }
             (usage(view))
             a href={ "/threads/" (view.thread.id) "/diff" } { "All changes" }
         }
     }
+}
+
+/// Returns what tells open pages that their thread was archived or deleted.
+pub fn closed_ops() -> Vec<PageOp> {
+    let notice = html! { p #thread-closed .notice role="status" { "This thread was archived or deleted. Reload the page." } };
+    vec![PageOp::put("thread-closed", TURNS_ID, notice)]
 }
 
 /// Returns the tokens of the thread and how full the model's window is.

@@ -1,11 +1,13 @@
 //! The list of threads: as links in the navigation, and as a page with search and filters.
 
+use std::collections::HashMap;
+
 use axum::{
     Extension,
     extract::{Query, State},
 };
 use codicil_client::protocol::{
-    Thread, ThreadActiveFlag, ThreadList, ThreadListCwdFilter, ThreadListParams, ThreadSearch,
+    Thread, ThreadActiveFlag, ThreadId, ThreadList, ThreadListCwdFilter, ThreadListParams, ThreadSearch,
     ThreadSearchParams, ThreadSearchResult, ThreadSortKey, ThreadStatus,
 };
 use maud::{Markup, html};
@@ -13,13 +15,13 @@ use serde::Deserialize;
 
 use super::{
     PageError, PageFrame,
-    format::{age, short_path, timestamp},
+    format::{age, short_path, timestamp, tokens},
     page,
 };
 use crate::{
     access::Session,
     live::{listed_sources, thread_title},
-    render::text::visible,
+    render::text::{prefix, visible, visible_plain},
     state::Console,
 };
 
@@ -94,8 +96,10 @@ pub struct ThreadsQuery {
 }
 
 /// A page of threads that pass the filters.
+#[derive(Default)]
 struct ThreadRows {
     found: Vec<ThreadSearchResult>,
+    tokens: HashMap<ThreadId, i64>,
     next_cursor: Option<String>,
 }
 
@@ -128,6 +132,8 @@ async fn find(console: &Console, query: &ThreadsQuery) -> Result<ThreadRows, Pag
     });
     let cwd = query.cwd.trim();
     rows.found.retain(|row| cwd.is_empty() || row.thread.cwd == cwd);
+    let threads: Vec<_> = rows.found.iter().map(|row| &row.thread).collect();
+    rows.tokens = console.tokens.of(&console.client, &threads).await;
     Ok(rows)
 }
 
@@ -147,7 +153,7 @@ async fn search_content(console: &Console, query: &ThreadsQuery) -> Option<Threa
         source_kinds: Some(listed_sources()),
     };
     let page = console.client.call::<ThreadSearch>(params).await.ok()?;
-    Some(ThreadRows { found: page.data, next_cursor: page.next_cursor })
+    Some(ThreadRows { found: page.data, next_cursor: page.next_cursor, ..ThreadRows::default() })
 }
 
 async fn list(console: &Console, query: &ThreadsQuery) -> Result<ThreadRows, PageError> {
@@ -165,7 +171,8 @@ async fn list(console: &Console, query: &ThreadsQuery) -> Result<ThreadRows, Pag
     };
     let page = console.client.call::<ThreadList>(params).await?;
     let row = |thread| ThreadSearchResult { thread, snippet: String::new() };
-    Ok(ThreadRows { found: page.data.into_iter().map(row).collect(), next_cursor: page.next_cursor })
+    let found = page.data.into_iter().map(row).collect();
+    Ok(ThreadRows { found, next_cursor: page.next_cursor, ..ThreadRows::default() })
 }
 
 fn main_part(query: &ThreadsQuery, rows: &ThreadRows, session: &Session) -> Markup {
@@ -206,7 +213,7 @@ fn table(rows: &ThreadRows, query: &ThreadsQuery, session: &Session) -> Markup {
     html! {
         @if rows.found.is_empty() { p.empty { "No threads match." } }
         ul.rows {
-            @for found in &rows.found { (row(found, query.show == "archived", session)) }
+            @for found in &rows.found { (row(found, rows.tokens.get(&found.thread.id).copied(), query.show == "archived", session)) }
         }
         @if let Some(cursor) = &rows.next_cursor {
             @let next = next_page(query, cursor);
@@ -222,21 +229,26 @@ fn next_page(query: &ThreadsQuery, cursor: &str) -> String {
 
 fn row(
     ThreadSearchResult { thread, snippet }: &ThreadSearchResult,
+    used_tokens: Option<i64>,
     is_archived: bool,
     session: &Session,
 ) -> Markup {
     let (status, class) = ShownStatus::of(&thread.status).label();
     let preview = if snippet.is_empty() { &thread.preview } else { snippet };
-    let preview = preview.lines().next().unwrap_or_default();
+    let title = thread_title(thread);
+    // A thread without a name has its first message as the title.
+    let preview = preview.lines().next().unwrap_or_default().trim();
+    let preview = Some(preview).filter(|preview| !preview.is_empty() && *preview != title);
     html! {
         li.row id={ "row-" (thread.id) } {
-            a.title href={ "/threads/" (thread.id) } { (visible(thread_title(thread))) }
+            a.title href={ "/threads/" (thread.id) } { (visible(title)) }
             span.chip.(class) { (status) }
-            p.preview { (visible(crate::render::text::prefix(preview, 200))) }
+            @if let Some(preview) = preview { p.preview { (visible(prefix(preview, 200))) } }
             p.meta {
-                span title=(thread.cwd) { (visible(short_path(&thread.cwd))) }
+                span title=(visible_plain(&thread.cwd)) { (visible(short_path(&thread.cwd))) }
                 " · " (visible(thread.model.as_deref().unwrap_or(&thread.model_provider)))
                 @if let Some(branch) = thread.git_info.as_ref().and_then(|git| git.branch.as_deref()) { " · " (visible(branch)) }
+                @if let Some(count) = used_tokens.filter(|count| *count > 0) { " · " (tokens(count)) " tokens" }
                 " · " time datetime=(timestamp(thread.updated_at)) title=(timestamp(thread.updated_at)) { (age(thread.updated_at)) }
             }
             (thread_menu(thread, is_archived, session))
@@ -250,7 +262,7 @@ pub fn thread_menu(thread: &Thread, is_archived: bool, session: &Session) -> Mar
     let csrf = html! { input type="hidden" name="csrf" value=(session.csrf); };
     html! {
         details.menu {
-            summary aria-label={ "Actions for " (thread_title(thread)) } { "⋯" }
+            summary aria-label={ "Actions for " (visible_plain(thread_title(thread))) } { "⋯" }
             div.menu-body {
                 form method="post" action=(action("rename")) data-live="" {
                     (csrf)

@@ -6,7 +6,10 @@ use maud::{Markup, html};
 use super::{format, items};
 use crate::{
     live::TurnView,
-    render::{diff, text::visible},
+    render::{
+        diff,
+        text::{url_part, visible},
+    },
 };
 
 pub fn turn_id(turn: &TurnView) -> String {
@@ -28,7 +31,7 @@ pub fn turn(thread: &ThreadId, turn: &TurnView) -> Markup {
             @if turn.hidden_items > 0 {
                 @let first = turn.items.front().and_then(|item| item.id());
                 p.more {
-                    a.button data-more="" href={ "/threads/" (thread) "/turns/" (turn.id) "/items?before=" (first.map_or("", |id| id)) } {
+                    a.button data-more="" href={ "/threads/" (thread) "/turns/" (turn.id) "/items?before=" (url_part(first.map_or("", |id| id))) } {
                         "Show " (turn.hidden_items) " earlier items"
                     }
                 }

@@ -1,4 +1,4 @@
-//! Usage over time, from the turns that the server has stored: turns, tool calls, errors and time by day.
+//! Usage over time, from what the server has stored: tokens, turns, tool calls, errors and time by day.
 //!
 //! The last threads are read, and of each the last turns, so that a page costs the same with any number of threads.
 
@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use codicil_client::{
     Client, ClientError,
     protocol::{
-        SortDirection, Thread, ThreadItem, ThreadListParams, ThreadTurnsList, ThreadTurnsListParams, Turn,
-        TurnItemsView, TurnStatus,
+        CodicilThreadUsage, CodicilUsageRead, CodicilUsageReadParams, CommandExecutionStatus,
+        DynamicToolCallStatus, McpToolCallStatus, PatchApplyStatus, SortDirection, Thread, ThreadId,
+        ThreadItem, ThreadListParams, ThreadTurnsList, ThreadTurnsListParams, Turn, TurnItemsView,
+        TurnStatus,
     },
 };
 use futures_util::{StreamExt, stream};
@@ -31,10 +33,19 @@ const PARALLEL_READS: usize = 4;
 /// What happened on one day.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DayUsage {
+    tokens: i64,
     turns: usize,
     tool_calls: usize,
+    /// Turns and tool calls that failed.
     errors: usize,
     seconds: f64,
+}
+
+/// What threads have done: their turns, and the tokens of each response with its time in Unix seconds.
+#[derive(Debug, Default)]
+struct RecentWork {
+    turns: Vec<Turn>,
+    responses: Vec<(i64, i64)>,
 }
 
 /// Usage by day, without gaps, the oldest day first.
@@ -45,17 +56,42 @@ pub struct RecentUsage(Vec<(Date, DayUsage)>);
 pub async fn recent(client: &Client) -> Result<RecentUsage, ClientError> {
     let params = ThreadListParams { limit: Some(MAX_THREADS), ..ThreadListParams::default() };
     let oldest = unix_now() - DAYS * 86_400;
-    let threads = client.list_threads(params).await?.data;
-    let is_recent = |thread: &Thread| thread.updated_at >= oldest;
-    let turns: Vec<Vec<Turn>> = stream::iter(threads.into_iter().filter(is_recent))
+    let mut threads = client.list_threads(params).await?.data;
+    threads.retain(|thread| thread.updated_at >= oldest);
+    let responses = responses(client, &threads, oldest).await;
+    let turns: Vec<Vec<Turn>> = stream::iter(threads)
         .map(|thread| last_turns(client, thread))
         .buffer_unordered(PARALLEL_READS)
         .collect()
         .await;
-    Ok(count(turns.into_iter().flatten(), today()))
+    let turns = turns.into_iter().flatten().collect();
+    Ok(count(RecentWork { turns, responses }, today()))
 }
 
-/// Returns the last turns of a thread; none if it cannot be read, because the charts are worth showing without it.
+/// Returns the tokens of the responses since a time; none if the server cannot tell.
+async fn responses(client: &Client, threads: &[Thread], since: i64) -> Vec<(i64, i64)> {
+    let thread_ids = threads.iter().map(|thread| thread.id.clone()).collect();
+    let params = CodicilUsageReadParams { thread_ids, since: Some(since) };
+    let read = match client.call::<CodicilUsageRead>(params).await {
+        Ok(read) => read.data,
+        Err(error) => {
+            tracing::debug!("cannot read the tokens of threads: {error}");
+            return Vec::new();
+        }
+    };
+    // A fork begins with copies of what happened before it was created.
+    let created_at = |id: &ThreadId| {
+        threads.iter().find(|thread| thread.id == *id).map_or(i64::MIN, |thread| thread.created_at)
+    };
+    let of_thread = |usage: CodicilThreadUsage| {
+        let created_at = created_at(&usage.thread_id);
+        let own = usage.responses.into_iter().filter(move |response| response.at >= created_at);
+        own.map(|response| (response.at, response.usage.total_tokens))
+    };
+    read.into_iter().flat_map(of_thread).collect()
+}
+
+/// Returns the last own turns of a thread, without copies from the thread it was forked from; none if it cannot be read, because the charts are worth showing without it.
 async fn last_turns(client: &Client, thread: Thread) -> Vec<Turn> {
     let params = ThreadTurnsListParams {
         thread_id: thread.id,
@@ -64,30 +100,43 @@ async fn last_turns(client: &Client, thread: Thread) -> Vec<Turn> {
         sort_direction: Some(SortDirection::Desc),
         items_view: Some(TurnItemsView::Full),
     };
-    client.call::<ThreadTurnsList>(params).await.map(|page| page.data).unwrap_or_default()
+    let mut turns = client.call::<ThreadTurnsList>(params).await.map(|page| page.data).unwrap_or_default();
+    turns.retain(|turn| turn.started_at.is_none_or(|started| started >= thread.created_at));
+    turns
 }
 
 fn today() -> Date {
     Timestamp::now().to_zoned(TimeZone::system()).date()
 }
 
-fn count(turns: impl Iterator<Item = Turn>, today: Date) -> RecentUsage {
+fn count(work: RecentWork, today: Date) -> RecentUsage {
     let first = today.saturating_sub(jiff::Span::new().days(DAYS - 1));
     let mut days: BTreeMap<Date, DayUsage> = first
         .series(jiff::Span::new().days(1))
         .take_while(|day| *day <= today)
         .map(|day| (day, DayUsage::default()))
         .collect();
-    for turn in turns {
-        let day = turn.started_at.and_then(|seconds| Timestamp::from_second(seconds).ok());
-        let Some(day) = day.map(|time| time.to_zoned(TimeZone::system()).date()) else { continue };
-        let Some(usage) = days.get_mut(&day) else { continue };
+    for turn in work.turns {
+        let Some(usage) = turn.started_at.and_then(day_of).and_then(|day| days.get_mut(&day)) else {
+            continue;
+        };
         usage.turns += 1;
         usage.tool_calls += turn.items.iter().filter(|item| is_tool_call(item)).count();
+        usage.errors += turn.items.iter().filter(|item| is_failed_call(item)).count();
         usage.errors += usize::from(turn.status == TurnStatus::Failed);
         usage.seconds += turn.duration_ms.unwrap_or_default() as f64 / 1000.0;
     }
+    for (at, tokens) in work.responses {
+        if let Some(usage) = day_of(at).and_then(|day| days.get_mut(&day)) {
+            usage.tokens = usage.tokens.saturating_add(tokens);
+        }
+    }
     RecentUsage(days.into_iter().collect())
+}
+
+/// Returns the day of a time in Unix seconds.
+fn day_of(seconds: i64) -> Option<Date> {
+    Some(Timestamp::from_second(seconds).ok()?.to_zoned(TimeZone::system()).date())
 }
 
 fn is_tool_call(item: &ThreadItem) -> bool {
@@ -100,6 +149,16 @@ fn is_tool_call(item: &ThreadItem) -> bool {
             | ThreadItem::CollabAgentToolCall { .. }
             | ThreadItem::WebSearch { .. }
     )
+}
+
+fn is_failed_call(item: &ThreadItem) -> bool {
+    match item {
+        ThreadItem::CommandExecution { status, .. } => *status == CommandExecutionStatus::Failed,
+        ThreadItem::FileChange { status, .. } => *status == PatchApplyStatus::Failed,
+        ThreadItem::McpToolCall { status, .. } => *status == McpToolCallStatus::Failed,
+        ThreadItem::DynamicToolCall { status, .. } => *status == DynamicToolCallStatus::Failed,
+        _ => false,
+    }
 }
 
 /// Returns the charts.
@@ -115,9 +174,10 @@ pub fn charts(usage: &RecentUsage) -> Markup {
     };
     html! {
         div.charts {
+            (chart(&series("Tokens", "tokens", |usage| usage.tokens as f64), ChartKind::Bars))
             (chart(&series("Turns", "turns", |usage| usage.turns as f64), ChartKind::Bars))
             (chart(&series("Tool calls", "calls", |usage| usage.tool_calls as f64), ChartKind::Bars))
-            (chart(&series("Failed turns", "turns", |usage| usage.errors as f64), ChartKind::Bars))
+            (chart(&series("Errors", "errors", |usage| usage.errors as f64), ChartKind::Bars))
             (chart(&series("Working time", "seconds", |usage| usage.seconds), ChartKind::Line))
         }
     }
@@ -147,10 +207,11 @@ mod tests {
         };
         let turns =
             [turn(0, TurnStatus::Completed), turn(0, TurnStatus::Failed), turn(100, TurnStatus::Completed)];
-        let RecentUsage(days) = count(turns.into_iter(), today);
+        let responses = vec![(now, 40), (now, 2), (now - 100 * 86_400, 7)];
+        let RecentUsage(days) = count(RecentWork { turns: turns.into(), responses }, today);
         assert_eq!(days.len(), DAYS as usize);
         let (_, last) = days.last().unwrap();
-        assert_eq!(*last, DayUsage { turns: 2, tool_calls: 2, errors: 1, seconds: 3.0 });
+        assert_eq!(*last, DayUsage { tokens: 42, turns: 2, tool_calls: 2, errors: 1, seconds: 3.0 });
         let all: usize = days.iter().map(|(_, day)| day.turns).sum();
         assert_eq!(all, 2);
     }

@@ -24,7 +24,7 @@ use tokio::{
 
 use super::LiveQuestions;
 use crate::{
-    live::{ThreadHubs, thread_title},
+    live::{ThreadHubs, TurnSettings, thread_title},
     pages::unix_now,
 };
 
@@ -41,6 +41,8 @@ pub struct Question {
     pub key: String,
     pub thread_id: ThreadId,
     pub thread_title: String,
+    /// The sandbox of the thread and its directory, if the thread is loaded.
+    pub settings: Option<TurnSettings>,
     pub request: ServerRequest,
     /// The edits that a question about file changes is about.
     pub changes: Vec<FileUpdateChange>,
@@ -224,12 +226,13 @@ impl QuestionBoardTask {
             ServerRequest::FileChangeApproval(params) => self.changes(&thread_id, &params.item_id).await,
             _ => Vec::new(),
         };
-        let thread_title = self.title(&thread_id).await;
+        let (thread_title, settings) = self.about_thread(&thread_id, &request).await;
         let source = QuestionSource::Stored { request: key.clone() };
         Question {
             key,
             thread_id,
             thread_title,
+            settings,
             request,
             changes,
             asked_at: Some(asked_at),
@@ -244,13 +247,14 @@ impl QuestionBoardTask {
             ServerRequest::McpServerElicitation(params) => params.thread_id.clone(),
             _ => ThreadId::from(""),
         };
-        let thread_title = self.title(&thread_id).await;
+        let (thread_title, settings) = self.about_thread(&thread_id, &request).await;
         let source = QuestionSource::Live { id };
         let asked_at = Some(unix_now());
         Question {
             key,
             thread_id,
             thread_title,
+            settings,
             request,
             changes: Vec::new(),
             asked_at,
@@ -259,11 +263,22 @@ impl QuestionBoardTask {
         }
     }
 
-    async fn title(&self, thread_id: &ThreadId) -> String {
-        match self.client.read_thread(thread_id, IncludeTurns::No).await {
-            Ok(thread) => thread_title(&thread).to_owned(),
-            Err(_) => thread_id.to_string(),
-        }
+    /// Returns the name of a question's thread and, for a command, its settings. A thread that is not loaded stays so.
+    async fn about_thread(
+        &self,
+        thread_id: &ThreadId,
+        request: &ServerRequest,
+    ) -> (String, Option<TurnSettings>) {
+        let Ok(thread) = self.client.read_thread(thread_id, IncludeTurns::No).await else {
+            return (thread_id.to_string(), None);
+        };
+        let is_command = matches!(request, ServerRequest::CommandExecutionApproval(_));
+        let settings = if is_command && thread.status != ThreadStatus::NotLoaded {
+            self.hubs.page(thread_id).await.ok().map(|page| page.view.settings)
+        } else {
+            None
+        };
+        (thread_title(&thread).to_owned(), settings)
     }
 
     /// Returns the edits of an item that waits for approval.

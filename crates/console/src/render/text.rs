@@ -44,6 +44,19 @@ pub fn visible_plain(text: &str) -> String {
     plain
 }
 
+/// Returns text for a part of a path or a query, with all special characters encoded.
+pub fn url_part(text: &str) -> String {
+    let mut part = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            part.push(char::from(byte));
+        } else {
+            let _ = write!(part, "%{byte:02X}");
+        }
+    }
+    part
+}
+
 /// Appends text with the five special characters of HTML escaped, for content and for quoted attributes.
 pub fn push_escaped(html: &mut String, text: &str) {
     for c in text.chars() {
