@@ -44,6 +44,7 @@ mod catalogue;
 mod codicil_settings;
 mod foreign_tables;
 mod network;
+mod permission_profiles;
 mod settings;
 mod tables;
 
@@ -78,6 +79,7 @@ pub use {
     layers::{LayerStack, SettingsLayer},
     network::{NetworkMode, NetworkProxy},
     overrides::CommandLineFlags,
+    permission_profiles::{FileAccessMode, FileRule, PermissionProfile, ProfileError, ResolvedProfile},
     project::ProjectDirectory,
     requirement_checks::NotAllowed,
     requirements::Requirements,

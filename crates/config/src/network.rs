@@ -1,7 +1,6 @@
 //! The network access of sandboxed commands through the server's proxy.
 //!
-//! The proxy is enabled by the table `network` of the profile that `default_permissions` selects, or by the requirements of an
-//! administrator. Other parts of permission profiles are not used.
+//! The proxy is enabled by the table `network` of a permission profile, or by the requirements of an administrator.
 
 use std::{collections::BTreeMap, num::NonZeroU16};
 
@@ -9,13 +8,6 @@ use codicil_protocol::{NetworkDomainPermission, NetworkRequirements};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::{effective::EffectiveConfig, settings::closed};
-
-/// The part of `[permissions.NAME]` that is used.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct PermissionProfile {
-    pub network: NetworkTable,
-}
 
 /// `[permissions.NAME.network]`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -79,12 +71,10 @@ pub struct NetworkProxy {
 }
 
 impl EffectiveConfig {
-    /// Returns the proxy settings; `None` if the proxy is disabled and the sandbox policy alone determines network access.
-    pub fn network_proxy(&self) -> Option<NetworkProxy> {
-        let profile = self.settings.default_permissions.as_ref();
-        let table =
-            profile.and_then(|name| self.settings.permissions.get(name)).map(|profile| &profile.network);
-        resolve(table, self.requirements.network())
+    /// Returns the proxy settings of a profile, or of the one that `default_permissions` names; `None` if the proxy is
+    /// disabled and the sandbox policy alone determines network access.
+    pub fn network_proxy(&self, profile: Option<&str>) -> Option<NetworkProxy> {
+        resolve(self.network_rules(profile), self.requirements.network())
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
     error::{ConfigError, ConfigProblem},
     files::read_regular,
     foreign_tables::{McpServerShape, ModelProviderShape},
-    network::PermissionProfile,
+    permission_profiles::PermissionProfile,
     tables::{
         CredentialsStore, FeatureToggles, FeedbackSettings, HistorySettings, MarketplaceSettings,
         PluginSettings, ProjectEntry, SandboxLimits, ShellEnvironmentPolicy, SkillSettings, ToolSettings,

@@ -94,8 +94,7 @@ fn copy_entry(kind: FileType, from: &Path, to: &Path, special: SpecialFiles) -> 
 
 /// Copies contents and mode. A file that is copied onto itself is not changed.
 fn copy_file(from: &Path, to: &Path) -> Result<(), FileError> {
-    let mut source = open_checked(from, OpenOptions::new().read(true))?;
-    let found = source.metadata()?;
+    let (mut source, found) = open_checked(from, OpenOptions::new().read(true))?;
     let mode = found.permissions().mode();
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(mode);
@@ -107,8 +106,12 @@ fn copy_file(from: &Path, to: &Path) -> Result<(), FileError> {
         target => target?,
     };
     copy_contents(&mut source, &mut target, found.len())?;
-    // An overwritten file gets the mode of the source as well.
-    Ok(target.set_permissions(found.permissions())?)
+    // An overwritten file, or a new one under a umask, has another mode. Setting a mode writes to the disk, so it is
+    // compared first.
+    if target.metadata()?.permissions() != found.permissions() {
+        target.set_permissions(found.permissions())?;
+    }
+    Ok(())
 }
 
 /// Opens and empties an existing file at the destination. Returns `None` if it is the source itself.
@@ -120,8 +123,7 @@ fn open_existing(to: &Path, source: &Metadata) -> Result<Option<File>, FileError
     // A dangling link exists, but its target must be created.
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(false).mode(source.permissions().mode());
-    let target = open_checked(to, options)?;
-    let existing = target.metadata()?;
+    let (target, existing) = open_checked(to, options)?;
     if (existing.dev(), existing.ino()) == (source.dev(), source.ino()) {
         return Ok(None);
     }
@@ -132,21 +134,31 @@ fn open_existing(to: &Path, source: &Metadata) -> Result<Option<File>, FileError
     Ok(Some(target))
 }
 
-/// Opens a regular file without blocking.
-fn open_checked(path: &Path, options: &mut OpenOptions) -> Result<File, FileError> {
+/// Opens a regular file without blocking. Returns it with its metadata.
+fn open_checked(path: &Path, options: &mut OpenOptions) -> Result<(File, Metadata), FileError> {
     let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
-    check_regular(&file.metadata()?)?;
-    Ok(file)
+    let metadata = file.metadata()?;
+    check_regular(&metadata)?;
+    Ok((file, metadata))
 }
 
 /// Copies contents. A small file is copied through memory, which is faster than a system call that copies.
 fn copy_contents(source: &mut File, target: &mut File, length: u64) -> io::Result<()> {
-    if length <= SMALL_BYTES {
-        let mut contents = Vec::with_capacity(length as usize + 1);
-        source.read_to_end(&mut contents)?;
-        return target.write_all(&contents);
+    if length == 0 || length > SMALL_BYTES {
+        // Files of the kernel claim to be empty and are read to their end too.
+        return io::copy(source, target).map(drop);
     }
-    io::copy(source, target).map(drop)
+    let mut contents = vec![0; length as usize];
+    let mut filled = 0;
+    while let Some(rest) = contents.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match source.read(rest) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    target.write_all(contents.get(..filled).unwrap_or_default())
 }
 
 /// Returns whether a destination is a directory or inside it, with links followed.

@@ -72,7 +72,7 @@ pub struct ProjectDoc {
 impl DocSearch {
     /// Finds and reads the files for a working directory. `open` checks whether a file may be read, because it can be a link
     /// that a command has created. Never fails; see [`ProjectDocs::warnings`].
-    pub fn run(&self, cwd: &Path, open: OpenFile<'_>) -> ProjectDocs {
+    pub fn run(&self, cwd: Option<&Path>, open: OpenFile<'_>) -> ProjectDocs {
         let mut found = ProjectDocs::default();
         if self.max_bytes == 0 {
             return found;
@@ -81,7 +81,7 @@ impl DocSearch {
         let warnings = &mut found.warnings;
         let own =
             self.home.as_deref().and_then(|home| self.read_folder(home, open, &mut remaining, warnings));
-        let folders = self.folders(cwd);
+        let folders = cwd.map(|cwd| self.folders(cwd)).unwrap_or_default();
         // The home may be a directory of the project; its file is included once.
         let is_new = |folder: &&&Path| self.home.as_deref() != Some(**folder);
         let nearest_first = folders.iter().filter(is_new);
@@ -240,7 +240,7 @@ mod tests {
         ]);
         let check = |cwd: &str, expected: &[&str]| {
             assert_eq!(
-                tree.show(&tree.search().run(&tree.path(cwd), &|path| File::open(path))),
+                tree.show(&tree.search().run(Some(&*tree.path(cwd)), &|path| File::open(path))),
                 expected,
                 "{cwd}"
             );
@@ -271,7 +271,7 @@ mod tests {
         ]);
         let mut search = tree.search();
         search.fallback_names = ["../AGENTS.md", "", "RULES.md", "CLAUDE.md"].map(str::to_owned).into();
-        let found = search.run(&tree.path("repo/a/b"), &|path| File::open(path));
+        let found = search.run(Some(&*tree.path("repo/a/b")), &|path| File::open(path));
         assert_eq!(tree.show(&found), ["repo/AGENTS.override.md: mine", "repo/a/CLAUDE.md: fallback"]);
         assert!(found.warnings.is_empty());
     }
@@ -283,11 +283,11 @@ mod tests {
         let mut search = tree.search();
         search.root_markers = vec![".hg".to_owned()];
         assert_eq!(
-            tree.show(&search.run(&tree.path("repo/a/b"), &|path| File::open(path))),
+            tree.show(&search.run(Some(&*tree.path("repo/a/b")), &|path| File::open(path))),
             ["repo/a/AGENTS.md: middle"]
         );
         search.root_markers = Vec::new();
-        assert!(search.run(&tree.path("repo/a/b"), &|path| File::open(path)).docs.is_empty());
+        assert!(search.run(Some(&*tree.path("repo/a/b")), &|path| File::open(path)).docs.is_empty());
     }
 
     #[test]
@@ -298,8 +298,8 @@ mod tests {
             ("repo/a/AGENTS.md", "ab€f"),
         ]);
         let check = |max_bytes: u64, expected: &[&str], warnings: usize| {
-            let found =
-                DocSearch { max_bytes, ..tree.search() }.run(&tree.path("repo/a"), &|path| File::open(path));
+            let found = DocSearch { max_bytes, ..tree.search() }
+                .run(Some(&*tree.path("repo/a")), &|path| File::open(path));
             assert_eq!(tree.show(&found), expected, "{max_bytes}");
             assert_eq!(found.warnings.len(), warnings, "{:?}", found.warnings);
         };
@@ -321,7 +321,7 @@ mod tests {
         symlink("/proc/self/mem", tree.path("repo/AGENTS.override.md")).unwrap();
         symlink(tree.path("repo/rules"), tree.path("repo/AGENTS.md")).unwrap();
         symlink("nowhere", tree.path("repo/a/b/AGENTS.md")).unwrap();
-        let found = tree.search().run(&tree.path("repo/a/b"), &|path| File::open(path));
+        let found = tree.search().run(Some(&*tree.path("repo/a/b")), &|path| File::open(path));
         assert_eq!(tree.show(&found), ["repo/AGENTS.md: linked", "repo/a/AGENTS.md: a"]);
         assert_eq!(found.warnings.len(), 1);
         assert!(found.warnings[0].contains("AGENTS.override.md"), "{:?}", found.warnings);
@@ -333,7 +333,7 @@ mod tests {
         fs::write(tree.path("repo/AGENTS.md"), b"\xef\xbb\xbfgood \xff bad").unwrap();
         fs::create_dir(tree.path("repo/a/AGENTS.md")).unwrap();
         assert_eq!(
-            tree.show(&tree.search().run(&tree.path("repo/a"), &|path| File::open(path))),
+            tree.show(&tree.search().run(Some(&*tree.path("repo/a")), &|path| File::open(path))),
             ["repo/AGENTS.md: good \u{fffd} bad"]
         );
     }

@@ -19,6 +19,9 @@ use crate::{
 pub struct ContextSnapshot {
     /// The slug of the model.
     pub model: String,
+    /// Whether the thread uses the machine of the server.
+    #[serde(default = "uses_environment", skip_serializing_if = "bool::clone")]
+    pub has_environment: bool,
     pub cwd: String,
     pub approval_policy: AskForApproval,
     /// The sandbox policy, including writable directories and network access.
@@ -44,6 +47,10 @@ pub struct ContextSnapshot {
     /// The [`fingerprint`] of the developer instructions; `None` if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub developer_instructions: Option<String>,
+}
+
+fn uses_environment() -> bool {
+    true
 }
 
 /// Texts that are too long to be stored in a [`ContextSnapshot`].
@@ -141,14 +148,16 @@ fn changed_environment(
 /// Returns the `<environment_context>` block.
 fn environment_text(snapshot: &ContextSnapshot) -> String {
     let members = [
-        ("cwd", &snapshot.cwd),
-        ("shell", &snapshot.shell),
-        ("current_date", &snapshot.current_date),
-        ("timezone", &snapshot.timezone),
+        ("cwd", &snapshot.cwd, snapshot.has_environment),
+        ("shell", &snapshot.shell, snapshot.has_environment),
+        ("current_date", &snapshot.current_date, true),
+        ("timezone", &snapshot.timezone, true),
     ];
-    let line =
-        |(name, value): &(&str, &String)| format!("  <{name}>{}</{name}>", context_tags::escape(value));
-    context_tags::wrap(context_tags::ENVIRONMENT, &members.iter().map(line).collect::<Vec<_>>().join("\n"))
+    let members = members.iter().filter(|(_, _, is_known)| *is_known);
+    let line = |(name, value, _): &(&str, &String, bool)| {
+        format!("  <{name}>{}</{name}>", context_tags::escape(value))
+    };
+    context_tags::wrap(context_tags::ENVIRONMENT, &members.map(line).collect::<Vec<_>>().join("\n"))
 }
 
 const NO_RULES: &str =

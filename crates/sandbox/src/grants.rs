@@ -49,6 +49,7 @@ mod tests {
             file_system: Some(AdditionalFileSystemPermissions {
                 read: None,
                 write: AbsolutePathBuf::new("/a").map(|path| vec![path]),
+                ..AdditionalFileSystemPermissions::default()
             }),
         };
         let grants = SandboxGrants::from(&profile);

@@ -1,7 +1,7 @@
-//! The marketplaces that a person has added: `[marketplaces.NAME]` in the configuration.
+//! The marketplaces of the user: `[marketplaces.NAME]` in the configuration.
 //!
-//! A local directory is used in place. Of a git repository a copy is kept in the home, in `marketplaces/NAME`; a new copy
-//! is made beside it and replaces it as a whole, so that a failure leaves the old one.
+//! A local directory is used in place. A git repository is copied to `marketplaces/NAME` in the home. An upgrade makes a new
+//! copy in a staging folder and then replaces the old copy, so that a failed upgrade leaves the old copy as it was.
 
 mod git;
 mod source;
@@ -55,6 +55,8 @@ pub enum MarketplaceError {
     Manifest(#[from] PluginError),
     #[error("git {command} failed: {reason}")]
     Git { command: String, reason: String },
+    #[error("the repository is too large for a marketplace: {files} files with {bytes} bytes")]
+    TooLarge { files: usize, bytes: u64 },
     #[error("failed to install the marketplace: {0}")]
     Install(io::Error),
     #[error("failed to write the marketplace to the configuration: {0}")]
@@ -63,13 +65,13 @@ pub enum MarketplaceError {
     Ending,
 }
 
-/// Adds, removes and upgrades marketplaces. Clones are the same.
+/// Adds, removes and upgrades marketplaces. Cheap to clone.
 #[derive(Clone)]
 pub struct Marketplaces(Arc<MarketplacesInner>);
 
 struct MarketplacesInner {
     config: ConfigStore,
-    /// Held while a change is made: two of them could otherwise make copies in one place.
+    /// Held during a change: all changes use the same staging folder.
     changing: Mutex<()>,
 }
 
@@ -148,8 +150,8 @@ impl Marketplaces {
         .await
     }
 
-    /// Serves `marketplace/upgrade`: copies the repositories again and reports those that have changed. A failure does not
-    /// keep the others from being upgraded.
+    /// Serves `marketplace/upgrade`: copies the repositories again and reports those that have changed. If one of them fails,
+    /// the others are still upgraded.
     pub async fn upgrade(
         &self,
         name: Option<String>,
@@ -205,7 +207,7 @@ impl Marketplaces {
         .await
     }
 
-    /// Copies a repository into a folder that is removed unless it is put in its place.
+    /// Copies a repository into a staging folder.
     async fn stage(&self, source: &GitSource) -> Result<StagingFolder, MarketplaceError> {
         let folder = self.folder();
         let made = blocking(move || StagingFolder::new(&folder).map_err(MarketplaceError::Install)).await?;
@@ -241,7 +243,7 @@ impl Marketplaces {
         }
     }
 
-    /// An invalid configuration is reported elsewhere. Then no marketplace counts as configured.
+    /// Returns the configured marketplaces; none if the configuration is invalid, which is reported where it is loaded.
     fn settings(&self) -> std::collections::BTreeMap<String, MarketplaceSettings> {
         let config = self.0.config.load(&ConfigQuery::default());
         config.map(|config| config.settings.marketplaces).unwrap_or_default()
@@ -279,7 +281,7 @@ impl Marketplaces {
     }
 }
 
-/// Returns the name in the marketplace file below a root. It is also the name of a folder and checked as such.
+/// Returns the name in the marketplace file below a root. The name is valid as the name of a folder.
 fn name_at(root: &Path) -> Result<String, MarketplaceError> {
     let no_manifest = || PluginError::BadMarketplace {
         path: root.to_owned(),
@@ -301,11 +303,11 @@ async fn blocking<T: Send + 'static>(
     spawn_blocking(work).await.unwrap_or(Err(MarketplaceError::Ending))
 }
 
-/// A folder for a new copy. Removed when dropped, unless it has been put in its place.
+/// The staging folder of a new copy. Removed when dropped, unless [`replace`](Self::replace) has moved it.
 struct StagingFolder(PathBuf);
 
 impl StagingFolder {
-    /// Chooses a folder that does not exist. One that a killed process left is removed.
+    /// Returns a folder that does not exist yet. A folder that a killed process has left there is removed.
     fn new(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let path = folder.join(format!(".staging-{}", std::process::id()));
@@ -315,7 +317,7 @@ impl StagingFolder {
         }
     }
 
-    /// Puts the folder in its place. The previous one is moved away first and removed last.
+    /// Moves the folder to `root`. The previous folder there is renamed before and removed afterwards.
     fn replace(self, root: &Path) -> io::Result<()> {
         let old = self.0.with_extension("old");
         if root.exists() {

@@ -6,6 +6,9 @@ use codicil_config::MarketplaceSettings;
 
 use super::MarketplaceError;
 
+/// The longest URL of a repository.
+const MAX_URL_BYTES: usize = 2048;
+
 /// The source of a marketplace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MarketplaceSource {
@@ -47,6 +50,10 @@ impl MarketplaceSource {
             let path = cwd.join(expand_home(text)).canonicalize().map_err(MarketplaceError::Unresolved)?;
             return if path.is_dir() { Ok(Self::Local(path)) } else { Err(MarketplaceError::NotADirectory) };
         }
+        let is_plain = |letter: char| !letter.is_whitespace() && !letter.is_control();
+        if text.len() > MAX_URL_BYTES || !text.chars().all(is_plain) {
+            return Err(MarketplaceError::SourceFormat);
+        }
         let (url, in_text) = git_url(text).ok_or(MarketplaceError::SourceFormat)?;
         Ok(Self::Git(GitSource {
             url,
@@ -87,7 +94,9 @@ fn git_url(text: &str) -> Option<(String, Option<String>)> {
         Some((base, reference)) => (base, Some(reference.to_owned())),
         None => (text, None),
     };
-    let is_url = ["https://", "http://", "ssh://"].iter().any(|scheme| base.starts_with(scheme));
+    let rest = ["https://", "http://", "ssh://"].iter().find_map(|scheme| base.strip_prefix(scheme));
+    // `ssh` would take such a host for an option.
+    let is_url = rest.is_some_and(|rest| !rest.starts_with('-') && !rest.contains("@-"));
     if is_url || is_scp_form(base) {
         return Some((base.to_owned(), reference));
     }
@@ -110,7 +119,8 @@ fn git_url(text: &str) -> Option<(String, Option<String>)> {
 fn is_scp_form(text: &str) -> bool {
     text.split_once('@').and_then(|(user, rest)| Some((user, rest.split_once(':')?))).is_some_and(
         |(user, (host, path))| {
-            !user.is_empty() && !user.starts_with('-') && !host.is_empty() && !path.is_empty()
+            let is_option = |text: &str| text.is_empty() || text.starts_with('-');
+            !is_option(user) && !is_option(host) && !is_option(path)
         },
     )
 }
@@ -150,6 +160,12 @@ mod tests {
             "ext::sh -c id",
             "owner/-x",
             "--upload-pack=x",
+            "ssh://-oProxyCommand=x/y",
+            "ssh://git@-oProxyCommand=x/y",
+            "git@-oProxyCommand=x:y",
+            "git@host:-y",
+            "http://host/a b",
+            "http://host/a\nb",
         ] {
             let parsed = MarketplaceSource::parse(text, None, &[], Path::new("/"));
             assert!(matches!(parsed, Err(MarketplaceError::SourceFormat)), "{text}: {parsed:?}");

@@ -132,3 +132,45 @@ async fn a_directory_without_a_manifest_is_refused() {
     let error = scene.add(empty.path().to_str().unwrap()).await.unwrap_err().to_string();
     assert!(error.ends_with("marketplace root does not contain a supported manifest"), "{error}");
 }
+
+#[tokio::test]
+async fn links_of_a_repository_lead_nowhere() {
+    let scene = Scene::new();
+    std::os::unix::fs::symlink("/etc", scene.market.path().join("outside")).unwrap();
+    let source = scene.repository();
+    scene.marketplaces.add_git(source).await.unwrap();
+    let outside = scene.home.path().join("marketplaces/market/outside");
+    assert!(fs::symlink_metadata(&outside).unwrap().is_file());
+    assert_eq!(fs::read_to_string(outside).unwrap(), "/etc");
+}
+
+#[tokio::test]
+async fn a_transport_that_runs_commands_is_refused() {
+    let scene = Scene::new();
+    let made = scene.home.path().join("made");
+    let url = format!("ext::touch {}", made.display());
+    let source = GitSource { url, reference: None, sparse_paths: Vec::new() };
+    let error = scene.marketplaces.add_git(source).await.unwrap_err();
+    assert!(matches!(error, MarketplaceError::Git { .. }), "{error}");
+    assert!(!made.exists());
+}
+
+#[tokio::test]
+async fn options_are_not_references() {
+    let scene = Scene::new();
+    let source = scene.repository();
+    for reference in ["--upload-pack=touch x", "-b"] {
+        let source = GitSource { reference: Some(reference.to_owned()), ..source.clone() };
+        let error = scene.marketplaces.add_git(source).await.unwrap_err();
+        assert!(matches!(error, MarketplaceError::Reference(_)), "{error}");
+    }
+    let tagged = GitSource { reference: Some("main".to_owned()), ..source };
+    assert!(!scene.marketplaces.add_git(tagged).await.unwrap().already_added);
+}
+
+#[tokio::test]
+async fn errors_do_not_show_passwords() {
+    let scene = Scene::new();
+    let error = scene.add("http://ada:secret@127.0.0.1:1/market.git").await.unwrap_err().to_string();
+    assert!(error.starts_with("git clone failed: ") && !error.contains("secret"), "{error}");
+}

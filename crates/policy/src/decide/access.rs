@@ -4,7 +4,8 @@ use std::path::{Component, Path, PathBuf};
 
 use codicil_protocol::{
     AbsolutePathBuf, AdditionalFileSystemPermissions, AdditionalNetworkPermissions,
-    AdditionalPermissionProfile, GrantedPermissionProfile, RequestPermissionProfile,
+    AdditionalPermissionProfile, FileSystemAccessMode, FileSystemPath, FileSystemSandboxEntry,
+    GrantedPermissionProfile, RequestPermissionProfile,
 };
 
 use crate::decide::{DecisionPolicies, policies::QuestionTopic};
@@ -63,12 +64,29 @@ impl AccessGrant {
         let paths = |paths: Option<&Vec<AbsolutePathBuf>>| {
             paths.into_iter().flatten().map(|path| path.to_path_buf()).collect()
         };
+        let network = network.and_then(|network| network.enabled).unwrap_or(false);
+        if let Some(entries) = files.and_then(|files| files.entries.as_ref()) {
+            let (read, write) = (FileSystemAccessMode::Read, FileSystemAccessMode::Write);
+            return Self { network, read: paths_of(entries, &read), write: paths_of(entries, &write) };
+        }
         Self {
-            network: network.and_then(|network| network.enabled).unwrap_or(false),
+            network,
             read: paths(files.and_then(|files| files.read.as_ref())),
             write: paths(files.and_then(|files| files.write.as_ref())),
         }
     }
+}
+
+/// Returns the paths of rules with this access. Patterns and places without a path grant nothing.
+fn paths_of(entries: &[FileSystemSandboxEntry], access: &FileSystemAccessMode) -> Vec<PathBuf> {
+    let granted = entries.iter().filter(|entry| entry.access == *access);
+    let paths = granted.filter_map(|entry| match &entry.path {
+        FileSystemPath::Path { path } => AbsolutePathBuf::new(&path.0),
+        FileSystemPath::GlobPattern { .. }
+        | FileSystemPath::Special { .. }
+        | FileSystemPath::Unrecognized(_) => None,
+    });
+    paths.map(|path| path.to_path_buf()).collect()
 }
 
 /// Returns whether a path is inside one of the roots. A path with `..` is in none, because it could leave them.

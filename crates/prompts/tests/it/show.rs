@@ -7,6 +7,7 @@ pub fn snapshot() -> ContextSnapshot {
     ContextSnapshot {
         hosts_by_proxy: false,
         model: "gpt-5.1-codex".to_owned(),
+        has_environment: true,
         cwd: "/home/ada/app".to_owned(),
         approval_policy: AskForApproval::OnRequest,
         sandbox_policy: SandboxPolicy::ReadOnly { access: ReadOnlyAccess::FullAccess, network_access: false },

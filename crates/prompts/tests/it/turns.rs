@@ -182,7 +182,7 @@ fn project_instructions_are_separated_by_file() {
     std::fs::write(root.join("AGENTS.md"), "Be kind.\n").unwrap();
     std::fs::write(root.join("sub/AGENTS.md"), "Use tabs.\nAnd more words.\n").unwrap();
     let search = DocSearch { home: Some(root.to_owned()), max_bytes: 18, ..DocSearch::default() };
-    let text = search.run(&root.join("sub"), &|path| std::fs::File::open(path)).text().unwrap();
+    let text = search.run(Some(&root.join("sub")), &|path| std::fs::File::open(path)).text().unwrap();
     assert_snapshot!(text.replace(&*root.to_string_lossy(), "ROOT"), @r#"
     # AGENTS.md instructions
 
