@@ -51,13 +51,14 @@ pub fn confinement(
     Ok(confinement.with_limits(ResourceLimits::from(&config.settings.sandbox_limits)))
 }
 
-/// Confines a process, behind the network proxy where the configuration has one. Blocks on the disk.
+/// Confines a process, behind the network proxy where the permission profile has one. Blocks on the disk.
 pub fn confine(
     request: &AccessRequest<'_>,
     config: &EffectiveConfig,
     store: &ConfigStore,
+    profile: Option<&str>,
 ) -> Result<ConfinedProcess, ConfineError> {
-    let proxy_config = config.network_proxy().as_ref().map(ProxyConfig::new).transpose()?;
+    let proxy_config = config.network_proxy(profile).as_ref().map(ProxyConfig::new).transpose()?;
     let confinement = confinement(request, config, store)?;
     let confinement = match &proxy_config {
         Some(proxy_config) => confinement.behind_proxy(proxy_ports(proxy_config))?,

@@ -1,6 +1,6 @@
 //! The errors of requests about threads, by subject. `server/src/error.rs` maps them to JSON-RPC codes.
 
-use codicil_config::{ConfigError, NotAllowed};
+use codicil_config::{ConfigError, NotAllowed, ProfileError};
 use codicil_model::ModelError;
 use codicil_prompts::ReviewTargetError;
 use codicil_protocol::{CodexErrorInfo, ThreadId, ThreadReadState, TurnError, TurnId};
@@ -33,8 +33,6 @@ pub enum ThreadError {
     EmptyHistory,
     #[error("project not found: {0}")]
     NoProject(String),
-    #[error("unknown turn environment id `{0}`")]
-    NoEnvironment(String),
     #[error("thread {0} already has an active writer")]
     OtherWriter(ThreadId),
     #[error("ephemeral threads do not support {0}")]
@@ -360,10 +358,12 @@ pub enum SearchError {
 /// Why the settings of a request cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    #[error("failed to load configuration: default_permissions refers to unknown built-in profile `{0}`")]
-    NoProfile(String),
+    #[error("failed to load configuration: {0}")]
+    Profile(#[from] ProfileError),
     #[error("`permissions` cannot be combined with `{0}`")]
     ProfileAnd(&'static str),
+    #[error("unknown turn environment id `{0}`")]
+    NoEnvironment(String),
     #[error("approvalsReviewer cannot be changed while a turn runs")]
     ReviewerOfTurn,
     #[error("Invalid request: reasoning_effort must not be empty")]

@@ -44,7 +44,8 @@ pub use error::{
     SettingsError, ThreadError, ThreadListError, TurnInputError,
 };
 pub use hooks::declared_hooks;
-pub use profiles::BuiltinProfile;
+pub use model_support::StartNotice;
+pub use profiles::ThreadProfile;
 pub use realtime::{InputAccepted, RealtimeForm, ThreadVoice, realtime_voices};
 pub use request_key::{KeyConflict, MAX_KEY_BYTES, RequestKey};
 pub use settings::{SettingsOverrides, TurnSettings};

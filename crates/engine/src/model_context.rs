@@ -21,7 +21,7 @@ use codicil_prompts::{
 use codicil_protocol::{ResponseItem, UserInput};
 use jiff::Zoned;
 
-use crate::{file_access::AccessSources, settings::TurnSettings};
+use crate::{file_access::AccessSources, profiles::ThreadProfile, settings::TurnSettings};
 
 /// The sources of the model's context. Owned, because they are read on a thread that may block.
 pub(crate) struct ModelContext {
@@ -68,8 +68,9 @@ impl ModelContext {
     }
 
     fn read_update(self, before: Option<&ContextSnapshot>) -> ContextUpdate {
-        let docs = doc_search(&self.home, &self.config)
-            .run(&self.settings.cwd, &|path| self.access.open_instructions(path));
+        let project = self.settings.has_environment.then_some(self.settings.cwd.as_path());
+        let docs =
+            doc_search(&self.home, &self.config).run(project, &|path| self.access.open_instructions(path));
         for warning in &docs.warnings {
             tracing::warn!("{warning}");
         }
@@ -94,10 +95,14 @@ impl ModelContext {
         let today = Zoned::now();
         ContextSnapshot {
             model: settings.model.clone(),
+            has_environment: settings.has_environment,
             cwd: settings.cwd.to_string_lossy().into_owned(),
             approval_policy: settings.approval_policy.clone(),
             sandbox_policy: settings.sandbox.clone(),
-            hosts_by_proxy: self.config.network_proxy().is_some(),
+            hosts_by_proxy: self
+                .config
+                .network_proxy(settings.profile.as_ref().map(ThreadProfile::id))
+                .is_some(),
             personality: effective_personality(self.supports_personality, settings.personality),
             collaboration_mode: settings.collaboration_mode.clone(),
             shell: shell_name(),

@@ -14,6 +14,8 @@ use crate::settings::TurnSettings;
 /// Tiers of OpenAI's API besides those that the protocol names.
 const OTHER_TIERS: [&str; 3] = ["priority", "auto", "scale"];
 
+const KNOWN_TIERS: &str = "Known tiers are `fast` (also called `priority`) and `flex`.";
+
 /// The efforts that stand for a number of thinking tokens, for models of Anthropic's API that are not in the catalogue.
 const THINKING_EFFORTS: [ReasoningEffort; 5] = [
     ReasoningEffort::Minimal,
@@ -22,6 +24,22 @@ const THINKING_EFFORTS: [ReasoningEffort; 5] = [
     ReasoningEffort::High,
     ReasoningEffort::Xhigh,
 ];
+
+/// A notice about the settings of a new thread.
+#[derive(Debug)]
+pub struct StartNotice {
+    /// The text for clients of the 0.166 generation.
+    pub message: String,
+    /// The same for older clients, if they get it.
+    pub config_warning: Option<ConfigWarningNotification>,
+}
+
+impl StartNotice {
+    /// Creates a notice about something that only clients of the 0.166 generation can ask for, or that older ones do not get.
+    pub(crate) fn later_only(message: String) -> Self {
+        Self { message, config_warning: None }
+    }
+}
 
 /// A model and the configuration that restricts or extends it.
 pub(crate) struct ModelSupport<'a> {
@@ -48,20 +66,21 @@ impl ModelSupport<'_> {
         if is_ultra && !is_known { ReasoningEffort::Xhigh } else { effort }
     }
 
-    /// Returns the service tier that a thread starts with: none that the catalogue's model does not have. The second
-    /// value is a warning about a tier that is left out.
-    pub fn initial_tier(&self, settings: &TurnSettings) -> (Option<ServiceTier>, Option<String>) {
-        let tier = settings.service_tier.clone();
-        let unknown = match &tier {
+    /// Leaves out a service tier that the catalogue's model does not have from the settings of a new thread. Returns a notice
+    /// about it.
+    pub fn omit_unknown_tier(&self, settings: &mut TurnSettings) -> Option<StartNotice> {
+        let unknown = match &settings.service_tier {
             Some(ServiceTier::Unrecognized(name)) if self.is_in_catalogue() && !is_known_tier(name) => name,
-            _ => return (tier, None),
+            _ => return None,
         };
         let model = &settings.model;
-        let warning = format!(
+        let message = format!(
             "Configured service tier `{unknown}` is not advertised as supported for model `{model}` and will be \
              omitted from requests."
         );
-        (None, Some(warning))
+        let config_warning = Some(unused_tier_warning(unknown, model));
+        settings.service_tier = None;
+        Some(StartNotice { message, config_warning })
     }
 
     /// Returns the effort that the configuration has for plan mode, if the thread plans.
@@ -201,10 +220,10 @@ impl ModelSupport<'_> {
                 "Remove `fast_mode = false` from `[features]` to use it.",
             ));
         }
+        if !is_used {
+            return Some(unused_tier_warning(&name, model));
+        }
         let text = match tier {
-            _ if !is_used => {
-                format!("service tier `{name}` is not used: model `{model}` is not known to have it")
-            }
             tier if wire_api == WireApi::Anthropic => {
                 if anthropic_tier(tier).is_some() {
                     return None;
@@ -218,8 +237,15 @@ impl ModelSupport<'_> {
             }
             _ => return None,
         };
-        Some(warning(text, "Known tiers are `fast` (also called `priority`) and `flex`."))
+        Some(warning(text, KNOWN_TIERS))
     }
+}
+
+fn unused_tier_warning(name: &str, model: &str) -> ConfigWarningNotification {
+    warning(
+        format!("service tier `{name}` is not used: model `{model}` is not known to have it"),
+        KNOWN_TIERS,
+    )
 }
 
 fn is_fast(tier: &ServiceTier) -> bool {

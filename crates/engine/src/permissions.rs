@@ -7,14 +7,14 @@ use codicil_config::EffectiveConfig;
 use codicil_protocol::{ApprovalsReviewer, AskForApproval, NetworkAccess, ReadOnlyAccess, SandboxPolicy};
 use codicil_store::StoredSettings;
 
-use crate::{profiles::BuiltinProfile, settings::TurnSettings, settings_forms::StoredSetting};
+use crate::{profiles::ThreadProfile, settings::TurnSettings, settings_forms::StoredSetting};
 
 /// The permissions in a thread's records. Each is decoded on its own, so that a record of another version still gives as
 /// much as it can. `None` for permissions that were never stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StoredPermissions {
     pub sandbox: Option<SandboxPolicy>,
-    pub profile: Option<BuiltinProfile>,
+    pub profile: Option<ThreadProfile>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
 }
@@ -64,7 +64,7 @@ impl From<&TurnSettings> for StoredPermissions {
     fn from(settings: &TurnSettings) -> Self {
         Self {
             sandbox: Some(settings.sandbox.clone()),
-            profile: settings.profile,
+            profile: settings.profile.clone(),
             approval_policy: Some(settings.approval_policy.clone()),
             approvals_reviewer: Some(settings.approvals_reviewer.clone()),
         }

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use codicil_config::{EffectiveConfig, HomeDirectory, TrustLevel};
 use codicil_protocol::{
-    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, ModeKind, Patch, Personality,
-    ReadOnlyAccess, ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy, ServiceTier,
-    ThreadForkParams, ThreadResumeParams, ThreadSandbox, ThreadStartParams, TurnStartParams, normal_path,
+    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, LegacyAppPathString, ModeKind,
+    Patch, Personality, ReadOnlyAccess, ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy,
+    ServiceTier, ThreadEnvironment, ThreadForkParams, ThreadResumeParams, ThreadSandbox, ThreadStartParams,
+    TurnEnvironmentParams, TurnStartParams, normal_path,
 };
 use codicil_store::StoredThread;
 use serde::{Deserialize, Serialize};
@@ -15,8 +16,9 @@ use serde_json::{Map, Value};
 use crate::{
     error::SettingsError,
     permissions::{InheritedPermissions, StoredPermissions},
-    profiles::BuiltinProfile,
+    profiles::{self, NamedProfile, ThreadProfile},
     settings_forms::StoredSetting,
+    tools::LOCAL_ENVIRONMENT,
 };
 
 /// The model if none is named and the catalogue has none for the provider. For the default provider it is the same as
@@ -38,12 +40,15 @@ pub struct TurnSettings {
     /// The directories of the workspace; empty: the working directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workspace_roots: Vec<PathBuf>,
+    /// Whether the thread uses the machine of the server. Without it, the model has no tools for commands and files.
+    #[serde(default = "uses_environment", skip_serializing_if = "bool::clone")]
+    pub has_environment: bool,
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
     pub sandbox: SandboxPolicy,
     /// Where the policy comes from, if it goes by a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<BuiltinProfile>,
+    pub profile: Option<ThreadProfile>,
     pub personality: Option<Personality>,
     pub collaboration_mode: Option<CollaborationMode>,
 }
@@ -56,10 +61,13 @@ pub struct SettingsOverrides {
     pub service_tier: Patch<ServiceTier>,
     pub cwd: Option<String>,
     pub workspace_roots: Option<Vec<PathBuf>>,
+    /// Whether the thread has an environment; `None` if the request does not say.
+    pub has_environment: Option<bool>,
     pub approval_policy: Option<AskForApproval>,
     pub approvals_reviewer: Option<ApprovalsReviewer>,
     pub sandbox: Option<ThreadSandbox>,
-    pub profile: Option<BuiltinProfile>,
+    /// The name of a permission profile.
+    pub profile: Option<String>,
     pub personality: Option<Personality>,
     pub config: Map<String, Value>,
     pub base_instructions: Option<String>,
@@ -69,16 +77,18 @@ pub struct SettingsOverrides {
 /// Takes the common settings out of one of the three requests.
 macro_rules! take_overrides {
     ($params:expr, $personality:expr) => {
-        Ok(SettingsOverrides {
+        SettingsOverrides {
             profile: {
-                let is_given = $params.sandbox.is_some();
-                BuiltinProfile::asked($params.permissions.take().as_deref(), "sandbox", is_given)?
+                let id = $params.permissions.take();
+                profiles::check_request(id.as_deref(), "sandbox", $params.sandbox.is_some())?;
+                id
             },
             model: $params.model.take(),
             provider: $params.model_provider.take(),
             service_tier: std::mem::take(&mut $params.service_tier),
             cwd: $params.cwd.take(),
             workspace_roots: $params.runtime_workspace_roots.take().map(root_paths),
+            has_environment: None,
             approval_policy: $params.approval_policy.take(),
             approvals_reviewer: $params.approvals_reviewer.take(),
             sandbox: $params.sandbox.take(),
@@ -86,7 +96,7 @@ macro_rules! take_overrides {
             config: $params.config.take().unwrap_or_default(),
             base_instructions: $params.base_instructions.take(),
             developer_instructions: $params.developer_instructions.take(),
-        })
+        }
     };
 }
 
@@ -94,7 +104,15 @@ impl TryFrom<&mut ThreadStartParams> for SettingsOverrides {
     type Error = SettingsError;
 
     fn try_from(params: &mut ThreadStartParams) -> Result<Self, SettingsError> {
-        take_overrides!(params, params.personality.take())
+        let mut given = take_overrides!(params, params.personality.take());
+        let Some(environments) = params.environments.take() else { return Ok(given) };
+        let environment = local_environment(environments)?;
+        given.has_environment = Some(environment.is_some());
+        if let Some(TurnEnvironmentParams { cwd, runtime_workspace_roots, .. }) = environment {
+            given.cwd = Some(cwd.0);
+            given.workspace_roots = Some(environment_roots(runtime_workspace_roots));
+        }
+        Ok(given)
     }
 }
 
@@ -102,7 +120,7 @@ impl TryFrom<&mut ThreadResumeParams> for SettingsOverrides {
     type Error = SettingsError;
 
     fn try_from(params: &mut ThreadResumeParams) -> Result<Self, SettingsError> {
-        take_overrides!(params, params.personality.take())
+        Ok(take_overrides!(params, params.personality.take()))
     }
 }
 
@@ -110,7 +128,7 @@ impl TryFrom<&mut ThreadForkParams> for SettingsOverrides {
     type Error = SettingsError;
 
     fn try_from(params: &mut ThreadForkParams) -> Result<Self, SettingsError> {
-        take_overrides!(params, None)
+        Ok(take_overrides!(params, None))
     }
 }
 
@@ -153,14 +171,12 @@ impl TurnSettings {
         given: &SettingsOverrides,
     ) -> Self {
         let set = &config.settings;
-        // A profile overrides the configured mode. Unknown profiles are refused when a thread is opened, and ignored
-        // elsewhere.
-        let profile = given.profile.or_else(|| BuiltinProfile::configured(config).ok().flatten());
-        let profile = profile.filter(|_| given.sandbox.is_none());
-        let sandbox = match (&given.sandbox, profile) {
+        let named = named_profile(config, given);
+        let (profile, policy) = named.map_or((None, None), |named| (Some(named.profile), named.policy));
+        let sandbox = match (&given.sandbox, policy) {
             (Some(ThreadSandbox::Policy(policy)), _) => policy.clone(),
             (Some(ThreadSandbox::Mode(mode)), _) => sandbox_policy(mode, config, home),
-            (None, Some(profile)) => profile.policy(),
+            (None, Some(policy)) => policy,
             (None, None) => {
                 let mode = set.sandbox_mode.clone().unwrap_or_else(|| usual_mode(config));
                 sandbox_policy(&mode, config, home)
@@ -168,7 +184,7 @@ impl TurnSettings {
         };
         // A thread for which nothing names a sandbox has the profile of the usual one.
         let names_none = given.sandbox.is_none() && set.sandbox_mode.is_none();
-        let profile = profile.or_else(|| BuiltinProfile::of_mode(&usual_mode(config)).filter(|_| names_none));
+        let profile = profile.or_else(|| ThreadProfile::of_mode(&usual_mode(config)).filter(|_| names_none));
         Self {
             model: given
                 .model
@@ -189,12 +205,16 @@ impl TurnSettings {
             personality: given.personality.or_else(|| set.personality()),
             collaboration_mode: None,
             workspace_roots: given.workspace_roots.clone().unwrap_or_default(),
+            has_environment: given.has_environment.unwrap_or(true),
             cwd,
         }
     }
 
-    /// Returns the directories of the workspace.
+    /// Returns the directories of the workspace. A thread without an environment has none.
     pub fn workspace_roots(&self) -> Vec<PathBuf> {
+        if !self.has_environment {
+            return Vec::new();
+        }
         if self.workspace_roots.is_empty() { vec![self.cwd.clone()] } else { self.workspace_roots.clone() }
     }
 
@@ -202,8 +222,28 @@ impl TurnSettings {
         self.collaboration_mode.as_ref().is_some_and(|mode| mode.mode == ModeKind::Plan)
     }
 
+    /// Returns the environments of the thread: that of the server, or none.
+    pub(crate) fn environments(&self) -> Vec<ThreadEnvironment> {
+        let text = |path: &Path| LegacyAppPathString(path.to_string_lossy().into_owned());
+        let local = self.has_environment.then(|| ThreadEnvironment {
+            environment_id: LOCAL_ENVIRONMENT.to_owned(),
+            cwd: text(&self.cwd),
+            runtime_workspace_roots: self.workspace_roots().iter().map(|root| text(root)).collect(),
+        });
+        local.into_iter().collect()
+    }
+
+    /// Applies the environments of a turn. Unknown ones have been refused before.
+    pub(crate) fn apply_environments(&mut self, environments: &[TurnEnvironmentParams]) {
+        self.has_environment = !environments.is_empty();
+        if let Some(environment) = environments.first() {
+            self.cwd = join(&self.cwd, &environment.cwd.0);
+            self.workspace_roots = environment_roots(environment.runtime_workspace_roots.clone());
+        }
+    }
+
     /// Applies the settings of a turn. They hold for later turns too.
-    pub fn apply(&mut self, turn: &mut TurnStartParams) {
+    pub fn apply(&mut self, turn: &mut TurnStartParams, config: &EffectiveConfig) {
         if let Some(model) = turn.model.take() {
             self.model = model;
         }
@@ -233,8 +273,9 @@ impl TurnSettings {
             (self.sandbox, self.profile) = (sandbox, None);
         }
         // Unknown profiles have been refused before.
-        if let Some(profile) = turn.permissions.take().and_then(|id| BuiltinProfile::named(&id).ok()) {
-            (self.sandbox, self.profile) = (profile.policy(), Some(profile));
+        if let Some(named) = turn.permissions.take().and_then(|id| NamedProfile::find(&id, config).ok()) {
+            self.profile = Some(named.profile);
+            self.sandbox = named.policy.unwrap_or_else(|| self.sandbox.clone());
         }
         if let Some(personality) = turn.personality.take() {
             self.personality = Some(personality);
@@ -277,6 +318,11 @@ impl TurnSettings {
         {
             self.workspace_roots = roots;
         }
+        if let StoredSetting::Value(has_environment) = StoredSetting::read(stored, "hasEnvironment")
+            && given.has_environment.is_none()
+        {
+            self.has_environment = has_environment;
+        }
         if let StoredSetting::Value(tier) = StoredSetting::read(stored, "serviceTier")
             && given.service_tier.is_missing()
             && !names("service_tier")
@@ -316,6 +362,43 @@ impl TurnSettings {
             (self.sandbox, self.profile) = (sandbox, None);
         }
     }
+}
+
+/// Returns the profile of a request, else that of the configuration. A built-in profile overrides the configured sandbox
+/// mode, which overrides a profile of the configuration. Unknown profiles are refused when a thread is opened, and ignored
+/// elsewhere.
+fn named_profile(config: &EffectiveConfig, given: &SettingsOverrides) -> Option<NamedProfile> {
+    if given.sandbox.is_some() {
+        return None;
+    }
+    if let Some(id) = &given.profile {
+        return NamedProfile::find(id, config).ok();
+    }
+    let configured = NamedProfile::configured(config).ok().flatten()?;
+    let is_overridden = config.settings.sandbox_mode.is_some();
+    match configured.profile {
+        ThreadProfile::Configured { .. } if is_overridden || configured.policy.is_none() => None,
+        ThreadProfile::Builtin(_) | ThreadProfile::Configured { .. } => Some(configured),
+    }
+}
+
+fn uses_environment() -> bool {
+    true
+}
+
+/// Returns the environment that a request names; `None` if it names none. Only that of the server is known.
+pub(crate) fn local_environment(
+    environments: Vec<TurnEnvironmentParams>,
+) -> Result<Option<TurnEnvironmentParams>, SettingsError> {
+    match environments.iter().find(|named| named.environment_id != LOCAL_ENVIRONMENT) {
+        Some(unknown) => Err(SettingsError::NoEnvironment(unknown.environment_id.clone())),
+        None => Ok(environments.into_iter().next()),
+    }
+}
+
+/// Returns the directories that a request names for an environment; empty for its working directory alone.
+fn environment_roots(roots: Option<Vec<LegacyAppPathString>>) -> Vec<PathBuf> {
+    roots.into_iter().flatten().map(|root| normal_path(Path::new(&root.0))).collect()
 }
 
 fn root_paths(roots: Vec<AbsolutePathBuf>) -> Vec<PathBuf> {

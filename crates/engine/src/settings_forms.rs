@@ -10,7 +10,7 @@ use codicil_store::StoredSettings;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::{profiles::BuiltinProfile, settings::TurnSettings};
+use crate::{profiles::ThreadProfile, settings::TurnSettings};
 
 /// The version of the snapshots that are written. Version 1 is the same without a version in its envelope. Additions
 /// that older releases may ignore need no new version.
@@ -43,7 +43,7 @@ impl TurnSettings {
             approval_policy,
             approvals_reviewer: self.approvals_reviewer,
             sandbox_policy: self.sandbox,
-            active_permission_profile: self.profile.map(BuiltinProfile::active),
+            active_permission_profile: self.profile.as_ref().map(ThreadProfile::active),
             model: self.model,
             model_provider: self.provider,
             service_tier: self.service_tier,
@@ -199,6 +199,7 @@ mod tests {
     use codicil_store::Record;
 
     use super::*;
+    use crate::profiles::BuiltinProfile;
 
     const VERSION_1: &str = include_str!("../tests/golden/settings_v1.json");
     const VERSION_2: &str = include_str!("../tests/golden/settings_v2.json");
@@ -229,15 +230,17 @@ mod tests {
                 service_tier: Some(ServiceTier::Fast),
                 cwd: "/work/project".into(),
                 workspace_roots: Vec::new(),
+                has_environment: true,
                 approval_policy: AskForApproval::Never,
                 approvals_reviewer: ApprovalsReviewer::User,
                 sandbox: sandbox.clone(),
-                profile: Some(BuiltinProfile::Workspace),
+                profile: Some(ThreadProfile::Builtin(BuiltinProfile::Workspace)),
                 personality: Some(Personality::Friendly),
                 collaboration_mode: None,
             },
             context: Some(ContextSnapshot {
                 model: "m-1".to_owned(),
+                has_environment: true,
                 cwd: "/work/project".to_owned(),
                 approval_policy: AskForApproval::Never,
                 sandbox_policy: sandbox,
@@ -334,10 +337,7 @@ mod tests {
         let record = stored(BROKEN_FIELDS);
         let reviewer = StoredSetting::<ApprovalsReviewer>::read(Some(&record), "approvalsReviewer");
         assert_eq!(reviewer, StoredSetting::Value(ApprovalsReviewer::User));
-        assert_eq!(
-            StoredSetting::<BuiltinProfile>::read(Some(&record), "profile"),
-            StoredSetting::Unreadable
-        );
+        assert_eq!(StoredSetting::<ThreadProfile>::read(Some(&record), "profile"), StoredSetting::Unreadable);
         assert_eq!(StoredSetting::<String>::read(Some(&record), "nothing"), StoredSetting::Missing);
         assert_eq!(StoredSetting::<String>::read(None, "sandbox"), StoredSetting::Missing);
     }

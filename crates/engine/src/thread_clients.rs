@@ -24,6 +24,9 @@ pub trait ThreadClients: Send + Sync + 'static {
     /// Sends a notification to all clients.
     fn notify_all(&self, frame: &Frame);
 
+    /// Sends a notification about a thread to all clients that follow the state of threads.
+    fn notify_followers(&self, thread: &ThreadId, frame: &Frame);
+
     /// Subscribes the subscribers of the thread `like` to `thread`.
     fn subscribe_like(&self, thread: &ThreadId, like: &ThreadId);
 
@@ -63,6 +66,11 @@ impl std::fmt::Debug for QuestionGuard {
 impl dyn ThreadClients {
     pub fn notify<N: NotificationMethod>(&self, thread: &ThreadId, params: &N::Params) {
         self.notify_subscribers(thread, &Frame::notification::<N>(params));
+    }
+
+    /// Sends a notification about a thread to all clients that follow the state of threads.
+    pub fn announce<N: NotificationMethod>(&self, thread: &ThreadId, params: &N::Params) {
+        self.notify_followers(thread, &Frame::notification::<N>(params));
     }
 
     pub fn broadcast<N: NotificationMethod>(&self, params: &N::Params) {

@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{AbsolutePathBuf, CommandAction, ItemId, ThreadId, TurnId, rpc::RequestId, wire};
+use crate::{
+    AbsolutePathBuf, CommandAction, FileSystemSandboxEntry, ItemId, ThreadId, TurnId, rpc::RequestId, wire,
+};
 
 /// Asks whether a command may run or, with `networkApprovalContext`, whether a running command may reach a host. In the
 /// latter case the members that describe the command may be absent.
@@ -294,6 +296,14 @@ pub struct AdditionalNetworkPermissions {
 pub struct AdditionalFileSystemPermissions {
     pub read: Option<Vec<AbsolutePathBuf>>,
     pub write: Option<Vec<AbsolutePathBuf>>,
+    /// The same permissions as rules. In an answer they take precedence over `read` and `write`.
+    #[omit]
+    #[since("0.166")]
+    pub entries: Option<Vec<FileSystemSandboxEntry>>,
+    /// How deep patterns search: never set, because this server asks for no patterns.
+    #[omit]
+    #[since("0.166")]
+    pub glob_scan_max_depth: Option<u32>,
 }
 
 /// The lifetime of granted permissions. Commands use them without further requests.

@@ -20,6 +20,8 @@ requests! {
     both extension CodicilRequestList = "codicil/request/list" (CodicilRequestListParams) -> CodicilRequestListResponse;
     /// Answers a server request, from any connection.
     both extension CodicilRequestAnswer = "codicil/request/answer" (CodicilRequestAnswerParams) -> CodicilRequestAnswerResponse;
+    /// Returns the tokens that threads have used.
+    both extension CodicilUsageRead = "codicil/usage/read" (CodicilUsageReadParams) -> CodicilUsageReadResponse;
 }
 
 /// Messages of a thread were dropped because the client reads too slowly, or are no longer valid. There are no

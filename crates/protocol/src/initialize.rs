@@ -35,6 +35,9 @@ pub struct InitializeResponse {
     pub extensions: Option<NegotiatedExtensions>,
 }
 
+/// The name in `capabilities.extensions` with which a client chooses a generation of the protocol.
+pub const PROTOCOL_EXTENSION: &str = "codicil/protocol";
+
 /// The answer to `capabilities.extensions`.
 #[wire]
 pub struct NegotiatedExtensions {

@@ -35,6 +35,7 @@ mod apps;
 mod cloud_accounts;
 mod codicil;
 mod codicil_requests;
+mod codicil_usage;
 mod config;
 mod diagnostics;
 mod dynamic_tools;
@@ -94,9 +95,9 @@ fn yes() -> bool {
 
 pub use {
     account_sessions::*, account_usage::*, accounts::*, approvals::*, apps::*, client_requests::*,
-    cloud_accounts::*, codicil::*, codicil_requests::*, config::*, diagnostics::*, dynamic_tools::*,
-    elicitation::*, environments::*, exec::*, external_agents::*, feedback::*, frame::*, fs::*,
-    generation::*, goals::*, guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*,
+    cloud_accounts::*, codicil::*, codicil_requests::*, codicil_usage::*, config::*, diagnostics::*,
+    dynamic_tools::*, elicitation::*, environments::*, exec::*, external_agents::*, feedback::*, frame::*,
+    fs::*, generation::*, goals::*, guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*,
     item_updates::*, items::*, lines::*, marketplaces::*, mcp::*, mcp_calls::*, memories::*, methods::*,
     models::*, notifications::*, patch::*, path::*, plugin_shares::*, plugins::*, policy::*, processes::*,
     projects::*, read_states::*, realtime::*, remote_control::*, request_keys::*, requirements::*,

@@ -27,6 +27,8 @@ pub trait Method: 'static {
     const NAME: &'static str;
     const STABILITY: Stability;
     const GENERATIONS: MethodGenerations;
+    /// Whether a client may leave the params out. In 0.118 the method has none then.
+    const HAS_OPTIONAL_PARAMS: bool;
     type Params: Serialize + DeserializeOwned + Inspect + Send + 'static;
     type Response: Serialize + DeserializeOwned + Send + 'static;
 }
@@ -198,6 +200,7 @@ macro_rules! requests {
                 const NAME: &'static str = $method;
                 const STABILITY: crate::Stability = crate::methods::stability!($stability);
                 const GENERATIONS: crate::MethodGenerations = crate::methods::generations!($generation);
+                const HAS_OPTIONAL_PARAMS: bool = crate::methods::is_optional!($($optional)?);
                 type Params = $params;
                 type Response = $response;
             }

@@ -1,11 +1,12 @@
-//! Facts about a thread beside its conversation: its queue, what the user has read of it, its section, its project and its
-//! attachments.
+//! Facts about a thread beside its conversation: its queue, what the user has read of it, its section, its project, its
+//! attachments and its voice sessions.
 //!
 //! Each change is one extra record. Any process may write it at any time, and the records of a file add up to
 //! [`ThreadFacts`]. The index keeps the part that lists need ([`IndexedFacts`]), which is made of the same records.
 
 use codicil_protocol::{
-    QueuedSubmission, ThreadAttachment, ThreadId, ThreadReadState, ThreadUnreadPosition, TurnId,
+    QueuedSubmission, ThreadAttachment, ThreadId, ThreadReadState, ThreadRealtimeItem, ThreadUnreadPosition,
+    TurnId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,10 +36,12 @@ pub enum FactChange {
         project_id: Option<String>,
     },
     Attachment(AttachmentChange),
+    /// An entry of a voice session.
+    Realtime(RealtimeEntry),
 }
 
 /// The kinds of [`FactChange`].
-const KINDS: [&str; 5] = ["queue", "readState", "section", PROJECT, "attachment"];
+const KINDS: [&str; 6] = ["queue", "readState", "section", PROJECT, "attachment", "realtime"];
 
 /// The kind of the extra record that sets the project.
 pub(crate) const PROJECT: &str = "project";
@@ -76,6 +79,15 @@ pub struct SectionPlace {
 pub enum AttachmentChange {
     Add(ThreadAttachment),
     Remove(AttachmentKey),
+}
+
+/// A complete entry of a voice session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RealtimeEntry {
+    /// When the entry was complete, in Unix milliseconds.
+    pub at_ms: i64,
+    pub item: ThreadRealtimeItem,
 }
 
 /// The identity of an attachment within its thread.
@@ -200,6 +212,8 @@ pub struct ThreadFacts {
     pub section: Option<SectionPlace>,
     pub project_id: Option<String>,
     pub attachments: Vec<ThreadAttachment>,
+    /// The entries of voice sessions, oldest first.
+    pub realtime: Vec<RealtimeEntry>,
 }
 
 impl ThreadFacts {
@@ -223,6 +237,7 @@ impl ThreadFacts {
             FactChange::Attachment(AttachmentChange::Remove(key)) => {
                 self.attachments.retain(|known| AttachmentKey::from(known) != key);
             }
+            FactChange::Realtime(entry) => self.realtime.push(entry),
         }
     }
 
@@ -333,6 +348,14 @@ mod tests {
             FactChange::ReadState { first_unread: Some(ThreadUnreadPosition::ThreadStart) },
             FactChange::Section { place: Some(place) },
             FactChange::Project { project_id: None },
+            FactChange::Realtime(RealtimeEntry {
+                at_ms: 7,
+                item: ThreadRealtimeItem {
+                    id: "i".to_owned(),
+                    realtime_session_id: "r".to_owned(),
+                    content: codicil_protocol::ThreadRealtimeItemContent::RealtimeSessionStarted,
+                },
+            }),
         ] {
             let record = Record::fact(&change);
             assert!(!record.extends_conversation(), "{record:?}");

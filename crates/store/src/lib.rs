@@ -22,6 +22,7 @@ mod search;
 mod thread;
 mod thread_keys;
 mod thread_log;
+mod token_usage;
 mod unfinished_turn;
 
 mod home_keys;
@@ -50,7 +51,8 @@ pub use {
     check::{CheckFinding, CheckProgress, CheckReport, FindingKind},
     error::{Result, StoreError},
     facts::{
-        AttachmentChange, AttachmentKey, FactChange, QueueChange, ReadProgress, SectionPlace, ThreadFacts,
+        AttachmentChange, AttachmentKey, FactChange, QueueChange, ReadProgress, RealtimeEntry, SectionPlace,
+        ThreadFacts,
     },
     fork::ForkPoint,
     home_keys::{HomeKeyLock, KeyIntent},
@@ -72,6 +74,7 @@ pub use {
     thread::{LoadProblem, LoadWarning, LoadWarnings, LoadedThread, StoredThread, StoredTurn, ThreadJson},
     thread_keys::{KeyRecord, StoredKey},
     thread_log::{AdoptedRecord, AppendedRecords, ThreadLog},
+    token_usage::UsageRecord,
     unfinished_turn::{BegunCall, CallState, RequestOutcome, StoredAnswer, StoredRequest, UnfinishedTurn},
     work_pool::LOCK_TIME,
 };

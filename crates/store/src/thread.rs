@@ -152,6 +152,11 @@ impl StoredTurn {
         self.started
     }
 
+    /// Returns the time of the recorded end.
+    pub fn completed(&self) -> Option<Timestamp> {
+        self.completed
+    }
+
     /// Returns the turn without its items.
     fn head(&self) -> Turn {
         let duration = self.started.zip(self.completed).map(|(started, completed)| {

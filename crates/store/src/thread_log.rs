@@ -15,8 +15,10 @@ use std::{
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Instant,
 };
 
+use codicil_metrics::{METRICS, labels::AppendEnd};
 use codicil_protocol::{GitInfo, ThreadGoal, ThreadId, ThreadItem};
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -154,7 +156,16 @@ impl ThreadLog {
     async fn write(&self, batch: RecordBatch) -> Result<AppendedRecords> {
         let inner = self.inner.clone();
         let file = self.file.clone();
-        self.inner.pool.run_locking(WorkLane::Append, move || file.append(&inner, &batch)).await
+        let started = Instant::now();
+        let appended =
+            self.inner.pool.run_locking(WorkLane::Append, move || file.append(&inner, &batch)).await;
+        METRICS.append_seconds.observe(started.elapsed());
+        METRICS.appends.inc(match &appended {
+            Ok(_) => AppendEnd::Stored,
+            Err(StoreError::Overtaken { .. }) => AppendEnd::Overtaken,
+            Err(_) => AppendEnd::Failed,
+        });
+        appended
     }
 
     /// Makes all appended records durable. Appending can continue meanwhile.
@@ -395,6 +406,7 @@ impl LogFile {
             let dirs = std::mem::take(&mut state.dirs);
             (state.place.path.clone(), blobs, dirs)
         };
+        let started = Instant::now();
         let synced = blobs::sync(&blobs)
             // The kernel also reports earlier write errors on a descriptor that is opened now.
             .and_then(|()| {
@@ -403,6 +415,7 @@ impl LogFile {
                     .map_err(StoreError::io("sync", &path))
             })
             .and_then(|()| dirs.iter().try_for_each(|dir| layout::sync_dir(dir)));
+        METRICS.fsync_seconds.observe(started.elapsed());
         if synced.is_err() {
             let mut state = self.lock();
             state.blobs.extend(blobs);

@@ -2,8 +2,8 @@
 //!
 //! A session is a task beside its thread. It forwards audio and text in both directions, and notifies the thread's
 //! subscribers of what it receives. When the voice model calls the agent, the session starts a turn and sends the agent's
-//! messages back to the voice model. Only those turns are stored. [`RealtimeSessions`] holds the sessions, at most one
-//! for each thread.
+//! messages back to the voice model. Those turns are stored and, in the form of 0.166, the entries of the session.
+//! [`RealtimeSessions`] holds the sessions, at most one for each thread.
 
 mod dialect;
 mod event;

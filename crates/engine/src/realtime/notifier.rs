@@ -19,11 +19,12 @@ use codicil_protocol::{
     ThreadRealtimeTranscriptDoneNotification, ThreadRealtimeTranscriptRole, ThreadRealtimeTranscriptUpdated,
     ThreadRealtimeTranscriptUpdatedNotification,
 };
+use codicil_store::RealtimeEntry;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::event::SpeakerRole;
-use crate::engine_context::EngineContext;
+use crate::{clock::unix_now_ms, engine_context::EngineContext};
 
 /// The form in which a session is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub(super) struct VoiceNotifier {
     is_started: bool,
     /// What is being said.
     segment: Option<OpenSegment>,
+    /// Complete entries that are not stored yet.
+    unstored: Vec<RealtimeEntry>,
 }
 
 struct OpenSegment {
@@ -58,7 +61,12 @@ impl VoiceNotifier {
         session_id: String,
         form: RealtimeForm,
     ) -> Self {
-        Self { engine, thread_id, session_id, form, is_started: false, segment: None }
+        Self { engine, thread_id, session_id, form, is_started: false, segment: None, unstored: Vec::new() }
+    }
+
+    /// Takes the entries that were completed since the last call.
+    pub fn take_unstored(&mut self) -> Vec<RealtimeEntry> {
+        std::mem::take(&mut self.unstored)
     }
 
     pub fn started(&mut self, version: RealtimeConversationVersion) {
@@ -135,12 +143,16 @@ impl VoiceNotifier {
         self.notify::<ThreadRealtimeError>(&ThreadRealtimeErrorNotification { thread_id, message });
     }
 
-    /// Reports the end of the session.
-    pub fn closed(&mut self, outcome: ThreadRealtimeSessionOutcome, reason: &str) {
+    /// Completes the entries of the session.
+    pub fn end_entries(&mut self, outcome: ThreadRealtimeSessionOutcome) {
         self.end_segment();
         if self.is_started {
             self.add_entry(ThreadRealtimeItemContent::RealtimeSessionClosed { outcome });
         }
+    }
+
+    /// Reports the end of the session, after its entries.
+    pub fn closed(&self, reason: &str) {
         let reason = Some(reason.to_owned());
         let params = ThreadRealtimeClosedNotification { thread_id: self.thread_id.clone(), reason };
         self.notify::<ThreadRealtimeClosed>(&params);
@@ -159,16 +171,16 @@ impl VoiceNotifier {
 
     fn end_segment(&mut self) {
         if let Some(segment) = self.segment.take() {
-            self.complete_entry(&self.entry(&segment.id, segment.content()));
+            self.complete_entry(self.entry(&segment.id, segment.content()));
         }
     }
 
     /// Reports an entry that is complete from its start.
-    fn add_entry(&self, content: ThreadRealtimeItemContent) {
+    fn add_entry(&mut self, content: ThreadRealtimeItemContent) {
         if self.form == RealtimeForm::Timeline {
             let entry = self.entry(&Uuid::now_v7().to_string(), content);
             self.start_entry(&entry);
-            self.complete_entry(&entry);
+            self.complete_entry(entry);
         }
     }
 
@@ -182,10 +194,11 @@ impl VoiceNotifier {
         self.notify::<ThreadRealtimeItemStarted>(&params);
     }
 
-    fn complete_entry(&self, entry: &ThreadRealtimeItem) {
+    fn complete_entry(&mut self, entry: ThreadRealtimeItem) {
         let thread_id = self.thread_id.clone();
         let params = ThreadRealtimeItemCompletedNotification { thread_id, item: entry.clone() };
         self.notify::<ThreadRealtimeItemCompleted>(&params);
+        self.unstored.push(RealtimeEntry { at_ms: unix_now_ms(), item: entry });
     }
 
     fn notify<N: NotificationMethod>(&self, params: &N::Params) {

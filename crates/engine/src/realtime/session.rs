@@ -6,6 +6,7 @@ use codicil_model::{ModelError, RealtimeRequest, RealtimeSocket, open_realtime};
 use codicil_protocol::{
     ThreadRealtimeSessionOutcome, ThreadRealtimeStartParams, TurnId, TurnStartParams, UserInput,
 };
+use codicil_store::{FactChange, Record, StoreError};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::timeout};
@@ -95,7 +96,21 @@ impl RealtimeSession {
             SessionEnd::Failed => (ThreadRealtimeSessionOutcome::Failed, "error"),
             SessionEnd::ConnectionLost => (ThreadRealtimeSessionOutcome::Ended, "transport_closed"),
         };
-        self.notifier.closed(outcome, reason);
+        self.notifier.end_entries(outcome);
+        self.store_entries().await;
+        self.notifier.closed(reason);
+    }
+
+    /// Stores the entries that are complete, for the timeline of the thread. An ephemeral thread has none.
+    async fn store_entries(&mut self) {
+        let thread = self.voice.thread.id();
+        for entry in self.notifier.take_unstored() {
+            let record = Record::fact(&FactChange::Realtime(entry));
+            match self.voice.engine.store.append_beside(thread, record).await {
+                Ok(_) | Err(StoreError::NotFound(_)) => {}
+                Err(error) => tracing::warn!(%thread, "failed to store an entry of a voice session: {error}"),
+            }
+        }
     }
 
     async fn open_and_talk(&mut self) -> SessionEnd {
@@ -117,6 +132,7 @@ impl RealtimeSession {
             }
         };
         self.notifier.started(self.settings.version());
+        self.store_entries().await;
         let end = self.talk(&mut socket).await;
         // The connection is dropped if the provider does not answer in time.
         let _ = timeout(CLOSE_TIME, socket.close(None)).await;
@@ -154,10 +170,14 @@ impl RealtimeSession {
                 () = stop.cancelled() => return SessionEnd::Requested,
                 Some(input) = self.inputs.recv() => self.on_input(input),
                 message = socket.next() => match message {
-                    Some(Ok(Message::Text(text))) => match self.on_message(&text).await {
-                        Ok(()) => continue,
-                        Err(end) => return end,
-                    },
+                    Some(Ok(Message::Text(text))) => {
+                        let handled = self.on_message(&text).await;
+                        self.store_entries().await;
+                        match handled {
+                            Ok(()) => continue,
+                            Err(end) => return end,
+                        }
+                    }
                     Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed | Error::AlreadyClosed)) | None => {
                         return SessionEnd::ConnectionLost;
                     }

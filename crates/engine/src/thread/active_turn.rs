@@ -22,6 +22,7 @@ use super::{
     input::{FirstInput, SteeredInput},
     open_questions::OpenQuestions,
     review::ActiveReview,
+    turn_count::InterruptCause,
 };
 use crate::{
     error::TurnInputError,
@@ -93,6 +94,8 @@ pub(super) struct ActiveTurn {
     pub offered: ToolList,
     /// Interrupt requests that wait for the turn's end.
     pub interrupts: Vec<CommandReply<AnnouncedReply<()>>>,
+    /// What has interrupted the turn, for the count of turns.
+    pub interrupt_cause: Option<InterruptCause>,
     pub review: Option<ActiveReview>,
     /// Whether the history was compacted since the last request.
     pub was_compacted: bool,
@@ -221,6 +224,7 @@ impl ActiveTurn {
             resolved: Vec::new(),
             offered: ToolList::default(),
             interrupts: Vec::new(),
+            interrupt_cause: None,
             review: None,
             was_compacted: false,
             needs_request: false,

@@ -39,8 +39,8 @@ use tokio::{
 };
 
 use super::{
-    CommandReply, ElicitationChange, PostedCommand, ThreadCommand, ThreadInbox, ThreadSetup, ThreadSnapshot,
-    ThreadState, TurnOrigin, UnloadedTurn,
+    CommandReply, ElicitationChange, PostedCommand, ShownState, ThreadCommand, ThreadInbox, ThreadSetup,
+    ThreadSnapshot, ThreadState, TurnOrigin, UnloadedTurn,
     active_turn::ActiveTurn,
     announce::UnsentMessages,
     notifier::{Retry, ThreadNotifier},
@@ -86,7 +86,7 @@ pub(crate) struct ThreadActor {
     /// The thread's state as a subagent, for its parent.
     pub(super) progress: watch::Sender<CollabAgentState>,
     /// The status, for readers that must not wait for the mailbox.
-    status: watch::Sender<ThreadStatus>,
+    shown: watch::Sender<ShownState>,
     /// The models of the provider, if it reports them itself.
     pub(super) served: Option<ServedModels>,
     /// The warnings about the model that clients have received.
@@ -134,7 +134,7 @@ impl ThreadActor {
     ) -> Self {
         let tools = ThreadTools::new(engine.clone(), threads.clone(), &state, servers);
         let (turn_sender, turn_messages) = turn_channel();
-        let ThreadInbox { mailbox, progress, status, notifier } = inbox;
+        let ThreadInbox { mailbox, progress, shown, notifier } = inbox;
         let skills = engine.extensions.skills.watch(&state.settings.cwd);
         let is_goal_unresumed = state.goal.is_some();
         let announced_read = state.facts.read.revision;
@@ -156,7 +156,7 @@ impl ThreadActor {
             is_overtaken: false,
             is_finishing: false,
             progress,
-            status,
+            shown,
             served: None,
             warned: HashSet::new(),
             // A reload while the thread was being created costs one more reload here.
@@ -527,7 +527,7 @@ impl ThreadActor {
     /// Sets the status that a loaded thread begins with. The request that loads it announces the status.
     pub(super) fn show_loaded_status(&mut self, status: ThreadStatus) {
         self.state.status = status.clone();
-        self.status.send_replace(status);
+        self.show_state();
     }
 
     pub(super) fn set_status(&mut self, status: ThreadStatus) {
@@ -535,9 +535,15 @@ impl ThreadActor {
             return;
         }
         self.state.status = status.clone();
-        self.status.send_replace(status.clone());
+        self.show_state();
         let params = ThreadStatusChangedNotification { thread_id: self.state.id.clone(), status };
         self.notifier.broadcast::<ThreadStatusChanged>(&params);
+    }
+
+    /// Publishes the state that lists show.
+    fn show_state(&self) {
+        let environments = self.state.settings.environments();
+        self.shown.send_replace(ShownState { status: self.state.status.clone(), environments });
     }
 }
 

@@ -5,6 +5,7 @@
 //! on their way they meet the requests that they had sent, or the answers.
 
 use codicil_config::CutOffTurns;
+use codicil_metrics::{METRICS, labels::TurnEnd};
 use codicil_model::{History, HistoryItem};
 use codicil_protocol::{
     ItemId, ResponseItem, ThreadItem, ThreadStatus, Turn, TurnId, TurnStatus, UserInput, complete_tool_calls,
@@ -25,6 +26,7 @@ use super::{
     open_questions::DurableRequest,
     questions::time_left,
     start::NewTurn,
+    turn_count::count_turn,
 };
 use crate::{
     clock::unix_now,
@@ -211,6 +213,7 @@ impl ThreadActor {
         if let Err(error) = self.store_or_keep(vec![Record::parked(&active.id)]).await {
             tracing::warn!(thread = %self.state.id, "failed to store that a turn is parked: {error}");
         }
+        METRICS.turns_parked.inc();
         true
     }
 
@@ -273,6 +276,7 @@ impl ThreadActor {
         let unseen = continued.unfinished.unseen_input.iter().cloned();
         active.steered = unseen.map(|item| SteeredInput { item, context: Vec::new() }).collect();
         self.active = Some(active);
+        METRICS.turns_continued.inc();
         self.notifier.keep_recent();
         for item in continued.open_items() {
             self.restore_item(&id, item);
@@ -363,6 +367,7 @@ impl ThreadActor {
         }
         self.announce_unseen_input();
         let status = TurnStatus::Interrupted;
+        count_turn(TurnEnd::InterruptedByRestart, None);
         self.announce_read_state();
         self.set_status(ThreadStatus::Idle);
         self.announce_turn_completed(Turn { status, ..Turn::in_progress(continued.id().clone()) });

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use codicil_metrics::labels::TurnEnd;
 use codicil_protocol::{
     CodexErrorInfo, CollabAgentState, CollabAgentStatus, CollabAgentToolCallStatus, CommandExecutionStatus,
     DynamicToolCallStatus, McpToolCallStatus, PatchApplyStatus, ProtocolGeneration, ThreadItem, ThreadStatus,
@@ -9,7 +10,14 @@ use codicil_protocol::{
 };
 use codicil_store::Record;
 
-use super::{TurnKind, active_turn::ActiveTurn, actor::ThreadActor, input::context_record, notifier::Retry};
+use super::{
+    TurnKind,
+    active_turn::ActiveTurn,
+    actor::ThreadActor,
+    input::context_record,
+    notifier::Retry,
+    turn_count::{InterruptCause, count_turn, turn_end},
+};
 use crate::{
     clock::{millis, unix_now},
     error::ThreadError,
@@ -38,8 +46,9 @@ impl ThreadActor {
 
     /// Stops the running turn, if any, and waits for its end.
     pub(super) async fn end_active_turn(&mut self) {
-        let Some(active) = &self.active else { return };
+        let Some(active) = &mut self.active else { return };
         active.cancel.cancel();
+        active.interrupt_cause.get_or_insert(InterruptCause::Thread);
         let stopped = async {
             while self.active.is_some()
                 && let Some(message) = self.turn_messages.recv().await
@@ -84,6 +93,7 @@ impl ThreadActor {
 
     async fn finish(&mut self, mut active: ActiveTurn, outcome: TurnOutcome) {
         let (status, error) = active.status(outcome);
+        let mut end = turn_end(&active, &status, error.as_ref());
         if let Some(settings) = self.state.next_settings.take() {
             self.state.settings = settings;
         }
@@ -115,6 +125,7 @@ impl ThreadActor {
         let (status, error) = match stored {
             Ok(()) => (status, error),
             Err(failure) => {
+                end = TurnEnd::FailedStore;
                 (TurnStatus::Failed, Some(self.replace_turn_end(&active.id, error, &failure).await))
             }
         };
@@ -132,10 +143,11 @@ impl ThreadActor {
             self.emit_failure(&active.id, error.as_ref());
         }
         let mut turn = Turn { status, error, ..Turn::in_progress(active.id.clone()) };
-        if let Some(beginning) = active.beginning.take() {
-            turn.started_at = Some(beginning.started_at);
-            turn.duration_ms = Some(millis(beginning.started.elapsed()));
-        }
+        let beginning = active.beginning.take();
+        let time = beginning.as_ref().map(|beginning| beginning.started.elapsed());
+        turn.started_at = beginning.map(|beginning| beginning.started_at);
+        turn.duration_ms = time.map(millis);
+        count_turn(end, time);
         if turn.status != TurnStatus::Completed {
             self.notifier.unchanged_usage(&active.id, &self.state.usage, ProtocolGeneration::V166);
         }

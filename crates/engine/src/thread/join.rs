@@ -12,6 +12,7 @@ use super::{
     actor::{ThreadActor, answer},
 };
 use crate::{
+    profiles::ThreadProfile,
     settings::{SettingsOverrides, TurnSettings, join, ordinary},
     threads::{IncludeTurns, stored_turns},
 };
@@ -45,6 +46,7 @@ impl ThreadActor {
 /// Returns the members of a request that differ from what is in force. `base` is what a relative `cwd` is joined to.
 fn unapplied_settings(given: &SettingsOverrides, state: &ThreadState, base: &Path) -> Vec<String> {
     let settings = &state.settings;
+    let active_profile = settings.profile.as_ref().map(ThreadProfile::id);
     let differs = [
         ("model", is_other(given.model.as_ref(), &settings.model)),
         ("modelProvider", is_other(given.provider.as_ref(), &settings.provider)),
@@ -59,7 +61,7 @@ fn unapplied_settings(given: &SettingsOverrides, state: &ThreadState, base: &Pat
         ("approvalPolicy", is_other(given.approval_policy.as_ref(), &settings.approval_policy)),
         ("approvalsReviewer", is_other(given.approvals_reviewer.as_ref(), &settings.approvals_reviewer)),
         ("sandbox", given.sandbox.as_ref().is_some_and(|sandbox| !has_sandbox(settings, sandbox))),
-        ("permissions", given.profile.is_some() && given.profile != settings.profile),
+        ("permissions", given.profile.is_some() && given.profile.as_deref() != active_profile),
         ("personality", given.personality.is_some() && given.personality != settings.personality),
         (
             "baseInstructions",

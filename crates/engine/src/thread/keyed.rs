@@ -8,7 +8,7 @@ use codicil_store::{Record, StoredKey, StoredTurn};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    AnnouncedReply, CommandReply, PostedCommand, ThreadCommand,
+    AnnouncedReply, AnswerOutcome, CommandReply, PostedCommand, ThreadCommand,
     actor::{ThreadActor, answer},
 };
 use crate::{
@@ -121,6 +121,11 @@ impl ThreadActor {
             ThreadCommand::QueueDelete(_, reply) => replay_answer(reply, key, known),
             ThreadCommand::QueueReorder(_, reply) => replay_answer(reply, key, known),
             ThreadCommand::QueueStart(_, _, reply) => replay_announced(reply, key, known),
+            // Only an answer that was accepted has stored its key.
+            ThreadCommand::AnswerRequest(_, _, reply) => {
+                let replayed = known.and_then(|known| key.replay::<()>(&known));
+                answer(reply, replayed.map(|()| Some(AnswerOutcome::Accepted)));
+            }
             // Commands that change nothing.
             other => self.on_command(other).await,
         }

@@ -27,6 +27,7 @@ mod review;
 mod start;
 mod state;
 mod subscribe;
+mod turn_count;
 mod turn_messages;
 
 use std::sync::Arc;
@@ -34,8 +35,8 @@ use std::sync::Arc;
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
     CollabAgentState, CollabAgentStatus, GitInfo, MessageSeq, ProtocolGeneration, QueuedSubmission,
-    ReasoningEffort, ResponseItem, ReviewTarget, Thread, ThreadBackgroundTerminal, ThreadGoal,
-    ThreadGoalSetParams, ThreadId, ThreadItem, ThreadQueueAddParams, ThreadQueueUpdateParams,
+    ReasoningEffort, ResponseItem, ReviewTarget, Thread, ThreadBackgroundTerminal, ThreadEnvironment,
+    ThreadGoal, ThreadGoalSetParams, ThreadId, ThreadItem, ThreadQueueAddParams, ThreadQueueUpdateParams,
     ThreadReadState, ThreadReadStateUpdateParams, ThreadStatus, Turn, TurnError, TurnId, TurnStartParams,
     TurnSteerParams,
 };
@@ -81,7 +82,7 @@ pub struct ThreadHandle {
     /// Set for subagents.
     origin: Option<Arc<SubagentOrigin>>,
     progress: watch::Receiver<CollabAgentState>,
-    status: watch::Receiver<ThreadStatus>,
+    shown: watch::Receiver<ShownState>,
     notifier: Arc<ThreadNotifier>,
 }
 
@@ -89,8 +90,15 @@ pub struct ThreadHandle {
 pub(crate) struct ThreadInbox {
     mailbox: mpsc::Receiver<PostedCommand>,
     progress: watch::Sender<CollabAgentState>,
-    status: watch::Sender<ThreadStatus>,
+    shown: watch::Sender<ShownState>,
     notifier: Arc<ThreadNotifier>,
+}
+
+/// The part of a loaded thread's state that lists show.
+#[derive(Clone, Debug)]
+pub(crate) struct ShownState {
+    pub status: ThreadStatus,
+    pub environments: Vec<ThreadEnvironment>,
 }
 
 /// A command in the mailbox, with the key of its request.
@@ -266,15 +274,17 @@ impl ThreadHandle {
         id: ThreadId,
         origin: Option<SubagentOrigin>,
         notifier: ThreadNotifier,
+        environments: Vec<ThreadEnvironment>,
     ) -> (Self, ThreadInbox) {
         let (mailbox, commands) = mpsc::channel(MAILBOX);
         let (progress, seen) = watch::channel(subagent::state(CollabAgentStatus::PendingInit));
-        let (status, current_status) = watch::channel(ThreadStatus::Idle);
+        let (shown, currently_shown) =
+            watch::channel(ShownState { status: ThreadStatus::Idle, environments });
         let origin = origin.map(Arc::new);
         let notifier = Arc::new(notifier);
-        let inbox = ThreadInbox { mailbox: commands, progress, status, notifier: notifier.clone() };
+        let inbox = ThreadInbox { mailbox: commands, progress, shown, notifier: notifier.clone() };
         let handle =
-            Self { id, mailbox, key: None, origin, progress: seen, status: current_status, notifier };
+            Self { id, mailbox, key: None, origin, progress: seen, shown: currently_shown, notifier };
         (handle, inbox)
     }
 
@@ -290,7 +300,12 @@ impl ThreadHandle {
 
     /// Returns the current status without waiting for the thread; `None` if its task is over.
     pub fn status(&self) -> Option<ThreadStatus> {
-        (!self.is_over()).then(|| self.status.borrow().clone())
+        self.shown().map(|shown| shown.status)
+    }
+
+    /// Returns what lists show of the thread, without waiting for it; `None` if its task is over.
+    pub(crate) fn shown(&self) -> Option<ShownState> {
+        (!self.is_over()).then(|| self.shown.borrow().clone())
     }
 
     pub(crate) fn origin(&self) -> Option<&SubagentOrigin> {

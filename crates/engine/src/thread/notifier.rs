@@ -219,7 +219,7 @@ impl ThreadNotifier {
         };
         match reach {
             NotifyReach::Subscribers => self.clients.notify_subscribers(&self.thread_id, &frame),
-            NotifyReach::AllClients => self.clients.notify_all(&frame),
+            NotifyReach::AllClients => self.clients.notify_followers(&self.thread_id, &frame),
         }
     }
 
@@ -366,6 +366,8 @@ mod tests {
         }
 
         fn notify_all(&self, _: &Frame) {}
+
+        fn notify_followers(&self, _: &ThreadId, _: &Frame) {}
 
         fn subscribe_like(&self, _: &ThreadId, _: &ThreadId) {}
 

@@ -5,10 +5,11 @@
 //! the conversation. Without a turn, any process may go on: it notices by the ordinals that another one has written, loads
 //! the thread again and continues from there.
 
+use codicil_metrics::labels::TurnEnd;
 use codicil_protocol::ThreadStatus;
 use codicil_store::{LiveRun, LoadedThread, RunId, RunState};
 
-use super::{actor::ThreadActor, continuation::ContinuedTurn};
+use super::{actor::ThreadActor, continuation::ContinuedTurn, turn_count::count_turn};
 use crate::error::ThreadError;
 
 /// The number of times that a request loads the thread again because other processes keep writing to it.
@@ -71,6 +72,7 @@ impl ThreadActor {
         } else {
             let records = self.note_unread(left.id(), left.settled());
             self.append(&records).await?;
+            count_turn(TurnEnd::InterruptedByRestart, None);
             self.state.history = left.settled_history(&self.state.history);
         }
         self.state.unfinished = None;

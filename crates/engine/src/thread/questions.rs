@@ -186,7 +186,8 @@ impl ThreadActor {
         self.update_waiting_status(None);
     }
 
-    /// Stores an answer before anything follows from it. Returns false if that fails, which stops the turn.
+    /// Stores an answer, with the key of the request that gives it, before anything follows from it. Returns false if that
+    /// fails, which stops the turn.
     async fn store_answer(
         &mut self,
         id: &RequestId,
@@ -204,7 +205,15 @@ impl ThreadActor {
             by: by.clone(),
             open: active.questions.kinds_without(Some(id)),
         };
-        if stores && !self.store_or_fail_turn(vec![record]).await {
+        let mut records = if stores { vec![record] } else { Vec::new() };
+        match self.key_record(&()) {
+            Ok(key) => records.extend(key),
+            Err(error) => {
+                self.fail_turn(&error);
+                return false;
+            }
+        }
+        if !records.is_empty() && !self.store_or_fail_turn(records).await {
             return false;
         }
         if let Some(active) = &mut self.active {

@@ -29,15 +29,16 @@ use super::{
     input::{FirstInput, RequestInput, SteeredInput, context_record, stored_form},
     other_writers::MAX_RELOADS,
     state::RestorePoint,
+    turn_count::InterruptCause,
 };
 use crate::{
     error::{SettingsError, ThreadError, TurnInputError},
     ids::new_turn_id,
     model_support::warning,
-    profiles::BuiltinProfile,
-    settings::TurnSettings,
+    profiles::{self, NamedProfile},
+    settings::{TurnSettings, local_environment},
     subagent::SubagentOrigin,
-    threads::{check_environments, multi_agent_notice},
+    threads::multi_agent_notice,
     tools::{MentionedSkills, ThreadRole, ToolCall, ToolOffer, TurnConfig, TurnTools, shell_start},
     turn::{ResponseVisibility, ShellTask, TurnTask},
     turn_channel::TurnReporter,
@@ -152,7 +153,7 @@ impl ThreadActor {
         self.claim_conversation().await?;
         for _ in 0..MAX_RELOADS {
             let before = self.state.restore_point();
-            self.state.settings.apply(&mut change.clone());
+            self.state.settings.apply(&mut change.clone(), &self.state.config);
             let records = self.state.settings_record().into_iter().chain(self.key_record(&())?).collect();
             match self.store_once(records).await {
                 Ok(()) => return Ok(self.shown_settings(self.state.settings.clone())),
@@ -174,7 +175,7 @@ impl ThreadActor {
             return Ok(false);
         }
         self.state.next_settings.get_or_insert_with(|| self.state.settings.clone());
-        self.state.settings.apply(&mut change);
+        self.state.settings.apply(&mut change, &self.state.config);
         Ok(true)
     }
 
@@ -202,7 +203,7 @@ impl ThreadActor {
     /// or loaded again meanwhile has them too.
     fn change_later(&mut self, change: &mut TurnStartParams) -> (TurnSettings, Option<Record>) {
         let mut settings = self.state.next_settings.as_ref().unwrap_or(&self.state.settings).clone();
-        settings.apply(change);
+        settings.apply(change, &self.state.config);
         self.state.next_settings = Some(settings.clone());
         (settings, self.state.settings_record())
     }
@@ -216,7 +217,6 @@ impl ThreadActor {
         if !may_be_empty || !input.is_empty() {
             input.check()?;
         }
-        check_environments(params.environments.as_deref())?;
         Ok(self.check_allowed(params)?)
     }
 
@@ -225,6 +225,7 @@ impl ThreadActor {
         if params.effort == Some(ReasoningEffort::Unrecognized(String::new())) {
             return Err(SettingsError::EmptyEffort);
         }
+        local_environment(params.environments.clone().unwrap_or_default())?;
         let requirements = &self.state.config.requirements;
         if let Some(policy) = &params.approval_policy {
             requirements.check_approval_policy(policy)?;
@@ -233,10 +234,9 @@ impl ThreadActor {
             requirements.check_sandbox_policy(policy)?;
         }
         let is_given = params.sandbox_policy.is_some();
-        if let Some(profile) =
-            BuiltinProfile::asked(params.permissions.as_deref(), "sandboxPolicy", is_given)?
-        {
-            requirements.check_sandbox_mode(&profile.mode())?;
+        profiles::check_request(params.permissions.as_deref(), "sandboxPolicy", is_given)?;
+        if let Some(id) = &params.permissions {
+            NamedProfile::find(id, &self.state.config)?.check_allowed(&self.state.config)?;
         }
         Ok(())
     }
@@ -280,7 +280,11 @@ impl ThreadActor {
         for _ in 0..MAX_RELOADS {
             let before = self.state.restore_point();
             let known_settings = self.state.settings.clone();
-            self.state.settings.apply(&mut params.clone());
+            self.state.settings.apply(&mut params.clone(), &self.state.config);
+            if let Some(environments) = &params.environments {
+                self.state.next_settings = Some(self.state.settings.clone());
+                self.state.settings.apply_environments(environments);
+            }
             self.learn_about_model().await;
             match self.prepare_turn(input.clone(), params).await {
                 Ok(prepared) => {
@@ -299,7 +303,8 @@ impl ThreadActor {
 
     /// Announces settings that a turn has changed.
     fn announce_settings(&self, known: &TurnSettings) {
-        let settings = self.shown_settings(self.state.settings.clone());
+        let settings = self.state.next_settings.as_ref().unwrap_or(&self.state.settings);
+        let settings = self.shown_settings(settings.clone());
         if settings != self.shown_settings(known.clone()) {
             let thread_id = self.state.id.clone();
             let thread_settings = settings.into_wire();
@@ -445,7 +450,8 @@ impl ThreadActor {
         };
         let knows_goals = origin.generation == ProtocolGeneration::V166 || self.state.goal.is_some();
         let goals = role == ThreadRole::Main && self.state.log.is_some() && knows_goals;
-        Some(ToolOffer { goals, ..ToolOffer::new(role, &self.state.config, self.model_info()) })
+        let offer = ToolOffer { goals, ..ToolOffer::new(role, &self.state.config, self.model_info()) };
+        Some(if self.state.settings.has_environment { offer } else { offer.without_environment() })
     }
 
     /// Returns the settings of a turn's tools. A reviewer asks for no approvals.
@@ -560,6 +566,7 @@ impl ThreadActor {
         }
         if let Some(active) = &mut self.active {
             active.cancel.cancel();
+            active.interrupt_cause = Some(InterruptCause::Client);
             active.interrupts.push(reply);
         }
     }

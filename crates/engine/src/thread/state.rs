@@ -1,14 +1,13 @@
 //! The state of a thread: what is stored of it, and what the next request needs.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use codicil_config::EffectiveConfig;
 use codicil_model::History;
 use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{
-    DynamicToolEntry, GitInfo, LegacyAppPathString, Personality, ResponseItem, SessionSource, Thread,
-    ThreadEnvironment, ThreadGoal, ThreadHistoryMode, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage,
-    TurnId,
+    DynamicToolEntry, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadGoal,
+    ThreadHistoryMode, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, TurnId,
 };
 use codicil_store::{
     AdoptedRecord, AppendedRecords, FactChange, LoadedMark, LoadedThread, Record, Store, StoreError,
@@ -24,7 +23,6 @@ use crate::{
     settings::TurnSettings,
     settings_forms::StoredContext,
     subagent::SubagentSlot,
-    tools::LOCAL_ENVIRONMENT,
 };
 
 /// The state of one thread, owned by its actor.
@@ -273,7 +271,7 @@ impl ThreadState {
             project_id: None,
             section: None,
             section_entered_at: None,
-            environments: Some(vec![local_environment(&self.settings)]),
+            environments: Some(self.settings.environments()),
             history_mode: self.history_mode.clone(),
             preview: self.preview.clone().unwrap_or_default(),
             ephemeral: self.log.is_none(),
@@ -374,15 +372,5 @@ impl ThreadState {
         if self.preview.is_none() && self.log.is_some() {
             self.preview = codicil_store::preview(item);
         }
-    }
-}
-
-/// Returns the environment in which the commands of all threads run.
-fn local_environment(settings: &TurnSettings) -> ThreadEnvironment {
-    let text = |path: &Path| LegacyAppPathString(path.to_string_lossy().into_owned());
-    ThreadEnvironment {
-        environment_id: LOCAL_ENVIRONMENT.to_owned(),
-        cwd: text(&settings.cwd),
-        runtime_workspace_roots: settings.workspace_roots().iter().map(|root| text(root)).collect(),
     }
 }

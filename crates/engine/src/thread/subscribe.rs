@@ -3,6 +3,7 @@
 //! The answer is a replay of the missed messages, made of the records and of the recent messages, or a snapshot of the
 //! thread. The thread sends nothing until the client has it, so that the messages after it follow without a gap.
 
+use codicil_metrics::METRICS;
 use codicil_protocol::{Frame, MessageSeq, SnapshotReason, Thread, ThreadItem};
 use codicil_store::{RecordTail, StoredTurn};
 
@@ -63,7 +64,10 @@ impl ThreadActor {
         }
         let at = self.notifier.position();
         match self.missed_messages(from, at).await? {
-            MissedMessages::Found(frames) => Ok(ThreadSubscription::Replay { from, at, frames }),
+            MissedMessages::Found(frames) => {
+                METRICS.replays.inc();
+                Ok(ThreadSubscription::Replay { from, at, frames })
+            }
             MissedMessages::Impossible(reason) => self.subscription_snapshot(Some(reason)).await,
         }
     }
@@ -164,6 +168,7 @@ impl ThreadActor {
         let open =
             self.notifier.recent(|recent| items.into_iter().map(|item| recent.progress(item)).collect());
         let thread = Box::new(live.thread);
+        METRICS.snapshots.inc();
         Ok(ThreadSubscription::Snapshot { at: self.notifier.position(), thread, turns, open, why })
     }
 }

@@ -11,7 +11,7 @@ use codicil_store::Record;
 
 use super::{
     active_turn::ActiveTurn, actor::ThreadActor, announce::ItemStart, finish::cut_off, input::context_record,
-    notifier::Retry, open_questions::QuestionKind,
+    notifier::Retry, open_questions::QuestionKind, turn_count::count_tokens,
 };
 use crate::{
     error::ThreadError,
@@ -305,6 +305,7 @@ impl ThreadActor {
     /// Adds the usage of a response to that of the thread. `None` for a reviewer's, whose tokens do not fill the thread's
     /// context window.
     fn usage_event(&mut self, last: TokenUsageBreakdown) -> Option<StoredEvent> {
+        count_tokens(&last);
         if self.is_reviewing() {
             return None;
         }
@@ -394,7 +395,7 @@ impl ThreadActor {
         false
     }
 
-    fn fail_turn(&mut self, error: &ThreadError) {
+    pub(super) fn fail_turn(&mut self, error: &ThreadError) {
         tracing::error!(thread = %self.state.id, "stopping the turn, failed to store its records: {error}");
         if let Some(active) = &mut self.active {
             active.is_store_failing = true;

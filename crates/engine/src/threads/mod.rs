@@ -26,6 +26,7 @@ mod sections;
 mod stored;
 mod subagents;
 mod subscribe;
+mod token_usage;
 
 use std::{fs::File, path::PathBuf, sync::Arc};
 
@@ -46,6 +47,7 @@ use crate::{
     engine_context::EngineContext,
     error::{SettingsError, ThreadError},
     model_context::doc_search,
+    model_support::StartNotice,
     settings::{SettingsOverrides, TurnSettings},
     subagent::{SubagentOrigin, SubagentSlots},
     thread::{
@@ -63,7 +65,7 @@ pub use {
     requests::{RequestPage, ThreadRequest},
 };
 pub(crate) use {
-    open::{check_environments, multi_agent_notice},
+    open::multi_agent_notice,
     subagents::{NewAgent, WeakThreads},
 };
 
@@ -95,8 +97,8 @@ pub struct OpenedThread {
     pub deprecations: Vec<DeprecationNoticeNotification>,
     /// The members of the request that had no effect because the thread was loaded already.
     pub unapplied: Vec<String>,
-    /// Warnings for the user about a new thread.
-    pub notices: Vec<String>,
+    /// What the user should know about the settings of a new thread.
+    pub notices: Vec<StartNotice>,
     /// Warnings about its configuration.
     pub warnings: Vec<ConfigWarningNotification>,
     /// The position of the thread's last message.
@@ -122,6 +124,8 @@ pub struct ThreadCounts {
     pub loaded: usize,
     /// Threads with a running turn.
     pub active: usize,
+    /// Threads of these whose turn waits for answers.
+    pub waiting: usize,
 }
 
 /// Whether a request answers with the thread's turns.
@@ -170,10 +174,17 @@ impl Threads {
     pub fn counts(&self) -> ThreadCounts {
         let statuses = self.handles().into_iter().map(|handle| handle.status());
         let none = ThreadCounts { ever_loaded: self.lock().ever_loaded(), ..ThreadCounts::default() };
-        statuses.fold(none, |counts, status| ThreadCounts {
-            ever_loaded: true,
-            loaded: counts.loaded + 1,
-            active: counts.active + usize::from(matches!(status, Some(ThreadStatus::Active { .. }))),
+        statuses.fold(none, |counts, status| {
+            let flags = match &status {
+                Some(ThreadStatus::Active { active_flags }) => Some(active_flags),
+                _ => None,
+            };
+            ThreadCounts {
+                ever_loaded: true,
+                loaded: counts.loaded + 1,
+                active: counts.active + usize::from(flags.is_some()),
+                waiting: counts.waiting + usize::from(flags.is_some_and(|flags| !flags.is_empty())),
+            }
         })
     }
 
@@ -302,8 +313,12 @@ impl Threads {
         let clients = self.0.engine.clients.clone();
         let last_ordinal = state.log.as_ref().map_or(0, |log| log.next_ordinal().saturating_sub(1));
         let notifier = ThreadNotifier::new(clients, state.id.clone(), last_ordinal, state.raw_events);
-        let (handle, inbox) =
-            ThreadHandle::new(state.id.clone(), SubagentOrigin::of(&state.source), notifier);
+        let (handle, inbox) = ThreadHandle::new(
+            state.id.clone(),
+            SubagentOrigin::of(&state.source),
+            notifier,
+            state.settings.environments(),
+        );
         let threads = WeakThreads::from(self);
         self.0.tasks.spawn(ThreadActor::new(self.0.engine.clone(), threads, state, servers, inbox).run());
         handle
@@ -350,13 +365,14 @@ impl Threads {
     /// Returns the files from which a thread has its instructions, for clients to show. Blocks.
     pub fn instruction_sources(&self, settings: &TurnSettings, config: &EffectiveConfig) -> Vec<PathBuf> {
         let home = self.0.engine.config.home().path();
-        let docs = doc_search(home, config).run(&settings.cwd, &|path| File::open(path));
+        let project = settings.has_environment.then_some(settings.cwd.as_path());
+        let docs = doc_search(home, config).run(project, &|path| File::open(path));
         docs.docs.into_iter().map(|doc| doc.path).collect()
     }
 
     fn broadcast_status(&self, id: &ThreadId, status: ThreadStatus) {
         let params = ThreadStatusChangedNotification { thread_id: id.clone(), status };
-        self.0.engine.clients.broadcast::<ThreadStatusChanged>(&params);
+        self.0.engine.clients.announce::<ThreadStatusChanged>(id, &params);
     }
 
     fn lock(&self) -> MutexGuard<'_, LoadedThreads> {

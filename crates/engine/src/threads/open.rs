@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use codicil_config::{ConfigQuery, EffectiveConfig};
 use codicil_protocol::{
     MultiAgentMode, ProtocolGeneration, ResponseItem, ThreadForkParams, ThreadId, ThreadResumeParams,
-    ThreadSandbox, ThreadStartParams, ThreadStatus, TurnEnvironmentParams, TurnId, TurnStatus,
+    ThreadSandbox, ThreadStartParams, ThreadStatus, TurnId, TurnStatus,
 };
 use codicil_store::{
     ForkPoint, LoadedThread, Record, StoreError, StoredThread, StoredTurn, ThreadMeta, new_thread_id,
@@ -18,12 +18,12 @@ use super::{
 };
 use crate::{
     error::{ForkError, SettingsError, ThreadError},
-    model_support::ModelSupport,
-    profiles::BuiltinProfile,
+    model_support::{ModelSupport, StartNotice},
+    profiles::NamedProfile,
     settings::{SettingsOverrides, TurnSettings, join},
     settings_forms::{StoredInstructions, StoredSetting},
     thread::{JoinRequest, ThreadState},
-    tools::{LOCAL_ENVIRONMENT, check_dynamic_tools},
+    tools::check_dynamic_tools,
 };
 
 /// Whether a fork has the name of its source.
@@ -47,7 +47,6 @@ impl Threads {
             self.check_project(&project).await?;
             project_id = Some(project);
         }
-        check_environments(params.environments.as_deref())?;
         let agents_notice = multi_agent_notice(params.multi_agent_mode.as_ref());
         check_dynamic_tools(params.dynamic_tools.as_deref().unwrap_or_default())
             .map_err(ThreadError::DynamicTools)?;
@@ -59,7 +58,7 @@ impl Threads {
         }
         let (config, mut settings) = self.configure(&given, None).await?;
         let mut notices = self.first_notices(&config, &mut settings);
-        notices.extend(agents_notice);
+        notices.extend(agents_notice.map(StartNotice::later_only));
         let meta = ThreadMeta {
             dynamic_tools: params.dynamic_tools.take().unwrap_or_default(),
             originator: Some(originator).filter(|name| !name.is_empty()),
@@ -81,12 +80,12 @@ impl Threads {
         Ok(OpenedThread { notices, ..opened })
     }
 
-    /// Returns the warnings about the settings of a new thread. A service tier that its model does not have is left out.
-    fn first_notices(&self, config: &EffectiveConfig, settings: &mut TurnSettings) -> Vec<String> {
+    /// Returns the notices about the settings of a new thread. A service tier that its model does not have is left out.
+    fn first_notices(&self, config: &EffectiveConfig, settings: &mut TurnSettings) -> Vec<StartNotice> {
         let info = self.0.engine.catalogue().look_up(&settings.model);
-        let (tier, tier_notice) = ModelSupport { info, config }.initial_tier(settings);
-        settings.service_tier = tier;
-        tier_notice.into_iter().chain(unstable_features_notice(config)).collect()
+        let tier_notice = ModelSupport { info, config }.omit_unknown_tier(settings);
+        let features_notice = unstable_features_notice(config).map(StartNotice::later_only);
+        tier_notice.into_iter().chain(features_notice).collect()
     }
 
     /// Returns whether an earlier attempt has started the thread.
@@ -375,15 +374,6 @@ impl Threads {
     }
 }
 
-/// Refuses environments other than that of the server.
-pub(crate) fn check_environments(named: Option<&[TurnEnvironmentParams]>) -> Result<(), ThreadError> {
-    let mut unknown = named.into_iter().flatten().filter(|named| named.environment_id != LOCAL_ENVIRONMENT);
-    match unknown.next() {
-        Some(unknown) => Err(ThreadError::NoEnvironment(unknown.environment_id.clone())),
-        None => Ok(()),
-    }
-}
-
 /// Returns the warning about a mode for subagents that has no effect.
 pub(crate) fn multi_agent_notice(mode: Option<&MultiAgentMode>) -> Option<String> {
     let is_default = mode.is_none_or(|mode| *mode == MultiAgentMode::ExplicitRequestOnly);
@@ -424,9 +414,9 @@ fn check_overrides(given: &SettingsOverrides, config: &EffectiveConfig) -> Resul
         Some(ThreadSandbox::Policy(policy)) => config.requirements.check_sandbox_policy(policy)?,
         None => {}
     }
-    BuiltinProfile::configured(config)?;
-    if let Some(profile) = &given.profile {
-        config.requirements.check_sandbox_mode(&profile.mode())?;
+    NamedProfile::configured(config)?;
+    if let Some(id) = &given.profile {
+        NamedProfile::find(id, config)?.check_allowed(config)?;
     }
     Ok(())
 }

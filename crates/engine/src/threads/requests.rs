@@ -10,6 +10,7 @@ use super::{Threads, ids::canonical, not_stored};
 use crate::{
     durable_requests,
     error::{RequestError, ThreadError},
+    request_key::{RequestKey, find_key},
     thread::{AnswerOutcome, WaitingRequest},
     thread_clients::ClientAnswer,
 };
@@ -99,14 +100,30 @@ impl Threads {
         thread: &ThreadId,
         request: String,
         answer: ClientAnswer,
+        key: Option<RequestKey>,
     ) -> Result<AnswerOutcome, ThreadError> {
         let id = canonical(thread)?;
-        if self.get(&id).is_err() && !self.load_to_answer(&id, &request, &answer).await? {
-            return self.resolved(&id, request).await;
+        if self.get(&id).is_err() {
+            if self.is_repeated_answer(&id, key.as_ref()).await? {
+                return Ok(AnswerOutcome::Accepted);
+            }
+            if !self.load_to_answer(&id, &request, &answer).await? {
+                return self.resolved(&id, request).await;
+            }
         }
-        match self.get(&id)?.answer_request(request.clone(), answer).await? {
+        match self.get(&id)?.with_key(key).answer_request(request.clone(), answer).await? {
             Some(outcome) => Ok(outcome),
             None => self.resolved(&id, request).await,
+        }
+    }
+
+    /// Returns whether a thread that is not loaded has stored the key of an answer, which it does with the answer.
+    async fn is_repeated_answer(&self, id: &ThreadId, key: Option<&RequestKey>) -> Result<bool, ThreadError> {
+        let Some(key) = key else { return Ok(false) };
+        let stored = self.0.engine.store.keys(id).await.map_err(not_stored)?;
+        match find_key(&stored, key) {
+            Some(known) => key.replay::<()>(known).map(|()| true),
+            None => Ok(false),
         }
     }
 

@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use codicil_metrics::{METRICS, labels::TurnEnd};
 use codicil_protocol::{
-    GitInfo, LegacyAppPathString, Patch, ProtocolGeneration, Thread, ThreadEnvironment, ThreadGoal,
-    ThreadGoalSetParams, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadId, ThreadListParams,
-    ThreadListResponse, ThreadMetadataUpdateParams, ThreadReadState, ThreadStatus,
+    GitInfo, Patch, ProtocolGeneration, Thread, ThreadGoal, ThreadGoalSetParams, ThreadGoalUpdated,
+    ThreadGoalUpdatedNotification, ThreadId, ThreadListParams, ThreadListResponse,
+    ThreadMetadataUpdateParams, ThreadReadState, ThreadStatus,
 };
-use codicil_store::{ListQuery, Organization, Record, RunState, StoreError, StoredThread, ThreadPage};
+use codicil_store::{
+    ListQuery, Organization, RealtimeEntry, Record, RunState, StoreError, StoredThread, ThreadPage,
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{IncludeTurns, ThreadRead, Threads, ids::canonical, not_stored, stored_turns};
@@ -18,7 +21,6 @@ use crate::{
     goals,
     request_key::{RequestKey, find_key},
     thread::{AnnouncedReply, ContinuedTurn, ThreadHandle, TurnOrigin},
-    tools::LOCAL_ENVIRONMENT,
 };
 
 /// The number of threads that one request deletes at most: stored files could name each other as parents.
@@ -45,6 +47,16 @@ impl Threads {
             IncludeTurns::Included => stored_turns(&self.0.engine, id, live.as_ref()).await?,
         };
         Ok(ThreadRead { thread, turns, read_state })
+    }
+
+    /// Returns the entries of a thread's voice sessions, oldest first.
+    pub async fn realtime_entries(&self, id: &ThreadId) -> Result<Vec<RealtimeEntry>, ThreadError> {
+        match self.0.engine.store.read(&canonical(id)?).await {
+            Ok(stored) => Ok(stored.facts.realtime),
+            // A thread is not stored before its first record.
+            Err(StoreError::NotFound(_)) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Returns an error unless the thread is loaded or stored.
@@ -97,13 +109,9 @@ impl Threads {
     pub(super) fn show_loaded<'a>(&self, threads: impl IntoIterator<Item = &'a mut Thread>) {
         let loaded = self.lock();
         for thread in threads {
-            if let Some(status) = loaded.get(&thread.id).and_then(ThreadHandle::status) {
-                thread.status = status;
-                thread.environments = Some(vec![ThreadEnvironment {
-                    environment_id: LOCAL_ENVIRONMENT.to_owned(),
-                    cwd: LegacyAppPathString(thread.cwd.clone()),
-                    runtime_workspace_roots: vec![LegacyAppPathString(thread.cwd.clone())],
-                }]);
+            if let Some(shown) = loaded.get(&thread.id).and_then(ThreadHandle::shown) {
+                thread.status = shown.status;
+                thread.environments = Some(shown.environments);
             }
         }
     }
@@ -132,6 +140,7 @@ impl Threads {
         let loaded = store.load(id).await?;
         if let Some(left) = ContinuedTurn::of(&loaded) {
             store.open_log_after(&loaded.thread).await?.append(&left.settled()).await?;
+            METRICS.turns.inc(TurnEnd::InterruptedByThread);
         }
         Ok(())
     }

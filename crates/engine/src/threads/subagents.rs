@@ -180,10 +180,8 @@ impl Threads {
             handle
         };
         self.0.engine.clients.subscribe_like(&id, parent);
-        self.0
-            .engine
-            .clients
-            .notify_all(&Frame::notification::<ThreadStarted>(&started).only_in(ProtocolGeneration::V166));
+        let started = Frame::notification::<ThreadStarted>(&started).only_in(ProtocolGeneration::V166);
+        self.0.engine.clients.notify_followers(&id, &started);
         self.broadcast_status(&id, ThreadStatus::Idle);
         Ok(handle)
     }

@@ -60,11 +60,11 @@ impl Threads {
         Ok(positions)
     }
 
-    /// Sends a message about a thread to all clients. A loaded thread gives it a position.
+    /// Sends a message about a thread to all clients that follow the state of threads. A loaded thread gives it a position.
     pub fn broadcast<N: NotificationMethod>(&self, thread: &ThreadId, params: &N::Params) {
         match self.get(thread).as_ref().map(ThreadHandle::notifier) {
             Ok(notifier) => notifier.broadcast::<N>(params),
-            Err(_) => self.0.engine.clients.broadcast::<N>(params),
+            Err(_) => self.0.engine.clients.announce::<N>(thread, params),
         }
     }
 

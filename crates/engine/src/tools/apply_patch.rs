@@ -109,7 +109,8 @@ impl BuiltinTool for ApplyPatch {
 
 /// Returns whether the turn applies patches. A configuration that disables the tool disables every way to it.
 fn accepts_patches(turn: &TurnTools) -> bool {
-    turn.config.features.configured(Feature::ApplyPatchFreeform) != Some(false)
+    let is_off = turn.config.features.configured(Feature::ApplyPatchFreeform) == Some(false);
+    turn.settings.has_environment && !is_off
 }
 
 /// Returns the patch that a model wrote as a shell command; `None` if the command is to run as it is.

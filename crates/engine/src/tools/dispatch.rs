@@ -3,6 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use codicil_config::Feature;
+use codicil_metrics::{METRICS, labels::ToolCallEnd};
 use codicil_protocol::{AskForApproval, FunctionCallOutputBody};
 use serde_json::{Value, json};
 
@@ -100,22 +101,26 @@ impl TurnTools {
         }
         // The client's tools come first: they replace built-in tools of the same name.
         match dynamic::find_tool(&self.thread.dynamic, call) {
-            DynamicMatch::Tool(tool) => return dynamic::call_tool(self, call, tool).await,
-            DynamicMatch::UnknownInNamespace => return Err(unsupported_call(call)),
+            DynamicMatch::Tool(tool) => {
+                return counted(ToolProvider::Client, dynamic::call_tool(self, call, tool).await);
+            }
+            DynamicMatch::UnknownInNamespace => {
+                return counted(ToolProvider::Unknown, Err(unsupported_call(call)));
+            }
             DynamicMatch::NotDynamic => {}
         }
         let mcp_tools = self.offered().mcp.clone();
         if let Some(tool) = mcp_tools.as_ref().and_then(|tools| tools.get(&call.name)) {
-            return mcp::call_tool(self, call, tool).await;
+            return counted(ToolProvider::Mcp, mcp::call_tool(self, call, tool).await);
         }
         match builtin_tool(&call.name) {
             Some(tool) if self.is_offered(tool) || tool.accepts_unoffered_calls(self) => {
                 if tool.begins_at_once() {
                     self.begin(&call.id, None).await?;
                 }
-                tool.run(self, call).await
+                counted(ToolProvider::Builtin, tool.run(self, call).await)
             }
-            _ => Err(unsupported_call(call)),
+            _ => counted(ToolProvider::Unknown, Err(unsupported_call(call))),
         }
     }
 
@@ -164,6 +169,33 @@ impl TurnTools {
             permission_mode,
         }
     }
+}
+
+/// Who runs the tool of a call.
+#[derive(Clone, Copy)]
+enum ToolProvider {
+    Builtin,
+    Mcp,
+    Client,
+    /// The call names a tool that was not offered.
+    Unknown,
+}
+
+/// Counts the end of a call.
+fn counted(provider: ToolProvider, result: ToolResult) -> ToolResult {
+    METRICS.tool_calls.inc(match (provider, &result) {
+        (ToolProvider::Builtin, Ok(_)) => ToolCallEnd::BuiltinOk,
+        (ToolProvider::Builtin, Err(ToolError::Failed(_))) => ToolCallEnd::BuiltinFailed,
+        (ToolProvider::Builtin, Err(ToolError::Cancelled)) => ToolCallEnd::BuiltinCancelled,
+        (ToolProvider::Mcp, Ok(_)) => ToolCallEnd::McpOk,
+        (ToolProvider::Mcp, Err(ToolError::Failed(_))) => ToolCallEnd::McpFailed,
+        (ToolProvider::Mcp, Err(ToolError::Cancelled)) => ToolCallEnd::McpCancelled,
+        (ToolProvider::Client, Ok(_)) => ToolCallEnd::DynamicOk,
+        (ToolProvider::Client, Err(ToolError::Failed(_))) => ToolCallEnd::DynamicFailed,
+        (ToolProvider::Client, Err(ToolError::Cancelled)) => ToolCallEnd::DynamicCancelled,
+        (ToolProvider::Unknown, _) => ToolCallEnd::Unknown,
+    });
+    result
 }
 
 /// Returns a call as hooks see it; `None` for calls that run without hooks.

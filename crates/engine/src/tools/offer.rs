@@ -126,6 +126,19 @@ impl ToolOffer {
         }
     }
 
+    /// Removes the tools that run commands and use files of the server.
+    pub fn without_environment(self) -> Self {
+        let shell = ShellTools::None;
+        Self {
+            shell,
+            exec_permissions: false,
+            request_permissions: false,
+            apply_patch: false,
+            view_image: false,
+            ..self
+        }
+    }
+
     /// Adds the tools of MCP servers, which reviewers do not have.
     pub fn with_mcp(self, tools: Arc<ToolSet>) -> Self {
         let mcp = self.has_external_tools().then_some(SharedTools(tools));
@@ -260,7 +273,7 @@ pub(super) mod tests {
             view_image: true,
             update_plan: true,
             request_user_input: true,
-            goals: false,
+            goals: true,
             agents: Some(AgentOffer { by_path: false, roles: Vec::new() }),
             mcp: Some(SharedTools(Arc::default())),
             dynamic: None,
@@ -270,7 +283,8 @@ pub(super) mod tests {
     }
 
     fn subagent(depth: u32) -> ToolOffer {
-        ToolOffer { role: ThreadRole::Agent { depth }, agents: None, mcp: None, ..everything_offered() }
+        let role = ThreadRole::Agent { depth };
+        ToolOffer { role, goals: false, agents: None, mcp: None, ..everything_offered() }
     }
 
     fn dynamic_tool(name: &str, is_deferred: bool) -> DynamicToolEntry {
@@ -292,7 +306,8 @@ pub(super) mod tests {
             everything_offered(),
             "exec_command write_stdin list_mcp_resources list_mcp_resource_templates read_mcp_resource \
              update_plan request_user_input request_permissions apply_patch web_search image_generation \
-             view_image spawn_agent send_input resume_agent wait_agent close_agent",
+             view_image spawn_agent send_input resume_agent wait_agent close_agent \
+             create_goal get_goal update_goal",
         );
         let by_path = AgentOffer { by_path: true, roles: Vec::new() };
         check(
@@ -302,6 +317,7 @@ pub(super) mod tests {
                 request_permissions: false,
                 apply_patch: false,
                 image_generation: false,
+                goals: false,
                 agents: Some(by_path),
                 ..everything_offered()
             },
@@ -329,7 +345,7 @@ pub(super) mod tests {
         check(
             no_questions,
             "exec_command write_stdin update_plan request_permissions apply_patch web_search image_generation \
-             view_image",
+             view_image create_goal get_goal update_goal",
         );
     }
 
@@ -352,10 +368,11 @@ pub(super) mod tests {
         let offer = offer.with_dynamic(Arc::from(tools));
         let built_in = "exec_command write_stdin update_plan request_user_input request_permissions apply_patch \
                         web_search image_generation";
-        check(offer.clone(), &format!("{built_in} tool_search view_image own"));
+        let goals = "create_goal get_goal update_goal";
+        check(offer.clone(), &format!("{built_in} tool_search {goals} view_image own"));
 
         let discovered = Arc::new(BTreeSet::from(["rare".to_owned()]));
-        check(ToolOffer { discovered, ..offer }, &format!("{built_in} rare view_image own"));
+        check(ToolOffer { discovered, ..offer }, &format!("{built_in} {goals} rare view_image own"));
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use codicil_model::ToolSpec;
 use codicil_policy::{AccessGrant, CommandRules, DecisionPolicies, PermissionsDecision, decide_permissions};
 use codicil_protocol::{
-    AbsolutePathBuf, AdditionalFileSystemPermissions, AdditionalNetworkPermissions, PermissionGrantScope,
-    PermissionsApproval, PermissionsRequestApprovalParams, RequestPermissionProfile,
+    AbsolutePathBuf, AdditionalFileSystemPermissions, AdditionalNetworkPermissions, FileSystemAccessMode,
+    FileSystemPath, FileSystemSandboxEntry, LegacyAppPathString, PermissionGrantScope, PermissionsApproval,
+    PermissionsRequestApprovalParams, RequestPermissionProfile,
 };
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -136,16 +137,29 @@ impl From<&AccessGrant> for WirePermissions {
         };
         let read = paths(&access.read);
         let write = paths(&access.write);
-        let has_files = read.is_some() || write.is_some();
-        Self {
-            network: access.network.then_some(AdditionalNetworkPermissions { enabled: Some(true) }),
-            file_system: has_files.then_some(AdditionalFileSystemPermissions { read, write }),
-        }
+        let rules = |paths: &Option<Vec<AbsolutePathBuf>>, access: FileSystemAccessMode| {
+            let rule = move |path: &AbsolutePathBuf| FileSystemSandboxEntry {
+                path: FileSystemPath::Path { path: LegacyAppPathString(path.display().to_string()) },
+                access: access.clone(),
+            };
+            paths.iter().flatten().map(rule).collect::<Vec<_>>()
+        };
+        let mut entries = rules(&read, FileSystemAccessMode::Read);
+        entries.extend(rules(&write, FileSystemAccessMode::Write));
+        let file_system = (!entries.is_empty()).then_some(AdditionalFileSystemPermissions {
+            read,
+            write,
+            entries: Some(entries),
+            glob_scan_max_depth: None,
+        });
+        let network = access.network.then_some(AdditionalNetworkPermissions { enabled: Some(true) });
+        Self { network, file_system }
     }
 }
 
 fn granted_output(access: &AccessGrant, scope: PermissionGrantScope) -> ToolOutput {
     let WirePermissions { network, file_system } = WirePermissions::from(access);
+    let file_system = file_system.map(|files| AdditionalFileSystemPermissions { entries: None, ..files });
     let permissions = json!({ "network": network, "file_system": file_system });
     text_output(json!({ "permissions": permissions, "scope": scope }).to_string())
 }

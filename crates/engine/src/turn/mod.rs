@@ -7,6 +7,7 @@ mod images;
 mod model;
 mod patch_progress;
 mod plan;
+mod request_timer;
 mod response;
 mod shell;
 

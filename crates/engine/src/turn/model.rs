@@ -9,6 +9,7 @@ use codicil_protocol::{ResponseItem, ThreadItem, TurnError};
 
 use super::{
     TurnStop, TurnTask,
+    request_timer::RequestTimer,
     response::{ModelResponse, ResponseReader},
 };
 use crate::{ids::new_item_id, turn_channel::TurnEvent};
@@ -68,6 +69,7 @@ impl TurnTask {
         reader: &mut ResponseReader,
     ) -> Result<(), StreamError> {
         let mut stream = self.provider.stream(request);
+        let mut timer = RequestTimer::start();
         let mut model_events = Vec::new();
         let mut response_ends = self.response_ends.clone();
         response_ends.mark_unchanged();
@@ -80,11 +82,16 @@ impl TurnTask {
             if let Err(StreamError::Cancelled) = flow {
                 return Err(StreamError::Cancelled);
             }
+            timer.note(&model_events);
+            if flow.is_err() {
+                timer.failed();
+            }
             // A stream that fails may have delivered events before.
             let mut events = reader.read(model_events.drain(..));
             self.save_images(&mut events).await;
             self.reporter.report(events).await;
             if flow? == StreamFlow::Done {
+                timer.completed();
                 return Ok(());
             }
         }
@@ -117,10 +124,12 @@ impl TurnTask {
     /// Returns the text of a response. It is meant for the model, so clients do not see it.
     async fn stream_summary(&self, request: ModelRequest) -> Result<String, StreamError> {
         let mut stream = self.provider.stream(request);
+        let mut timer = RequestTimer::start();
         let mut model_events = Vec::new();
         let mut summary = String::new();
         loop {
             let flow = self.next_events(&mut stream, &mut model_events).await;
+            timer.note(&model_events);
             for event in model_events.drain(..) {
                 match event {
                     ModelEvent::ItemDone { item, .. } => summary.push_str(&message_text(&item)),
@@ -132,13 +141,22 @@ impl TurnTask {
             }
             match flow {
                 Ok(StreamFlow::More) => {}
-                Ok(StreamFlow::Done) => return Ok(summary),
+                Ok(StreamFlow::Done) => {
+                    timer.completed();
+                    return Ok(summary);
+                }
                 // The beginning of a summary is better than a thread that cannot go on.
                 Err(StreamError::Model(ModelError::Incomplete(reason))) if !summary.is_empty() => {
                     tracing::warn!(reason, "the summary of the history is incomplete");
+                    timer.completed();
                     return Ok(summary);
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    if let StreamError::Model(_) = error {
+                        timer.failed();
+                    }
+                    return Err(error);
+                }
             }
         }
     }

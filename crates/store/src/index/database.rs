@@ -200,7 +200,7 @@ fn connect(path: &Path) -> Result<Connection, UnusableIndex> {
     connection.busy_timeout(BUSY)?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     tune(&connection)?;
-    if schema_version(&connection)? != SCHEMA_VERSION {
+    if !is_current(&connection)? {
         // The database is still empty, so a power cut does no harm.
         connection.pragma_update(None, "synchronous", "OFF")?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -222,6 +222,11 @@ fn in_memory() -> rusqlite::Result<Connection> {
     tune(&connection)?;
     connection.execute_batch(SCHEMA)?;
     Ok(connection)
+}
+
+/// Returns whether the tables are those of this version. Otherwise the next server creates them.
+pub fn is_current(connection: &Connection) -> rusqlite::Result<bool> {
+    Ok(schema_version(connection)? == SCHEMA_VERSION)
 }
 
 fn schema_version(connection: &Connection) -> rusqlite::Result<i64> {

@@ -7,7 +7,10 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::{
     check::RowDifference,
-    index::rows::{self, COLUMNS},
+    index::{
+        database,
+        rows::{self, COLUMNS},
+    },
     layout::HomeLayout,
     summary::{self, ThreadSummary},
 };
@@ -31,6 +34,10 @@ impl IndexRows {
     }
 
     fn select(connection: &Connection) -> rusqlite::Result<Self> {
+        // A server that was killed while it created the index leaves an empty one.
+        if !database::is_current(connection)? {
+            return Ok(Self { rows: HashMap::new(), dirs: HashMap::new() });
+        }
         let sql = format!("SELECT {COLUMNS} FROM threads t JOIN dirs d ON d.id = t.dir");
         let mut select = connection.prepare(&sql)?;
         let found: rusqlite::Result<Vec<_>> = select.query_map([], rows::summary)?.collect();

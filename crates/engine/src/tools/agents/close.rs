@@ -79,7 +79,10 @@ async fn close(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let CloseArguments { target } = call.arguments()?;
     let target = AgentTarget::find(turn, &target)?;
     let id = target.id().clone();
-    let item = AgentCallItem::new(turn, call, CollabAgentTool::CloseAgent);
+    let mut item = AgentCallItem::new(turn, call, CollabAgentTool::CloseAgent);
+    if let AgentTarget::Live(handle) = &target {
+        item.show_path(handle);
+    }
     item.begin(vec![id.clone()]).await?;
     let (AgentTarget::Live(handle), Ok(threads)) = (target, turn.thread.subagents.threads()) else {
         item.emit_failed(vec![(id.clone(), subagent::state(CollabAgentStatus::NotFound))]).await;

@@ -19,8 +19,8 @@ mod wait;
 
 use codicil_config::{ConfigError, EffectiveConfig, Feature};
 use codicil_protocol::{
-    CollabAgentState, CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, ItemId, ReasoningEffort,
-    ThreadId, ThreadItem,
+    CollabAgentState, CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, ItemId,
+    ProtocolGeneration, ReasoningEffort, SubAgentActivityKind, ThreadId, ThreadItem,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -142,6 +142,8 @@ impl AgentTarget {
 }
 
 /// The parts of a call's item that stay the same.
+///
+/// In the 0.166 generation, calls about subagents with paths have no item of their own: clients see what the subagent did.
 struct AgentCallItem<'a> {
     turn: &'a TurnTools,
     id: ItemId,
@@ -149,6 +151,8 @@ struct AgentCallItem<'a> {
     prompt: Option<String>,
     model: Option<String>,
     effort: Option<ReasoningEffort>,
+    /// The path of the subagent's task, once it is known.
+    agent_path: Option<String>,
 }
 
 /// Subagents and their states.
@@ -156,11 +160,33 @@ type AgentStates = Vec<(ThreadId, CollabAgentState)>;
 
 impl<'a> AgentCallItem<'a> {
     fn new(turn: &'a TurnTools, call: &ToolCall, tool: CollabAgentTool) -> Self {
-        Self { turn, id: call.item_id(), tool, prompt: None, model: None, effort: None }
+        Self { turn, id: call.item_id(), tool, prompt: None, model: None, effort: None, agent_path: None }
+    }
+
+    /// Takes over the path of a subagent.
+    fn show_path(&mut self, agent: &ThreadHandle) {
+        self.agent_path = agent.origin().and_then(|origin| origin.path.clone());
+    }
+
+    /// Returns the activity that clients see instead of the call; `None` if they see the call.
+    fn activity(&self) -> Option<SubAgentActivityKind> {
+        let is_later = self.turn.origin.generation == ProtocolGeneration::V166;
+        if !is_later || !addresses_by_path(&self.turn.config) {
+            return None;
+        }
+        match self.tool {
+            CollabAgentTool::SpawnAgent => Some(SubAgentActivityKind::Started),
+            CollabAgentTool::SendInput => Some(SubAgentActivityKind::Interacted),
+            CollabAgentTool::CloseAgent => Some(SubAgentActivityKind::Interrupted),
+            _ => None,
+        }
     }
 
     /// Starts the item. The call may have effects from here on.
     async fn begin(&self, receivers: Vec<ThreadId>) -> Result<(), TurnCancelled> {
+        if self.activity().is_some() {
+            return self.turn.begin(&self.id, None).await;
+        }
         let item = self.item(CollabAgentToolCallStatus::InProgress, receivers, Vec::new());
         self.turn.begin(&self.id, Some(item.clone())).await?;
         self.turn.emit_started(item).await;
@@ -185,8 +211,34 @@ impl<'a> AgentCallItem<'a> {
     }
 
     async fn emit_ended(&self, status: CollabAgentToolCallStatus, states: AgentStates) {
+        if let Some(kind) = self.activity() {
+            return self.emit_activity(kind, &status, states).await;
+        }
         let receivers = states.iter().map(|(id, _)| id.clone()).collect();
         self.turn.emit_completed(self.item(status, receivers, states)).await;
+    }
+
+    /// Shows what the subagent of a successful call did.
+    async fn emit_activity(
+        &self,
+        kind: SubAgentActivityKind,
+        status: &CollabAgentToolCallStatus,
+        states: AgentStates,
+    ) {
+        let Some((agent_thread_id, _)) = states.into_iter().next() else { return };
+        if *status != CollabAgentToolCallStatus::Completed {
+            return;
+        }
+        let item = ThreadItem::SubAgentActivity {
+            id: self.id.clone(),
+            kind,
+            agent_thread_id,
+            agent_path: self.agent_path.clone().unwrap_or_default(),
+            model: self.model.clone(),
+            reasoning_effort: self.effort.clone(),
+        };
+        self.turn.emit_started(item.clone()).await;
+        self.turn.emit_completed(item).await;
     }
 
     fn item(

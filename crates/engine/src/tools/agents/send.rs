@@ -145,6 +145,9 @@ async fn send(
     let input = arguments.message.into_input()?;
     let mut item = AgentCallItem::new(turn, call, CollabAgentTool::SendInput);
     item.prompt = Some(message::preview(&input));
+    if let AgentTarget::Live(handle) = &target {
+        item.show_path(handle);
+    }
     let id = target.id().clone();
     item.begin(vec![id.clone()]).await?;
     let sent = match &target {

@@ -107,6 +107,7 @@ async fn spawn(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     match request.start_agent(turn, input).await {
         Ok((handle, settings)) => {
             item.show_model(&settings);
+            item.show_path(&handle);
             let output = address(&handle);
             item.emit_completed(vec![(handle.id().clone(), handle.state())]).await;
             Ok(text_output(output.to_string()))

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use super::{CommandEnd, CommandRun, SandboxMode, follow::RunningCommand};
 use crate::{
     confine::{self, ConfineError, ConfinedProcess, ProxiedNetwork},
+    profiles::ThreadProfile,
     tools::{
         TurnTools,
         network::{CommandGate, CommandNetwork},
@@ -182,7 +183,11 @@ impl CommandRun<'_> {
         let sources = self.turn.access_sources(self.granted_access());
         let config = self.turn.config.clone();
         let engine = self.turn.thread.engine.clone();
-        let confine = move || confine::confine(&sources.request(), &config, &engine.config);
+        let profile = self.turn.settings.profile.clone();
+        let confine = move || {
+            let profile = profile.as_ref().map(ThreadProfile::id);
+            confine::confine(&sources.request(), &config, &engine.config, profile)
+        };
         match tokio::task::spawn_blocking(confine).await {
             Ok(confined) => confined,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
