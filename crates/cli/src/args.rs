@@ -10,7 +10,7 @@ use codicil_config::{CommandLineFlags, ConfigQuery, ConfigSources, ConfigStore, 
 
 use crate::{
     app_server::AppServerArgs, completion::CompletionArgs, console::ConsoleArgs, debug::DebugArgs,
-    demo::DemoArgs, doctor::DoctorArgs, exec::ExecArgs, import::ImportArgs, login::LoginArgs,
+    demo::DemoArgs, doctor::DoctorArgs, exec::ExecArgs, import::ImportArgs, login::LoginArgs, man::ManArgs,
     mock_model::MockModelArgs, sandbox::SandboxArgs, store::StoreArgs, trust::TrustArgs, version,
 };
 
@@ -56,6 +56,8 @@ pub enum CliCommand {
     Doctor(DoctorArgs),
     /// Print a completion script for a shell.
     Completion(CompletionArgs),
+    /// Print the manual page, or write those of all subcommands.
+    Man(ManArgs),
     /// Print the messages of a connection.
     Debug(DebugArgs),
 }

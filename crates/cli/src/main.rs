@@ -20,6 +20,7 @@ mod doctor;
 mod exec;
 mod import;
 mod login;
+mod man;
 mod mock_model;
 mod reindex;
 mod sandbox;
@@ -62,6 +63,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Trust(args) => trust::run(&overrides, &args),
         CliCommand::Doctor(args) => doctor::run(&overrides, &args),
         CliCommand::Completion(args) => completion::run(&args),
+        CliCommand::Man(args) => man::run(&args),
         CliCommand::Debug(args) => debug::run(&overrides, args),
     }
 }

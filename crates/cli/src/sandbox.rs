@@ -73,7 +73,7 @@ fn run_command(overrides: &OverrideArgs, args: &SandboxArgs) -> anyhow::Result<u
     };
     let confinement = confinement(&request, &config, &store)?;
     tracing::info!("{}", confinement.kind());
-    if config.network_proxy().is_some() {
+    if config.network_proxy(None).is_some() {
         eprintln!("codicil: {}", proxy_notice());
     }
     let (program, arguments) = args.command.split_first().context("there is no command")?;

@@ -11,6 +11,7 @@ use std::{
 };
 
 use codicil_engine::{ClientAnswer, ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
+use codicil_metrics::METRICS;
 use codicil_protocol::{
     CodicilCapabilities, CodicilOpenRequest, ConfigWarning, ConfigWarningNotification, Frame,
     InitializeParams, MessageSeq, NotificationMethod, ProtocolGeneration, SubscriptionScope, ThreadId,
@@ -24,7 +25,7 @@ use crate::{
     error::RpcError,
     files::ClientFiles,
     generation::{AtomicGeneration, negotiate},
-    limits::{MAX_NOTIFICATION_BYTES, MAX_RESPONSE_BYTES},
+    limits::{MANY_CLIENTS, MAX_NOTIFICATION_BYTES, MAX_RESPONSE_BYTES},
     outbox::ClientOutbox,
     questions::{OpenQuestions, QuestionAudience},
     samples::RunningSamples,
@@ -45,6 +46,8 @@ pub struct ConnectedClient {
     pub files: ClientFiles,
     pub samples: RunningSamples,
     session: OnceLock<ClientSession>,
+    /// Whether the client has asked for a list of threads.
+    lists_threads: AtomicBool,
     /// The latest warnings that the client has received.
     warnings: Mutex<VecDeque<ConfigWarningNotification>>,
 }
@@ -125,6 +128,11 @@ impl ConnectedClient {
         }
     }
 
+    /// Sends the state of all threads to this client from now on, however many clients there are.
+    pub fn note_listing(&self) {
+        self.lists_threads.store(true, Ordering::Relaxed);
+    }
+
     /// Sends a notification unless the client has opted out of its method or is not initialized. A frame that is too
     /// long is left out, and the client gets a warning instead.
     pub fn notify(&self, frame: &Frame) {
@@ -202,8 +210,10 @@ impl ClientRegistry {
             files: ClientFiles::default(),
             samples: RunningSamples::default(),
             session: OnceLock::new(),
+            lists_threads: AtomicBool::new(false),
             warnings: Mutex::default(),
         });
+        METRICS.connections_opened.inc();
         let mut subscriptions = self.0.subscriptions.write();
         subscriptions.clients.insert(id, client.clone());
         self.0.count.send_replace(subscriptions.clients.len());
@@ -217,6 +227,11 @@ impl ClientRegistry {
             self.0.has_cursors.store(true, Ordering::Relaxed);
         }
         client.initialize(session)
+    }
+
+    /// Returns how many bytes wait in the queues of all clients.
+    pub fn queue_bytes(&self) -> usize {
+        self.0.subscriptions.read().clients.values().map(|client| client.outbox.unread_bytes()).sum()
     }
 
     /// Removes a client and its subscriptions.
@@ -387,6 +402,23 @@ impl ThreadClients for ClientRegistry {
 
     fn notify_all(&self, frame: &Frame) {
         self.0.subscriptions.read().clients.values().for_each(|client| client.notify(frame));
+    }
+
+    fn notify_followers(&self, thread: &ThreadId, frame: &Frame) {
+        let subscriptions = self.0.subscriptions.read();
+        let clients = subscriptions.clients.values();
+        if subscriptions.clients.len() <= MANY_CLIENTS {
+            return clients.for_each(|client| client.notify(frame));
+        }
+        let subscribers = subscriptions.by_thread.get(thread).map_or(&[][..], Vec::as_slice);
+        subscribers.iter().for_each(|client| client.notify(frame));
+        let lists_threads = |client: &&Arc<ConnectedClient>| client.lists_threads.load(Ordering::Relaxed);
+        let is_subscriber =
+            |client: &Arc<ConnectedClient>| subscribers.iter().any(|other| other.id == client.id);
+        clients
+            .filter(lists_threads)
+            .filter(|client| !is_subscriber(client))
+            .for_each(|client| client.notify(frame));
     }
 
     fn subscribe_like(&self, thread: &ThreadId, like: &ThreadId) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use codicil_engine::ClientReply;
+use codicil_metrics::{METRICS, labels::OverloadReason};
 use codicil_protocol::{
     Frame,
     rpc::{Message, RequestId},
@@ -92,7 +93,8 @@ impl Connection {
         params: Option<&RawValue>,
         extension: Option<&RawValue>,
     ) {
-        if self.in_flight.len() >= MAX_IN_FLIGHT || self.client.outbox.is_busy() {
+        if let Some(reason) = self.overload() {
+            METRICS.overload_refusals.inc(reason);
             self.client.outbox.push(&Frame::error(&id, RpcError::overloaded().object()));
             return;
         }
@@ -109,6 +111,14 @@ impl Connection {
         }
     }
 
+    /// Returns why this client's next request is refused, if it is.
+    fn overload(&self) -> Option<OverloadReason> {
+        if self.in_flight.len() >= MAX_IN_FLIGHT {
+            return Some(OverloadReason::OpenRequests);
+        }
+        self.client.outbox.is_busy().then_some(OverloadReason::UnreadMessages)
+    }
+
     fn answer(&self, id: &RequestId, answer: ClientReply) {
         self.shared.clients.answer(self.client.id, id, answer);
     }
@@ -119,6 +129,7 @@ impl Connection {
         self.client.commands.end();
         self.client.processes.end();
         if self.client.outbox.closed() == Some(OutboxClosed::TooSlow) {
+            METRICS.slow_clients.inc();
             tracing::warn!("disconnected a client that has stopped reading its messages");
         } else {
             let remaining = async {

@@ -1,6 +1,6 @@
 //! Responses with stored turns. The items of a stored turn are JSON, which is copied into the response.
 
-use codicil_engine::{BuiltinProfile, OpenedThread, ThreadRead, ThreadSubscription, TurnSettings};
+use codicil_engine::{OpenedThread, ThreadProfile, ThreadRead, ThreadSubscription, TurnSettings};
 use codicil_protocol::{
     CodicilOpenRequest, MessageSeq, MultiAgentMode, SubagentPosition, ThreadTurnsListResponse,
 };
@@ -42,7 +42,7 @@ impl Serialize for OpenedJson {
         members.serialize_field("approvalsReviewer", &settings.approvals_reviewer)?;
         members.serialize_field("sandbox", &settings.sandbox)?;
         members.serialize_field("reasoningEffort", &settings.effort)?;
-        let profile = settings.profile.map(BuiltinProfile::active);
+        let profile = settings.profile.as_ref().map(ThreadProfile::active);
         members.serialize_field("activePermissionProfile", &profile)?;
         members.serialize_field("disabledPluginIds", &[(); 0])?;
         members.serialize_field("runtimeWorkspaceRoots", &workspace_roots(settings))?;

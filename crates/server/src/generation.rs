@@ -19,16 +19,13 @@ use std::{
 
 use codicil_protocol::{
     AskForApproval, CLIENT_REQUESTS, Frame, InitializeCapabilities, InitializeParams, MethodGenerations,
-    MethodInfo, NOTIFICATIONS, NegotiatedExtensions, NegotiatedProtocol, ProtocolCapability,
-    ProtocolGeneration, ReasoningEffort, ServiceTier, Stability, Thread,
+    MethodInfo, NOTIFICATIONS, NegotiatedExtensions, NegotiatedProtocol, PROTOCOL_EXTENSION,
+    ProtocolCapability, ProtocolGeneration, ReasoningEffort, ServiceTier, Stability, Thread,
 };
 use serde_json::Value;
 
 /// The generation of connections that do not choose one, unless the command line or the configuration does.
 pub const DEFAULT_GENERATION: ProtocolGeneration = ProtocolGeneration::V118;
-
-/// The extension with which a client chooses a generation.
-const PROTOCOL_EXTENSION: &str = "codicil/protocol";
 
 /// Clients of OpenAI, whose version is that of their protocol.
 const VERSIONED_CLIENTS: [&str; 2] = ["codex-tui", "codex_python_sdk"];

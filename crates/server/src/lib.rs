@@ -23,6 +23,7 @@ mod guardian_denial;
 mod handlers;
 mod inbound;
 mod limits;
+mod opening;
 mod outbox;
 mod paging;
 mod questions;
@@ -32,6 +33,7 @@ mod route;
 mod router;
 mod samples;
 mod server;
+mod timeline;
 mod transport;
 mod user_agent;
 
@@ -42,6 +44,6 @@ pub use transport::{
     auth::{AuthError, WsAuth},
     in_memory::{MemoryConnection, connect},
     listen::{ListenAddress, ListenError},
-    socket_lock::is_locked,
+    socket_lock::wait_until_unlocked,
     unix::control_socket,
 };

@@ -19,6 +19,13 @@ pub const UNCOUNTED_BYTES: usize = 64 << 10;
 /// The longest quote of a request in an error message.
 pub const MAX_REASON_BYTES: usize = 4 << 10;
 
+/// Connections of the listener for metrics. Beyond it, the oldest is closed.
+pub const MAX_METRICS_CONNECTIONS: usize = 16;
+
+/// Up to this many clients, each receives the state of every thread. Among more, only the subscribers of a thread and
+/// the clients that have asked for a list of threads do: otherwise the number of messages grows with the square.
+pub const MANY_CLIENTS: usize = 32;
+
 /// Open requests of one connection. More are refused as overload.
 pub const MAX_IN_FLIGHT: usize = 128;
 

@@ -176,6 +176,11 @@ impl ClientOutbox {
         self.queue.lock().bytes > BUSY_BYTES
     }
 
+    /// Returns how many bytes the client has not read, those that the writer is sending included.
+    pub fn unread_bytes(&self) -> usize {
+        self.queue.lock().total()
+    }
+
     /// Waits until the client has read enough to be read from again.
     pub async fn wait_for_room(&self) {
         loop {

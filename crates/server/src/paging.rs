@@ -9,12 +9,12 @@ use std::ops::Range;
 use codicil_protocol::{
     SortDirection, ThreadItem, ThreadItemEntry, ThreadItemsListAnchor, ThreadItemsListCursor,
     ThreadItemsListParams, ThreadItemsListResponse, ThreadResumeInitialTurnsPageParams, ThreadTimelineEntry,
-    ThreadTimelineListResponse, ThreadTurnsListResponse, Turn, TurnItemsView, TurnStatus,
+    ThreadTimelineListResponse, ThreadTurnsListResponse, Turn, TurnItemsView,
 };
 use codicil_store::StoredTurn;
 use jiff::Timestamp;
 
-use crate::limits::MAX_PAGE_ENTRIES;
+use crate::{limits::MAX_PAGE_ENTRIES, timeline::active_session};
 
 /// Entries of a page of history without a limit of its own.
 const DEFAULT_PAGE_ENTRIES: u32 = 25;
@@ -177,14 +177,14 @@ impl HistoryPage {
         }
     }
 
-    /// Returns the entries of this page in the order in which they happened.
+    /// Returns the entries of the page in their order.
     pub fn timeline(&self, mut entries: Vec<ThreadTimelineEntry>) -> ThreadTimelineListResponse {
         entries.truncate(self.range.end);
         let data = entries.split_off(self.range.start.min(entries.len()));
         ThreadTimelineListResponse {
             data,
             next_cursor: self.next_cursor(),
-            active_realtime_session_at_page_start: None,
+            active_realtime_session_at_page_start: active_session(&entries),
         }
     }
 
@@ -211,35 +211,6 @@ impl HistoryPage {
         };
         (!self.range.is_empty()).then(|| position.to_string())
     }
-}
-
-/// Returns what happened in these turns. The position of an entry is its number.
-pub fn timeline_entries(turns: &[StoredTurn]) -> Vec<ThreadTimelineEntry> {
-    let mut entries = Vec::new();
-    for stored in turns {
-        let Turn { id, items, status, error, started_at, completed_at, duration_ms, .. } = stored.decode();
-        entries.push(ThreadTimelineEntry::TurnStarted {
-            position: entries.len() as u64,
-            turn_id: id.clone(),
-            started_at,
-        });
-        for item in items {
-            let position = entries.len() as u64;
-            entries.push(ThreadTimelineEntry::Item { position, turn_id: id.clone(), item });
-        }
-        if status != TurnStatus::InProgress {
-            entries.push(ThreadTimelineEntry::TurnCompleted {
-                position: entries.len() as u64,
-                turn_id: id,
-                status,
-                error,
-                started_at,
-                completed_at,
-                duration_ms,
-            });
-        }
-    }
-    entries
 }
 
 /// Decodes a turn with the items that a view includes. A summary has the first message of the user and the last message

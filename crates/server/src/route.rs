@@ -6,8 +6,12 @@
 
 use std::{any::type_name_of_val, collections::HashMap, panic::AssertUnwindSafe};
 
+use codicil_metrics::{
+    METRICS,
+    labels::{OverloadReason, RequestEnd},
+};
 use codicil_protocol::{
-    CLIENT_REQUESTS, Frame, Initialize, InspectFindings, Method, MethodGenerations, OLDER_REQUESTS,
+    CLIENT_REQUESTS, Frame, Initialize, InspectFindings, Method, MethodGenerations, NoParams, OLDER_REQUESTS,
     ProtocolGeneration, Stability, decode_params, rpc::RequestId,
 };
 use futures_util::{FutureExt, future::BoxFuture};
@@ -152,7 +156,10 @@ fn serve<M: Method, T: Serialize + 'static>(
 ) -> PendingResponse {
     let params = match admit::<M>(&cx, params) {
         Ok(params) => params,
-        Err(error) => return PendingResponse::Ready(QueuedResponse::error(&id, &error)),
+        Err(error) => {
+            count_error(&error);
+            return PendingResponse::Ready(QueuedResponse::error(&id, &error));
+        }
     };
     let span = debug_span!("request", method = M::NAME, %id);
     let counted = cx.count_request();
@@ -178,9 +185,16 @@ async fn respond<T: Serialize>(
     // Encoding can panic too: a path that is not UTF-8 has no JSON form.
     let encoded = AssertUnwindSafe(async {
         let frame = match handled.await {
-            Ok(response) if cx.is_replayed() => Frame::replayed_response(&id, &response),
-            Ok(response) => Frame::response(&id, &response),
+            Ok(response) => {
+                METRICS.requests.inc(RequestEnd::Answered);
+                if cx.is_replayed() {
+                    Frame::replayed_response(&id, &response)
+                } else {
+                    Frame::response(&id, &response)
+                }
+            }
             Err(error) => {
+                count_error(&error);
                 tracing::debug!(code = error.object().code, message = %error.object().message, "request failed");
                 Frame::error(&id, error.object())
             }
@@ -194,8 +208,19 @@ async fn respond<T: Serialize>(
     QueuedResponse { frame, afterwards: cx.take_after_response() }
 }
 
+fn count_error(error: &RpcError) {
+    METRICS.requests.inc(RequestEnd::Failed);
+    if error.is_overload() {
+        METRICS.overload_refusals.inc(OverloadReason::Busy);
+    }
+}
+
 fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, RpcError> {
-    let params: M::Params = decode_params(params).map_err(|reason| RpcError::malformed(shorten(&reason)))?;
+    let malformed = |reason: String| RpcError::malformed(shorten(&reason));
+    if M::HAS_OPTIONAL_PARAMS && cx.generation() == ProtocolGeneration::V118 {
+        decode_params::<NoParams>(params).map_err(malformed)?;
+    }
+    let params: M::Params = decode_params(params).map_err(malformed)?;
     let findings = InspectFindings::of(&params);
     if let Some(reason) = findings.unknown_value_in(cx.generation()) {
         return Err(RpcError::malformed(shorten(reason)));

@@ -1,14 +1,16 @@
 //! The whole surface of the server on one page.
 //!
 //! The method's name is the path of its handler, in snake case: the first segment is the file in `handlers/`, the
-//! other segments, joined with `_`, are the function.
+//! other segments, joined with `_`, are the function. Where `handlers/` has a file for the first two segments, the
+//! handler is in that file, and its function is named after the other segments, or after the file if there are none.
 //!
 //! | method | handler |
 //! |---|---|
 //! | `turn/start` | `handlers/turn.rs`, `fn start` |
-//! | `thread/goal/set` | `handlers/thread.rs`, `fn goal_set` |
+//! | `thread/name/set` | `handlers/thread.rs`, `fn name_set` |
 //! | `windowsSandbox/setupStart` | `handlers/windows_sandbox.rs`, `fn setup_start` |
-//! | `thread/queue/add` (the file `thread/queue.rs` exists) | `handlers/thread/queue.rs`, `fn add` |
+//! | `thread/goal/set` (the file `thread/goal.rs` exists) | `handlers/thread/goal.rs`, `fn set` |
+//! | `thread/sample` (the file `thread/sample.rs` exists) | `handlers/thread/sample.rs`, `fn sample` |
 //! | `initialize` (a single segment) | `handlers/initialize.rs`, `fn initialize` |
 //!
 //! A test holds the table of the protocol against this rule.
@@ -18,9 +20,9 @@ use codicil_protocol::{
     AccountRateLimitsRead, AccountRead, AccountSendAddCreditsNudgeEmail, AccountSessionList,
     AccountSessionSwitch, AccountUsageRead, AccountWorkspaceMessagesRead, AppInstalled, AppList, AppRead,
     BedrockCheckGovCloudRequirements, CodicilRequestAnswer, CodicilRequestList, CodicilSubscribe,
-    CollaborationModeList, CommandExec, CommandExecResize, CommandExecTerminate, CommandExecWrite,
-    ConfigBatchWrite, ConfigMcpServerReload, ConfigRead, ConfigRequirementsRead, ConfigValueWrite,
-    EnvironmentAdd, EnvironmentInfo, EnvironmentStatus, ExperimentalFeatureEnablementSet,
+    CodicilUsageRead, CollaborationModeList, CommandExec, CommandExecResize, CommandExecTerminate,
+    CommandExecWrite, ConfigBatchWrite, ConfigMcpServerReload, ConfigRead, ConfigRequirementsRead,
+    ConfigValueWrite, EnvironmentAdd, EnvironmentInfo, EnvironmentStatus, ExperimentalFeatureEnablementSet,
     ExperimentalFeatureList, ExternalAgentConfigDetect, ExternalAgentConfigImport,
     ExternalAgentConfigImportReadHistories, ExternalAgentConfigImportRecordHistory, FeedbackSave,
     FeedbackUpload, FsCopy, FsCreateDirectory, FsGetMetadata, FsReadDirectory, FsReadFile, FsRemove,
@@ -83,8 +85,8 @@ fn with_threads(router: Router) -> Router {
         .on::<ThreadList>(thread::list)
         .on::<ThreadLoadedList>(thread::loaded_list)
         .on_encoded::<ThreadRead, _>(thread::read)
-        .on::<ThreadTurnsList>(thread::turns_list)
-        .on::<ThreadItemsList>(thread::items_list)
+        .on::<ThreadTurnsList>(thread::turns::list)
+        .on::<ThreadItemsList>(thread::items::list)
         .on::<ThreadUnsubscribe>(thread::unsubscribe)
         .on_encoded::<ThreadArchive, _>(thread::archive)
         .on_encoded::<ThreadUnarchive, _>(thread::unarchive)
@@ -97,14 +99,14 @@ fn with_threads(router: Router) -> Router {
         .on::<ThreadRevert>(thread::revert)
         .on::<ThreadInjectItems>(thread::inject_items)
         .on::<ThreadShellCommand>(thread::shell_command)
-        .on::<ThreadBackgroundTerminalsList>(thread::background_terminals_list)
-        .on::<ThreadBackgroundTerminalsTerminate>(thread::background_terminals_terminate)
-        .on::<ThreadBackgroundTerminalsClean>(thread::background_terminals_clean)
+        .on::<ThreadBackgroundTerminalsList>(thread::background_terminals::list)
+        .on::<ThreadBackgroundTerminalsTerminate>(thread::background_terminals::terminate)
+        .on::<ThreadBackgroundTerminalsClean>(thread::background_terminals::clean)
         .on::<ThreadIncrementElicitation>(thread::increment_elicitation)
         .on::<ThreadDecrementElicitation>(thread::decrement_elicitation)
-        .on::<ThreadGoalSet>(thread::goal_set)
-        .on::<ThreadGoalGet>(thread::goal_get)
-        .on::<ThreadGoalClear>(thread::goal_clear)
+        .on::<ThreadGoalSet>(thread::goal::set)
+        .on::<ThreadGoalGet>(thread::goal::get)
+        .on::<ThreadGoalClear>(thread::goal::clear)
         .on::<ThreadQueueAdd>(thread::queue::add)
         .on::<ThreadQueueList>(thread::queue::list)
         .on::<ThreadQueueUpdate>(thread::queue::update)
@@ -112,12 +114,12 @@ fn with_threads(router: Router) -> Router {
         .on::<ThreadQueueReorder>(thread::queue::reorder)
         .on::<ThreadQueueStart>(thread::queue::start)
         .on::<ThreadReadStateUpdate>(thread::read_state::update)
-        .on::<ThreadItemsRead>(thread::items_read)
+        .on::<ThreadItemsRead>(thread::items::read)
         .on::<ThreadTimelineList>(thread::timeline::list)
         .on::<ThreadSearch>(thread::search)
         .on::<ThreadSearchOccurrences>(thread::search_occurrences)
-        .on::<ThreadSample>(thread::sample)
-        .on::<ThreadSampleCancel>(thread::sample_cancel)
+        .on::<ThreadSample>(thread::sample::sample)
+        .on::<ThreadSampleCancel>(thread::sample::cancel)
         .on::<ThreadSectionMove>(thread::section::r#move)
         .on::<ThreadAttachmentAdd>(thread::attachment::add)
         .on::<ThreadAttachmentList>(thread::attachment::list)
@@ -134,12 +136,12 @@ fn with_threads(router: Router) -> Router {
         .on::<ProjectUpdate>(project::update)
         .on::<ProjectMove>(project::r#move)
         .on::<ProjectDelete>(project::delete)
-        .on::<ThreadRealtimeStart>(thread::realtime_start)
-        .on::<ThreadRealtimeAppendAudio>(thread::realtime_append_audio)
-        .on::<ThreadRealtimeAppendText>(thread::realtime_append_text)
-        .on::<ThreadRealtimeStop>(thread::realtime_stop)
-        .on::<ThreadRealtimeAppendSpeech>(thread::realtime_append_speech)
-        .on::<ThreadRealtimeListVoices>(thread::realtime_list_voices)
+        .on::<ThreadRealtimeStart>(thread::realtime::start)
+        .on::<ThreadRealtimeAppendAudio>(thread::realtime::append_audio)
+        .on::<ThreadRealtimeAppendText>(thread::realtime::append_text)
+        .on::<ThreadRealtimeStop>(thread::realtime::stop)
+        .on::<ThreadRealtimeAppendSpeech>(thread::realtime::append_speech)
+        .on::<ThreadRealtimeListVoices>(thread::realtime::list_voices)
         .on::<ThreadMemoryModeSet>(thread::memory_mode_set)
         .on::<ThreadMemoryRead>(thread::memory_read)
         .on::<ThreadPredictionRequest>(thread::prediction_request)
@@ -275,6 +277,7 @@ fn with_accounts(router: Router) -> Router {
         // The extension.
         .on::<CodicilRequestList>(codicil::request_list)
         .on_encoded::<CodicilRequestAnswer, _>(codicil::request_answer)
+        .on::<CodicilUsageRead>(codicil::usage_read)
 }
 
 #[cfg(test)]
@@ -315,8 +318,9 @@ mod tests {
         let segments: Vec<_> = method.split('/').map(snake_case).collect();
         match segments.as_slice() {
             [single] => (single.clone(), single.clone()),
-            [first, second, rest @ ..] if !rest.is_empty() && has_file(&format!("{first}/{second}")) => {
-                (format!("{first}/{second}"), rest.join("_"))
+            [first, second, rest @ ..] if has_file(&format!("{first}/{second}")) => {
+                let function = if rest.is_empty() { second.clone() } else { rest.join("_") };
+                (format!("{first}/{second}"), function)
             }
             [first, rest @ ..] => (first.clone(), rest.join("_")),
             [] => unreachable!("split returns at least one segment"),

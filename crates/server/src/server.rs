@@ -1,8 +1,12 @@
 //! The server: the state that all connections share, its start and its shutdown.
 
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock, atomic::AtomicUsize},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -28,7 +32,7 @@ use crate::{
     limits::FLUSH_TIME,
     route::Router,
     router::router,
-    transport::{ListenAddress, ListenError, auth::WsAuth, socket_lock::SocketLock},
+    transport::{ListenAddress, ListenError, auth::WsAuth, metrics, socket_lock::SocketLock},
 };
 
 /// The parts and options that a server is made of.
@@ -57,6 +61,8 @@ pub struct ServerShared {
     pub ephemeral_threads: Arc<EphemeralThreads>,
     /// Requests that are being served.
     pub requests: AtomicUsize,
+    /// Whether the listeners of clients answer `/metrics`.
+    shows_metrics: AtomicBool,
     environment: EnvironmentSource,
     source: SessionSource,
     threads: OnceLock<Threads>,
@@ -144,6 +150,7 @@ impl Server {
             inbound: Arc::default(),
             ephemeral_threads: Arc::default(),
             requests: AtomicUsize::new(0),
+            shows_metrics: AtomicBool::new(false),
             environment,
             source,
             threads: OnceLock::new(),
@@ -168,6 +175,21 @@ impl Server {
         self.stop().await;
         drop(self.socket_lock.lock().take());
         result
+    }
+
+    /// Lets the listeners of clients answer `/metrics`, to clients that may connect.
+    pub fn show_metrics(&self) {
+        self.shared.shows_metrics.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn shows_metrics(&self) -> bool {
+        self.shared.shows_metrics.load(Ordering::Relaxed)
+    }
+
+    /// Serves `/metrics` on an address of its own until the server stops, to everyone who reaches it. Returns once it
+    /// listens.
+    pub async fn serve_metrics(&self, address: SocketAddr) -> Result<(), ListenError> {
+        metrics::listen(self, address).await
     }
 
     /// Waits until a listener accepts connections. Never returns over stdio.

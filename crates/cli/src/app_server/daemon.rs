@@ -1,7 +1,8 @@
 //! `codicil app-server daemon`: one server for all clients of a home, in the background.
 //!
-//! The daemon is a server on the control socket of the home. It is found by connecting to that socket, whoever started it;
-//! the kernel tells which process listens there. The daemon ends when it is stopped, or when it has been idle.
+//! The daemon is a server that listens on the control socket of the home. Commands find it by connecting to that socket, so
+//! they also find a server that `app-server --listen unix://` has started. The kernel reports the process id of the listener.
+//! The daemon ends on `daemon stop`, or after some time without clients and work.
 
 mod detached;
 mod report;
@@ -14,13 +15,13 @@ use std::{
     process::{Child, Command, ExitCode, Stdio},
     sync::mpsc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use codicil_config::HomeDirectory;
-use codicil_server::{control_socket, is_locked};
+use codicil_server::{control_socket, wait_until_unlocked};
 use rustix::process::{Pid, Signal, kill_process};
 
 pub use self::detached::DetachedProcess;
@@ -36,10 +37,7 @@ const START_TIME: Duration = Duration::from_secs(30);
 /// How long a daemon may take to end. Its threads are stored first.
 const STOP_TIME: Duration = Duration::from_secs(30);
 
-/// How often `stop` looks whether the daemon has ended.
-const STOP_PAUSE: Duration = Duration::from_millis(20);
-
-/// The log above this size is set aside at the next start.
+/// A log of more than this size is renamed at the next start.
 const MAX_LOG_BYTES: u64 = 8 << 20;
 
 /// The end of the log that is shown if the daemon does not start.
@@ -114,7 +112,7 @@ impl DaemonFiles {
         }
     }
 
-    /// Opens the log for appending. A long one is set aside.
+    /// Opens the log for appending. A long log is renamed first.
     fn open_log(&self) -> anyhow::Result<File> {
         if fs::metadata(&self.log).is_ok_and(|found| found.len() > MAX_LOG_BYTES) {
             let _ = fs::rename(&self.log, self.log.with_extension("log.1"));
@@ -145,7 +143,7 @@ fn start(files: &DaemonFiles, overrides: &OverrideArgs, args: &StartArgs) -> any
     DaemonReport::new(DaemonStatus::Started, files, Some(&running)).print()
 }
 
-/// Starts the daemon's process. It leaves the session of this one by itself ([`DetachedProcess`]).
+/// Starts the daemon's process, which begins a session of its own ([`DetachedProcess`]).
 fn spawn(overrides: &OverrideArgs, args: &StartArgs, log: File) -> anyhow::Result<Child> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let idle_exit = args.idle_exit.to_string();
@@ -192,15 +190,11 @@ fn stop(files: &DaemonFiles) -> anyhow::Result<ExitCode> {
         return DaemonReport::new(DaemonStatus::NotRunning, files, None).print();
     };
     let pid = running.pid.and_then(Pid::from_raw).context("cannot tell which process listens")?;
-    // The connection is still open, so the process is the one that listens.
+    // The open connection proves that the process id still belongs to the listener.
     kill_process(pid, Signal::TERM).with_context(|| format!("cannot stop process {pid:?}"))?;
     drop(running);
-    let deadline = Instant::now() + STOP_TIME;
-    while is_locked(&files.socket) {
-        if Instant::now() >= deadline {
-            bail!("process {pid:?} has not ended after {} seconds", STOP_TIME.as_secs());
-        }
-        thread::sleep(STOP_PAUSE);
+    if !wait_until_unlocked(&files.socket, STOP_TIME) {
+        bail!("process {pid:?} has not ended after {} seconds", STOP_TIME.as_secs());
     }
     DaemonReport::new(DaemonStatus::Stopped, files, None).print()
 }

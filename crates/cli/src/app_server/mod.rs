@@ -4,7 +4,7 @@ mod daemon;
 mod generate;
 mod proxy;
 
-use std::{env, path::PathBuf, process::ExitCode, time::Duration};
+use std::{env, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -61,6 +61,10 @@ pub struct AppServerArgs {
     console_token_file: Option<PathBuf>,
     #[command(flatten)]
     console_proxy: ConsoleProxyArgs,
+    /// Serve the numbers of the server to Prometheus at /metrics: at this address, or without one on the listener
+    /// of the clients, with their authentication.
+    #[arg(long, value_name = "IP:PORT", num_args = 0..=1)]
+    metrics: Option<Option<SocketAddr>>,
     /// Accepted for clients that pass it. Codicil sends no analytics.
     #[arg(long, hide = true)]
     analytics_default_enabled: bool,
@@ -129,6 +133,9 @@ pub fn run(overrides: &OverrideArgs, args: AppServerArgs) -> anyhow::Result<Exit
     if args.idle_exit > 0 && args.listen == ListenAddress::Stdio {
         bail!("--idle-exit is for listeners; over stdio the server ends with its client");
     }
+    if args.metrics == Some(None) && args.listen == ListenAddress::Stdio {
+        bail!("--metrics needs an address over stdio, such as --metrics 127.0.0.1:9464");
+    }
     let parent = ParentProcess::current();
     let detached = if args.detached { Some(DetachedProcess::begin()?) } else { None };
     logging::init_at(if args.detached { LevelFilter::INFO } else { LevelFilter::WARN });
@@ -161,8 +168,15 @@ pub fn run(overrides: &OverrideArgs, args: AppServerArgs) -> anyhow::Result<Exit
         // Ends with the runtime.
         runtime.spawn(detached.announce(server.clone()));
     }
+    if args.metrics == Some(None) {
+        server.show_metrics();
+    }
+    let metrics = args.metrics.flatten();
     let life = ServerLife { listen: args.listen, auth, parent, idle_exit: args.idle_exit };
     let result = runtime.block_on(async {
+        if let Some(address) = metrics {
+            server.serve_metrics(address).await?;
+        }
         let Some(options) = console else { return serve(server, life).await };
         let console = RunningConsole::start(console::in_process(&server), options).await?;
         // Standard output is for the protocol.

@@ -73,7 +73,7 @@ fn sandbox() -> DoctorFinding {
 
 /// Checks the network proxy for sandboxed commands. A missing proxy is an error only if one is configured.
 fn proxy(config: Option<&EffectiveConfig>) -> DoctorFinding {
-    let is_configured = config.is_some_and(|config| config.network_proxy().is_some());
+    let is_configured = config.is_some_and(|config| config.network_proxy(None).is_some());
     match (MachineProbe::cached().proxy(), is_configured) {
         (Ok(()), true) => {
             DoctorFinding::new("proxy", FindingStatus::Ok, "configured, and available for commands")

@@ -9,6 +9,7 @@ use toml::{Table, Value};
 
 /// The crates of the workspace, from the lowest to the highest.
 const LAYERS: &[&str] = &[
+    "metrics",
     "protocol-macros",
     "protocol",
     "exec",

@@ -27,6 +27,18 @@ fn completions_are_printed() {
 }
 
 #[test]
+fn manual_pages_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = codicil(&["man", "--out", folder.path().to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for (page, expected) in [("codicil.1", "app\\-server"), ("codicil-app-server.1", "metrics")] {
+        let text = fs::read_to_string(folder.path().join(page)).unwrap();
+        assert!(text.starts_with(".ie") && text.contains(expected), "{page}: {text:.200}");
+    }
+    assert!(text(&codicil(&["man"]).stdout).contains("codicil"));
+}
+
+#[test]
 fn help_names_the_flags() {
     let help = text(&codicil(&["app-server", "--help"]).stdout);
     for flag in [

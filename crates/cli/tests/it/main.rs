@@ -34,11 +34,13 @@ mod leftover_servers;
 #[cfg(target_os = "linux")]
 mod leftovers;
 mod login;
+mod metrics;
 mod mock_model;
 mod mutation;
 mod network_hosts;
 mod raw_server;
 mod reconnects;
+mod repeated_changes;
 mod repeated_requests;
 mod sandbox;
 #[cfg(target_os = "linux")]

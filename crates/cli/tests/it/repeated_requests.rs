@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 /// The number of rounds; each kills the server once.
-fn rounds() -> usize {
+pub fn rounds() -> usize {
     env::var("CODICIL_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12)
 }
 
-async fn start() -> App {
+pub async fn start() -> App {
     let script = Script::new().repeat(Reply::new().say("Done"));
     App::builder().script(script).extension().experimental().over(TestTransport::WebSocket).start().await
 }
 
 /// When the server is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kill {
+pub enum Kill {
     /// Not at all; only the response is lost.
     Never,
     /// Once the request has left the proxy.
@@ -33,7 +33,7 @@ enum Kill {
 }
 
 impl Kill {
-    fn of(round: usize) -> Self {
+    pub fn of(round: usize) -> Self {
         match round % 4 {
             0 => Self::Never,
             1 => Self::AtOnce,
@@ -44,7 +44,7 @@ impl Kill {
 }
 
 /// Sends a request whose response is lost, and kills the server.
-async fn lose(app: &mut App, method: &str, params: &Value, key: &str, kill: Kill) {
+pub async fn lose(app: &mut App, method: &str, params: &Value, key: &str, kill: Kill) {
     let (mut client, mut proxy) = app.proxied_client().await;
     client.ignore_rest();
     if let Some(thread) = params.get("threadId") {
@@ -66,7 +66,7 @@ async fn lose(app: &mut App, method: &str, params: &Value, key: &str, kill: Kill
 }
 
 /// Repeats a request on two connections at the same time. Both get the same result.
-async fn repeat(app: &mut App, method: &str, params: &Value, key: &str) -> Value {
+pub async fn repeat(app: &mut App, method: &str, params: &Value, key: &str) -> Value {
     let mut other = app.another_client().await;
     other.ignore_rest();
     for client in [&mut **app, &mut other] {
@@ -100,13 +100,13 @@ fn thread_files(home: &Path) -> usize {
     count
 }
 
-async fn read(client: &mut TestClient, id: &str) -> Thread {
+pub async fn read(client: &mut TestClient, id: &str) -> Thread {
     let params = json!({ "threadId": id, "includeTurns": true });
     client.call::<ThreadRead>(serde_json::from_value(params).unwrap()).await.thread
 }
 
 /// Returns how often each text was sent by the user.
-fn user_texts(thread: &Thread) -> BTreeMap<String, usize> {
+pub fn user_texts(thread: &Thread) -> BTreeMap<String, usize> {
     let mut texts = BTreeMap::new();
     for item in thread.turns.iter().flat_map(|turn| &turn.items) {
         if let ThreadItem::UserMessage { content, .. } = item

@@ -220,6 +220,19 @@ async fn an_index_that_differs_from_the_files_is_found() {
 }
 
 #[tokio::test]
+async fn an_index_without_tables_is_one_that_the_next_server_creates() {
+    let home = CheckedHome::new().await;
+    // A server that is killed while it creates the index leaves this.
+    fs::write(home.path().join("codicil_index.sqlite"), "").unwrap();
+    let (code, report) = home.check();
+    assert_eq!(
+        (code, &report["findings"], &report["indexRows"]),
+        (Some(0), &json!([]), &json!(0)),
+        "{report}"
+    );
+}
+
+#[tokio::test]
 async fn a_turn_without_an_end_names_its_process() {
     let home = CheckedHome::new().await;
     let store = Store::open(home.path()).unwrap();

@@ -186,3 +186,27 @@ fn a_question_that_is_too_long_is_answered_with_an_error() {
     }
     assert_eq!(received(&client), [] as [Value; 0]);
 }
+
+#[test]
+fn among_many_clients_only_those_that_list_threads_follow_all_of_them() {
+    let clients = ClientRegistry::default();
+    let thread = "t".into();
+    let subscriber = initialized(&clients, &[]);
+    clients.subscribe(&subscriber, &thread);
+    let lister = initialized(&clients, &[]);
+    lister.note_listing();
+    let others: Vec<_> = (clients.count()..MANY_CLIENTS).map(|_| initialized(&clients, &[])).collect();
+
+    clients.notify_followers(&thread, &archived());
+    for client in others.iter().chain([&subscriber, &lister]) {
+        assert_eq!(received(client).len(), 1, "few clients follow every thread");
+    }
+
+    let one_more = initialized(&clients, &[]);
+    clients.notify_followers(&thread, &archived());
+    assert_eq!(received(&subscriber).len(), 1);
+    assert_eq!(received(&lister).len(), 1);
+    for client in others.iter().chain([&one_more]) {
+        assert_eq!(received(client).len(), 0, "neither a subscriber nor a list of threads");
+    }
+}

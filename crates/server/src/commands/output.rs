@@ -16,7 +16,10 @@ use super::{
     ExecRequest,
     request::{CommandFamily, OutputDelivery},
 };
-use crate::{clients::ConnectedClient, limits::MAX_BUFFERED_BYTES};
+use crate::{
+    clients::ConnectedClient,
+    limits::{MAX_BUFFERED_BYTES, MAX_NOTIFICATION_BYTES},
+};
 
 /// The destination of a command's output.
 pub enum OutputSink {
@@ -28,7 +31,8 @@ impl OutputSink {
     pub fn new(request: &ExecRequest, client: &Arc<ConnectedClient>) -> Self {
         match request.delivery {
             OutputDelivery::InResponse => {
-                Self::Response { stdout: KeptOutput::new(request.cap), stderr: KeptOutput::new(request.cap) }
+                let kept = || KeptOutput::new(request.cap, max_kept_bytes(request.family));
+                Self::Response { stdout: kept(), stderr: kept() }
             }
             OutputDelivery::Streamed => {
                 let id = request.process_id.as_deref().unwrap_or_default();
@@ -136,6 +140,15 @@ impl FinishedOutput {
     }
 }
 
+/// Returns how much of a stream is kept. A notification that is too long is left out, so two streams have to fit into one, in
+/// which a byte takes up to six.
+fn max_kept_bytes(family: CommandFamily) -> usize {
+    match family {
+        CommandFamily::Exec => MAX_BUFFERED_BYTES,
+        CommandFamily::Process => MAX_NOTIFICATION_BYTES / 16,
+    }
+}
+
 /// The beginning of a stream, kept for the response.
 pub struct KeptOutput {
     text: HeadTail,
@@ -146,10 +159,10 @@ pub struct KeptOutput {
 }
 
 impl KeptOutput {
-    fn new(cap: Option<u64>) -> Self {
+    fn new(cap: Option<u64>, max: usize) -> Self {
         let requested = cap.and_then(|cap| usize::try_from(cap).ok()).unwrap_or(usize::MAX);
-        let kept = requested.min(MAX_BUFFERED_BYTES);
-        Self { text: HeadTail::split(kept, 0), remaining: kept, is_limited: requested > MAX_BUFFERED_BYTES }
+        let kept = requested.min(max);
+        Self { text: HeadTail::split(kept, 0), remaining: kept, is_limited: requested > max }
     }
 
     fn push(&mut self, bytes: &[u8]) {
@@ -288,7 +301,7 @@ mod tests {
     #[test]
     fn a_cap_is_reached_by_the_last_byte_that_fits() {
         let check = |cap, bytes: &[u8], expected: bool| {
-            let mut kept = KeptOutput::new(cap);
+            let mut kept = KeptOutput::new(cap, MAX_BUFFERED_BYTES);
             kept.push(bytes);
             assert_eq!(kept.finish().cap_reached, expected, "{cap:?} {bytes:?}");
         };
@@ -323,7 +336,7 @@ mod tests {
     #[test]
     fn the_response_reports_dropped_output() {
         let kept = |cap, bytes: &[u8]| {
-            let mut kept = KeptOutput::new(cap);
+            let mut kept = KeptOutput::new(cap, MAX_BUFFERED_BYTES);
             kept.push(bytes);
             kept.finish().with_note()
         };

@@ -58,7 +58,7 @@ pub fn prepare(
         roots: &RootCache::default(),
         server: server_places,
     };
-    let ConfinedProcess { preparation, network } = confine(&access, &settings, config)?;
+    let ConfinedProcess { preparation, network } = confine(&access, &settings, config, None)?;
     let env = environment(&settings.settings.shell_environment_policy, request.env);
     let spec = ProcessSpec {
         stdin: input,
@@ -130,7 +130,9 @@ impl HostGate for ListedHosts {
             match decision.await {
                 Ok(NetworkDecision::Connect(reach)) => GateDecision::Open(reach),
                 Ok(NetworkDecision::Refuse { why }) => GateDecision::Shut(why),
-                Ok(NetworkDecision::Ask(_)) | Err(_) => GateDecision::Shut("nobody can be asked".to_owned()),
+                Ok(NetworkDecision::Ask(_)) | Err(_) => {
+                    GateDecision::Shut("there is no user to ask".to_owned())
+                }
             }
         })
     }

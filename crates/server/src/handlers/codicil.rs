@@ -6,20 +6,18 @@ use codicil_engine::{
 };
 use codicil_protocol::{
     CodicilRequestAnswerParams, CodicilRequestAnswerResponse, CodicilRequestListParams,
-    CodicilRequestListResponse, CodicilSubscribeParams, CodicilWaitingRequest, SubscriptionScope,
+    CodicilRequestListResponse, CodicilSubscribeParams, CodicilUsageReadParams, CodicilUsageReadResponse,
+    CodicilWaitingRequest, SubscriptionScope,
 };
 use serde_json::value::to_raw_value;
 
-use crate::{
-    cx::Cx,
-    encoded::SubscriptionJson,
-    error::RpcError,
-    paging::newest_entry_cursor,
-    request_keys::{Creates, OnceResponse, carry_out_once},
-};
+use crate::{cx::Cx, encoded::SubscriptionJson, error::RpcError, paging::newest_entry_cursor};
 
 /// The number of requests on a page, unless the client asks for less.
 const PAGE: usize = 100;
+
+/// The threads that one `codicil/usage/read` reads.
+const MAX_USAGE_THREADS: usize = 200;
 
 /// Subscribes the client to a thread at a position. Missed messages follow the response, then those of the running thread.
 pub async fn subscribe(cx: Cx, params: CodicilSubscribeParams) -> Result<SubscriptionJson, RpcError> {
@@ -87,13 +85,6 @@ fn shown(ThreadRequest { thread_id, waiting }: ThreadRequest) -> CodicilWaitingR
 pub async fn request_answer(
     cx: Cx,
     params: CodicilRequestAnswerParams,
-) -> Result<OnceResponse<CodicilRequestAnswerResponse>, RpcError> {
-    carry_out_once(&cx, Creates::Nothing, |_| answer_once(&cx, params)).await
-}
-
-async fn answer_once(
-    cx: &Cx,
-    params: CodicilRequestAnswerParams,
 ) -> Result<CodicilRequestAnswerResponse, RpcError> {
     let CodicilRequestAnswerParams { thread_id, request, result, error } = params;
     let reply = match (result, error) {
@@ -102,10 +93,21 @@ async fn answer_once(
         (Some(_), Some(_)) | (None, None) => return Err(no_answer()),
     };
     let answer = ClientAnswer { reply, by: cx.origin().name };
-    Ok(match cx.threads().answer_request(&thread_id, request, answer).await? {
+    Ok(match cx.threads().answer_request(&thread_id, request, answer, cx.key()).await? {
         AnswerOutcome::Accepted => CodicilRequestAnswerResponse::Accepted {},
         AnswerOutcome::AlreadyResolved { by, at } => CodicilRequestAnswerResponse::AlreadyResolved { by, at },
     })
+}
+
+pub async fn usage_read(
+    cx: Cx,
+    params: CodicilUsageReadParams,
+) -> Result<CodicilUsageReadResponse, RpcError> {
+    let mut data = Vec::new();
+    for thread in params.thread_ids.iter().take(MAX_USAGE_THREADS) {
+        data.extend(cx.threads().token_usage(thread, params.since).await?);
+    }
+    Ok(CodicilUsageReadResponse { data })
 }
 
 fn no_answer() -> RpcError {

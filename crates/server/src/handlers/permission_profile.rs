@@ -1,7 +1,7 @@
 //! `permissionProfile/*`.
 
 use codicil_config::ConfigQuery;
-use codicil_engine::BuiltinProfile;
+use codicil_engine::ThreadProfile;
 use codicil_protocol::{PermissionProfileListParams, PermissionProfileListResponse};
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     paging::{ListPage, parse_cursor},
 };
 
-/// Lists the built-in profiles and whether the configuration of a directory allows them.
+/// Lists the profiles that are built in and those of the configuration, and whether a directory can use them.
 pub async fn list(
     cx: Cx,
     params: PermissionProfileListParams,
@@ -20,7 +20,7 @@ pub async fn list(
     let engine = cx.threads().engine().clone();
     let cwd = params.cwd.map_or_else(|| engine.cwd.clone(), |cwd| engine.cwd.join(cwd));
     let config = blocking(move || engine.load_config(&ConfigQuery::at(&cwd))).await?;
-    let profiles = BuiltinProfile::ALL.iter().map(|profile| profile.summary(&config)).collect();
-    let ListPage { data, next_cursor } = ListPage::starting_at(start, profiles, params.limit);
+    let ListPage { data, next_cursor } =
+        ListPage::starting_at(start, ThreadProfile::list(&config), params.limit);
     Ok(PermissionProfileListResponse { data, next_cursor })
 }

@@ -37,7 +37,7 @@ async fn start_detached(
     let id = opened.thread.id.clone();
     cx.clients().subscribe(&cx.client, &id);
     let clients: &dyn ThreadClients = cx.clients();
-    clients.broadcast::<ThreadStarted>(&ThreadStartedNotification { thread: opened.thread });
+    clients.announce::<ThreadStarted>(&id, &ThreadStartedNotification { thread: opened.thread });
     start_in(cx, id, params.target).await
 }
 

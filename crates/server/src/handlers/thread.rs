@@ -5,63 +5,53 @@
 
 pub mod attachment;
 pub mod attachment_owner;
+pub mod background_terminals;
+pub mod goal;
+pub mod items;
 pub mod queue;
 pub mod read_state;
+pub mod realtime;
+pub mod sample;
 pub mod section;
 pub mod timeline;
+pub mod turns;
 
 use codicil_engine::{
-    BuiltinProfile, ElicitationChange, ForkName, IncludeTurns, InputAccepted, OpenedThread, RevertedThread,
-    ThreadClients, ThreadError, ThreadRead, TurnSettings, parse_injected_items,
+    ElicitationChange, ForkName, IncludeTurns, RevertedThread, ThreadError, parse_injected_items,
 };
-use codicil_engine::{RealtimeForm, realtime_voices};
 use codicil_protocol::{
-    ConfigWarning, ConfigWarningNotification, DeprecationNotice, Frame, ItemId, Method, MultiAgentMode,
-    ProtocolGeneration, SortDirection, Thread, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
-    ThreadArchivedNotification, ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse,
-    ThreadBackgroundTerminalsListParams, ThreadBackgroundTerminalsListResponse,
-    ThreadBackgroundTerminalsTerminateParams, ThreadBackgroundTerminalsTerminateResponse,
-    ThreadCompactStartParams, ThreadCompactStartResponse, ThreadDecrementElicitationParams,
-    ThreadDecrementElicitationResponse, ThreadDeleteParams, ThreadDeleteResponse, ThreadDeleted,
-    ThreadDeletedNotification, ThreadForkParams, ThreadGoalClearParams, ThreadGoalClearResponse,
-    ThreadGoalCleared, ThreadGoalClearedNotification, ThreadGoalGetParams, ThreadGoalGetResponse,
-    ThreadGoalSetParams, ThreadGoalSetResponse, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadId,
+    ConfigWarning, DeprecationNotice, ProtocolGeneration, ThreadApproveGuardianDeniedActionParams,
+    ThreadApproveGuardianDeniedActionResponse, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
+    ThreadArchivedNotification, ThreadCompactStartParams, ThreadCompactStartResponse,
+    ThreadDecrementElicitationParams, ThreadDecrementElicitationResponse, ThreadDeleteParams,
+    ThreadDeleteResponse, ThreadDeleted, ThreadDeletedNotification, ThreadForkParams, ThreadId,
     ThreadIncrementElicitationParams, ThreadIncrementElicitationResponse, ThreadInjectItemsParams,
-    ThreadInjectItemsResponse, ThreadItemsList, ThreadItemsListParams, ThreadItemsListResponse,
-    ThreadItemsReadParams, ThreadItemsReadResponse, ThreadListParams, ThreadListResponse,
-    ThreadLoadedListParams, ThreadLoadedListResponse, ThreadMetadataUpdateParams,
-    ThreadMetadataUpdateResponse, ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadReadParams,
-    ThreadRealtimeAppendAudioParams, ThreadRealtimeAppendAudioResponse, ThreadRealtimeAppendTextParams,
-    ThreadRealtimeAppendTextResponse, ThreadRealtimeStartParams, ThreadRealtimeStartResponse,
-    ThreadRealtimeStopParams, ThreadRealtimeStopResponse, ThreadResumeParams, ThreadRevertParams,
-    ThreadRevertResponse, ThreadRollbackParams, ThreadRollbackResponse, ThreadSampleCancelParams,
-    ThreadSampleCancelResponse, ThreadSampleParams, ThreadSampleResponse, ThreadSearchOccurrence,
-    ThreadSearchOccurrencesParams, ThreadSearchOccurrencesResponse, ThreadSearchParams, ThreadSearchResponse,
-    ThreadSetNameParams, ThreadSetNameResponse, ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse,
-    ThreadSettingsUpdated, ThreadSettingsUpdatedNotification, ThreadShellCommandParams,
-    ThreadShellCommandResponse, ThreadStartParams, ThreadStartResponse, ThreadStarted,
-    ThreadStartedNotification, ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, ThreadTurnsList,
-    ThreadTurnsListParams, ThreadTurnsListResponse, ThreadUnarchiveParams, ThreadUnarchiveResponse,
-    ThreadUnarchived, ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
-    ThreadUnsubscribeStatus, TurnItemsView, TurnStartParams, WarningNotification, WarningReported,
+    ThreadInjectItemsResponse, ThreadListParams, ThreadListResponse, ThreadLoadedListParams,
+    ThreadLoadedListResponse, ThreadMemoryModeSetParams, ThreadMemoryModeSetResponse, ThreadMemoryReadParams,
+    ThreadMemoryReadResponse, ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse, ThreadNameUpdated,
+    ThreadNameUpdatedNotification, ThreadPredictionRequestParams, ThreadPredictionRequestResponse,
+    ThreadReadParams, ThreadResumeParams, ThreadRevertParams, ThreadRevertResponse, ThreadRollbackParams,
+    ThreadRollbackResponse, ThreadSearchOccurrence, ThreadSearchOccurrencesParams,
+    ThreadSearchOccurrencesResponse, ThreadSearchParams, ThreadSearchResponse, ThreadSetNameParams,
+    ThreadSetNameResponse, ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse, ThreadSettingsUpdated,
+    ThreadSettingsUpdatedNotification, ThreadShellCommandParams, ThreadShellCommandResponse,
+    ThreadStartParams, ThreadStartResponse, ThreadUnarchiveParams, ThreadUnarchiveResponse, ThreadUnarchived,
+    ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
+    ThreadUnsubscribeStatus, TurnStartParams,
 };
-use codicil_protocol::{
-    ThreadApproveGuardianDeniedActionParams, ThreadApproveGuardianDeniedActionResponse,
-    ThreadMemoryModeSetParams, ThreadMemoryModeSetResponse, ThreadMemoryReadParams, ThreadMemoryReadResponse,
-    ThreadPredictionRequestParams, ThreadPredictionRequestResponse, ThreadRealtimeAppendSpeechParams,
-    ThreadRealtimeAppendSpeechResponse, ThreadRealtimeListVoicesParams, ThreadRealtimeListVoicesResponse,
-};
-use codicil_store::{MessageMatch, StoredTurn};
+use codicil_store::MessageMatch;
 
 use crate::{
-    background::blocking,
     cx::Cx,
-    encoded::{OpenedJson, ReadJson, ResumedMembers, workspace_roots},
-    ephemeral,
+    encoded::{OpenedJson, ReadJson, ResumedMembers},
     error::RpcError,
-    generation::{show_thread, shown_effort, shown_policy, shown_tier},
+    generation::show_thread,
     guardian_denial::GuardianDenial,
-    paging::{self, HistoryPage},
+    opening::{
+        announce_goal, announce_started, instruction_sources, open_new, send_notices_after_response,
+        send_usage_after_response, show_settings, start_response, unapplied_warning, warn_after_response,
+    },
+    paging,
     refusals::ServiceRefusal,
     request_keys::{Attempt, Creates, OnceResponse, carry_out_once},
 };
@@ -82,10 +72,7 @@ async fn start_once(
     let mut opened = open_new(cx, ephemeral, start).await?;
     announce_started(cx, &opened);
     warn_after_response(cx, &mut opened);
-    for message in std::mem::take(&mut opened.notices) {
-        let thread_id = Some(opened.thread.id.clone());
-        cx.notify_after_response::<WarningReported>(WarningNotification { message, thread_id });
-    }
+    send_notices_after_response(cx, &mut opened);
     for notice in std::mem::take(&mut opened.deprecations) {
         cx.notify_after_response::<DeprecationNotice>(notice);
     }
@@ -131,16 +118,6 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
     Ok(OpenedJson { opened, instruction_sources, resumed: Some(resumed), seq })
 }
 
-/// Sends the token usage of a thread that was loaded or copied. Older clients get it with the next turn.
-fn send_usage_after_response(cx: &Cx, opened: &mut OpenedThread) {
-    let usage = opened.usage.take().filter(|_| cx.generation() == ProtocolGeneration::V166);
-    if let Some((turn_id, token_usage)) = usage {
-        let thread_id = opened.thread.id.clone();
-        let updated = ThreadTokenUsageUpdatedNotification { thread_id, turn_id, token_usage };
-        cx.notify_after_response::<ThreadTokenUsageUpdated>(updated);
-    }
-}
-
 pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OnceResponse<OpenedJson>, RpcError> {
     let creates = Creates::thread(params.ephemeral);
     carry_out_once(&cx, creates, |attempt| fork_once(&cx, params, attempt)).await
@@ -170,39 +147,8 @@ async fn fork_once(cx: &Cx, params: ThreadForkParams, attempt: Attempt) -> Resul
     Ok(OpenedJson { opened, instruction_sources, resumed: None, seq })
 }
 
-/// Tells the subscribers of a resumed thread about its goal, and lets a thread that was loaded go on with it. Older clients are
-/// not told that there is none.
-fn announce_goal(cx: &Cx, opened: &mut OpenedThread) {
-    let thread_id = opened.thread.id.clone();
-    let goal = opened.goal.take();
-    let threads = cx.threads().clone();
-    let knows_goals = cx.generation() == ProtocolGeneration::V166;
-    cx.after_response(move || match goal {
-        Some(goal) => {
-            let updated = ThreadGoalUpdatedNotification { thread_id: thread_id.clone(), turn_id: None, goal };
-            threads.notify::<ThreadGoalUpdated>(&thread_id, &updated);
-            if let Ok(thread) = threads.get(&thread_id) {
-                thread.continue_goal();
-            }
-        }
-        None if knows_goals => {
-            let cleared = ThreadGoalClearedNotification { thread_id };
-            threads.notify::<ThreadGoalCleared>(&cleared.thread_id, &cleared);
-        }
-        None => {}
-    });
-}
-
-/// Sends the warnings about a thread's configuration that the client has not received yet.
-fn warn_after_response(cx: &Cx, opened: &mut OpenedThread) {
-    let warnings = std::mem::take(&mut opened.warnings);
-    if !warnings.is_empty() {
-        let client = cx.client.clone();
-        cx.after_response(move || warnings.into_iter().for_each(|warning| client.warn(warning)));
-    }
-}
-
 pub async fn list(cx: Cx, params: ThreadListParams) -> Result<ThreadListResponse, RpcError> {
+    cx.client.note_listing();
     let mut listed = cx.threads().list(params).await?;
     listed.data.iter_mut().for_each(|thread| show_thread(cx.generation(), thread));
     Ok(listed)
@@ -212,6 +158,7 @@ pub async fn loaded_list(
     cx: Cx,
     params: ThreadLoadedListParams,
 ) -> Result<ThreadLoadedListResponse, RpcError> {
+    cx.client.note_listing();
     let mut data = cx.threads().loaded(params.cursor.as_deref())?;
     let limit = params.limit.map_or(usize::MAX, |limit| limit.max(1) as usize);
     let next_cursor = (data.len() > limit).then(|| data.get(limit - 1).map(ThreadId::to_string)).flatten();
@@ -225,59 +172,6 @@ pub async fn read(cx: Cx, params: ThreadReadParams) -> Result<ReadJson, RpcError
     show_thread(cx.generation(), &mut read.thread);
     Ok(ReadJson(read))
 }
-
-/// Reads a thread with its turns, for a method that ephemeral threads do not support.
-async fn read_turns(cx: &Cx, thread_id: &ThreadId, method: &'static str) -> Result<ThreadRead, ThreadError> {
-    let read = cx.threads().read(thread_id, IncludeTurns::Included).await;
-    read.map_err(|error| match error {
-        ThreadError::EphemeralTurns(_) => ThreadError::EphemeralTurns(method),
-        other => other,
-    })
-}
-
-pub async fn turns_list(cx: Cx, params: ThreadTurnsListParams) -> Result<ThreadTurnsListResponse, RpcError> {
-    let direction = params.sort_direction.unwrap_or(SortDirection::Desc);
-    let read = read_turns(&cx, &params.thread_id, ThreadTurnsList::NAME).await?;
-    let page = HistoryPage::new(read.turns.len(), params.cursor.as_deref(), params.limit, direction)?;
-    let default_view = match cx.generation() {
-        ProtocolGeneration::V118 => TurnItemsView::Full,
-        ProtocolGeneration::V166 => TurnItemsView::Summary,
-    };
-    Ok(page.turns(&read.turns, params.items_view.unwrap_or(default_view)))
-}
-
-pub async fn items_list(cx: Cx, params: ThreadItemsListParams) -> Result<ThreadItemsListResponse, RpcError> {
-    let read = read_turns(&cx, &params.thread_id, ThreadItemsList::NAME).await?;
-    let wanted = read.turns.iter().filter(|turn| params.turn_id.as_ref().is_none_or(|id| turn.id == *id));
-    let items: Vec<_> =
-        wanted.flat_map(|turn| (0..turn.items.len()).map(move |index| (turn, index))).collect();
-    let page = HistoryPage::of_items(&items, &params)?;
-    Ok(page.items(&items))
-}
-
-/// Returns items of one turn, in the order of the ids.
-pub async fn items_read(cx: Cx, params: ThreadItemsReadParams) -> Result<ThreadItemsReadResponse, RpcError> {
-    if !(1..=MAX_READ_ITEMS).contains(&params.item_ids.len()) {
-        return Err(ItemsReadError::Count.into());
-    }
-    let read = cx.threads().read(&params.thread_id, IncludeTurns::Included).await?;
-    let turn = read.turns.iter().find(|turn| turn.id == params.turn_id);
-    let entry = |turn: &StoredTurn, index: usize| paging::item_entry(turn, index);
-    let entries: Vec<_> =
-        turn.into_iter().flat_map(|turn| (0..turn.items.len()).filter_map(|at| entry(turn, at))).collect();
-    let find = |id: &ItemId| entries.iter().find(|entry| entry.item.id() == Some(id)).cloned();
-    Ok(ThreadItemsReadResponse { data: params.item_ids.iter().filter_map(find).collect() })
-}
-
-/// Why items of a turn cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ItemsReadError {
-    #[error("itemIds must contain 1 to {MAX_READ_ITEMS} IDs")]
-    Count,
-}
-
-/// The items that one request reads at most.
-const MAX_READ_ITEMS: usize = 100;
 
 pub async fn search(cx: Cx, params: ThreadSearchParams) -> Result<ThreadSearchResponse, RpcError> {
     Ok(cx.threads().search(params).await?)
@@ -297,20 +191,6 @@ pub async fn search_occurrences(
     };
     let data = matches.into_iter().map(occurrence).collect();
     Ok(ThreadSearchOccurrencesResponse { data, next_cursor })
-}
-
-/// Asks the model once. `thread/sample/cancel` or the end of the connection ends it.
-pub async fn sample(cx: Cx, params: ThreadSampleParams) -> Result<ThreadSampleResponse, RpcError> {
-    let running = cx.client.samples.begin(cx.request_id());
-    Ok(cx.threads().sample(params, running.cancelled()).await?)
-}
-
-pub async fn sample_cancel(
-    cx: Cx,
-    params: ThreadSampleCancelParams,
-) -> Result<ThreadSampleCancelResponse, RpcError> {
-    cx.client.samples.cancel(&params.request_id);
-    Ok(ThreadSampleCancelResponse {})
 }
 
 /// Unsubscribes the client. In the 0.118 generation, the last subscriber unloads the thread and still receives the end of
@@ -485,30 +365,6 @@ pub async fn shell_command(
     Ok(ThreadShellCommandResponse {})
 }
 
-pub async fn background_terminals_list(
-    cx: Cx,
-    params: ThreadBackgroundTerminalsListParams,
-) -> Result<ThreadBackgroundTerminalsListResponse, RpcError> {
-    let data = cx.threads().get(&params.thread_id)?.terminals().await?;
-    Ok(ThreadBackgroundTerminalsListResponse { data, next_cursor: None })
-}
-
-pub async fn background_terminals_terminate(
-    cx: Cx,
-    params: ThreadBackgroundTerminalsTerminateParams,
-) -> Result<ThreadBackgroundTerminalsTerminateResponse, RpcError> {
-    let terminated = cx.threads().get(&params.thread_id)?.end_terminal(params.process_id).await?;
-    Ok(ThreadBackgroundTerminalsTerminateResponse { terminated })
-}
-
-pub async fn background_terminals_clean(
-    cx: Cx,
-    params: ThreadBackgroundTerminalsCleanParams,
-) -> Result<ThreadBackgroundTerminalsCleanResponse, RpcError> {
-    cx.threads().get(&params.thread_id)?.clean_terminals().await?;
-    Ok(ThreadBackgroundTerminalsCleanResponse {})
-}
-
 pub async fn increment_elicitation(
     cx: Cx,
     params: ThreadIncrementElicitationParams,
@@ -525,101 +381,6 @@ pub async fn decrement_elicitation(
     let thread = cx.threads().get(&params.thread_id)?;
     let count = thread.count_elicitation(ElicitationChange::Ended).await?;
     Ok(ThreadDecrementElicitationResponse { count, paused: count > 0 })
-}
-
-/// Sets the goal. The thread notifies every client after the response: a goal, like a name, is shown in lists of threads.
-pub async fn goal_set(cx: Cx, params: ThreadGoalSetParams) -> Result<ThreadGoalSetResponse, RpcError> {
-    let announced = cx.threads().set_goal(params, cx.origin(), cx.key()).await?;
-    Ok(ThreadGoalSetResponse { goal: cx.announce(announced) })
-}
-
-pub async fn goal_get(cx: Cx, params: ThreadGoalGetParams) -> Result<ThreadGoalGetResponse, RpcError> {
-    Ok(ThreadGoalGetResponse { goal: cx.threads().goal(&params.thread_id).await? })
-}
-
-pub async fn goal_clear(cx: Cx, params: ThreadGoalClearParams) -> Result<ThreadGoalClearResponse, RpcError> {
-    let cleared = cx.threads().clear_goal(&params.thread_id, cx.key()).await?;
-    if cleared {
-        let cleared = ThreadGoalClearedNotification { thread_id: params.thread_id };
-        let threads = cx.threads().clone();
-        cx.after_response(move || {
-            threads.broadcast::<ThreadGoalCleared>(&cleared.thread_id, &cleared);
-        });
-    }
-    Ok(ThreadGoalClearResponse { cleared })
-}
-
-/// Opens a realtime session after the response. Its outcome, failure included, arrives as notifications.
-pub async fn realtime_start(
-    cx: Cx,
-    params: ThreadRealtimeStartParams,
-) -> Result<ThreadRealtimeStartResponse, RpcError> {
-    let form = match cx.generation() {
-        ProtocolGeneration::V166 => RealtimeForm::Timeline,
-        ProtocolGeneration::V118 => RealtimeForm::Updates,
-    };
-    let missing = match form {
-        RealtimeForm::Timeline => params.output_modality.is_none().then_some("outputModality"),
-        RealtimeForm::Updates => params.prompt.is_none().then_some("prompt"),
-    };
-    if let Some(missing) = missing {
-        return Err(RpcError::malformed(format_args!("missing field `{missing}`")));
-    }
-    let voice = cx.threads().voice(&params.thread_id).await?;
-    let origin = cx.origin();
-    cx.after_response(move || voice.start(params, origin, form));
-    Ok(ThreadRealtimeStartResponse {})
-}
-
-pub async fn realtime_append_audio(
-    cx: Cx,
-    params: ThreadRealtimeAppendAudioParams,
-) -> Result<ThreadRealtimeAppendAudioResponse, RpcError> {
-    let voice = cx.threads().voice(&params.thread_id).await?;
-    if voice.append_audio(params.audio)? == InputAccepted::NotRunning {
-        cx.after_response(move || voice.complain());
-    }
-    Ok(ThreadRealtimeAppendAudioResponse {})
-}
-
-pub async fn realtime_append_text(
-    cx: Cx,
-    params: ThreadRealtimeAppendTextParams,
-) -> Result<ThreadRealtimeAppendTextResponse, RpcError> {
-    let voice = cx.threads().voice(&params.thread_id).await?;
-    if voice.append_text(params.text, params.role.unwrap_or_default())? == InputAccepted::NotRunning {
-        cx.after_response(move || voice.complain());
-    }
-    Ok(ThreadRealtimeAppendTextResponse {})
-}
-
-pub async fn realtime_stop(
-    cx: Cx,
-    params: ThreadRealtimeStopParams,
-) -> Result<ThreadRealtimeStopResponse, RpcError> {
-    let voice = cx.threads().voice(&params.thread_id).await?;
-    cx.after_response(move || voice.stop());
-    Ok(ThreadRealtimeStopResponse {})
-}
-
-/// Returns the voices of the provider's voice models.
-pub async fn realtime_list_voices(
-    _cx: Cx,
-    _params: ThreadRealtimeListVoicesParams,
-) -> Result<ThreadRealtimeListVoicesResponse, RpcError> {
-    Ok(ThreadRealtimeListVoicesResponse { voices: realtime_voices() })
-}
-
-/// Has the voice model say something. Without a session the request fails; nothing else happens to the thread.
-pub async fn realtime_append_speech(
-    cx: Cx,
-    params: ThreadRealtimeAppendSpeechParams,
-) -> Result<ThreadRealtimeAppendSpeechResponse, RpcError> {
-    let voice = cx.threads().voice(&params.thread_id).await?;
-    match voice.append_speech(params.text)? {
-        InputAccepted::Yes => Ok(ThreadRealtimeAppendSpeechResponse {}),
-        InputAccepted::NotRunning => Err(ThreadError::NoRealtimeSession.into()),
-    }
 }
 
 /// Sets whether memories are made of a thread. This server makes none, so that the thread only has to exist.
@@ -657,37 +418,6 @@ pub async fn approve_guardian_denied_action(
     Ok(ThreadApproveGuardianDeniedActionResponse {})
 }
 
-/// Opens a new thread and subscribes the client to it. An ephemeral thread needs a slot.
-async fn open_new(
-    cx: &Cx,
-    ephemeral: Option<bool>,
-    open: impl Future<Output = Result<OpenedThread, ThreadError>>,
-) -> Result<OpenedThread, RpcError> {
-    let slot = match ephemeral {
-        Some(true) => Some(ephemeral::reserve(cx).await?),
-        _ => None,
-    };
-    let mut opened = open.await?;
-    // Set if an earlier attempt of a request with a key has opened the thread.
-    cx.hold(opened.announce.take());
-    show_settings(cx, &mut opened);
-    cx.clients().subscribe(&cx.client, &opened.thread.id);
-    // After the subscription: a thread with a slot and without subscribers counts as abandoned.
-    if let Some(slot) = slot {
-        slot.keep(opened.thread.id.clone());
-    }
-    Ok(opened)
-}
-
-/// Replaces values that the client does not know.
-fn show_settings(cx: &Cx, opened: &mut OpenedThread) {
-    let settings = &mut opened.settings;
-    let generation = cx.generation();
-    settings.approval_policy = shown_policy(generation, settings.approval_policy.clone());
-    settings.effort = settings.effort.take().map(|effort| shown_effort(generation, effort));
-    settings.service_tier = settings.service_tier.take().and_then(|tier| shown_tier(generation, tier));
-}
-
 /// Returns whether a client unloads a thread when it unsubscribes.
 fn unloads_thread(cx: &Cx, thread_id: &ThreadId) -> bool {
     cx.generation() == ProtocolGeneration::V118 && cx.clients().is_last_subscriber(cx.client.id, thread_id)
@@ -707,75 +437,4 @@ fn unload_after_response(cx: &Cx, thread_id: ThreadId) {
     };
     // Detached: it only waits for threads, and stopping the server ends those.
     cx.after_response(move || drop(tokio::spawn(unload)));
-}
-
-/// Announces a new thread to all clients. Those of the 0.166 generation expect no turns in it.
-fn announce_started(cx: &Cx, opened: &OpenedThread) {
-    let turns = opened.turns.iter().map(StoredTurn::decode).collect();
-    let mut thread = Thread { turns, ..opened.thread.clone() };
-    show_thread(ProtocolGeneration::V118, &mut thread);
-    let started = Frame::notification::<ThreadStarted>(&ThreadStartedNotification { thread });
-    let without_turns = ThreadStartedNotification { thread: opened.thread.clone() };
-    let started = started.with_later_params::<ThreadStarted>(&without_turns);
-    let clients = cx.clients().clone();
-    cx.after_response(move || clients.notify_all(&started));
-}
-
-/// Returns the warning about settings of a `thread/resume` that a loaded thread does not take over.
-fn unapplied_warning(opened: &OpenedThread) -> ConfigWarningNotification {
-    let names = opened.unapplied.join(", ");
-    ConfigWarningNotification {
-        summary: format!("thread {} is loaded already; not applied: {names}", opened.thread.id),
-        details: Some(
-            "The response shows the settings in force. Change settings with turn/start or thread/settings/update."
-                .to_owned(),
-        ),
-        path: None,
-        range: None,
-    }
-}
-
-/// Returns the files with instructions of a thread. Clients of the 0.118 generation do not know them.
-async fn instruction_sources(cx: &Cx, opened: &OpenedThread) -> Result<Vec<String>, RpcError> {
-    if cx.generation() == ProtocolGeneration::V118 {
-        return Ok(Vec::new());
-    }
-    let threads = cx.threads().clone();
-    let (settings, config) = (opened.settings.clone(), opened.config.clone());
-    let search = move || Ok::<_, RpcError>(threads.instruction_sources(&settings, &config));
-    let sources = blocking(search).await?;
-    Ok(sources.iter().map(|path| path.to_string_lossy().into_owned()).collect())
-}
-
-fn start_response(opened: OpenedThread) -> ThreadStartResponse {
-    let runtime_workspace_roots = workspace_roots(&opened.settings);
-    let TurnSettings {
-        model,
-        provider,
-        effort,
-        service_tier,
-        cwd,
-        approval_policy,
-        approvals_reviewer,
-        sandbox,
-        profile,
-        ..
-    } = opened.settings;
-    ThreadStartResponse {
-        thread: opened.thread,
-        model,
-        model_provider: provider,
-        service_tier,
-        disabled_plugin_ids: Vec::new(),
-        cwd: cwd.to_string_lossy().into_owned(),
-        runtime_workspace_roots,
-        instruction_sources: Vec::new(),
-        approval_policy,
-        approvals_reviewer,
-        sandbox,
-        active_permission_profile: profile.map(BuiltinProfile::active),
-        reasoning_effort: effort,
-        multi_agent_mode: MultiAgentMode::ExplicitRequestOnly,
-        seq: None,
-    }
 }

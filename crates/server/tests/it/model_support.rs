@@ -2,7 +2,7 @@
 
 use codicil_protocol::{
     ConfigWarning, ModelList, ModelListParams, ServerNotification, Thread, ThreadStartParams,
-    ThreadTokenUsageUpdated, TurnCompleted,
+    ThreadTokenUsageUpdated, TurnCompleted, WarningReported,
 };
 use codicil_testkit::{App, AppBuilder, Reply, Script};
 use serde_json::{Value, json};
@@ -75,8 +75,8 @@ async fn efforts_and_tiers_reach_anthropics_api_or_are_reported() {
 #[tokio::test]
 async fn an_unknown_tier_is_reported() {
     let mut app = app().start().await;
-    let known = thread_with(&mut app, json!({ "model": "gpt-5.4" })).await;
-    let (sent, warnings) = turn(&mut app, &known, json!({ "serviceTier": "made-up" })).await;
+    let known = thread_with(&mut app, json!({ "model": "gpt-5.4", "serviceTier": "made-up" })).await;
+    let (sent, warnings) = turn(&mut app, &known, json!({})).await;
     assert_eq!(sent.get("service_tier"), None);
     let expected = "service tier `made-up` is not used: model `gpt-5.4` is not known to have it";
     assert_eq!(warnings, [expected]);
@@ -88,6 +88,34 @@ async fn an_unknown_tier_is_reported() {
         warnings,
         ["service tier `made-up` is unknown: it is sent as it is, and the provider may refuse it"]
     );
+}
+
+#[tokio::test]
+async fn an_unknown_tier_of_a_turn_is_reported() {
+    let mut app = app().start().await;
+    let thread = thread_with(&mut app, json!({ "model": "gpt-5.4" })).await;
+    let (sent, warnings) = turn(&mut app, &thread, json!({ "serviceTier": "made-up" })).await;
+    assert_eq!(sent.get("service_tier"), None);
+    assert_eq!(warnings, ["service tier `made-up` is not used: model `gpt-5.4` is not known to have it"]);
+}
+
+#[tokio::test]
+async fn an_unknown_tier_of_a_new_thread_is_a_warning_since_0_166() {
+    let mut app = app().uninitialized().start().await;
+    let hello = json!({ "clientInfo": { "name": "codex-tui", "version": "0.166.0" } });
+    app.exchange(json!({ "id": 0, "method": "initialize", "params": hello })).await;
+    let params = json!({ "model": "gpt-5.4", "serviceTier": "made-up" });
+    let started = app.exchange(json!({ "id": 1, "method": "thread/start", "params": params })).await;
+    assert_eq!(started["result"]["serviceTier"], Value::Null);
+    let warning = app.until::<WarningReported>().await;
+    assert_eq!(
+        warning.message,
+        "Configured service tier `made-up` is not advertised as supported for model `gpt-5.4` and will be omitted from \
+         requests."
+    );
+    let thread = serde_json::from_value::<Thread>(started["result"]["thread"].clone()).unwrap();
+    let (_, warnings) = turn(&mut app, &thread, json!({})).await;
+    assert_eq!(warnings, Vec::<String>::new(), "reported once");
 }
 
 #[tokio::test]

@@ -31,7 +31,9 @@ async fn missing_null_and_empty_params_are_the_same() {
 #[tokio::test]
 async fn methods_without_params_accept_only_objects() {
     let mut app = App::builder().start().await;
-    for method in ["account/logout", "configRequirements/read", "config/mcpServer/reload"] {
+    for method in
+        ["account/logout", "account/rateLimits/read", "configRequirements/read", "config/mcpServer/reload"]
+    {
         for params in [Value::Null, json!({}), json!({ "a": 1 }), json!([]), json!(5)] {
             let answer = app.exchange(json!({ "id": 1, "method": method, "params": params })).await;
             let message = answer["error"]["message"].as_str().unwrap_or_default();

@@ -203,3 +203,14 @@ async fn processes_end_with_their_connection() {
     app.disconnect();
     crate::processes::until_none_is_marked(&mark).await;
 }
+
+#[tokio::test]
+async fn output_that_no_message_can_hold_is_cut_and_the_end_is_still_reported() {
+    let mut app = app().await;
+    let line = "head -c 40000000 /dev/zero";
+    spawn(&mut app, "flood", line, json!({ "outputBytesCap": null, "timeoutMs": null })).await;
+    let end = exited(&mut app, "flood").await;
+    assert_eq!((end.exit_code, end.stdout_cap_reached), (0, true));
+    assert_eq!(end.stdout.len(), 3 << 19);
+    app.rest().await;
+}

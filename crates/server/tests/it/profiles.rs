@@ -157,3 +157,69 @@ async fn a_profile_survives_without_a_turn() {
     assert_eq!(profile(&back), (json!(":danger-full-access"), json!("dangerFullAccess")));
     app.rest().await;
 }
+
+const OWN_PROFILES: &str = "
+[permissions.mine]
+description = \"My own\"
+extends = \":workspace\"
+[permissions.narrow.filesystem]
+\":minimal\" = \"read\"
+\":workspace_roots\" = { \".\" = \"write\" }
+[permissions.broken.filesystem]
+\"/etc\" = \"deny\"
+";
+
+#[tokio::test]
+async fn profiles_of_the_configuration_are_listed_and_used() {
+    let script = Script::new().say("1");
+    let mut app = App::builder().experimental().config(OWN_PROFILES).script(script).start().await;
+    let listed = app.call::<PermissionProfileList>(from_value(json!({})).unwrap()).await.data;
+    let listed: Vec<_> =
+        listed.iter().map(|it| (it.id.as_str(), it.description.as_deref(), it.allowed)).collect();
+    assert_eq!(
+        listed,
+        [
+            (":read-only", None, true),
+            (":workspace", None, true),
+            (":danger-full-access", None, true),
+            ("broken", None, false),
+            ("mine", Some("My own"), true),
+            ("narrow", None, true),
+        ]
+    );
+    let mine = started(&mut app, json!({ "permissions": "mine" })).await;
+    assert_eq!(profile(&mine), (json!("mine"), json!("workspaceWrite")));
+    let active = mine.active_permission_profile.as_ref().unwrap();
+    assert_eq!(active.extends.as_deref(), Some(":workspace"));
+
+    let turn = json!({ "threadId": mine.thread.id, "permissions": "narrow",
+        "input": [{ "type": "text", "text": "one" }] });
+    app.call::<TurnStart>(from_value(turn).unwrap()).await;
+    app.rest().await;
+    app.restart().await;
+    let resume = from_value(json!({ "threadId": mine.thread.id })).unwrap();
+    let resumed = serde_json::to_value(app.call::<ThreadResume>(resume).await).unwrap();
+    assert_eq!(resumed["activePermissionProfile"], json!({ "id": "narrow", "extends": null }));
+    let access = &resumed["sandbox"]["readOnlyAccess"];
+    assert_eq!(
+        *access,
+        json!({ "type": "restricted", "includePlatformDefaults": true, "readableRoots": [] })
+    );
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn profiles_that_cannot_be_used_are_refused() {
+    let mut app = App::builder().experimental().config(OWN_PROFILES).script(Script::new()).start().await;
+    for (id, message) in [
+        ("nope", "failed to load configuration: default_permissions refers to undefined profile `nope`"),
+        (
+            "broken",
+            "failed to load configuration: permissions profile `broken` has a rule for `/etc` that this server cannot \
+             enforce: `deny` is not supported; leave `:root` out and name what can be read",
+        ),
+    ] {
+        let params = from_value(json!({ "permissions": id })).unwrap();
+        assert_eq!(app.try_call::<ThreadStart>(params).await.unwrap_err().message, message);
+    }
+}

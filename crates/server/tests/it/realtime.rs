@@ -3,8 +3,8 @@
 use codicil_protocol::{
     ErrorReported, Thread, ThreadRealtimeAppendAudio, ThreadRealtimeAppendText, ThreadRealtimeClosed,
     ThreadRealtimeError, ThreadRealtimeItemAdded, ThreadRealtimeOutputAudioDelta, ThreadRealtimeStart,
-    ThreadRealtimeStarted, ThreadRealtimeStop, ThreadRealtimeTranscriptUpdated, ThreadStatus,
-    ThreadStatusChanged, ThreadUnsubscribe, TurnCompleted, TurnStatus,
+    ThreadRealtimeStarted, ThreadRealtimeStop, ThreadRealtimeTranscriptDone, ThreadRealtimeTranscriptUpdated,
+    ThreadStatus, ThreadStatusChanged, ThreadTimelineList, ThreadUnsubscribe, TurnCompleted, TurnStatus,
 };
 use codicil_testkit::{App, Script};
 use futures_util::{SinkExt, StreamExt};
@@ -386,4 +386,60 @@ async fn a_thread_without_the_feature_has_no_realtime_session() {
         assert_eq!(call(crate::NO_THREAD).await, format!("thread not found: {}", crate::NO_THREAD));
         assert!(call("nope").await.starts_with("invalid thread id: "), "{method}");
     }
+}
+
+#[tokio::test]
+async fn the_timeline_has_voice_sessions_between_turns() {
+    let provider = Provider::start().await;
+    let script = Script::new().say("1").then().say("2");
+    let config = format!("experimental_realtime_ws_base_url = \"{}\"\n{ON}", provider.url());
+    let builder = App::builder().script(script).experimental().later_client().config(&config);
+    let mut app = builder.provider("experimental_bearer_token = \"sk-voice\"").start().await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "one").await;
+    let begin = json!({ "threadId": thread.id, "prompt": "hi", "outputModality": "text" });
+    app.call::<ThreadRealtimeStart>(params(begin)).await;
+    let mut line = provider.accept().await;
+    line.hear().await;
+    app.until::<ThreadRealtimeStarted>().await;
+    let said =
+        json!({ "type": "response.output_audio_transcript.done", "item_id": "i", "transcript": "hello" });
+    line.say(said).await;
+    app.until::<ThreadRealtimeTranscriptDone>().await;
+    stop(&mut app, &thread).await;
+    app.run_turn(&thread, "two").await;
+    app.rest().await;
+    app.restart().await;
+
+    let page = |limit: u32| params(json!({ "threadId": thread.id, "limit": limit }));
+    let listed = app.call::<ThreadTimelineList>(page(100)).await;
+    let kinds: Vec<_> = listed
+        .data
+        .iter()
+        .map(|entry| {
+            let entry = serde_json::to_value(entry).unwrap();
+            let item = entry["item"]["type"].as_str().unwrap_or_default();
+            format!("{} {item}", entry["type"].as_str().unwrap()).trim().to_owned()
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "turnStarted",
+            "item userMessage",
+            "item agentMessage",
+            "turnCompleted",
+            "realtime realtimeSessionStarted",
+            "realtime transcriptSegment",
+            "realtime realtimeSessionClosed",
+            "turnStarted",
+            "item userMessage",
+            "item agentMessage",
+            "turnCompleted",
+        ]
+    );
+    assert_eq!(listed.active_realtime_session_at_page_start, None);
+    let within = app.call::<ThreadTimelineList>(page(6)).await;
+    assert_eq!(within.active_realtime_session_at_page_start.as_deref(), Some(&*thread.id.to_string()));
+    app.rest().await;
 }

@@ -110,6 +110,20 @@ async fn every_change_of_a_thread_has_one_effect() {
 }
 
 #[tokio::test]
+async fn an_active_goal_that_is_set_twice_runs_once() {
+    let script = Script::new().call("update_goal", json!({ "status": "complete" })).then().say("Done");
+    let mut app = start(script).await;
+    let thread = app.start_thread().await;
+    let goal = json!({ "threadId": thread.id, "objective": "Win", "status": "active" });
+    let goal = twice(&mut app, "thread/goal/set", &goal).await;
+    assert_eq!(goal["goal"]["status"], "active", "as it was returned");
+    app.until::<TurnCompleted>().await;
+    assert_eq!(app.read(&thread).await.turns.len(), 1);
+    assert_eq!(app.model().requests().len(), 2);
+    app.ignore_rest();
+}
+
+#[tokio::test]
 async fn a_thread_that_is_started_twice_is_one_thread() {
     let mut app = start(Script::new().say("Hello")).await;
     let started = twice(&mut app, "thread/start", &json!({ "model": "m" })).await;

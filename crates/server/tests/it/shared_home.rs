@@ -9,8 +9,8 @@ use std::{
 
 use codicil_protocol::{
     ServerNotification, Thread, ThreadArchive, ThreadCompactStart, ThreadDelete, ThreadItem, ThreadNameSet,
-    ThreadRollback, ThreadSettingsUpdate, Turn, TurnCompleted, TurnInterrupt, TurnStart, TurnStatus,
-    TurnSteer, UserInput, rpc::ErrorObject,
+    ThreadResume, ThreadRollback, ThreadSettingsUpdate, Turn, TurnCompleted, TurnInterrupt, TurnStart,
+    TurnStatus, TurnSteer, UserInput, rpc::ErrorObject,
 };
 use codicil_store::{Record, Store};
 use codicil_testkit::{App, RecordedRequest, Reply, Script, TestClient};
@@ -129,6 +129,22 @@ async fn servers_that_take_turns_see_every_turn() {
     check_ordinals(&thread);
     second.ignore_rest();
     first.ignore_rest();
+}
+
+#[tokio::test]
+async fn later_clients_cannot_resume_a_thread_that_another_server_has_loaded() {
+    let mut first = App::builder().experimental().script(always_ok()).start().await;
+    let thread = first.start_thread().await;
+    first.run_turn(&thread, "first").await;
+    let mut second = first.another_server().await;
+    let queue = json!({ "id": "q", "method": "thread/queue/list", "params": { "threadId": thread.id } });
+    assert!(second.exchange(queue).await.get("result").is_some(), "makes the connection one of 0.166");
+    let refused = second.try_call::<ThreadResume>(about(&thread, json!({}))).await.map(drop).unwrap_err();
+    assert_eq!(refused.message, format!("thread {} already has an active writer", thread.id));
+    let refused = second.try_call::<ThreadArchive>(about(&thread, json!({}))).await.map(drop).unwrap_err();
+    assert_eq!(refused.message, format!("thread {} already has an active writer", thread.id));
+    first.ignore_rest();
+    second.ignore_rest();
 }
 
 #[tokio::test]

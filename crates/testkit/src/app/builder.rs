@@ -5,7 +5,13 @@ use codicil_protocol::{
     Initialized,
 };
 
-use super::{App, client::TestClient, home::TestHome, host::ServerHost, wire::TestWire};
+use super::{
+    App,
+    client::TestClient,
+    home::TestHome,
+    host::{ServerHost, ServerLaunch},
+    wire::TestWire,
+};
 use crate::{ModelServer, Script};
 
 /// The transport of the messages.
@@ -23,7 +29,7 @@ pub enum TestTransport {
 /// Options of an [`App`].
 #[derive(Default)]
 pub struct AppBuilder {
-    pub(super) transport: TestTransport,
+    pub(super) launch: ServerLaunch,
     script: Option<Script>,
     config: String,
     provider: String,
@@ -43,7 +49,19 @@ impl AppBuilder {
 
     /// Sets the transport; in memory by default.
     pub fn over(mut self, transport: TestTransport) -> Self {
-        self.transport = transport;
+        self.launch.transport = transport;
+        self
+    }
+
+    /// Adds arguments of `codicil app-server`, for the transports of the real binary.
+    pub fn arguments<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
+        self.launch.arguments.extend(arguments.into_iter().map(str::to_owned));
+        self
+    }
+
+    /// Sets an environment variable of the real binary.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.launch.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -104,7 +122,7 @@ impl AppBuilder {
             None => None,
         };
         let home = TestHome::new(&self.config, model.as_ref().map(ModelServer::base_url), &self.provider);
-        let (host, wire) = ServerHost::start(self.transport, &home).await;
+        let (host, wire) = ServerHost::start(&self.launch, &home).await;
         let client = self.new_client(wire, &home).await;
         App { client, host, home, model, options: self, checks_script: true }
     }

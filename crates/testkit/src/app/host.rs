@@ -14,23 +14,40 @@ pub(super) enum ServerHost {
     WebSocket { process: ServerProcess, address: String },
 }
 
+/// How the server of a test is started.
+#[derive(Default)]
+pub(super) struct ServerLaunch {
+    pub transport: TestTransport,
+    /// Arguments and environment variables of the binary.
+    pub arguments: Vec<String>,
+    pub environment: Vec<(String, String)>,
+}
+
+impl ServerLaunch {
+    fn spawn(&self, home: &TestHome, arguments: &[&str]) -> ServerProcess {
+        let arguments = arguments.iter().copied().chain(self.arguments.iter().map(String::as_str));
+        ServerProcess::spawn_with(home.path(), arguments, |command| {
+            command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        })
+    }
+}
+
 impl ServerHost {
     /// Starts a server. Returns it with its first connection.
-    pub async fn start(transport: TestTransport, home: &TestHome) -> (Self, TestWire) {
-        match transport {
+    pub async fn start(launch: &ServerLaunch, home: &TestHome) -> (Self, TestWire) {
+        match launch.transport {
             TestTransport::InMemory => {
                 let server = home.server();
                 let wire = TestWire::in_memory(&server);
                 (Self::InProcess(server), wire)
             }
             TestTransport::Stdio => {
-                let mut process = ServerProcess::spawn(home.path(), ["app-server"]);
+                let mut process = launch.spawn(home, &["app-server"]);
                 let wire = TestWire::lines(process.take_stdin(), process.take_stdout());
                 (Self::Stdio(process), wire)
             }
             TestTransport::WebSocket => {
-                let mut process =
-                    ServerProcess::spawn(home.path(), ["app-server", "--listen", "ws://127.0.0.1:0"]);
+                let mut process = launch.spawn(home, &["app-server", "--listen", "ws://127.0.0.1:0"]);
                 let address = process.announced_address().await;
                 let wire = TestWire::websocket(&address).await;
                 (Self::WebSocket { process, address }, wire)

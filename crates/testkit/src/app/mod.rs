@@ -93,7 +93,7 @@ impl App {
 
     /// Starts another server on the same home, with the same options.
     pub async fn another_server(&mut self) -> ServerBeside {
-        let (host, wire) = ServerHost::start(self.options.transport, &self.home).await;
+        let (host, wire) = ServerHost::start(&self.options.launch, &self.home).await;
         ServerBeside { client: self.options.new_client(wire, &self.home).await, host }
     }
 
@@ -120,7 +120,7 @@ impl App {
     }
 
     async fn start_again(&mut self) -> &mut Self {
-        let (host, wire) = ServerHost::start(self.options.transport, &self.home).await;
+        let (host, wire) = ServerHost::start(&self.options.launch, &self.home).await;
         self.host = host;
         self.client = self.options.new_client(wire, &self.home).await;
         self

@@ -1,4 +1,5 @@
-//! The daemon's own process: it leaves the terminal and the directory of the command that started it.
+//! The process of the daemon. It has a session and a working directory of its own, so that it does not depend on the command
+//! that started it.
 
 use std::{
     env,
@@ -10,20 +11,20 @@ use std::{
 use anyhow::Context;
 use codicil_server::Server;
 
-/// A process that is meant to outlive its starter.
+/// A process that outlives the command that started it.
 pub struct DetachedProcess;
 
 impl DetachedProcess {
-    /// Begins a session without a terminal, so that neither the end of the starter's terminal nor Ctrl-C there reaches
-    /// this process.
+    /// Begins a session without a terminal. Closing the terminal of the starting command, or Ctrl-C there, has then no effect
+    /// on this process.
     pub fn begin() -> anyhow::Result<Self> {
         rustix::process::setsid().context("cannot begin a session")?;
         Ok(Self)
     }
 
-    /// Leaves the starter's directory, which must not stay in use. Returns the new one: the user's home.
+    /// Changes to the home of the user and returns it. The directory of the starting command can then be removed or unmounted.
     ///
-    /// Called once nothing more is resolved against the starter's directory.
+    /// Call it after all relative paths of the command line have been resolved.
     pub fn leave_directory(&self) -> anyhow::Result<PathBuf> {
         let directory = env::home_dir().filter(|home| home.is_dir()).unwrap_or_else(|| PathBuf::from("/"));
         env::set_current_dir(&directory)
@@ -31,11 +32,11 @@ impl DetachedProcess {
         Ok(directory)
     }
 
-    /// Tells the starter that the server accepts connections, and closes the output that leads to it.
+    /// Writes a line to the starting command when the server accepts connections, and closes standard output.
     pub async fn announce(self, server: Server) {
         server.listening().await;
         tracing::info!("process {} is listening", std::process::id());
-        // The starter may have given up.
+        // Fails if the starting command has ended.
         let _ = writeln!(io::stdout(), "ready").and_then(|()| io::stdout().flush());
         if let Err(error) = close_stdout(Path::new("/dev/null")) {
             tracing::warn!("cannot close standard output: {error}");

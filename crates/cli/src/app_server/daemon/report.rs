@@ -1,4 +1,4 @@
-//! What is known of the server that listens on the control socket, and what the commands print of it.
+//! The server that listens on the control socket, and the reports that `daemon` commands print about it.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use super::DaemonFiles;
 use crate::version;
 
-/// How long the server may take to tell its version.
+/// How long the server may take to answer `initialize`, which has its version.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// The server that listens on a socket, and a connection to it.
 pub struct RunningServer {
-    /// The process that listens, if the system tells.
+    /// The id of the listening process, where the system reports it.
     pub pid: Option<i32>,
     pub version: Option<String>,
     _connection: UnixStream,
@@ -81,7 +81,7 @@ pub enum DaemonStatus {
 #[serde(rename_all = "camelCase")]
 pub struct DaemonReport {
     status: DaemonStatus,
-    /// How the process is found.
+    /// How the process is identified: always by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     backend: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]

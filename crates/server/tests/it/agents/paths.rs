@@ -1,6 +1,6 @@
 //! Agents that are addressed by the path of their task (`multi_agent_v2`).
 
-use codicil_protocol::{CollabAgentTool, ThreadSourceKind};
+use codicil_protocol::{CollabAgentTool, SubAgentActivityKind, ThreadItem, ThreadSourceKind};
 use codicil_testkit::{App, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
@@ -91,4 +91,38 @@ async fn a_message_waits_for_the_next_task() {
     assert_eq!(its.len(), 2, "a message alone starts no turn");
     let read = texts(&its[1]);
     assert_eq!(read[read.len() - 2..], ["by the way", "go on"]);
+}
+
+#[tokio::test]
+async fn later_clients_see_what_an_agent_with_a_path_did() {
+    let script = calls(vec![
+        ("spawn_agent", json!({ "task_name": "docs", "message": "read" })),
+        ("wait_agent", json!({})),
+        ("send_message", json!({ "target": "docs", "message": "thanks" })),
+        ("close_agent", json!({ "target": "docs" })),
+    ]);
+    let mut app = App::builder().later_client().script(script).config(BY_PATH).start().await;
+    let main = app.start_thread().await;
+    app.run_turn(&main, "manage").await;
+    app.rest().await;
+    let turns = app.read(&main).await.turns;
+    app.rest().await;
+    let activities: Vec<_> = turns
+        .iter()
+        .flat_map(|turn| &turn.items)
+        .filter_map(|item| match item {
+            ThreadItem::SubAgentActivity { kind, agent_path, .. } => {
+                Some((kind.clone(), agent_path.as_str()))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        activities,
+        [
+            (SubAgentActivityKind::Started, "/root/docs"),
+            (SubAgentActivityKind::Interacted, "/root/docs"),
+            (SubAgentActivityKind::Interrupted, "/root/docs"),
+        ]
+    );
 }

@@ -1,0 +1,47 @@
+//! `thread/items/*`.
+
+use codicil_protocol::{
+    ItemId, Method, ThreadItemsList, ThreadItemsListParams, ThreadItemsListResponse, ThreadItemsRead,
+    ThreadItemsReadParams, ThreadItemsReadResponse,
+};
+use codicil_store::StoredTurn;
+
+use crate::{
+    cx::Cx,
+    error::RpcError,
+    handlers::thread::turns::read_turns,
+    paging::{self, HistoryPage},
+};
+
+pub async fn list(cx: Cx, params: ThreadItemsListParams) -> Result<ThreadItemsListResponse, RpcError> {
+    let read = read_turns(&cx, &params.thread_id, ThreadItemsList::NAME).await?;
+    let wanted = read.turns.iter().filter(|turn| params.turn_id.as_ref().is_none_or(|id| turn.id == *id));
+    let items: Vec<_> =
+        wanted.flat_map(|turn| (0..turn.items.len()).map(move |index| (turn, index))).collect();
+    let page = HistoryPage::of_items(&items, &params)?;
+    Ok(page.items(&items))
+}
+
+/// Returns items of one turn, in the order of the ids.
+pub async fn read(cx: Cx, params: ThreadItemsReadParams) -> Result<ThreadItemsReadResponse, RpcError> {
+    if !(1..=MAX_READ_ITEMS).contains(&params.item_ids.len()) {
+        return Err(ItemsReadError::Count.into());
+    }
+    let read = read_turns(&cx, &params.thread_id, ThreadItemsRead::NAME).await?;
+    let turn = read.turns.iter().find(|turn| turn.id == params.turn_id);
+    let entry = |turn: &StoredTurn, index: usize| paging::item_entry(turn, index);
+    let entries: Vec<_> =
+        turn.into_iter().flat_map(|turn| (0..turn.items.len()).filter_map(|at| entry(turn, at))).collect();
+    let find = |id: &ItemId| entries.iter().find(|entry| entry.item.id() == Some(id)).cloned();
+    Ok(ThreadItemsReadResponse { data: params.item_ids.iter().filter_map(find).collect() })
+}
+
+/// Why items of a turn cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ItemsReadError {
+    #[error("itemIds must contain 1 to {MAX_READ_ITEMS} IDs")]
+    Count,
+}
+
+/// The items that one request reads at most.
+const MAX_READ_ITEMS: usize = 100;

@@ -1,0 +1,82 @@
+//! `thread/realtime/*`.
+
+use codicil_engine::{InputAccepted, RealtimeForm, ThreadError, realtime_voices};
+use codicil_protocol::{
+    ProtocolGeneration, ThreadRealtimeAppendAudioParams, ThreadRealtimeAppendAudioResponse,
+    ThreadRealtimeAppendSpeechParams, ThreadRealtimeAppendSpeechResponse, ThreadRealtimeAppendTextParams,
+    ThreadRealtimeAppendTextResponse, ThreadRealtimeListVoicesParams, ThreadRealtimeListVoicesResponse,
+    ThreadRealtimeStartParams, ThreadRealtimeStartResponse, ThreadRealtimeStopParams,
+    ThreadRealtimeStopResponse,
+};
+
+use crate::{cx::Cx, error::RpcError};
+
+/// Opens a realtime session after the response. Its outcome, failure included, arrives as notifications.
+pub async fn start(
+    cx: Cx,
+    params: ThreadRealtimeStartParams,
+) -> Result<ThreadRealtimeStartResponse, RpcError> {
+    let form = match cx.generation() {
+        ProtocolGeneration::V166 => RealtimeForm::Timeline,
+        ProtocolGeneration::V118 => RealtimeForm::Updates,
+    };
+    let missing = match form {
+        RealtimeForm::Timeline => params.output_modality.is_none().then_some("outputModality"),
+        RealtimeForm::Updates => params.prompt.is_none().then_some("prompt"),
+    };
+    if let Some(missing) = missing {
+        return Err(RpcError::malformed(format_args!("missing field `{missing}`")));
+    }
+    let voice = cx.threads().voice(&params.thread_id).await?;
+    let origin = cx.origin();
+    cx.after_response(move || voice.start(params, origin, form));
+    Ok(ThreadRealtimeStartResponse {})
+}
+
+pub async fn append_audio(
+    cx: Cx,
+    params: ThreadRealtimeAppendAudioParams,
+) -> Result<ThreadRealtimeAppendAudioResponse, RpcError> {
+    let voice = cx.threads().voice(&params.thread_id).await?;
+    if voice.append_audio(params.audio)? == InputAccepted::NotRunning {
+        cx.after_response(move || voice.complain());
+    }
+    Ok(ThreadRealtimeAppendAudioResponse {})
+}
+
+pub async fn append_text(
+    cx: Cx,
+    params: ThreadRealtimeAppendTextParams,
+) -> Result<ThreadRealtimeAppendTextResponse, RpcError> {
+    let voice = cx.threads().voice(&params.thread_id).await?;
+    if voice.append_text(params.text, params.role.unwrap_or_default())? == InputAccepted::NotRunning {
+        cx.after_response(move || voice.complain());
+    }
+    Ok(ThreadRealtimeAppendTextResponse {})
+}
+
+/// Has the voice model say something. Without a session the request fails; nothing else happens to the thread.
+pub async fn append_speech(
+    cx: Cx,
+    params: ThreadRealtimeAppendSpeechParams,
+) -> Result<ThreadRealtimeAppendSpeechResponse, RpcError> {
+    let voice = cx.threads().voice(&params.thread_id).await?;
+    match voice.append_speech(params.text)? {
+        InputAccepted::Yes => Ok(ThreadRealtimeAppendSpeechResponse {}),
+        InputAccepted::NotRunning => Err(ThreadError::NoRealtimeSession.into()),
+    }
+}
+
+pub async fn stop(cx: Cx, params: ThreadRealtimeStopParams) -> Result<ThreadRealtimeStopResponse, RpcError> {
+    let voice = cx.threads().voice(&params.thread_id).await?;
+    cx.after_response(move || voice.stop());
+    Ok(ThreadRealtimeStopResponse {})
+}
+
+/// Returns the voices of the provider's voice models.
+pub async fn list_voices(
+    _cx: Cx,
+    _params: ThreadRealtimeListVoicesParams,
+) -> Result<ThreadRealtimeListVoicesResponse, RpcError> {
+    Ok(ThreadRealtimeListVoicesResponse { voices: realtime_voices() })
+}
