@@ -1,6 +1,8 @@
 //! The websocket listener: health probes, requests of web pages, many clients.
 
-use codicil_protocol::{MockExperimentalMethod, MockExperimentalMethodParams, ThreadStarted};
+use codicil_protocol::{
+    MockExperimentalMethod, MockExperimentalMethodParams, ThreadList, ThreadListParams, ThreadStarted,
+};
 use codicil_testkit::{App, ServerProcess, TestTransport};
 use futures_util::future::join_all;
 use tokio::{
@@ -119,10 +121,21 @@ async fn two_hundred_clients_are_served_at_once() {
     });
     join_all(talks).await;
 
+    // Among so many clients, those that have listed threads follow the threads of others.
+    let (listing, others) = clients.split_at_mut(100);
+    for client in &mut *listing {
+        assert_eq!(client.call::<ThreadList>(ThreadListParams::default()).await.data, []);
+    }
     let thread = app.start_thread().await;
-    for client in &mut clients {
+    for client in listing {
         assert_eq!(client.until::<ThreadStarted>().await.thread.id, thread.id);
         client.ignore_rest();
+    }
+    for client in others {
+        let value = Some("after the start".to_owned());
+        let params = MockExperimentalMethodParams { value: value.clone() };
+        assert_eq!(client.call::<MockExperimentalMethod>(params).await.echoed, value);
+        assert_eq!(client.rest().await, "", "a client without a list of threads");
     }
     app.ignore_rest();
 }
