@@ -152,7 +152,7 @@ fn router(console: Console) -> Router {
         .route("/threads/{thread}/export", get(pages::export))
         .route("/threads/{thread}/input", post(actions::send_input))
         .route("/threads/{thread}/queue", get(pages::queue).post(actions::remove_queued))
-        .route("/threads/{thread}/settings", post(actions::change_settings))
+        .route("/threads/{thread}/settings", get(pages::next_turn).post(actions::change_settings))
         .route("/threads/{thread}/rename", post(actions::rename_thread))
         .route("/threads/{thread}/archive", post(actions::archive_thread))
         .route("/threads/{thread}/unarchive", post(actions::unarchive_thread))

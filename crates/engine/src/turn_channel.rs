@@ -15,7 +15,7 @@ use codicil_protocol::{
     Frame, ItemId, RateLimitSnapshot, ResponseItem, ThreadItem, TokenUsageBreakdown, TurnError, TurnId,
     rpc::RequestId,
 };
-use codicil_store::QuestionKind;
+use codicil_store::{QuestionKind, StoredPlan};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -74,6 +74,8 @@ pub(crate) enum TurnEvent {
     Notice(Vec<ResponseItem>),
     /// The token usage of a complete response.
     Used(TokenUsageBreakdown),
+    /// The plan of the turn.
+    Planned(StoredPlan),
     RateLimits(Box<RateLimitSnapshot>),
     Rerouted(String),
     /// A model request failed and is sent again.
@@ -92,7 +94,7 @@ pub(crate) enum TurnEvent {
 impl TurnEvent {
     /// Returns whether the event becomes records before clients see it.
     pub fn is_stored(&self) -> bool {
-        matches!(self, Self::Completed { .. } | Self::Context(_) | Self::Used(_))
+        matches!(self, Self::Completed { .. } | Self::Context(_) | Self::Used(_) | Self::Planned(_))
     }
 }
 

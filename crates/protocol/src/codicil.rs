@@ -92,6 +92,16 @@ pub struct CodicilSubscribeParams {
     pub scope: SubscriptionScope,
     /// The number of turns in a snapshot, counted from the newest. Without it, a snapshot has all turns.
     pub turns: Option<u32>,
+    /// The number of items in a snapshot, counted from the newest. Of the turn that the limit cuts, the snapshot has the last
+    /// items. Turns without items in the snapshot are left out, except the newest. Without it, turns have all their items.
+    pub items: Option<u32>,
+}
+
+impl CodicilSubscribeParams {
+    /// Returns params that ask for a whole snapshot of one thread.
+    pub fn new(thread_id: ThreadId) -> Self {
+        Self { thread_id, after: None, scope: SubscriptionScope::Thread, turns: None, items: None }
+    }
 }
 
 /// The threads of a subscription.
@@ -129,6 +139,13 @@ pub enum CodicilSubscribeResponse {
         /// there are none.
         #[omit]
         older_turns: Option<String>,
+        /// The cursor with which `thread/items/list` returns the items before those of the snapshot, newest first; absent if
+        /// there are none.
+        #[omit]
+        older_items: Option<String>,
+        /// The last plan of each turn of the snapshot that has one; absent if none has.
+        #[omit]
+        plans: Option<Vec<TurnPlanUpdatedNotification>>,
         /// The items of the running turn that have started and not completed, as far as they have come.
         open: Vec<ThreadItem>,
         /// The open server requests.

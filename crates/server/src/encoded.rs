@@ -79,13 +79,15 @@ pub struct SubscriptionJson {
     pub subscription: ThreadSubscription,
     /// The cursor of the turns that a snapshot leaves out.
     pub older_turns: Option<String>,
+    /// The cursor of the items that a snapshot leaves out.
+    pub older_items: Option<String>,
     pub requests: Vec<CodicilOpenRequest>,
     pub subagents: Option<Vec<SubagentPosition>>,
 }
 
 impl Serialize for SubscriptionJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut members = serializer.serialize_struct("CodicilSubscribeResponse", 8)?;
+        let mut members = serializer.serialize_struct("CodicilSubscribeResponse", 10)?;
         match &self.subscription {
             ThreadSubscription::Replay { from, at, .. } => {
                 members.serialize_field("mode", "replay")?;
@@ -98,6 +100,14 @@ impl Serialize for SubscriptionJson {
                 members.serialize_field("thread", &ThreadJson::new(thread, turns))?;
                 if let Some(cursor) = &self.older_turns {
                     members.serialize_field("olderTurns", cursor)?;
+                }
+                if let Some(cursor) = &self.older_items {
+                    members.serialize_field("olderItems", cursor)?;
+                }
+                let plans = turns.iter().filter_map(|turn| turn.plan.clone());
+                let plans: Vec<_> = plans.map(|plan| plan.into_notification(thread.id.clone())).collect();
+                if !plans.is_empty() {
+                    members.serialize_field("plans", &plans)?;
                 }
                 members.serialize_field("open", open)?;
                 if let Some(why) = why {

@@ -216,23 +216,22 @@ impl HistoryPage {
 /// Decodes a turn with the items that a view includes. A summary has the first message of the user and the last message
 /// of the agent.
 fn with_items(turn: &StoredTurn, view: TurnItemsView) -> Turn {
+    if view == TurnItemsView::NotLoaded {
+        return Turn { items_view: view, ..turn.head() };
+    }
     let mut turn = turn.decode();
     turn.items_view = view;
-    match view {
-        TurnItemsView::NotLoaded => turn.items.clear(),
-        TurnItemsView::Summary => {
-            let is_agent_message = |item: &ThreadItem| matches!(item, ThreadItem::AgentMessage { .. });
-            let is_user_message = |item: &ThreadItem| matches!(item, ThreadItem::UserMessage { .. });
-            let first_message = turn.items.iter().position(is_user_message);
-            let last_message = turn.items.iter().rposition(is_agent_message);
-            let mut index = 0;
-            turn.items.retain(|_| {
-                let is_kept = [first_message, last_message].contains(&Some(index));
-                index += 1;
-                is_kept
-            });
-        }
-        _ => {}
+    if view == TurnItemsView::Summary {
+        let is_agent_message = |item: &ThreadItem| matches!(item, ThreadItem::AgentMessage { .. });
+        let is_user_message = |item: &ThreadItem| matches!(item, ThreadItem::UserMessage { .. });
+        let first_message = turn.items.iter().position(is_user_message);
+        let last_message = turn.items.iter().rposition(is_agent_message);
+        let mut index = 0;
+        turn.items.retain(|_| {
+            let is_kept = [first_message, last_message].contains(&Some(index));
+            index += 1;
+            is_kept
+        });
     }
     turn
 }

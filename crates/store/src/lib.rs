@@ -23,6 +23,7 @@ mod thread;
 mod thread_keys;
 mod thread_log;
 mod token_usage;
+mod turn_plan;
 mod unfinished_turn;
 
 mod home_keys;
@@ -75,6 +76,7 @@ pub use {
     thread_keys::{KeyRecord, StoredKey},
     thread_log::{AdoptedRecord, AppendedRecords, ThreadLog},
     token_usage::UsageRecord,
+    turn_plan::StoredPlan,
     unfinished_turn::{BegunCall, CallState, RequestOutcome, StoredAnswer, StoredRequest, UnfinishedTurn},
     work_pool::LOCK_TIME,
 };

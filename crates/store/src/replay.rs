@@ -16,6 +16,7 @@ use crate::{
     record_lines::RecordLines,
     summary,
     thread::{LoadProblem, LoadWarnings, StoredTurn, decode_item},
+    turn_plan::{PLAN, StoredPlan},
     unfinished_turn::{CallRecords, UnfinishedTurn},
 };
 
@@ -221,6 +222,13 @@ impl<'a> Replay<'a> {
             Some(OUTPUT_SCHEMA) if self.extra_of_last_turn(head) => {
                 if let Some(extra) = decode::<ExtraRecord<SchemaRecord>>(head) {
                     self.calls.set_output_schema(extra.data.schema);
+                }
+            }
+            Some(PLAN) => {
+                let plan = decode::<ExtraRecord<StoredPlan>>(head).map(|extra| extra.data);
+                let at = plan.as_ref().and_then(|plan| self.places.find(&plan.turn_id));
+                if let Some(turn) = at.and_then(|at| self.turns.get_mut(at)) {
+                    turn.plan = plan;
                 }
             }
             Some(CONTINUES) => self.facts.apply_event(head.ordinal, FactEvent::Continues),

@@ -20,6 +20,7 @@ use crate::{
     replay::{HistoryChange, HistoryStep, Replay},
     summary::ModelChoice,
     thread_log::ReadEnd,
+    turn_plan::StoredPlan,
     unfinished_turn::{UnfinishedTurn, open_calls},
 };
 
@@ -109,6 +110,8 @@ pub struct StoredTurn {
     pub ended: bool,
     /// The run of the process that runs the turn, or ran it; `None` for turns of earlier versions.
     pub run: Option<RunId>,
+    /// The last plan of the turn.
+    pub plan: Option<StoredPlan>,
 }
 
 impl StoredTurn {
@@ -123,6 +126,7 @@ impl StoredTurn {
             completed: None,
             ended: false,
             run: None,
+            plan: None,
         }
     }
 
@@ -158,7 +162,7 @@ impl StoredTurn {
     }
 
     /// Returns the turn without its items.
-    fn head(&self) -> Turn {
+    pub fn head(&self) -> Turn {
         let duration = self.started.zip(self.completed).map(|(started, completed)| {
             completed.as_millisecond().saturating_sub(started.as_millisecond()).max(0)
         });
@@ -178,10 +182,20 @@ impl StoredTurn {
     /// Shows the turn as running, with items that have started and not completed.
     pub fn show_running(&mut self, open_items: &[ThreadItem]) {
         self.status = TurnStatus::InProgress;
+        if open_items.is_empty() {
+            return;
+        }
         let known: Vec<_> = self.items.iter().filter_map(|json| decode_item(json).id().cloned()).collect();
         let is_new = |item: &&ThreadItem| item.id().is_none_or(|id: &ItemId| !known.contains(id));
         let open = open_items.iter().filter(is_new).filter_map(|item| to_raw_value(item).ok());
         self.items.extend(open);
+    }
+
+    /// Leaves out the first items, for readers that want the end of the turn.
+    pub fn leave_out_first(&mut self, count: usize) {
+        let count = count.min(self.items.len());
+        self.items.drain(..count);
+        self.item_times.drain(..count.min(self.item_times.len()));
     }
 
     /// Decodes the items. Items that this version cannot decode are kept as JSON.

@@ -50,12 +50,8 @@ async fn messages_add_up_over_any_number_of_kills() {
         app.process().kill();
         app.revive().await;
 
-        let params = CodicilSubscribeParams {
-            thread_id: thread.id.clone(),
-            after: known.after(),
-            scope: Default::default(),
-            turns: None,
-        };
+        let params =
+            CodicilSubscribeParams { after: known.after(), ..CodicilSubscribeParams::new(thread.id.clone()) };
         let answer = app.call::<CodicilSubscribe>(params).await;
         known.subscribed(&answer);
         assert!(matches!(answer, CodicilSubscribeResponse::Replay { .. }), "{answer:?}");
@@ -108,8 +104,7 @@ async fn input_that_a_killed_turn_has_not_used_is_replayed_completely() {
     app.revive().await;
 
     let thread_id = thread.id.clone();
-    let params =
-        CodicilSubscribeParams { thread_id, after: known.after(), scope: Default::default(), turns: None };
+    let params = CodicilSubscribeParams { after: known.after(), ..CodicilSubscribeParams::new(thread_id) };
     let answer = app.call::<CodicilSubscribe>(params).await;
     known.subscribed(&answer);
     let stored = app.read(&thread).await;

@@ -76,9 +76,21 @@ async function load(event) {
   const height = document.documentElement.scrollHeight;
   const place = link.closest(".more");
   if (link.href.includes("/output")) place.closest("article")?.querySelector("pre.output, .markdown")?.remove();
+  if ("older" in link.dataset) joinTurns(template.content);
   place.replaceWith(template.content);
   // What the reader was looking at stays in its place.
   if ("older" in link.dataset) window.scrollBy(0, document.documentElement.scrollHeight - height);
+}
+
+/** Puts the earlier items of a turn that the page shows into it. A turn that a link led to is shown once, in its place. */
+function joinTurns(older) {
+  for (const part of [...older.children].filter((child) => child.matches("section"))) {
+    document.querySelector(`.linked > #${CSS.escape(part.id)}`)?.parentElement.remove();
+    const shown = document.querySelector(`#turns > #${CSS.escape(part.id)} > .items`);
+    if (!("continued" in part.dataset) || !shown) continue;
+    shown.prepend(...part.querySelector(".items").children);
+    part.remove();
+  }
 }
 
 /** Completes directories in fields that ask for one. */

@@ -16,6 +16,9 @@ function isAtEnd() {
   return page.scrollHeight - window.innerHeight - window.scrollY < 120;
 }
 
+/** The length of the text of elements that text is appended to. */
+const lengths = new WeakMap();
+
 const operations = {
   put({ id, in: parent, html }) {
     const next = parse(html).firstElementChild;
@@ -37,7 +40,13 @@ const operations = {
     if (!target) return;
     target.append(text);
     if (target.matches("pre")) target.scrollTop = target.scrollHeight;
-    while (target.childNodes.length > 1 && target.textContent.length > MAX_TEXT) target.firstChild.remove();
+    // Counted, because reading the whole text for every piece of it would take ever longer.
+    let length = (lengths.get(target) ?? target.textContent.length - text.length) + text.length;
+    while (length > MAX_TEXT && target.childNodes.length > 1) {
+      length -= target.firstChild.textContent.length;
+      target.firstChild.remove();
+    }
+    lengths.set(target, length);
   },
   drop({ id }) {
     document.getElementById(id)?.remove();
@@ -51,7 +60,13 @@ const operations = {
   async load({ id }) {
     const target = document.getElementById(id);
     const response = target && (await fetch(target.dataset.address).catch(() => null));
-    if (response?.ok) target.replaceChildren(parse(await response.text()));
+    if (!response?.ok) return;
+    const next = parse(await response.text());
+    const focused = target.contains(document.activeElement) ? document.activeElement : null;
+    target.replaceChildren(next);
+    // The focus stays where it was, though the element is a new one.
+    const again = focused && [...target.querySelectorAll(focused.localName)].find((element) => element.name === focused.name);
+    again?.focus({ preventScroll: true });
   },
   count({ questions }) {
     const title = document.querySelector("title");

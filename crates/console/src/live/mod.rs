@@ -3,6 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | `page_ops.rs` | what a browser is told to change, and its encoding as an event |
+//! | `page_events.rs` | the pages of a thread, what they get, and what is kept for those that connect again |
 //! | `thread_view.rs` | what is known of a thread, and how the server's messages change it |
 //! | `thread_hub.rs` | one task per thread that pages show: one subscription, rendered once for all of them |
 //! | `thread_hubs.rs` | the hubs that are open |
@@ -11,6 +12,7 @@
 
 mod event_stream;
 mod overview;
+mod page_events;
 mod page_ops;
 mod thread_hub;
 mod thread_hubs;

@@ -3,19 +3,15 @@
 //! The hub has the only subscription to its thread, folds the messages into a view, renders each change once and hands
 //! the same bytes to every page. Text that arrives in small pieces is collected for a moment, so that the number of
 //! events does not depend on the number of deltas.
-//!
-//! A page that reads too slowly is dropped. Its browser connects again with the id of the last event it has, and gets
-//! the events since then, or everything if they are no longer kept.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use codicil_client::{
     Client, ClientError, ClientEvent, EventStream, IncludeTurns, PlacedEvent,
     protocol::{
-        CodicilSubscribe, CodicilSubscribeParams, CodicilSubscribeResponse, ServerNotification,
-        SubscriptionScope, ThreadId, ThreadResume, ThreadResumeParams, ThreadResumeResponse,
-        ThreadUnsubscribe, ThreadUnsubscribeParams,
+        CodicilSubscribe, CodicilSubscribeParams, CodicilSubscribeResponse, ServerNotification, ThreadId,
+        ThreadResume, ThreadResumeParams, ThreadResumeResponse, ThreadUnsubscribe, ThreadUnsubscribeParams,
     },
 };
 use thiserror::Error;
@@ -25,23 +21,17 @@ use tokio::{
 };
 
 use super::{
-    page_ops::{PageOp, encode_event},
+    page_events::PageEvents,
+    page_ops::PageOp,
     thread_view::{ThreadView, ViewChange},
 };
 use crate::pages::{self, StreamedText};
 
-/// Turns that a hub reads at first. Older ones are read when a person asks for them.
-const FIRST_TURNS: u32 = 12;
+/// Items that a hub reads at first. Older ones are read when a person asks for them.
+const FIRST_ITEMS: u32 = 120;
 
 /// How long text is collected before it is sent.
 const COLLECTING_TIME: Duration = Duration::from_millis(50);
-
-/// Events that are kept for browsers that connect again.
-const KEPT_EVENTS: usize = 1024;
-const KEPT_BYTES: usize = 1 << 20;
-
-/// Events that may wait for one page.
-const PAGE_EVENTS: usize = 128;
 
 /// How long a hub without pages stays open, so that a reload finds it.
 const IDLE_TIME: Duration = Duration::from_secs(60);
@@ -121,13 +111,9 @@ async fn run(client: Client, thread_id: ThreadId, mut commands: mpsc::Receiver<H
                 thread_id,
                 view,
                 seq,
-                sent: seq,
                 pending: Vec::new(),
                 flush_at: None,
-                kept: VecDeque::new(),
-                kept_bytes: 0,
-                floor: seq,
-                pages: Vec::new(),
+                events: PageEvents::new(seq),
                 idle_since: Instant::now(),
             };
             hub.run(events, commands).await;
@@ -150,15 +136,15 @@ async fn run(client: Client, thread_id: ThreadId, mut commands: mpsc::Receiver<H
 async fn read_thread(client: &Client, thread_id: &ThreadId) -> Result<ThreadPage, ClientError> {
     let params = ThreadResumeParams { exclude_turns: true, ..ThreadResumeParams::new(thread_id.clone()) };
     let resumed = client.call::<ThreadResume>(params).await?;
-    let params = CodicilSubscribeParams {
-        thread_id: thread_id.clone(),
-        after: None,
-        scope: SubscriptionScope::Thread,
-        turns: Some(FIRST_TURNS),
-    };
+    let params =
+        CodicilSubscribeParams { items: Some(FIRST_ITEMS), ..CodicilSubscribeParams::new(thread_id.clone()) };
     match client.call::<CodicilSubscribe>(params).await {
-        Ok(CodicilSubscribeResponse::Snapshot { at, thread, older_turns, open, .. }) => {
-            let view = ThreadView::new(*thread, older_turns.is_some(), open).with_settings(&resumed);
+        Ok(CodicilSubscribeResponse::Snapshot {
+            at, thread, older_turns, older_items, plans, open, ..
+        }) => {
+            let has_older = older_turns.is_some() || older_items.is_some();
+            let mut view = ThreadView::new(*thread, has_older, open).with_settings(&resumed);
+            plans.into_iter().flatten().for_each(|plan| view.set_plan(plan));
             Ok(ThreadPage { view, seq: at.value() })
         }
         // An ephemeral thread has no snapshots. Its turns are in memory.
@@ -177,16 +163,11 @@ struct HubTask {
     view: ThreadView,
     /// The position of the view.
     seq: u64,
-    /// The position of what was sent to pages: that of the view, unless text is pending.
-    sent: u64,
     /// Text that was not sent yet.
     pending: Vec<PendingText>,
     flush_at: Option<Instant>,
-    kept: VecDeque<KeptEvent>,
-    kept_bytes: usize,
-    /// The position before the oldest kept event.
-    floor: u64,
-    pages: Vec<mpsc::Sender<Bytes>>,
+    /// What was sent to pages. Its position is that of the view, unless text is pending.
+    events: PageEvents,
     idle_since: Instant,
 }
 
@@ -195,13 +176,6 @@ struct PendingText {
     id: String,
     text: String,
     kind: StreamedText,
-}
-
-/// An event that pages have received: the messages after one position and up to another.
-struct KeptEvent {
-    from: u64,
-    seq: u64,
-    bytes: Bytes,
 }
 
 /// What a hub waits for.
@@ -221,12 +195,12 @@ impl HubTask {
                 message = events.next_placed() => HubEvent::Message(message),
                 command = commands.recv() => HubEvent::Command(command),
                 () = sleep_until(flush_at.unwrap_or(idle_at)), if flush_at.is_some() => HubEvent::Flush,
-                () = sleep_until(idle_at), if self.pages.is_empty() => HubEvent::Idle,
+                () = sleep_until(idle_at), if !self.events.has_pages() => HubEvent::Idle,
             };
             match event {
                 // The next page reads it as it is stored.
                 HubEvent::Message(Some(message)) if is_closing(&message) => {
-                    self.send(&pages::closed_ops(), self.seq);
+                    self.events.send(self.seq, &pages::closed_ops());
                     return;
                 }
                 HubEvent::Message(Some(message)) => self.on_message(message).await,
@@ -266,7 +240,7 @@ impl HubTask {
             self.flush_until(before);
             self.send(&ops, self.seq);
         } else if self.pending.is_empty() {
-            self.sent = self.seq;
+            self.events.skip_to(self.seq);
         }
     }
 
@@ -295,20 +269,10 @@ impl HubTask {
         }
     }
 
-    /// Sends operations to all pages, and keeps them for browsers that connect again.
     fn send(&mut self, ops: &[PageOp], seq: u64) {
-        let bytes = encode_event(Some(seq), ops);
-        let from = std::mem::replace(&mut self.sent, seq);
-        self.pages.retain(|page| page.try_send(bytes.clone()).is_ok());
-        if self.pages.is_empty() {
+        self.events.send(seq, ops);
+        if !self.events.has_pages() {
             self.idle_since = Instant::now();
-        }
-        self.kept_bytes += bytes.len();
-        self.kept.push_back(KeptEvent { from, seq, bytes });
-        while self.kept.len() > KEPT_EVENTS || self.kept_bytes > KEPT_BYTES {
-            let Some(oldest) = self.kept.pop_front() else { break };
-            self.kept_bytes -= oldest.bytes.len();
-            self.floor = oldest.seq;
         }
     }
 
@@ -322,36 +286,12 @@ impl HubTask {
                 let _ = reply.send(Ok(ThreadPage { view: self.view.clone(), seq: self.seq }));
             }
             HubCommand::Attach { after, reply } => {
-                let (page, events) = mpsc::channel(PAGE_EVENTS);
-                if self.catch_up(after, &page) && reply.send(Ok(events)).is_ok() {
-                    self.pages.retain(|page| !page.is_closed());
-                    self.pages.push(page);
+                // Without a receiver the stream ends, and the browser connects again without a position.
+                if let Some(events) = self.events.attach(after, || pages::reset_ops(&self.view)) {
+                    let _ = reply.send(Ok(events));
                 }
             }
         }
-    }
-
-    /// Queues what a page has missed. Returns false if it does not fit, which ends the page's connection.
-    fn catch_up(&self, after: Option<u64>, page: &mpsc::Sender<Bytes>) -> bool {
-        let Some(after) = after.filter(|after| self.can_continue(*after)) else {
-            return page.try_send(self.whole_page()).is_ok();
-        };
-        let missed: Vec<&KeptEvent> = self.kept.iter().filter(|event| event.seq > after).collect();
-        if missed.len() >= PAGE_EVENTS / 2 {
-            return page.try_send(self.whole_page()).is_ok();
-        }
-        missed.into_iter().all(|event| page.try_send(event.bytes.clone()).is_ok())
-    }
-
-    /// Returns whether a page at this position lacks whole events, all of which are kept. A page of another process may
-    /// have a part of an event.
-    fn can_continue(&self, after: u64) -> bool {
-        let is_within = |event: &KeptEvent| event.from < after && after < event.seq;
-        after >= self.floor && after <= self.seq && !self.kept.iter().any(is_within)
-    }
-
-    fn whole_page(&self) -> Bytes {
-        encode_event(Some(self.seq), &pages::reset_ops(&self.view))
     }
 
     /// Reads the thread again and replaces what pages show.
@@ -361,20 +301,14 @@ impl HubTask {
                 let usage = self.view.usage.take();
                 self.view = ThreadView { usage: view.usage.clone().or(usage), ..view };
                 self.seq = seq;
-                self.sent = seq;
                 self.pending.clear();
                 self.flush_at = None;
-                self.kept.clear();
-                self.kept_bytes = 0;
-                let ops = pages::reset_ops(&self.view);
-                let bytes = encode_event(Some(seq), &ops);
-                self.pages.retain(|page| page.try_send(bytes.clone()).is_ok());
-                self.floor = seq;
+                self.events.start_over(seq, &pages::reset_ops(&self.view));
             }
             Err(error) => {
                 tracing::debug!("cannot read {} again: {error}", self.thread_id);
                 // The pages connect again, to a new hub.
-                self.pages.clear();
+                self.events.disconnect();
             }
         }
     }

@@ -3,12 +3,12 @@
 //! The view holds the end of the thread: the last turns, and of a long turn the last items. Everything before is read
 //! from the server when a person asks for it.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use codicil_client::protocol::{
-    AskForApproval, ItemId, ModeKind, ReasoningEffort, SandboxPolicy, ServerNotification, Thread, ThreadItem,
-    ThreadResumeResponse, ThreadSettings, ThreadSourceKind, ThreadStatus, ThreadTokenUsage, Turn, TurnError,
-    TurnId, TurnPlanUpdatedNotification, TurnStatus,
+    AskForApproval, ImageSource, ItemId, ModeKind, ReasoningEffort, SandboxPolicy, ServerNotification,
+    Thread, ThreadItem, ThreadResumeResponse, ThreadSettings, ThreadSourceKind, ThreadStatus,
+    ThreadTokenUsage, Turn, TurnError, TurnId, TurnPlanUpdatedNotification, TurnStatus, UserInput,
 };
 
 /// Items that a view holds. When there are more, the oldest are forgotten.
@@ -16,6 +16,9 @@ const MAX_ITEMS: usize = 240;
 
 /// Items that stay when the oldest are forgotten.
 const KEPT_ITEMS: usize = 120;
+
+/// Bytes of text in the items of a view. When there are more, the oldest items are forgotten.
+const MAX_BYTES: usize = 8 << 20;
 
 /// Bytes of a command's output that a view holds while the command runs. The server has all of it.
 const MAX_OUTPUT: usize = 64 << 10;
@@ -27,8 +30,8 @@ pub struct ThreadView {
     pub thread: Thread,
     pub settings: TurnSettings,
     pub turns: VecDeque<TurnView>,
-    /// Whether the thread has turns before the first one of this view.
-    pub has_older_turns: bool,
+    /// Whether the thread has turns or items before the first ones of this view.
+    pub has_older: bool,
     pub usage: Option<ThreadTokenUsage>,
 }
 
@@ -64,7 +67,7 @@ impl From<&ThreadResumeResponse> for TurnSettings {
             effort: opened.reasoning_effort.clone(),
             approval_policy: Some(opened.approval_policy.clone()),
             sandbox: Some(opened.sandbox.clone()),
-            mode: None,
+            mode: opened.collaboration_mode.as_ref().map(|mode| mode.mode.clone()),
         }
     }
 }
@@ -77,11 +80,10 @@ pub struct TurnView {
     pub error: Option<TurnError>,
     pub started_at: Option<i64>,
     pub duration_ms: Option<i64>,
-    pub items: VecDeque<ThreadItem>,
+    /// Shared with the copies that pages are rendered from.
+    pub items: VecDeque<Arc<ThreadItem>>,
     /// The items that have started and not completed.
     pub open_items: Vec<ItemId>,
-    /// The number of items before the first one of this view.
-    pub hidden_items: usize,
     pub plan: Option<TurnPlanUpdatedNotification>,
     /// The combined diff of the turn, while it is known.
     pub diff: String,
@@ -100,12 +102,16 @@ pub enum ViewChange {
     TurnChanged(TurnId),
     /// A turn ended. Items that had not completed are not part of it.
     TurnEnded { turn: TurnId, dropped: Vec<ItemId> },
-    /// An item began, changed as a whole or ended.
-    Item(TurnId, ItemId),
+    /// An item began.
+    ItemAdded(TurnId, ItemId),
+    /// An item changed as a whole or ended.
+    ItemChanged(TurnId, ItemId),
     /// Text was appended to a part of an item.
     Text { turn: TurnId, item: ItemId, part: ItemPart, text: String },
-    /// Name, status, settings or usage changed.
+    /// Name, status or usage changed.
     Head,
+    /// The settings of the next turn changed.
+    Settings,
     /// The messages that wait for the end of the turn changed.
     Queue,
 }
@@ -130,12 +136,13 @@ pub enum ItemPart {
 
 impl ThreadView {
     /// Creates a view of a thread with its last turns. `open` are items of the running turn that have not completed.
-    pub fn new(mut thread: Thread, has_older_turns: bool, open: Vec<ThreadItem>) -> Self {
+    pub fn new(mut thread: Thread, has_older: bool, open: Vec<ThreadItem>) -> Self {
         let turns = std::mem::take(&mut thread.turns).into_iter().map(TurnView::from).collect();
-        let mut view =
-            Self { thread, settings: TurnSettings::default(), turns, has_older_turns, usage: None };
+        let mut view = Self { thread, settings: TurnSettings::default(), turns, has_older, usage: None };
         if let Some(turn) = view.turns.back_mut() {
-            open.into_iter().for_each(|item| turn.put(item, ItemProgress::Open));
+            for item in open {
+                turn.put(item, ItemProgress::Open);
+            }
         }
         view.forget_oldest();
         view
@@ -180,7 +187,11 @@ impl ThreadView {
                 let part = ItemPart::Content(section(delta.content_index));
                 self.append(delta.turn_id, delta.item_id, part, delta.delta)
             }
-            N::TurnPlanUpdated(plan) => self.change_turn(plan.turn_id.clone(), |turn| turn.plan = Some(plan)),
+            N::TurnPlanUpdated(plan) => {
+                let turn = plan.turn_id.clone();
+                self.set_plan(plan);
+                self.change_turn(turn, |_| {})
+            }
             N::TurnDiffUpdated(diff) => self.change_turn(diff.turn_id, |turn| turn.diff = diff.diff),
             N::ErrorReported(error) => {
                 let will = if error.will_retry { " The server tries again." } else { "" };
@@ -194,9 +205,17 @@ impl ThreadView {
             }
             N::ThreadQueueChanged(_) => ViewChange::Queue,
             N::ThreadSettingsUpdated(updated) => {
-                self.change_head(|view| view.settings = updated.thread_settings.into())
+                self.settings = updated.thread_settings.into();
+                ViewChange::Settings
             }
             _ => ViewChange::Nothing,
+        }
+    }
+
+    /// Sets the plan of a turn, if the view has the turn.
+    pub fn set_plan(&mut self, plan: TurnPlanUpdatedNotification) {
+        if let Some(turn) = self.turn_mut(&plan.turn_id) {
+            turn.plan = Some(plan);
         }
     }
 
@@ -224,16 +243,16 @@ impl ThreadView {
         let Some(item_id) = item.id().cloned() else { return ViewChange::Nothing };
         // Output of a command that outlives its turn is reported with the turn's id.
         let Some(known) = self.turn_mut(&turn) else { return ViewChange::Nothing };
-        known.put(item, progress);
+        let is_added = known.put(item, progress);
         self.forget_oldest();
-        ViewChange::Item(turn, item_id)
+        if is_added { ViewChange::ItemAdded(turn, item_id) } else { ViewChange::ItemChanged(turn, item_id) }
     }
 
     fn append(&mut self, turn: TurnId, item: ItemId, part: ItemPart, text: String) -> ViewChange {
         let known = self.turn_mut(&turn).and_then(|turn| turn.item_mut(&item));
         match known.map(|known| append_text(known, part, &text)) {
             Some(AppendedText::ToExistingPart) => ViewChange::Text { turn, item, part, text },
-            Some(AppendedText::ToNewPart) => ViewChange::Item(turn, item),
+            Some(AppendedText::ToNewPart) => ViewChange::ItemChanged(turn, item),
             Some(AppendedText::Nowhere) | None => ViewChange::Nothing,
         }
     }
@@ -257,28 +276,31 @@ impl ThreadView {
         self.turns.iter_mut().rev().find(|turn| turn.id == *id)
     }
 
-    /// Forgets the oldest items once there are too many. A turn without items is forgotten too, except the last.
+    /// Forgets the oldest items once there are too many or they are too large. Turns whose items are all forgotten are
+    /// forgotten too, except the last.
     fn forget_oldest(&mut self) {
-        let mut items: usize = self.turns.iter().map(|turn| turn.items.len()).sum();
-        if items <= MAX_ITEMS {
+        let all = || self.turns.iter().flat_map(|turn| &turn.items);
+        let mut items = all().count();
+        let mut bytes: usize = all().map(|item| text_bytes(item)).sum();
+        if items <= MAX_ITEMS && bytes <= MAX_BYTES {
             return;
         }
-        while items > KEPT_ITEMS {
+        let kept_items = if items > MAX_ITEMS { KEPT_ITEMS } else { items };
+        while items > 1 && (items > kept_items || bytes > MAX_BYTES) {
             let is_last = self.turns.len() == 1;
             let Some(oldest) = self.turns.front_mut() else { return };
-            if oldest.items.len() <= items - KEPT_ITEMS && !is_last {
-                items -= oldest.items.len();
-                self.has_older_turns = true;
-                self.turns.pop_front();
-                continue;
+            match oldest.items.pop_front() {
+                Some(item) => {
+                    items -= 1;
+                    bytes -= text_bytes(&item);
+                    self.has_older = true;
+                }
+                None if is_last => return,
+                None => drop(self.turns.pop_front()),
             }
-            let excess = (items - KEPT_ITEMS).min(oldest.items.len());
-            oldest.items.drain(..excess);
-            oldest.hidden_items += excess;
-            items -= excess;
-            if is_last {
-                return;
-            }
+        }
+        while self.turns.len() > 1 && self.turns.front().is_some_and(|turn| turn.items.is_empty()) {
+            self.turns.pop_front();
         }
     }
 
@@ -296,9 +318,8 @@ impl From<Turn> for TurnView {
             error: turn.error,
             started_at: turn.started_at,
             duration_ms: turn.duration_ms,
-            items: turn.items.into(),
+            items: turn.items.into_iter().map(Arc::new).collect(),
             open_items: Vec::new(),
-            hidden_items: 0,
             plan: None,
             diff: String::new(),
             notice: None,
@@ -308,26 +329,32 @@ impl From<Turn> for TurnView {
 
 impl TurnView {
     pub fn item(&self, id: &ItemId) -> Option<&ThreadItem> {
-        self.items.iter().rev().find(|item| item.id() == Some(id))
+        self.items.iter().rev().find(|item| item.id() == Some(id)).map(Arc::as_ref)
     }
 
     fn item_mut(&mut self, id: &ItemId) -> Option<&mut ThreadItem> {
-        self.items.iter_mut().rev().find(|item| item.id() == Some(id))
+        self.items.iter_mut().rev().find(|item| item.id() == Some(id)).map(Arc::make_mut)
     }
 
     pub fn is_open(&self, id: &ItemId) -> bool {
         self.open_items.contains(id)
     }
 
-    /// Adds an item, or replaces what is known of it.
-    fn put(&mut self, item: ThreadItem, progress: ItemProgress) {
+    /// Adds an item, or replaces what is known of it. Returns whether it was added.
+    fn put(&mut self, item: ThreadItem, progress: ItemProgress) -> bool {
         self.open_items.retain(|open| item.id() != Some(open));
         if progress == ItemProgress::Open {
             self.open_items.extend(item.id().cloned());
         }
-        match item.id().cloned().and_then(|id| self.item_mut(&id)) {
-            Some(known) => *known = item,
-            None => self.items.push_back(item),
+        match self.items.iter_mut().rev().find(|known| known.id().is_some() && known.id() == item.id()) {
+            Some(known) => {
+                *known = Arc::new(item);
+                false
+            }
+            None => {
+                self.items.push_back(Arc::new(item));
+                true
+            }
         }
     }
 }
@@ -343,6 +370,31 @@ pub fn thread_title(thread: &Thread) -> &str {
     let preview = thread.preview.lines().find(|line| !line.trim().is_empty());
     let name = thread.name.as_deref().filter(|name| !name.is_empty());
     name.or(thread.agent_nickname.as_deref()).or(preview).unwrap_or("New thread").trim()
+}
+
+/// Returns the size of the parts of an item that can be large.
+fn text_bytes(item: &ThreadItem) -> usize {
+    match item {
+        ThreadItem::AgentMessage { text, .. } | ThreadItem::Plan { text, .. } => text.len(),
+        ThreadItem::Reasoning { summary, content, .. } => {
+            summary.iter().chain(content).map(String::len).sum()
+        }
+        ThreadItem::CommandExecution { command, aggregated_output, .. } => {
+            command.len() + aggregated_output.as_ref().map_or(0, String::len)
+        }
+        ThreadItem::FileChange { changes, .. } => changes.iter().map(|change| change.diff.len()).sum(),
+        ThreadItem::ImageGeneration { result, .. } => result.len(),
+        ThreadItem::UserMessage { content, .. } => content.iter().map(input_bytes).sum(),
+        _ => 0,
+    }
+}
+
+fn input_bytes(part: &UserInput) -> usize {
+    match part {
+        UserInput::Text { text, .. } => text.len(),
+        UserInput::Image { source: ImageSource::Url { url }, .. } => url.len(),
+        _ => 0,
+    }
 }
 
 fn section(index: i64) -> usize {
@@ -429,7 +481,7 @@ mod tests {
 
     fn texts(view: &ThreadView) -> Vec<&str> {
         let items = view.turns.iter().flat_map(|turn| &turn.items);
-        let messages = items.filter_map(|item| match item {
+        let messages = items.filter_map(|item| match &**item {
             ThreadItem::AgentMessage { text, .. } => Some(text.as_str()),
             _ => None,
         });
@@ -458,12 +510,27 @@ mod tests {
         }
         let items: usize = view.turns.iter().map(|turn| turn.items.len()).sum();
         assert!(items <= MAX_ITEMS, "{items}");
-        assert!(view.has_older_turns);
+        assert!(view.has_older);
         let mut long = ThreadView::new(thread(), false, Vec::new());
         long.apply(turn(0));
         (0..1000).for_each(|index| drop(long.apply(item(0, &index.to_string(), "x"))));
         let only = long.turns.front().unwrap();
-        assert_eq!(only.items.len() + only.hidden_items, 1000);
-        assert!(only.items.len() <= MAX_ITEMS && !long.has_older_turns);
+        assert_eq!(
+            only.items.back().and_then(|item| item.id()).map(|id| id.to_string()).as_deref(),
+            Some("999")
+        );
+        assert!(only.items.len() <= MAX_ITEMS && long.has_older);
+    }
+
+    #[test]
+    fn large_items_are_forgotten_before_there_are_many() {
+        let mut view = ThreadView::new(thread(), false, Vec::new());
+        view.apply(turn(1));
+        let large = "x".repeat(1 << 20);
+        (0..20).for_each(|index| drop(view.apply(item(1, &index.to_string(), &large))));
+        let bytes: usize = texts(&view).iter().map(|text| text.len()).sum();
+        assert!(bytes <= MAX_BYTES && view.has_older, "{bytes}");
+        let last = view.turns.back().and_then(|turn| turn.items.back()).and_then(|item| item.id());
+        assert_eq!(last.map(|id| &**id), Some("19"));
     }
 }

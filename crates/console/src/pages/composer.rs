@@ -1,12 +1,20 @@
 //! The composer: message, images, and the settings of the next turn.
 
-use codicil_client::protocol::{AskForApproval, ModeKind, Model, ReasoningEffort, SandboxPolicy};
+use axum::{
+    Extension,
+    extract::{Path, State},
+};
+use codicil_client::protocol::{AskForApproval, ModeKind, Model, ReasoningEffort, SandboxPolicy, ThreadId};
 use maud::{Markup, html};
 
-use crate::{access::Session, live::ThreadView, render::text::visible};
+use super::PageError;
+use crate::{access::Session, live::ThreadView, render::text::visible, state::Console};
 
 /// The element with the buttons that depend on whether a turn runs.
 pub const SEND_ID: &str = "composer-send";
+
+/// The element with the settings of the next turn.
+pub const NEXT_TURN_ID: &str = "next-turn";
 
 /// The efforts that can be chosen, as on the wire.
 pub const EFFORTS: [(&str, &str); 6] = [
@@ -48,7 +56,9 @@ pub fn composer(view: &ThreadView, models: &[Model], session: &Session) -> Marku
                     (send_buttons(view))
                 }
             }
-            (next_turn(view, models, session))
+            details #(NEXT_TURN_ID) .next-turn data-address={ "/threads/" (thread) "/settings" } {
+                (settings_form(view, models, session))
+            }
             (more_actions(view, session))
         }
     }
@@ -67,28 +77,37 @@ pub fn send_buttons(view: &ThreadView) -> Markup {
     }
 }
 
-/// Returns the settings of the next turn.
-fn next_turn(view: &ThreadView, models: &[Model], session: &Session) -> Markup {
+/// `GET /threads/{thread}/settings`: the settings of the next turn, as a part of the page.
+pub async fn next_turn(
+    State(console): State<Console>,
+    Extension(session): Extension<Session>,
+    Path(thread): Path<String>,
+) -> Result<Markup, PageError> {
+    let view = console.hubs.page(&ThreadId::from(thread)).await?.view;
+    let models = console.models().await;
+    Ok(settings_form(&view, &models, &session))
+}
+
+/// Returns the settings of the next turn: what they are, and the form that changes them.
+fn settings_form(view: &ThreadView, models: &[Model], session: &Session) -> Markup {
     let settings = &view.settings;
     let policy = settings.approval_policy.as_ref().map(policy_name).unwrap_or_default();
     let sandbox = settings.sandbox.as_ref().map(sandbox_name).unwrap_or_default();
     let effort = settings.effort.as_ref().map(effort_name).unwrap_or_default();
     let is_plan = settings.mode == Some(ModeKind::Plan);
     html! {
-        details.next-turn {
-            summary { "Next turn: " (visible(&settings.model)) }
-            form.settings method="post" aria-label="Settings of the next turn" action={ "/threads/" (view.thread.id) "/settings" } data-live="" {
-                input type="hidden" name="csrf" value=(session.csrf);
-                label { "Model" (model_input(models, &settings.model)) }
-                label { "Effort" select name="effort" { (choices(&EFFORTS, &effort, Some("Model's default"))) } }
-                label { "Mode" select name="mode" {
-                    option value="default" selected[!is_plan] { "Default" }
-                    option value="plan" selected[is_plan] { "Plan first" }
-                } }
-                label { "Approvals" select name="policy" { (choices(&POLICIES, &policy, None)) } }
-                label { "Sandbox" select name="sandbox" { (choices(&SANDBOXES, sandbox, None)) } }
-                button { "Apply" }
-            }
+        summary { "Next turn: " (visible(&settings.model)) }
+        form.settings method="post" aria-label="Settings of the next turn" action={ "/threads/" (view.thread.id) "/settings" } data-live="" {
+            input type="hidden" name="csrf" value=(session.csrf);
+            label { "Model" (model_input(models, &settings.model)) }
+            label { "Effort" select name="effort" { (choices(&EFFORTS, &effort, Some("Model's default"))) } }
+            label { "Mode" select name="mode" {
+                option value="default" selected[!is_plan] { "Default" }
+                option value="plan" selected[is_plan] { "Plan first" }
+            } }
+            label { "Approvals" select name="policy" { (choices(&POLICIES, &policy, None)) } }
+            label { "Sandbox" select name="sandbox" { (choices(&SANDBOXES, sandbox, None)) } }
+            button { "Apply" }
         }
     }
 }

@@ -10,14 +10,14 @@ use axum::{
     extract::{Path, Query, State},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
-use codicil_client::protocol::{
-    FsReadFile, FsReadFileParams, ItemId, PatchApplyStatus, SortDirection, ThreadId, ThreadItem,
-    ThreadItemsList, ThreadItemsListCursor, ThreadItemsListParams, TurnId,
+use codicil_client::{
+    IncludeTurns,
+    protocol::{FsReadFile, FsReadFileParams, ItemId, PatchApplyStatus, ThreadId, ThreadItem, TurnId},
 };
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{PageError, PageFrame, items, older, page};
+use super::{PageError, PageFrame, item_content, items, page};
 use crate::{
     access::Session,
     render::{
@@ -35,9 +35,6 @@ const MAX_ALL_ROWS: usize = 50_000;
 
 /// Files on one page.
 const MAX_FILES: usize = 200;
-
-/// Items of a thread that are searched for changes.
-const MAX_ITEMS: usize = 100_000;
 
 /// Files that are read for the lines around their changes, and the largest of them.
 const MAX_READ_FILES: usize = 20;
@@ -81,7 +78,7 @@ pub async fn item_diff(
 ) -> Result<Markup, PageError> {
     let (thread, turn, item) = (ThreadId::from(thread), TurnId::from(turn), ItemId::from(item));
     let address = format!("{}/diff", items::item_address(&thread, &turn, &item));
-    let found = older::find_item(&console, &thread, &turn, &item).await?;
+    let found = item_content::find_item(&console, &thread, &turn, &item).await?;
     let files = item_changes(&found).ok_or_else(|| PageError::NotFound("changes".to_owned()))?;
     let files = with_surroundings(&console, files).await;
     let changes = ShownChanges { title: "Changes of one step", thread, address, files };
@@ -145,28 +142,15 @@ async fn applied_changes(
     thread: &ThreadId,
     turn: Option<&TurnId>,
 ) -> Result<Vec<FileDiff>, PageError> {
+    // One request: pages of items would each read the whole thread.
+    let thread = console.client.read_thread(thread, IncludeTurns::Yes).await?;
+    let turns = thread.turns.iter().filter(|found| turn.is_none_or(|turn| found.id == *turn));
+    let applied = turns.flat_map(|turn| &turn.items).filter(|item| is_applied(item));
     let mut by_path: BTreeMap<String, Vec<FileDiff>> = BTreeMap::new();
-    let mut cursor = None;
-    let mut count = 0;
-    loop {
-        let params = ThreadItemsListParams {
-            thread_id: thread.clone(),
-            turn_id: turn.cloned(),
-            cursor: cursor.take(),
-            limit: Some(5_000),
-            sort_direction: Some(SortDirection::Asc),
-        };
-        let found = console.client.call::<ThreadItemsList>(params).await?;
-        count += found.data.len();
-        let applied = found.data.iter().map(|entry| &entry.item).filter(|item| is_applied(item));
-        for file in applied.filter_map(item_changes).flatten() {
-            by_path.entry(file.path.clone()).or_default().push(file);
-        }
-        cursor = found.next_cursor.map(ThreadItemsListCursor::Page);
-        if cursor.is_none() || count >= MAX_ITEMS {
-            return Ok(by_path.into_values().flatten().collect());
-        }
+    for file in applied.filter_map(item_changes).flatten() {
+        by_path.entry(file.path.clone()).or_default().push(file);
     }
+    Ok(by_path.into_values().flatten().collect())
 }
 
 fn is_applied(item: &ThreadItem) -> bool {

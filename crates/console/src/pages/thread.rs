@@ -8,7 +8,7 @@ use axum::{
 };
 use codicil_client::{
     IncludeTurns,
-    protocol::{ThreadId, TurnId},
+    protocol::{ItemId, ThreadId, TurnId},
 };
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     access::Session,
-    live::{PageOp, ThreadPage, ThreadView, ViewChange},
+    live::{PageOp, ThreadPage, ThreadView, TurnView, ViewChange},
     render::text::{visible, visible_plain},
     state::Console,
 };
@@ -33,6 +33,9 @@ const STATUS_ID: &str = "thread-status";
 
 /// The element with the messages that wait for the end of the turn.
 pub const QUEUE_ID: &str = "queue";
+
+/// HTML of the turns that a page has at first, in bytes. The rest is loaded on demand.
+const MAX_TURNS_HTML: usize = 160_000;
 
 /// The element with the name.
 const TITLE_ID: &str = "thread-title";
@@ -77,7 +80,6 @@ pub async fn thread(
                 (status(view))
             }
             (linked)
-            (older_link(view))
             div #(TURNS_ID) .turns { (all_turns(view)) }
             @if is_live {
                 div #questions-here .questions { (question_cards(&own, Some(&session.csrf))) }
@@ -97,7 +99,7 @@ pub async fn thread(
 async fn stored_page(console: &Console, thread_id: &ThreadId) -> Result<ThreadPage, PageError> {
     let mut thread = console.client.read_thread(thread_id, IncludeTurns::No).await?;
     // The protocol does not return the turns of archived threads.
-    let (turns, has_older) = older::newest_turns(console, thread_id).await.unwrap_or_default();
+    let (turns, has_older) = older::stored_turns(console, thread_id).await.unwrap_or_default();
     thread.turns = turns;
     let mut view = ThreadView::new(thread, has_older, Vec::new());
     view.settings.cwd.clone_from(&view.thread.cwd);
@@ -151,18 +153,12 @@ fn usage(view: &ThreadView) -> Markup {
     }
 }
 
-fn older_link(view: &ThreadView) -> Markup {
-    html! {
-        @if view.has_older_turns && let Some(first) = view.turns.front() {
-            p.more { a.button data-older="" href={ "/threads/" (view.thread.id) "/older?before=" (first.id) } { "Show earlier turns" } }
-        }
-    }
-}
-
 fn all_turns(view: &ThreadView) -> Markup {
+    let shown = turns::newest_turns(&view.thread.id, view.turns.iter(), None, MAX_TURNS_HTML);
     html! {
         @if view.turns.is_empty() { p.empty #no-turns { "Nothing has happened here yet." } }
-        @for turn in &view.turns { (turns::turn(&view.thread.id, turn)) }
+        @if view.has_older || shown.is_cut { (older::link_before(view, shown.first)) }
+        (shown.html)
     }
 }
 
@@ -179,12 +175,18 @@ pub fn change_ops(view: &ThreadView, change: &ViewChange) -> Vec<PageOp> {
     match change {
         ViewChange::Nothing | ViewChange::Text { .. } => Vec::new(),
         ViewChange::Head => head_ops(view),
+        ViewChange::Settings => {
+            let mut ops = head_ops(view);
+            // The form has the session's token, so each page loads its own.
+            ops.push(PageOp::Load { id: composer::NEXT_TURN_ID.to_owned() });
+            ops
+        }
         ViewChange::Queue => vec![PageOp::Load { id: QUEUE_ID.to_owned() }],
         ViewChange::TurnAdded(id) => {
             let Some(turn) = view.turn(id) else { return Vec::new() };
             let mut ops = vec![
                 PageOp::Drop { id: "no-turns".to_owned() },
-                PageOp::put(turns::turn_id(turn), TURNS_ID, turns::turn(thread, turn)),
+                PageOp::put(turns::turn_id(turn), TURNS_ID, turns::turn(thread, turn, &html! {})),
             ];
             ops.extend(head_ops(view));
             ops
@@ -202,13 +204,22 @@ pub fn change_ops(view: &ThreadView, change: &ViewChange) -> Vec<PageOp> {
             ops.extend(change_ops(view, &ViewChange::TurnChanged(id.clone())));
             ops
         }
-        ViewChange::Item(turn_id, item_id) => {
+        ViewChange::ItemAdded(turn_id, item_id) => {
             let Some(turn) = view.turn(turn_id) else { return Vec::new() };
-            let Some(item) = turn.item(item_id) else { return Vec::new() };
-            let html = items::item(thread, turn, item);
-            vec![PageOp::put(items::element_id(turn_id, item_id), turns::items_id(turn), html)]
+            item_op(thread, turn, item_id, &turns::items_id(turn)).into_iter().collect()
+        }
+        // A page that does not show the item because it is too old does not get it at its end.
+        ViewChange::ItemChanged(turn_id, item_id) => {
+            let Some(turn) = view.turn(turn_id) else { return Vec::new() };
+            item_op(thread, turn, item_id, "").into_iter().collect()
         }
     }
+}
+
+/// Returns the operation that shows an item, at the end of `parent` if the page does not have it.
+fn item_op(thread: &ThreadId, turn: &TurnView, item_id: &ItemId, parent: &str) -> Option<PageOp> {
+    let html = items::item(thread, turn, turn.item(item_id)?);
+    Some(PageOp::put(items::element_id(&turn.id, item_id), parent, html))
 }
 
 fn head_ops(view: &ThreadView) -> Vec<PageOp> {

@@ -1,15 +1,14 @@
 //! Turns: their items, plans and ends.
 
-use codicil_client::protocol::{ThreadId, TurnPlanStepStatus, TurnPlanUpdatedNotification, TurnStatus};
+use codicil_client::protocol::{
+    ItemId, ThreadId, TurnId, TurnPlanStepStatus, TurnPlanUpdatedNotification, TurnStatus,
+};
 use maud::{Markup, html};
 
 use super::{format, items};
 use crate::{
     live::TurnView,
-    render::{
-        diff,
-        text::{url_part, visible},
-    },
+    render::{diff, text::visible},
 };
 
 pub fn turn_id(turn: &TurnView) -> String {
@@ -24,24 +23,76 @@ pub fn end_id(turn: &TurnView) -> String {
     format!("turn-{}-end", turn.id)
 }
 
-/// Returns a turn with its items.
-pub fn turn(thread: &ThreadId, turn: &TurnView) -> Markup {
-    html! {
-        section.turn id=(turn_id(turn)) aria-label="Turn" {
-            @if turn.hidden_items > 0 {
-                @let first = turn.items.front().and_then(|item| item.id());
-                p.more {
-                    a.button data-more="" href={ "/threads/" (thread) "/turns/" (turn.id) "/items?before=" (url_part(first.map_or("", |id| id))) } {
-                        "Show " (turn.hidden_items) " earlier items"
-                    }
-                }
+/// The end of a sequence of turns.
+pub struct NewestTurns<'a> {
+    pub html: Markup,
+    /// The first item that is shown.
+    pub first: Option<(&'a TurnId, &'a ItemId)>,
+    /// The number of items that are shown.
+    pub items: usize,
+    /// Whether turns or items were left out.
+    pub is_cut: bool,
+}
+
+/// Returns turns from the newest item backwards, as many as fit into a number of bytes of HTML, and at least one item. Of the
+/// turn `continued`, pages show the end already.
+pub fn newest_turns<'a>(
+    thread: &ThreadId,
+    turns: impl DoubleEndedIterator<Item = &'a TurnView>,
+    continued: Option<&TurnId>,
+    max_bytes: usize,
+) -> NewestTurns<'a> {
+    let mut shown = NewestTurns { html: html! {}, first: None, items: 0, is_cut: false };
+    let mut sections: Vec<Markup> = Vec::new();
+    let mut bytes = 0;
+    for turn in turns.rev() {
+        let is_full = |bytes: usize, items: usize| bytes > max_bytes && items > 0;
+        let is_continued = continued == Some(&turn.id);
+        let end = if is_continued {
+            html! {}
+        } else {
+            end(thread, turn)
+        };
+        bytes += end.0.len();
+        // A turn is shown with at least one of its items, or not at all.
+        if is_full(bytes, shown.items) {
+            shown.is_cut = true;
+            break;
+        }
+        let mut rendered: Vec<Markup> = Vec::new();
+        for item in turn.items.iter().rev() {
+            if is_full(bytes, shown.items) {
+                shown.is_cut = true;
+                break;
             }
-            div.items id=(items_id(turn)) {
-                @for item in &turn.items { (items::item(thread, turn, item)) }
+            let html = items::item(thread, turn, item);
+            bytes += html.0.len();
+            rendered.push(html);
+            shown.items += 1;
+            shown.first = item.id().map(|id| (&turn.id, id)).or(shown.first);
+        }
+        sections.push(html! {
+            section.turn id=(turn_id(turn)) aria-label="Turn" data-continued=[is_continued.then_some("")] {
+                (items_element(turn, rendered.iter().rev())) (end)
             }
-            (end(thread, turn))
+        });
+        if shown.is_cut {
+            break;
         }
     }
+    shown.html = html! { @for section in sections.iter().rev() { (section) } };
+    shown
+}
+
+/// Returns a turn with all items of the view. `earlier` leads to those before.
+pub fn turn(thread: &ThreadId, turn: &TurnView, earlier: &Markup) -> Markup {
+    let items: Vec<Markup> = turn.items.iter().map(|item| items::item(thread, turn, item)).collect();
+    let content = html! { (earlier) (items_element(turn, items.iter())) (end(thread, turn)) };
+    html! { section.turn id=(turn_id(turn)) aria-label="Turn" { (content) } }
+}
+
+fn items_element<'m>(turn: &TurnView, items: impl Iterator<Item = &'m Markup>) -> Markup {
+    html! { div.items id=(items_id(turn)) { @for item in items { (item) } } }
 }
 
 /// Returns the end of a turn: its plan, its errors and how it ended.

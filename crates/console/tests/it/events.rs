@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use codicil_client::protocol::ThreadStart;
 use serde_json::Value;
 
 use crate::{
@@ -133,5 +134,60 @@ async fn a_page_that_does_not_read_is_dropped_and_catches_up() {
     })
     .await;
     assert!(shown.texts.values().any(|shown| *shown == text.trim()));
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_steered_past_ends_where_it_was() {
+    let words: String = (0..5000).map(|number| format!("word{number} ")).collect();
+    let script = format!(
+        "pace_ms = 5\n[[reply]]\nwhen = {{ user = \"Count\" }}\nsteps = [{{ say = {words:?} }}]\n\
+         [[reply]]\nwhen = {{ user = \"Enough\" }}\nsteps = [{{ say = \"Silence\" }}]\n"
+    );
+    let fixture = Fixture::start(&script).await;
+    let thread = fixture.new_thread("Count").await;
+    let mut events = fixture.browser.events(&format!("thread={thread}"), None).await;
+    read_until(&mut events, |event| event.data.to_string().contains("word3 ")).await;
+    let input = [("text", "Enough"), ("do", "send")];
+    let sent = fixture.browser.post(&format!("/threads/{thread}/input"), &input).await;
+    assert_eq!(sent.status, 303, "{sent:?}");
+    let read = read_until(&mut events, |event| event.data.to_string().contains("Done")).await;
+
+    // Live and on a new page: the beginning of the message as a complete one, the input, and the next message.
+    let live: String = read.iter().map(|event| event.data.to_string().replace("\\\"", "\"")).collect();
+    let page = fixture.browser.get(&format!("/threads/{thread}")).await.body;
+    for text in [live, page] {
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is missing: {text}"));
+        let complete = text.split("class=\"markdown\"").skip(1).find(|part| part.contains("word3 "));
+        assert!(complete.is_some_and(|part| !part.contains("word4999")), "{text}");
+        assert!(place("word3 ") < place("<p class=\"text\">Enough</p>"));
+        assert!(place("<p class=\"text\">Enough</p>") < place("Silence"));
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_that_is_opened_after_a_plan_was_made_shows_it() {
+    let script = r#"
+[[reply]]
+when = { step = 0 }
+steps = [{ call = "update_plan", args = { explanation = "In order", plan = [{ step = "Look around", status = "completed" }] } }]
+
+[[reply]]
+when = {}
+steps = [{ say = "Planned" }]
+"#;
+    let fixture = Fixture::start(script).await;
+    // The turn is over before any page has asked for the thread.
+    let client = fixture.client().await;
+    let thread = client.call::<ThreadStart>(Default::default()).await.unwrap().thread.id;
+    let input = serde_json::json!({ "threadId": thread, "input": [{ "type": "text", "text": "Plan" }] });
+    client.run_turn(serde_json::from_value(input).unwrap()).await.unwrap();
+    let shows_plan = |page: &str| page.contains("In order") && page.contains("Look around");
+    let page = fixture.browser.get(&format!("/threads/{thread}")).await.body;
+    assert!(shows_plan(&page), "{page}");
+    let fixture = fixture.restart().await;
+    let page = fixture.browser.get(&format!("/threads/{thread}")).await.body;
+    assert!(shows_plan(&page), "after a restart: {page}");
     fixture.stop().await;
 }

@@ -15,37 +15,78 @@ const ITEMS: usize = 10_000;
 /// The largest page, in bytes.
 const MAX_PAGE: usize = 300_000;
 
-/// Starts a thread with many turns.
-async fn long_thread(fixture: &Fixture, turns: usize) -> ThreadId {
-    let client = fixture.client().await;
-    let thread = client.call::<ThreadStart>(Default::default()).await.unwrap().thread;
-    for number in 0..turns {
-        let input = json!([{ "type": "text", "text": format!("question {number}") }]);
-        let params = json!({ "threadId": thread.id, "input": input });
-        let params: TurnStartParams = serde_json::from_value(params).unwrap();
-        client.run_turn(params).await.unwrap();
+/// Stores a thread whose turns have these numbers of items. Writing them through turns would take minutes.
+async fn stored_thread(fixture: &Fixture, turns: &[usize], item: impl Fn(usize) -> ThreadItem) -> ThreadId {
+    let id = new_thread_id();
+    let cwd = fixture.work.path().to_str().unwrap();
+    let meta = ThreadMeta::new(id.clone(), cwd, SessionSource::AppServer, "script");
+    let mut records = vec![Record::Settings(StoredSettings::without_snapshot("scripted".to_owned(), None))];
+    let mut number = 0;
+    for (turn, items) in turns.iter().enumerate() {
+        let turn_id = TurnId::from(format!("turn{turn}"));
+        records.push(Record::Turn { turn_id: turn_id.clone(), run: None });
+        for _ in 0..*items {
+            records.push(Record::Item { turn_id: turn_id.clone(), item: item(number) });
+            number += 1;
+        }
+        records.push(Record::TurnEnd { turn_id, status: TurnStatus::Completed, error: None, cause: None });
     }
-    thread.id
+    let store = Store::open(fixture.home.path()).unwrap();
+    store.create_with(meta, records).await.unwrap();
+    id
+}
+
+/// Loads everything that is older than a page. Returns the parts.
+async fn older_parts(fixture: &Fixture, page: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut next = link(page);
+    while let Some(address) = next {
+        let part = fixture.browser.get(&address).await;
+        assert_eq!(part.status, 200, "{address}: {}", part.body);
+        next = link(&part.body);
+        parts.push(part.body);
+    }
+    parts
 }
 
 #[tokio::test]
-async fn older_turns_are_shown_on_demand() {
+async fn older_items_are_loaded_in_parts_of_one_size_whatever_their_turns() {
     let fixture = Fixture::start(SCRIPT).await;
-    let thread = long_thread(&fixture, 30).await;
+    let turns: Vec<usize> = [1, 170, 2, 1, 90].into_iter().chain([2; 40]).collect();
+    let thread = stored_thread(&fixture, &turns, item).await;
     let page = fixture.browser.get(&format!("/threads/{thread}")).await.body;
-    assert!(page.contains("question 29") && !page.contains("question 5</p>"), "the end of the thread");
-    let mut next = link(&page);
-    let mut older = String::new();
-    while let Some(address) = next {
-        let part = fixture.browser.get(&address).await.body;
-        next = link(&part);
-        older.push_str(&part);
+    assert_eq!(page.matches("<article").count(), 120, "the end of the thread");
+    let parts = older_parts(&fixture, &page).await;
+    let sizes: Vec<_> = parts.iter().map(|part| part.matches("<article").count()).collect();
+    assert_eq!(sizes, [60, 60, 60, 44], "of 344 items");
+    let all: String = [page].into_iter().chain(parts).collect();
+    for number in 0..turns.iter().sum() {
+        assert_eq!(all.matches(&format!("-item{number}\" aria-label=\"Link")).count(), 1, "item {number}");
     }
-    for number in 0..30 {
-        // The first question is also the name of the thread, in the heading and in the list.
-        let question = format!("<p class=\"text\">question {number}</p>");
-        let shown = page.matches(&question).count() + older.matches(&question).count();
-        assert_eq!(shown, 1, "{question}");
+    for turn in 0..turns.len() {
+        // The end of a turn is there once, also if its items are in several parts.
+        assert_eq!(all.matches(&format!("id=\"turn-turn{turn}-end\"")).count(), 1, "turn {turn}");
+    }
+    // The long turns begin on one page and continue with the next ones.
+    assert_eq!(all.matches("data-continued").count(), 4);
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn parts_of_large_items_are_small() {
+    let fixture = Fixture::start(SCRIPT).await;
+    let large = |number: usize| message(number, &"many words ".repeat(2000));
+    let thread = stored_thread(&fixture, &[30, 30], large).await;
+    let page = fixture.browser.get(&format!("/threads/{thread}")).await.body;
+    let parts = older_parts(&fixture, &page).await;
+    let all: Vec<String> = [page].into_iter().chain(parts).collect();
+    assert!(all.len() > 5, "{} parts", all.len());
+    for part in &all {
+        assert!(part.len() < MAX_PAGE, "{} bytes", part.len());
+    }
+    let all = all.concat();
+    for number in 0..60 {
+        assert_eq!(all.matches(&format!("-item{number}\" aria-label=\"Link")).count(), 1, "item {number}");
     }
     fixture.stop().await;
 }
@@ -55,28 +96,16 @@ fn link(page: &str) -> Option<String> {
     Some(part.split('"').next()?.replace("&amp;", "&"))
 }
 
-/// Stores a thread with one turn of 10,000 items. Writing them through a turn would take minutes.
-async fn stored_thread(fixture: &Fixture) -> ThreadId {
-    let id = new_thread_id();
-    let cwd = fixture.work.path().to_str().unwrap();
-    let meta = ThreadMeta::new(id.clone(), cwd, SessionSource::AppServer, "script");
-    let turn_id = TurnId::from("turn");
-    let mut records = vec![
-        Record::Settings(StoredSettings::without_snapshot("scripted".to_owned(), None)),
-        Record::Turn { turn_id: turn_id.clone(), run: None },
-    ];
-    for number in 0..ITEMS {
-        records.push(Record::Item { turn_id: turn_id.clone(), item: item(number) });
-    }
-    records.push(Record::TurnEnd { turn_id, status: TurnStatus::Completed, error: None, cause: None });
-    let store = Store::open(fixture.home.path()).unwrap();
-    store.create_with(meta, records).await.unwrap();
-    id
+fn message(number: usize, text: &str) -> ThreadItem {
+    let id = format!("item{number}");
+    let item =
+        json!({ "type": "agentMessage", "id": id, "text": text, "phase": null, "memoryCitation": null });
+    serde_json::from_value(item).unwrap()
 }
 
 /// Returns a question, an answer, or a command with output.
 fn item(number: usize) -> ThreadItem {
-    let id = format!("item-{number}");
+    let id = format!("item{number}");
     let text = format!("message {number}: {}", "some words of **text** ".repeat(10));
     let item = match number {
         0 => json!({ "type": "userMessage", "id": id, "content": [{ "type": "text", "text": text }] }),
@@ -85,7 +114,7 @@ fn item(number: usize) -> ThreadItem {
             "status": "completed", "commandActions": [], "aggregatedOutput": "a line of output\n".repeat(30), "exitCode": 0,
             "durationMs": 5,
         }),
-        _ => json!({ "type": "agentMessage", "id": id, "text": text, "phase": null, "memoryCitation": null }),
+        _ => return message(number, &text),
     };
     serde_json::from_value(item).unwrap()
 }
@@ -93,7 +122,7 @@ fn item(number: usize) -> ThreadItem {
 #[tokio::test]
 async fn a_thread_of_ten_thousand_items_opens_with_a_small_page() {
     let fixture = Fixture::start(SCRIPT).await;
-    let thread = stored_thread(&fixture).await;
+    let thread = stored_thread(&fixture, &[ITEMS], item).await;
     let began = Instant::now();
     let page = fixture.browser.get(&format!("/threads/{thread}")).await;
     let (bytes, articles) = (page.body.len(), page.body.matches("<article").count());
@@ -102,7 +131,12 @@ async fn a_thread_of_ten_thousand_items_opens_with_a_small_page() {
     assert!(bytes < MAX_PAGE, "{bytes} bytes");
     assert!((100..=240).contains(&articles), "{articles} items");
     assert!(page.body.contains("message 9999:"), "the end of the thread is shown");
-    assert!(page.body.contains("earlier items"), "the rest is there on demand");
+    let older = fixture.browser.get(&link(&page.body).expect("the rest is there on demand")).await;
+    assert!(
+        older.body.contains("data-continued") && older.body.len() < MAX_PAGE,
+        "{} bytes",
+        older.body.len()
+    );
     fixture.stop().await;
 }
 
@@ -126,9 +160,10 @@ async fn a_page_of_a_long_thread_is_small() {
     let page = fixture.browser.get(&format!("/threads/{}", thread.id)).await;
     eprintln!("{} bytes in {:?}", page.body.len(), began.elapsed());
     assert!(page.body.len() < MAX_PAGE, "{} bytes", page.body.len());
-    assert!(page.body.contains("message 399") && page.body.contains("earlier items"));
-    let address = page.body.split("data-more=\"\" href=\"").nth(1).unwrap().split('"').next().unwrap();
-    let older = fixture.browser.get(&address.replace("&amp;", "&")).await;
-    assert!(older.body.contains("aria-label=\"Agent message\""), "{}", older.body);
+    assert!(page.body.contains("message 399"));
+    let all: String = older_parts(&fixture, &page.body).await.into_iter().chain([page.body]).collect();
+    for number in 0..400 {
+        assert_eq!(all.matches(&format!("message {number} text")).count(), 1, "message {number}");
+    }
     fixture.stop().await;
 }

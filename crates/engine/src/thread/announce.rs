@@ -70,6 +70,7 @@ impl UnsentMessages {
                 // These are sent where they change.
                 RecordMessageBody::Name(_)
                 | RecordMessageBody::Usage { .. }
+                | RecordMessageBody::Plan(_)
                 | RecordMessageBody::Goal(_)
                 | RecordMessageBody::Queue
                 | RecordMessageBody::ReadState => {

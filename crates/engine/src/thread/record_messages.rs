@@ -13,9 +13,10 @@ use codicil_protocol::{
     ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadQueueChanged, ThreadQueueChangedNotification,
     ThreadReadState, ThreadReadStateChanged, ThreadReadStateChangedNotification, ThreadTokenUsage,
     ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, Turn, TurnCompleted,
-    TurnCompletedNotification, TurnId, TurnItemsView, TurnStarted, TurnStartedNotification, TurnStatus,
+    TurnCompletedNotification, TurnId, TurnItemsView, TurnPlanUpdated, TurnStarted, TurnStartedNotification,
+    TurnStatus,
 };
-use codicil_store::{FactChange, GoalChange, ItemMark, Record};
+use codicil_store::{FactChange, GoalChange, ItemMark, Record, StoredPlan};
 use jiff::Timestamp;
 
 /// The state that the messages of a record depend on, besides the record itself.
@@ -56,6 +57,7 @@ pub(crate) enum RecordMessageBody<'a> {
         turn_id: &'a TurnId,
         usage: &'a ThreadTokenUsage,
     },
+    Plan(StoredPlan),
     Goal(GoalChange),
     Queue,
     /// The read state may have changed. Its last value is sent.
@@ -145,7 +147,8 @@ impl RecordMessages {
                     Some(FactChange::ReadState { .. }) => Some(RecordMessageBody::ReadState),
                     _ => None,
                 };
-                record.goal_change().map(RecordMessageBody::Goal).or(fact).into_iter().collect()
+                let plan = record.turn_plan().map(RecordMessageBody::Plan);
+                record.goal_change().map(RecordMessageBody::Goal).or(fact).or(plan).into_iter().collect()
             }
             Record::Meta(_)
             | Record::Settings(_)
@@ -214,6 +217,9 @@ impl RecordMessage<'_> {
                     token_usage: usage.clone(),
                 };
                 vec![Frame::notification::<ThreadTokenUsageUpdated>(&params)]
+            }
+            RecordMessageBody::Plan(plan) => {
+                vec![Frame::notification::<TurnPlanUpdated>(&plan.into_notification(thread()))]
             }
             RecordMessageBody::Goal(GoalChange::Set { goal, turn_id }) => {
                 let params = ThreadGoalUpdatedNotification { thread_id: thread(), turn_id, goal: *goal };
@@ -326,6 +332,7 @@ mod tests {
         TakenInput,
         WithdrawnInput,
         Usage,
+        Plan,
         Goal,
         Name,
         End,
@@ -341,6 +348,7 @@ mod tests {
             2 => Just(Step::TakenInput),
             1 => Just(Step::WithdrawnInput),
             1 => Just(Step::Usage),
+            1 => Just(Step::Plan),
             1 => Just(Step::Goal),
             1 => Just(Step::Name),
             3 => Just(Step::End),
@@ -387,6 +395,10 @@ mod tests {
                 }
                 (Step::Usage, Some(turn_id)) => {
                     records.push(Record::Usage { turn_id, usage: ThreadTokenUsage::default() });
+                }
+                (Step::Plan, Some(turn_id)) => {
+                    let plan = StoredPlan { turn_id, explanation: None, plan: Vec::new() };
+                    records.push(Record::plan(&plan));
                 }
                 (Step::Goal, _) => records.push(Record::goal(None, None)),
                 (Step::Name, _) => records.push(Record::Name { name: format!("name {number}") }),

@@ -4,12 +4,15 @@
 //! thread. The thread sends nothing until the client has it, so that the messages after it follow without a gap.
 
 use codicil_metrics::METRICS;
-use codicil_protocol::{Frame, MessageSeq, SnapshotReason, Thread, ThreadItem};
+use codicil_protocol::{
+    Frame, MessageSeq, NotificationMethod, SnapshotReason, Thread, ThreadItem, TurnPlanUpdated,
+};
 use codicil_store::{RecordTail, StoredTurn};
 
 use super::{
     AnnouncedReply, CommandReply, ThreadSnapshot,
     actor::{ThreadActor, answer},
+    recent_frames,
     record_messages::{RecordMessage, RecordMessageBody, RecordMessages},
 };
 use crate::{error::ThreadError, threads::stored_turns};
@@ -131,6 +134,11 @@ impl ThreadActor {
         for placed in &tail.records {
             for message in records.next(placed.ordinal, placed.at, &placed.record) {
                 let is_same_state = |earlier: &RecordMessage<'_>| {
+                    if let (RecordMessageBody::Plan(earlier), RecordMessageBody::Plan(later)) =
+                        (&earlier.body, &message.body)
+                    {
+                        return earlier.turn_id == later.turn_id;
+                    }
                     matches!(
                         (&earlier.body, &message.body),
                         (RecordMessageBody::Usage { .. }, RecordMessageBody::Usage { .. })
@@ -173,7 +181,8 @@ impl ThreadActor {
     }
 }
 
-/// Returns whether a message of a record describes a state, of which only the last value counts.
+/// Returns whether a message of a record describes a state of the thread, of which only the last value counts. Each turn has
+/// a plan of its own.
 fn is_state(frame: &Frame) -> bool {
-    frame.method().is_some_and(super::recent_frames::is_state)
+    frame.method().is_some_and(|method| method != TurnPlanUpdated::NAME && recent_frames::is_state(method))
 }

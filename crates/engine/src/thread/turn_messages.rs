@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use codicil_protocol::{
     AccountRateLimitsUpdated, AccountRateLimitsUpdatedNotification, CodexErrorInfo, ItemId,
     ModelRerouteReason, ModelRerouted, ModelReroutedNotification, ResponseItem, ThreadBackgroundTerminal,
-    ThreadItem, ThreadTokenUsage, TokenUsageBreakdown, TurnError, TurnId, UserInput,
+    ThreadItem, ThreadTokenUsage, TokenUsageBreakdown, TurnError, TurnId, TurnPlanUpdated, UserInput,
 };
-use codicil_store::Record;
+use codicil_store::{Record, StoredPlan};
 
 use super::{
     active_turn::ActiveTurn, actor::ThreadActor, announce::ItemStart, finish::cut_off, input::context_record,
@@ -21,11 +21,15 @@ use crate::{
 /// An event of a turn that is stored before clients see it.
 enum StoredEvent {
     /// A complete item, with what it adds to the model's history.
-    Item { item: ThreadItem, context: Vec<ResponseItem> },
+    Item {
+        item: ThreadItem,
+        context: Vec<ResponseItem>,
+    },
     /// Additions to the model's history that have no item.
     Context(Vec<ResponseItem>),
     /// The usage of the thread after a response.
     Usage(ThreadTokenUsage),
+    Plan(StoredPlan),
 }
 
 impl StoredEvent {
@@ -33,7 +37,7 @@ impl StoredEvent {
     fn into_context(self) -> Vec<ResponseItem> {
         match self {
             Self::Item { context, .. } | Self::Context(context) => context,
-            Self::Usage(_) => Vec::new(),
+            Self::Usage(_) | Self::Plan(_) => Vec::new(),
         }
     }
 }
@@ -123,6 +127,7 @@ impl ThreadActor {
             TurnEvent::Completed { item, context } => unstored.push(StoredEvent::Item { item, context }),
             TurnEvent::Context(items) => unstored.push(StoredEvent::Context(items)),
             TurnEvent::Used(last) => unstored.extend(self.usage_event(last)),
+            TurnEvent::Planned(plan) => unstored.push(StoredEvent::Plan(plan)),
             TurnEvent::Notification(frame) => self.notifier.send(&frame),
             TurnEvent::Started(item) => self.on_item_started(turn, item),
             TurnEvent::CommandAsked(item) => self.on_command_asked(turn, item),
@@ -239,6 +244,7 @@ impl ThreadActor {
             }
             StoredEvent::Context(items) => records.extend(self.context_records(turn, items)),
             StoredEvent::Usage(usage) => records.push(Record::Usage { turn_id, usage: usage.clone() }),
+            StoredEvent::Plan(plan) => records.push(Record::plan(plan)),
         }
     }
 
@@ -250,6 +256,10 @@ impl ThreadActor {
             }
             StoredEvent::Context(items) => self.notifier.raw_items(turn, items),
             StoredEvent::Usage(usage) => self.notifier.token_usage(turn, usage),
+            StoredEvent::Plan(plan) => {
+                let params = plan.clone().into_notification(self.state.id.clone());
+                self.notifier.notify::<TurnPlanUpdated>(&params);
+            }
         }
     }
 

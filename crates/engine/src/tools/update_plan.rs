@@ -1,7 +1,8 @@
 //! `update_plan`: the model's list of steps, for the user to follow.
 
 use codicil_model::ToolSpec;
-use codicil_protocol::{TurnPlanStep, TurnPlanStepStatus, TurnPlanUpdated, TurnPlanUpdatedNotification};
+use codicil_protocol::{TurnPlanStep, TurnPlanStepStatus};
+use codicil_store::StoredPlan;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
@@ -13,6 +14,7 @@ use super::{
     offer::ToolOffer,
     schema::{function, object, string},
 };
+use crate::turn_channel::TurnEvent;
 
 pub(super) struct UpdatePlan;
 
@@ -81,12 +83,7 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
             StepStatus::Completed => TurnPlanStepStatus::Completed,
         },
     });
-    let params = TurnPlanUpdatedNotification {
-        thread_id: turn.thread_id(),
-        turn_id: turn.turn_id.clone(),
-        explanation,
-        plan: steps.collect(),
-    };
-    turn.notify::<TurnPlanUpdated>(&params).await;
+    let plan = StoredPlan { turn_id: turn.turn_id.clone(), explanation, plan: steps.collect() };
+    turn.reporter.report_one(TurnEvent::Planned(plan)).await;
     Ok(text_output("Plan updated"))
 }

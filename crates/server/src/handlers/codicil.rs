@@ -9,6 +9,7 @@ use codicil_protocol::{
     CodicilRequestListResponse, CodicilSubscribeParams, CodicilUsageReadParams, CodicilUsageReadResponse,
     CodicilWaitingRequest, SubscriptionScope,
 };
+use codicil_store::StoredTurn;
 use serde_json::value::to_raw_value;
 
 use crate::{cx::Cx, encoded::SubscriptionJson, error::RpcError, paging::newest_entry_cursor};
@@ -38,14 +39,11 @@ pub async fn subscribe(cx: Cx, params: CodicilSubscribeParams) -> Result<Subscri
         _ => None,
     };
     let requests = cx.clients().open_requests(&thread_id);
-    let mut older_turns = None;
+    let mut left_out = LeftOut::default();
     let replay = match &mut subscription {
         ThreadSubscription::Replay { frames, .. } => std::mem::take(frames),
         ThreadSubscription::Snapshot { turns, .. } => {
-            let kept = params.turns.map_or(usize::MAX, |turns| turns as usize);
-            let left_out = turns.len().saturating_sub(kept);
-            turns.drain(..left_out);
-            older_turns = newest_entry_cursor(left_out);
+            left_out = leave_out_oldest(turns, params.turns, params.items);
             Vec::new()
         }
     };
@@ -55,7 +53,36 @@ pub async fn subscribe(cx: Cx, params: CodicilSubscribeParams) -> Result<Subscri
         replay.into_iter().for_each(|frame| client.notify(&frame.as_replay()));
         drop(announce);
     });
-    Ok(SubscriptionJson { subscription, older_turns, requests, subagents })
+    let older_turns = newest_entry_cursor(left_out.turns);
+    let older_items = newest_entry_cursor(left_out.items);
+    Ok(SubscriptionJson { subscription, older_turns, older_items, requests, subagents })
+}
+
+/// The number of turns and items of a thread that a snapshot does not have.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct LeftOut {
+    turns: usize,
+    items: usize,
+}
+
+/// Leaves out the oldest turns and items beyond the client's limits.
+fn leave_out_oldest(turns: &mut Vec<StoredTurn>, max_turns: Option<u32>, max_items: Option<u32>) -> LeftOut {
+    let limit = |limit: Option<u32>| limit.map_or(usize::MAX, |limit| limit as usize);
+    let count_items = |turns: &[StoredTurn]| turns.iter().map(|turn| turn.items.len()).sum::<usize>();
+    let all_items = count_items(turns);
+    let mut room = limit(max_items);
+    let mut kept_turns = 0;
+    for turn in turns.iter_mut().rev().take(limit(max_turns)) {
+        if room == 0 && kept_turns > 0 {
+            break;
+        }
+        turn.leave_out_first(turn.items.len().saturating_sub(room));
+        room -= turn.items.len();
+        kept_turns += 1;
+    }
+    let left_out = turns.len() - kept_turns;
+    turns.drain(..left_out);
+    LeftOut { turns: left_out, items: all_items - count_items(turns) }
 }
 
 pub async fn request_list(

@@ -2,9 +2,10 @@
 
 use codicil_protocol::{
     AgentMessageDelta, CodicilBehind, CodicilSubscribe, CodicilSubscribeParams, CodicilSubscribeResponse,
-    CommandExecutionApproval, Initialize, MessageSeq, NotificationMethod, SnapshotReason, SubscriptionScope,
-    Thread, ThreadFork, ThreadForkParams, ThreadNameSet, ThreadResume, ThreadResumeParams, ThreadRollback,
-    ThreadStart, ThreadStartParams, ThreadStarted, ThreadTurnsList, TurnCompleted, TurnStatus, TurnSteer,
+    CommandExecutionApproval, Initialize, MessageSeq, NotificationMethod, SnapshotReason, Thread, ThreadFork,
+    ThreadForkParams, ThreadItemsList, ThreadNameSet, ThreadResume, ThreadResumeParams, ThreadRollback,
+    ThreadStart, ThreadStartParams, ThreadStarted, ThreadTurnsList, TurnCompleted, TurnPlanUpdated,
+    TurnStatus, TurnSteer,
 };
 use codicil_testkit::{App, FoldedThread, ReceivedMessage, Script, TestClient};
 use serde_json::{Value, json};
@@ -18,8 +19,7 @@ pub async fn subscribe(
     thread: &Thread,
     after: Option<MessageSeq>,
 ) -> CodicilSubscribeResponse {
-    let scope = SubscriptionScope::Thread;
-    let params = CodicilSubscribeParams { thread_id: thread.id.clone(), after, scope, turns: None };
+    let params = CodicilSubscribeParams { after, ..CodicilSubscribeParams::new(thread.id.clone()) };
     client.call::<CodicilSubscribe>(params).await
 }
 
@@ -82,8 +82,7 @@ async fn the_extension_is_announced_to_clients_that_ask_for_it() {
 async fn methods_of_the_extension_need_the_capability() {
     let mut app = App::builder().start().await;
     let thread = app.start_thread().await;
-    let params =
-        CodicilSubscribeParams { thread_id: thread.id, after: None, scope: Default::default(), turns: None };
+    let params = CodicilSubscribeParams::new(thread.id);
     let error = app.try_call::<CodicilSubscribe>(params.clone()).await.unwrap_err();
     assert_eq!(error.code, -32600);
     assert!(
@@ -321,11 +320,9 @@ async fn a_snapshot_can_be_limited_to_the_newest_turns() {
     for input in ["First", "Second", "Third"] {
         app.run_turn(&thread, input).await;
     }
-    let scope = SubscriptionScope::Thread;
     for (limit, expected) in [(1, 1), (2, 2), (3, 3), (9, 3)] {
         let turns = Some(limit);
-        let params =
-            CodicilSubscribeParams { thread_id: thread.id.clone(), after: None, scope: scope.clone(), turns };
+        let params = CodicilSubscribeParams { turns, ..CodicilSubscribeParams::new(thread.id.clone()) };
         let answer = app.call::<CodicilSubscribe>(params).await;
         let CodicilSubscribeResponse::Snapshot { thread: now, older_turns, .. } = answer else { panic!() };
         assert_eq!(now.turns.len(), expected);
@@ -338,6 +335,86 @@ async fn a_snapshot_can_be_limited_to_the_newest_turns() {
         let all = app.read(&thread).await;
         assert!(ids.eq(all.turns.iter().map(|turn| &turn.id)), "{limit}");
     }
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn a_snapshot_can_be_limited_to_the_newest_items() {
+    let script = Script::new().say("One").say("Two").then().say("Three").say("Four");
+    let mut app = App::builder().script(script).cursor().experimental().later_client().start().await;
+    let (thread, _) = start_thread(&mut app).await;
+    for input in ["First", "Second"] {
+        app.run_turn(&thread, input).await;
+    }
+    let all = app.read(&thread).await;
+    let all: Vec<_> = all.turns.iter().flat_map(|turn| &turn.items).filter_map(|item| item.id()).collect();
+    assert_eq!(all.len(), 6);
+    // The limit, and the items of each turn that remains.
+    for (limit, expected) in
+        [(0, vec![0]), (1, vec![1]), (3, vec![3]), (4, vec![1, 3]), (6, vec![3, 3]), (99, vec![3, 3])]
+    {
+        let params =
+            CodicilSubscribeParams { items: Some(limit), ..CodicilSubscribeParams::new(thread.id.clone()) };
+        let answer = app.call::<CodicilSubscribe>(params).await;
+        let CodicilSubscribeResponse::Snapshot { thread: now, older_turns, older_items, .. } = answer else {
+            panic!()
+        };
+        assert_eq!(now.turns.iter().map(|turn| turn.items.len()).collect::<Vec<_>>(), expected, "{limit}");
+        assert_eq!(older_turns.is_some(), expected.len() < 2, "{limit}");
+        let params = json!({ "threadId": thread.id, "cursor": older_items, "sortDirection": "desc" });
+        let older = match &older_items {
+            Some(_) => app.call::<ThreadItemsList>(serde_json::from_value(params).unwrap()).await.data,
+            None => Vec::new(),
+        };
+        let older = older.iter().rev().map(|entry| &entry.item);
+        let ids = older.chain(now.turns.iter().flat_map(|turn| &turn.items)).filter_map(|item| item.id());
+        assert!(ids.eq(all.iter().copied()), "{limit}");
+    }
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn plans_are_part_of_a_snapshot_and_of_a_replay_also_after_a_restart() {
+    let plan = |step: &str, status: &str| json!({ "plan": [{ "step": step, "status": status }] });
+    let script = Script::new()
+        .call("update_plan", plan("Look", "pending"))
+        .then()
+        .call("update_plan", plan("Look", "completed"))
+        .then()
+        .say("Done")
+        .then()
+        .call("update_plan", plan("Act", "in_progress"))
+        .then()
+        .say("Acting")
+        .unfinished()
+        .gate("acting");
+    let mut app = App::builder().script(script).cursor().start().await;
+    let (thread, start) = start_thread(&mut app).await;
+    app.run_turn(&thread, "First").await;
+    app.start_turn(&thread, "Second").await;
+    app.until::<AgentMessageDelta>().await;
+
+    let steps = |plans: &[Value]| {
+        let step = |plan: &Value| format!("{} {}", plan["plan"][0]["step"], plan["plan"][0]["status"]);
+        plans.iter().map(step).collect::<Vec<_>>()
+    };
+    let expected = ["\"Look\" \"completed\"", "\"Act\" \"inProgress\""];
+    let mut other = app.another_client().await;
+    let answer = subscribe(&mut other, &thread, None).await;
+    let plans = serde_json::to_value(&answer).unwrap()["plans"].as_array().cloned().unwrap_or_default();
+    assert_eq!(steps(&plans), expected, "while the second turn is running");
+    app.model().release("acting");
+    app.until::<TurnCompleted>().await;
+    app.ignore_rest();
+
+    app.restart().await;
+    let answer = subscribe(&mut app, &thread, None).await;
+    let plans = serde_json::to_value(&answer).unwrap()["plans"].as_array().cloned().unwrap_or_default();
+    assert_eq!(steps(&plans), expected, "after a restart");
+    let answer = subscribe(&mut app, &thread, start.after()).await;
+    let messages = replayed(&mut app, &answer).await;
+    let replayed = messages.iter().filter(|message| message.method == TurnPlanUpdated::NAME);
+    assert_eq!(steps(&replayed.map(|message| message.params.clone()).collect::<Vec<_>>()), expected);
     app.ignore_rest();
 }
 
@@ -380,12 +457,7 @@ async fn messages_of_an_ephemeral_thread_are_replayed_only_while_they_are_recent
     missed.iter().for_each(|message| known.add(message));
     until_turn_end(&mut app).await;
 
-    let params = CodicilSubscribeParams {
-        thread_id: thread.id,
-        after: started.seq,
-        scope: Default::default(),
-        turns: None,
-    };
+    let params = CodicilSubscribeParams { after: started.seq, ..CodicilSubscribeParams::new(thread.id) };
     let error = other.try_call::<CodicilSubscribe>(params).await.unwrap_err();
     assert!(error.message.contains("only messages of its running turn can be replayed"), "{error:?}");
 }

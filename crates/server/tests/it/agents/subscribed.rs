@@ -17,7 +17,7 @@ async fn subscribe(
     after: Option<MessageSeq>,
     scope: SubscriptionScope,
 ) -> (CodicilSubscribeResponse, Option<Vec<SubagentPosition>>) {
-    let params = CodicilSubscribeParams { thread_id: thread.clone(), after, scope, turns: None };
+    let params = CodicilSubscribeParams { after, scope, ..CodicilSubscribeParams::new(thread.clone()) };
     let answer = client.call::<CodicilSubscribe>(params).await;
     let subagents = match &answer {
         CodicilSubscribeResponse::Replay { subagents, .. }
