@@ -88,6 +88,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Replaces a document if it still has this version. Returns whether it had.
     fn replace_document<'a>(&'a self, name: &'a str, version: i64, text: String) -> BackendFuture<'a, bool>;
 
+    /// Returns threads with a running turn whose owner is not alive, and whose workspace this server can reach.
+    fn abandoned(&self) -> BackendFuture<'_, Vec<ThreadId>>;
+
     /// Waits until this server has lost its threads because it could not renew its lease.
     fn fenced(&self) -> BackendFuture<'_, ()>;
 
