@@ -245,6 +245,10 @@ pub const CATALOGUE: &[CatalogueEntry] = &[
     read("codicil.login.issuer", "login.issuer"),
     read("codicil.login.client_id", "login.client_id"),
     read("codicil.login.callback_port", "login.callback_port"),
+    read("codicil.store.url", "store.url"),
+    read("codicil.store.node", "store.node"),
+    read("codicil.store.advertise", "store.advertise"),
+    read("codicil.store.places.*", "store.places"),
 
     of_clients("audio"),
     of_clients("check_for_update_on_startup"),

@@ -20,9 +20,15 @@
 //! issuer = "https://auth.example.com"
 //! client_id = "app"
 //! callback_port = 1455            # 0: any free port
+//!
+//! [codicil.store]                 # threads in PostgreSQL, shared by several servers
+//! url = "postgres://codicil@db.example.com/codicil"
+//! node = "one"                    # the name of this server
+//! advertise = "ws://10.0.0.1:4500" # where clients and other servers reach it
+//! places = { code = "/srv/code" } # volumes that several servers have
 //! ```
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use codicil_protocol::ProtocolGeneration;
 use serde::{Deserialize, Deserializer, de};
@@ -38,6 +44,18 @@ pub struct CodicilSettings {
     #[serde(deserialize_with = "generation")]
     pub protocol: Option<ProtocolGeneration>,
     pub approvals: ApprovalSettings,
+    pub store: StoreSettings,
+}
+
+/// The database with the threads. Without a URL, they are files in the home.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct StoreSettings {
+    pub url: Option<String>,
+    pub node: Option<String>,
+    pub advertise: Option<String>,
+    /// The paths of volumes that several servers have, by their names.
+    pub places: BTreeMap<String, String>,
 }
 
 /// What becomes of a turn that the end of the server cut off while it waited for no answer.

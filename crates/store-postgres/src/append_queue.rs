@@ -147,10 +147,10 @@ impl AppendWriter {
         open: Vec<QueuedAppend>,
         retries: &mut RetryPauses,
     ) -> Option<Vec<QueuedAppend>> {
-        let threads: Vec<_> = open.iter().map(|append| append.batch.thread).collect();
+        let batches: Vec<_> = open.iter().map(|append| &append.batch).collect();
         let ends = loop {
             let failed = match self.connected().await {
-                Ok(connection) => match append_statement::log_ends(connection, &threads).await {
+                Ok(connection) => match append_statement::log_ends(connection, &batches).await {
                     Ok(ends) => break ends,
                     Err(error) => error,
                 },
@@ -164,7 +164,7 @@ impl AppendWriter {
         };
         let mut rest = Vec::new();
         for append in open {
-            match append.batch.outcome(ends.get(&append.batch.thread).copied()) {
+            match append.batch.outcome(ends.get(&append.batch.thread)) {
                 BatchOutcome::Stored => append.answer(Ok(())),
                 BatchOutcome::NotStored => rest.push(append),
                 BatchOutcome::Overtaken => append.answer_overtaken(),

@@ -5,6 +5,7 @@ use std::{
     ops::Range,
 };
 
+use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -37,16 +38,21 @@ with want as (
         preview = coalesce(t.preview, c.preview),
         name = coalesce(c.name, t.name),
         open_requests = coalesce(c.open_requests, t.open_requests),
-        details = coalesce(c.details, t.details)
-    from unnest($7::uuid[], $8::bigint[], $9::text[], $10::text[], $11::integer[], $12::text[])
-        as c(thread, active_at, preview, name, open_requests, details) join own using (thread)
+        details = coalesce(c.details, t.details),
+        facts = coalesce(c.facts::jsonb, t.facts)
+    from unnest($7::uuid[], $8::bigint[], $9::text[], $10::text[], $11::integer[], $12::text[], $13::text[])
+        as c(thread, active_at, preview, name, open_requests, details, facts) join own using (thread)
     where t.id = c.thread and (
         c.active_at > t.updated_at or (c.preview is not null and t.preview is null)
-        or c.name is not null or c.open_requests is not null or c.details is not null)
+        or c.name is not null or c.open_requests is not null or c.details is not null
+        or c.facts is not null)
 )
 select thread from own";
 
-const ENDS: &str = "select thread, epoch, next from codicil_lease where thread = any($1)";
+/// Returns the ends of threads, and what is stored at the expected end of each batch.
+const ENDS: &str = "select l.thread, l.epoch, l.next, sha256(g.lines) as stored
+    from unnest($1::uuid[], $2::bigint[]) as w(thread, first) join codicil_lease l using (thread)
+    left join codicil_log g on g.thread = w.thread and g.first = w.first and g.epoch = l.epoch";
 
 /// Lines to append to a thread.
 #[derive(Clone, Debug)]
@@ -72,6 +78,8 @@ pub struct RowChange {
     pub open_requests: Option<i32>,
     /// The rest of the list entry.
     pub details: Option<String>,
+    /// The section, project and attachments, as JSON.
+    pub facts: Option<String>,
     pub state: Option<ThreadState>,
 }
 
@@ -98,6 +106,13 @@ pub(crate) struct LogEnd {
     pub next: u64,
 }
 
+/// The end of a thread, and the hash of the batch that begins where the end was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FoundEnd {
+    pub end: LogEnd,
+    pub stored: Option<Vec<u8>>,
+}
+
 impl LineBatch {
     pub(crate) fn check(&self) -> Result<()> {
         let bytes = self.lines.len();
@@ -111,12 +126,14 @@ impl LineBatch {
         PostgresError::Overtaken { thread: self.thread, first: self.ordinals.start }
     }
 
-    /// Decides with the row of the lease. Only this node writes at its epoch, one batch of a thread at a time, so an end
-    /// behind the batch means that the batch is stored.
-    pub(crate) fn outcome(&self, end: Option<LogEnd>) -> BatchOutcome {
-        match end.filter(|end| end.epoch == self.epoch).map(|end| end.next) {
-            Some(next) if next == self.ordinals.end => BatchOutcome::Stored,
-            Some(next) if next == self.ordinals.start => BatchOutcome::NotStored,
+    /// Decides with what is stored: this batch, nothing yet, or something else. This node may have written another batch at
+    /// the same end, such as a name.
+    pub(crate) fn outcome(&self, found: Option<&FoundEnd>) -> BatchOutcome {
+        match found.filter(|found| found.end.epoch == self.epoch) {
+            Some(found) if found.stored.as_deref() == Some(&Sha256::digest(&self.lines)[..]) => {
+                BatchOutcome::Stored
+            }
+            Some(found) if found.end.next == self.ordinals.start => BatchOutcome::NotStored,
             _ => BatchOutcome::Overtaken,
         }
     }
@@ -129,6 +146,7 @@ impl RowChange {
             || self.name.is_some()
             || self.open_requests.is_some()
             || self.details.is_some()
+            || self.facts.is_some()
     }
 }
 
@@ -148,6 +166,7 @@ pub(crate) async fn append(connection: &DatabaseConnection, batches: &[&LineBatc
     let names: Vec<_> = changed.iter().map(|batch| storable(batch.change.name.as_deref())).collect();
     let open_requests: Vec<_> = changed.iter().map(|batch| batch.change.open_requests).collect();
     let details: Vec<_> = changed.iter().map(|batch| batch.change.details.as_deref()).collect();
+    let facts: Vec<_> = changed.iter().map(|batch| storable_json(batch.change.facts.as_deref())).collect();
 
     let values = [
         (&threads as _, Type::UUID_ARRAY),
@@ -162,23 +181,25 @@ pub(crate) async fn append(connection: &DatabaseConnection, batches: &[&LineBatc
         (&names as _, Type::TEXT_ARRAY),
         (&open_requests as _, Type::INT4_ARRAY),
         (&details as _, Type::TEXT_ARRAY),
+        (&facts as _, Type::TEXT_ARRAY),
     ];
     let rows = connection.query(ACTION, APPEND, &values).await?;
     rows.iter().map(|row| column(row, "thread")).collect()
 }
 
-/// Returns the ends of threads.
+/// Returns the ends of the threads of batches.
 pub(crate) async fn log_ends(
     connection: &DatabaseConnection,
-    threads: &[Uuid],
-) -> Result<HashMap<Uuid, LogEnd>> {
-    let rows = connection.query(ACTION, ENDS, &[(&threads, Type::UUID_ARRAY)]).await?;
+    batches: &[&LineBatch],
+) -> Result<HashMap<Uuid, FoundEnd>> {
+    let threads: Vec<_> = batches.iter().map(|batch| batch.thread).collect();
+    let firsts: Vec<_> = batches.iter().map(|batch| batch.ordinals.start.cast_signed()).collect();
+    let values = [(&threads as _, Type::UUID_ARRAY), (&firsts as _, Type::INT8_ARRAY)];
+    let rows = connection.query(ACTION, ENDS, &values).await?;
     let read = |row| {
         let next: i64 = column(row, "next")?;
-        Ok((
-            column(row, "thread")?,
-            LogEnd { epoch: Epoch(column(row, "epoch")?), next: next.cast_unsigned() },
-        ))
+        let end = LogEnd { epoch: Epoch(column(row, "epoch")?), next: next.cast_unsigned() };
+        Ok((column(row, "thread")?, FoundEnd { end, stored: column(row, "stored")? }))
     };
     rows.iter().map(read).collect()
 }
@@ -186,6 +207,11 @@ pub(crate) async fn log_ends(
 /// Returns a text without the character that PostgreSQL cannot store. The log has the original.
 pub(crate) fn storable(text: Option<&str>) -> Option<String> {
     text.map(|text| text.replace('\0', "\u{fffd}"))
+}
+
+/// Returns JSON without the escape that PostgreSQL cannot store. The log has the original.
+pub(crate) fn storable_json(json: Option<&str>) -> Option<String> {
+    json.map(|json| json.replace("\\u0000", "\\ufffd"))
 }
 
 #[cfg(test)]
@@ -198,17 +224,20 @@ mod tests {
             thread: Uuid::nil(),
             epoch: Epoch(3),
             ordinals: 7..9,
-            lines: Vec::new(),
+            lines: b"one\ntwo\n".to_vec(),
             change: RowChange::default(),
         };
-        let check = |epoch, next, expected| {
-            assert_eq!(batch.outcome(Some(LogEnd { epoch: Epoch(epoch), next })), expected);
+        let check = |epoch, next, stored: Option<&str>, expected| {
+            let stored = stored.map(|lines| Sha256::digest(lines).to_vec());
+            let end = LogEnd { epoch: Epoch(epoch), next };
+            assert_eq!(batch.outcome(Some(&FoundEnd { end, stored })), expected);
         };
-        check(3, 9, BatchOutcome::Stored);
-        check(3, 7, BatchOutcome::NotStored);
-        check(3, 8, BatchOutcome::Overtaken);
-        check(4, 9, BatchOutcome::Overtaken);
-        check(4, 7, BatchOutcome::Overtaken);
+        check(3, 9, Some("one\ntwo\n"), BatchOutcome::Stored);
+        check(3, 9, Some("one\nother\n"), BatchOutcome::Overtaken);
+        check(3, 7, None, BatchOutcome::NotStored);
+        check(3, 8, Some("one\n"), BatchOutcome::Overtaken);
+        check(4, 9, None, BatchOutcome::Overtaken);
+        check(4, 7, None, BatchOutcome::Overtaken);
         assert_eq!(batch.outcome(None), BatchOutcome::Overtaken);
     }
 }

@@ -26,6 +26,19 @@ impl BlobHash {
     }
 }
 
+impl BlobHash {
+    /// Reads the hash from hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text
+            .as_bytes()
+            .chunks_exact(2)
+            .map(|pair| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()));
+        let bytes: Vec<u8> = digits.collect::<Option<_>>()?;
+        (text.len() == 64).then_some(())?;
+        bytes.try_into().ok().map(Self)
+    }
+}
+
 impl fmt::Display for BlobHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

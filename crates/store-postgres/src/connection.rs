@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use codicil_metrics::METRICS;
 use parking_lot::Mutex;
 use tokio::{
     sync::Semaphore,
@@ -55,10 +56,16 @@ impl DatabaseConnection {
     /// Runs one statement. After an error that says `Unavailable` the connection must not be used again: the statement may
     /// still be running.
     pub async fn query(&self, action: &'static str, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        match time::timeout(STATEMENT_TIME, self.client.query_typed(sql, values)).await {
+        let started = Instant::now();
+        let result = match time::timeout(STATEMENT_TIME, self.client.query_typed(sql, values)).await {
             Err(_) => Err(PostgresError::Unavailable("a statement took too long".into())),
             Ok(result) => result.map_err(|error| PostgresError::of(action, error)),
+        };
+        METRICS.database_seconds.observe(started.elapsed());
+        if result.is_err() {
+            METRICS.database_failures.inc();
         }
+        result
     }
 
     /// Runs statements without values.

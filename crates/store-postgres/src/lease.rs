@@ -10,6 +10,7 @@
 //!
 //! Only then may the tree be read. `tests/it/lease_model` shows what goes wrong with fewer statements.
 
+use codicil_metrics::METRICS;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -67,8 +68,8 @@ struct FoundRoot {
 }
 
 enum RootOwner {
-    /// Released, or buried.
-    None,
+    /// Released, or buried. The name of the node that was buried.
+    None(Option<String>),
     Alive(NodeAddress),
     /// A node whose lease has ended and that is not buried.
     Expired(NodeIdentity),
@@ -79,21 +80,32 @@ impl PostgresStore {
     pub async fn claim(&self, node: &NodeIdentity, thread: Uuid) -> Result<Claim> {
         for _ in 0..MAX_ATTEMPTS {
             let FoundRoot { lease, owner } = self.find_root(thread).await?;
-            let taken = match owner {
-                RootOwner::Alive(owner) if owner.identity == *node => Some(lease),
+            let (taken, from) = match owner {
+                RootOwner::Alive(owner) if owner.identity == *node => (Some(lease), None),
                 RootOwner::Alive(owner) => return Ok(Claim::OwnedElsewhere(owner)),
-                RootOwner::None => self.take_root(node, &lease).await?,
+                RootOwner::None(from) => (self.take_root(node, &lease).await?, from),
                 RootOwner::Expired(owner) => {
                     self.bury(&owner).await?;
-                    self.take_root(node, &lease).await?
+                    (self.take_root(node, &lease).await?, Some(owner.name))
                 }
             };
             if let Some(lease) = taken {
                 self.take_children(node, &lease).await?;
+                if from.is_some_and(|from| from != node.name) {
+                    METRICS.leases_taken_over.inc();
+                }
                 return Ok(Claim::Held(lease));
             }
         }
         Err(PostgresError::Unavailable("other nodes take the thread all the time".into()))
+    }
+
+    /// Returns the node that owns the tree of a thread and is alive; `None` if there is none.
+    pub async fn owner(&self, thread: Uuid) -> Result<Option<NodeAddress>> {
+        Ok(match self.find_root(thread).await?.owner {
+            RootOwner::Alive(owner) => Some(owner),
+            RootOwner::None(_) | RootOwner::Expired(_) => None,
+        })
     }
 
     /// Returns the threads of a tree, the root first. Fails with `Overtaken` if another node has taken it.
@@ -140,7 +152,7 @@ impl PostgresStore {
         let lease = TreeLease { root: column(row, "thread")?, epoch: Epoch(column(row, "epoch")?) };
         let (Some(url), Some(is_alive)) = (column(row, "url")?, column::<Option<bool>>(row, "is_alive")?)
         else {
-            return Ok(FoundRoot { lease, owner: RootOwner::None });
+            return Ok(FoundRoot { lease, owner: RootOwner::None(column(row, "node")?) });
         };
         let identity = NodeIdentity { name: column(row, "node")?, run: column(row, "run")? };
         let owner = if is_alive {

@@ -1,8 +1,8 @@
 //! Threads in PostgreSQL, shared by several nodes.
 //!
-//! Start with [`PostgresStore`]: the lines of threads, blobs and lists. A node registers with [`NodeLease::register`] and
-//! takes trees of threads with [`PostgresStore::claim`]. Lines, names and summaries are opaque here; records, replay and
-//! forks belong to the crate above.
+//! Start with [`PostgresBackend`], which a server uses through the trait `Backend` of the store, and [`PostgresStore`]: the
+//! lines of threads, blobs and lists. A node registers with [`NodeLease::register`] and takes trees of threads with
+//! [`PostgresStore::claim`]. Lines, names and summaries are opaque here; records, replay and forks belong to the store.
 //!
 //! What holds, whatever happens to nodes, connections and the database: each (thread, ordinal) is written once, the epochs
 //! along a log never decrease, and an append that was reported as stored is in the log. [`PostgresStore::find_violations`]
@@ -15,9 +15,13 @@
 mod error;
 mod store;
 
+mod backend;
+mod cluster_node;
+
 mod append_queue;
 mod append_statement;
 mod blobs;
+mod documents;
 mod request_keys;
 mod thread_lines;
 mod thread_list;
@@ -35,13 +39,15 @@ mod connection;
 pub use {
     address::DatabaseAddress,
     append_statement::{LineBatch, RowChange, ThreadState},
+    backend::PostgresBackend,
     blobs::BlobHash,
     check::{ViolatedRule, Violation},
+    cluster_node::{BackendSettings, SharedPlaces},
     error::{PostgresError, Result},
     lease::{Claim, Epoch, NodeAddress, TreeLease, TreeThread},
     node_lease::{NodeIdentity, NodeLease, NodeSettings, RegisteredNode},
     request_keys::KeyLock,
     store::PostgresStore,
     thread_lines::{LinePage, NewThread},
-    thread_list::{ThreadPage, ThreadQuery, ThreadRow, ThreadSort, ThreadsBelow},
+    thread_list::{ThreadLabel, ThreadPage, ThreadQuery, ThreadRow, ThreadSort, ThreadsBelow},
 };

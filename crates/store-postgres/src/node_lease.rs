@@ -229,6 +229,13 @@ async fn name_in_use(pool: &ConnectionPool, name: String) -> Result<PostgresErro
 }
 
 impl PostgresStore {
+    /// Returns the name of the node whose run this is, if it is alive.
+    pub async fn node_of_run(&self, run: Uuid) -> Result<Option<String>> {
+        let sql = "select name from codicil_node where run = $1 and until > now()";
+        let answer = self.pool.query("read the nodes", sql, &[(&run, Type::UUID)]).await?;
+        answer.rows.first().map(|row| column(row, "name")).transpose()
+    }
+
     /// Returns the nodes that are registered and not buried, by name.
     pub async fn nodes(&self) -> Result<Vec<RegisteredNode>> {
         let sql = "select name, run, url, places,

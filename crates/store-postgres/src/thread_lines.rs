@@ -5,7 +5,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use crate::{
-    append_statement::{LogEnd, MAX_BATCH_BYTES, storable},
+    append_statement::{LogEnd, MAX_BATCH_BYTES, storable, storable_json},
     connection::{Value, column},
     error::{PostgresError, Result},
     lease::{Epoch, TreeLease},
@@ -28,8 +28,8 @@ const INSERT_THREAD: &str = "
     select thread, 0, next, epoch, $3 from lease
 ), entry as (
     insert into codicil_thread (id, root, parent, place, created_at, updated_at, source_kind, model_provider, cwd, name,
-        preview, details)
-    select thread, root, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13 from lease
+        preview, details, facts, open_requests)
+    select thread, root, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14::jsonb, $15 from lease
 )";
 
 /// A thread to create with its first lines.
@@ -49,6 +49,9 @@ pub struct NewThread {
     pub name: Option<String>,
     pub preview: Option<String>,
     pub details: String,
+    /// The section, project and attachments, as JSON.
+    pub facts: String,
+    pub open_requests: i32,
     /// The first lines, each with its newline, from ordinal 0 on.
     pub lines: Vec<u8>,
 }
@@ -69,7 +72,7 @@ impl PostgresStore {
         let sql = format!(
             "with lease as (
                 insert into codicil_lease (thread, root, epoch, next, node, run)
-                values ($1, $1, $14, $2, $15, $16) on conflict do nothing returning *
+                values ($1, $1, $16, $2, $17, $18) on conflict do nothing returning *
             {INSERT_THREAD} select thread from lease"
         );
         let owner =
@@ -84,7 +87,7 @@ impl PostgresStore {
         // the takeover finds the child.
         let sql = format!(
             "with root as (
-                select * from codicil_lease where thread = $15 and epoch = $14 for update
+                select * from codicil_lease where thread = $17 and epoch = $16 for update
             ), lease as (
                 insert into codicil_lease (thread, root, epoch, next, node, run)
                 select $1, thread, epoch, $2, node, run from root on conflict do nothing returning *
@@ -117,6 +120,7 @@ impl PostgresStore {
         let [place, source_kind, model_provider, cwd] = texts.map(|text| storable(Some(text)));
         let name = storable(thread.name.as_deref());
         let preview = storable(thread.preview.as_deref());
+        let facts = storable_json(Some(&thread.facts));
         let mut values: Vec<Value<'_>> = vec![
             (&thread.id, Type::UUID),
             (&next_ordinal, Type::INT8),
@@ -131,6 +135,8 @@ impl PostgresStore {
             (&name, Type::TEXT),
             (&preview, Type::TEXT),
             (&thread.details, Type::TEXT),
+            (&facts, Type::TEXT),
+            (&thread.open_requests, Type::INT4),
         ];
         values.extend(more.iter().cloned());
         let answer = self.pool.query("create a thread", sql, &values).await?;
@@ -197,6 +203,14 @@ impl PostgresStore {
     /// Restores a thread from the archive.
     pub async fn unarchive(&self, thread: Uuid) -> Result<()> {
         self.move_thread(thread, false).await
+    }
+
+    /// Changes where the workspace of a thread is.
+    pub async fn set_place(&self, thread: Uuid, place: &str, cwd: &str) -> Result<()> {
+        let sql = "update codicil_thread set place = $2, cwd = $3 where id = $1 returning id";
+        let values = [(&thread as _, Type::UUID), (&place as _, Type::TEXT), (&cwd as _, Type::TEXT)];
+        let answer = self.pool.query("change the place of a thread", sql, &values).await?;
+        answer.rows.first().map(drop).ok_or(PostgresError::NotFound(thread))
     }
 
     async fn move_thread(&self, thread: Uuid, archived: bool) -> Result<()> {

@@ -15,7 +15,7 @@ const PAGE_BYTES: i64 = 4 * 1024 * 1024;
 const MAX_REQUEST_THREADS: i64 = 1000;
 
 const COLUMNS: &str = "id, root, parent, place, archived, created_at, updated_at, source_kind, model_provider, cwd, name, \
-    preview, open_requests, details";
+    preview, open_requests, details, facts::text as facts";
 
 /// The list entry of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct ThreadRow {
     pub preview: Option<String>,
     pub open_requests: i32,
     pub details: String,
+    /// The section, project and attachments, as JSON.
+    pub facts: String,
 }
 
 /// The filter, order and position of a list. The default is the first page of all threads.
@@ -43,6 +45,8 @@ pub struct ThreadQuery {
     pub oldest_first: bool,
     /// The time and id of the thread behind which the page starts.
     pub after: Option<(i64, Uuid)>,
+    /// The rank of that thread in its section.
+    pub after_rank: String,
     pub limit: u32,
     pub archived: bool,
     /// Empty: all kinds.
@@ -52,17 +56,33 @@ pub struct ThreadQuery {
     /// `None`: all directories.
     pub cwds: Option<Vec<String>>,
     pub excluded: Vec<Uuid>,
+    /// Only these threads.
+    pub only: Option<Vec<Uuid>>,
+    pub section: Option<String>,
+    pub project: Option<String>,
     pub below: Option<ThreadsBelow>,
     /// A case-sensitive substring of the name or the first user message.
     pub search_term: Option<String>,
+    /// Lowercase ASCII that the lines contain, in any case.
+    pub line_text: Option<String>,
 }
 
-/// The time by which threads are sorted.
+/// What threads are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThreadSort {
     #[default]
     Created,
     Updated,
+    /// The rank in their section.
+    Section,
+}
+
+/// What threads have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ThreadLabel {
+    Section(String),
+    Project(String),
+    Attachment { attachment_type: String, identity_key: String },
 }
 
 /// The threads that agents have started.
@@ -104,6 +124,11 @@ impl PostgresStore {
             (&limit as _, Type::INT8),
             (&PAGE_BYTES as _, Type::INT8),
             (&below as _, Type::UUID),
+            (&query.after_rank as _, Type::TEXT),
+            (&query.section as _, Type::TEXT),
+            (&query.project as _, Type::TEXT),
+            (&query.only as _, Type::UUID_ARRAY),
+            (&query.line_text as _, Type::TEXT),
         ];
         let answer = self.pool.query("list threads", &query.sql(), &values).await?;
         let found: i64 = answer.rows.first().map_or(Ok(0), |row| column(row, "found"))?;
@@ -120,6 +145,33 @@ impl PostgresStore {
         answer.rows.first().map(thread_row).ok_or(PostgresError::NotFound(thread))?
     }
 
+    /// Returns the threads with a label, archived or not, by id.
+    pub async fn labelled(&self, label: &ThreadLabel) -> Result<Vec<ThreadRow>> {
+        let (condition, values) = match label {
+            ThreadLabel::Section(id) => {
+                ("facts ? 'section' and facts #>> '{section,sectionId}' = $1", vec![(id as _, Type::TEXT)])
+            }
+            ThreadLabel::Project(id) => {
+                ("facts ? 'projectId' and facts ->> 'projectId' = $1", vec![(id as _, Type::TEXT)])
+            }
+            ThreadLabel::Attachment { attachment_type, identity_key } => (
+                "facts -> 'attachments' @> jsonb_build_array(jsonb_build_object('type', $1::text, 'key', $2::text))",
+                vec![(attachment_type as _, Type::TEXT), (identity_key as _, Type::TEXT)],
+            ),
+        };
+        let sql = format!("select {COLUMNS} from codicil_thread where {condition} order by id");
+        let answer = self.pool.query("list threads", &sql, &values).await?;
+        answer.rows.iter().map(thread_row).collect()
+    }
+
+    /// Returns when a thread of each project was last active.
+    pub async fn project_recency(&self) -> Result<Vec<(String, i64)>> {
+        let sql = "select facts ->> 'projectId' as project, max(updated_at) as at from codicil_thread
+            where facts ? 'projectId' and facts ->> 'projectId' is not null group by 1";
+        let answer = self.pool.query("list projects", sql, &[]).await?;
+        answer.rows.iter().map(|row| Ok((column(row, "project")?, column(row, "at")?))).collect()
+    }
+
     /// Returns the threads that the agent of this thread started.
     pub async fn children(&self, thread: Uuid) -> Result<Vec<Uuid>> {
         let sql = "select id from codicil_thread where parent = $1 order by id";
@@ -129,7 +181,8 @@ impl PostgresStore {
 
     /// Returns threads from an id on with server requests that wait for an answer, sorted by id; at most 1000.
     pub async fn threads_with_requests(&self, from: Uuid) -> Result<Vec<Uuid>> {
-        let sql = "select id from codicil_thread where open_requests > 0 and id >= $1 order by id limit $2";
+        let sql = "select id from codicil_thread where open_requests > 0 and not archived and id >= $1
+            order by id limit $2";
         let values = [(&from as _, Type::UUID), (&MAX_REQUEST_THREADS as _, Type::INT8)];
         let answer = self.pool.query("list threads with requests", sql, &values).await?;
         answer.rows.iter().map(|row| column(row, "id")).collect()
@@ -140,9 +193,10 @@ impl ThreadQuery {
     /// Writes the statement. Conditions whose value is null are dropped by the planner, which knows the values. One row more
     /// than the page holds tells whether there is a next page.
     fn sql(&self) -> String {
-        let time = match self.sort {
-            ThreadSort::Created => "created_at",
-            ThreadSort::Updated => "updated_at",
+        let (key, after) = match self.sort {
+            ThreadSort::Created => ("created_at", "$7"),
+            ThreadSort::Updated => ("updated_at", "$7"),
+            ThreadSort::Section => ("coalesce(facts #>> '{section,rank}', '') collate \"C\"", "$12"),
         };
         let (comparison, order) = if self.oldest_first { (">", "asc") } else { ("<", "desc") };
         let below = match self.below {
@@ -158,7 +212,7 @@ impl ThreadQuery {
         format!(
             "select {COLUMNS}, found from (
                 select *, count(*) over () as found,
-                    sum(octet_length(preview)) over (order by {time} {order}, id {order} rows unbounded preceding)
+                    sum(octet_length(preview)) over (order by {key} {order}, id {order} rows unbounded preceding)
                         - octet_length(preview) as before
                 from (
                     select * from codicil_thread
@@ -168,11 +222,16 @@ impl ThreadQuery {
                         and ($4::text[] is null or cwd = any($4))
                         and id <> all($5)
                         and ($6::text is null or position($6 in preview) > 0 or position($6 in name) > 0)
-                        and ($7::bigint is null or ({time}, id) {comparison} ($7, $8))
+                        and ($8::uuid is null or ({key}, id) {comparison} ({after}, $8))
+                        and ($13::text is null or facts #>> '{{section,sectionId}}' = $13)
+                        and ($14::text is null or facts ->> 'projectId' = $14)
+                        and ($15::uuid[] is null or id = any($15))
+                        and ($16::text is null or exists (select from codicil_log g where g.thread = codicil_thread.id
+                            and position($16 in lower(encode(g.lines, 'escape'))) > 0))
                         and {below}
-                    order by {time} {order}, id {order} limit $9 + 1
+                    order by {key} {order}, id {order} limit $9 + 1
                 ) matching
-            ) page where before < $10 order by {time} {order}, id {order}"
+            ) page where before < $10 order by {key} {order}, id {order}"
         )
     }
 }
@@ -193,5 +252,6 @@ fn thread_row(row: &Row) -> Result<ThreadRow> {
         preview: column(row, "preview")?,
         open_requests: column(row, "open_requests")?,
         details: column(row, "details")?,
+        facts: column(row, "facts")?,
     })
 }

@@ -6,6 +6,7 @@
 //! a string in the record.
 
 use std::{
+    collections::HashMap,
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
@@ -34,25 +35,41 @@ const TEMPORARY_PREFIX: &str = ".new-";
 /// A record whose large strings are replaced by references.
 pub struct LeanRecord {
     pub json: String,
-    /// The blobs that were written and are not yet durable.
-    pub written: Vec<PathBuf>,
 }
 
-/// Replaces the large strings of a record by references. `None` if there are none, which is the usual case and costs one
-/// comparison.
-pub fn move_out(layout: &HomeLayout, json: &str) -> Result<Option<LeanRecord>> {
+/// Where the blobs of lines are read from.
+pub trait BlobSource: Sync {
+    /// Returns a blob; `None` if it is missing.
+    fn blob(&self, hash: &str) -> Option<String>;
+}
+
+impl BlobSource for HomeLayout {
+    fn blob(&self, hash: &str) -> Option<String> {
+        read(self, hash)
+    }
+}
+
+/// Blobs that were read before.
+impl BlobSource for HashMap<String, String> {
+    fn blob(&self, hash: &str) -> Option<String> {
+        self.get(hash).cloned()
+    }
+}
+
+/// Replaces the large strings of a record by references, after `save` has stored them and returned their hashes. `None` if
+/// there are none, which is the usual case and costs one comparison.
+pub fn move_out(json: &str, mut save: impl FnMut(String) -> Result<String>) -> Result<Option<LeanRecord>> {
     let is_large = |token: &str| token.len() > BLOB_MIN;
     if json.len() <= BLOB_MIN || !strings(json).any(|token| is_large(token.text)) {
         return Ok(None);
     }
-    let mut lean = LeanRecord { json: String::new(), written: Vec::new() };
+    let mut lean = LeanRecord { json: String::new() };
     let mut copied = 0;
     for token in strings(json) {
         if !is_large(token.text) && !is_reference(token.text) {
             continue;
         }
-        let content: String = serde_json::from_str(token.text)?;
-        let hash = save(layout, content.as_bytes(), &mut lean.written)?;
+        let hash = save(serde_json::from_str(token.text)?)?;
         lean.json.push_str(json.get(copied..token.start).unwrap_or_default());
         lean.json.push_str(&format!("\"{REFERENCE}{hash}\""));
         copied = token.start + token.text.len();
@@ -63,12 +80,12 @@ pub fn move_out(layout: &HomeLayout, json: &str) -> Result<Option<LeanRecord>> {
 
 /// Replaces the references of a marked line by the strings. A missing blob is replaced by a note and added to `missing`, so
 /// that one lost image does not lose the thread.
-pub fn move_in(layout: &HomeLayout, json: &str, missing: &mut Vec<String>) -> String {
+pub fn move_in(blobs: &dyn BlobSource, json: &str, missing: &mut Vec<String>) -> String {
     let mut whole = String::with_capacity(json.len() + 2 * BLOB_MIN);
     let mut copied = 0;
     for token in strings(json) {
         let Some(hash) = reference(token.text) else { continue };
-        let content = read(layout, hash).unwrap_or_else(|| {
+        let content = blobs.blob(hash).unwrap_or_else(|| {
             missing.push(hash.to_owned());
             format!("[the content {hash} is missing]")
         });
@@ -99,7 +116,8 @@ fn reference(token: &str) -> Option<&str> {
     (hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(hash)
 }
 
-fn save(layout: &HomeLayout, content: &[u8], written: &mut Vec<PathBuf>) -> Result<String> {
+/// Stores a blob in a home, unless it is there. Adds its path to `written` if it is not durable yet.
+pub fn save(layout: &HomeLayout, content: &[u8], written: &mut Vec<PathBuf>) -> Result<String> {
     let hash = hash(content);
     let path = layout.blob(&hash);
     // A file of another length is the rest of an earlier attempt that was cut short by a full disk or a power cut.
@@ -184,7 +202,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let layout = HomeLayout::new(home.path().into());
         let json = value.to_string();
-        let lean = move_out(&layout, &json).unwrap();
+        let lean = move_out_to(&layout, &json);
         if let Some(lean) = &lean {
             let mut missing = Vec::new();
             let back = move_in(&layout, &lean.json, &mut missing);
@@ -193,6 +211,10 @@ mod tests {
         }
         let files = walk(home.path());
         (lean, files)
+    }
+
+    fn move_out_to(layout: &HomeLayout, json: &str) -> Option<LeanRecord> {
+        move_out(json, |content| save(layout, content.as_bytes(), &mut Vec::new())).unwrap()
     }
 
     fn walk(dir: &Path) -> usize {
@@ -238,7 +260,7 @@ mod tests {
         let left = fs::File::create(&old).unwrap();
         left.set_modified(std::time::SystemTime::now() - LEFTOVER_AGE * 2).unwrap();
         fs::write(&young, "").unwrap();
-        move_out(&layout, &json!({ "a": content }).to_string()).unwrap().unwrap();
+        move_out_to(&layout, &json!({ "a": content }).to_string()).unwrap();
         assert!(!old.exists() && young.exists());
     }
 
@@ -247,8 +269,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let layout = HomeLayout::new(home.path().into());
         let json = json!({ "a": "x".repeat(BLOB_MIN + 1) }).to_string();
-        let lean = move_out(&layout, &json).unwrap().unwrap();
-        fs::remove_file(&lean.written[0]).unwrap();
+        let mut written = Vec::new();
+        let save = |content: String| save(&layout, content.as_bytes(), &mut written);
+        let lean = move_out(&json, save).unwrap().unwrap();
+        fs::remove_file(&written[0]).unwrap();
         let mut missing = Vec::new();
         let text = move_in(&layout, &lean.json, &mut missing);
         assert!(text.contains("is missing") && missing.len() == 1, "{text}");

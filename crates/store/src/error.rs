@@ -43,6 +43,16 @@ pub enum StoreError {
     Unindexed(String),
     #[error("a record cannot be written as JSON: {0}")]
     Encode(#[from] serde_json::Error),
+    /// Another server that is alive owns the thread.
+    #[error("thread {thread} belongs to node {node}, at {url}")]
+    OwnedElsewhere { thread: ThreadId, node: String, url: String },
+    /// The database could not be reached. Whether a write took effect is unknown: the thread has to be read again before it
+    /// is written.
+    #[error("the database is not available: {0}")]
+    Unavailable(String),
+    /// The database has refused something.
+    #[error("the database has failed: {0}")]
+    Database(String),
     #[error("the store is closing")]
     Closed,
 }

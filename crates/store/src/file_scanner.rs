@@ -15,7 +15,8 @@ use memchr::{memchr, memmem, memrchr};
 use serde::Deserialize;
 
 use crate::{
-    blobs, clock,
+    blobs::{self, BlobSource},
+    clock,
     error::{Result, StoreError},
     facts::{CONTINUES, FactEvent, IndexedFacts, is_fact},
     file_end,
@@ -48,18 +49,10 @@ impl<'a> FileScanner<'a> {
         let stamp = FileStamp::of(&open.metadata().map_err(failed())?);
         let mut found = ScanFindings::new();
         self.read_blocks(&mut open, &mut found, &path)?;
-        let not_a_thread = || StoreError::NotAThread { path: path.clone(), reason: found.reason };
-        let meta = found.meta.ok_or_else(not_a_thread)?;
-        let mut row = ThreadSummary::new(&meta, dir.to_owned(), file.to_owned(), name.created_at);
-        row.id = name.id.clone();
+        let reason = found.reason;
+        let row = found.into_row(dir, file, name);
+        let mut row = row.ok_or_else(|| StoreError::NotAThread { path: path.clone(), reason })?;
         row.archived = archived;
-        row.updated_at = found.active_at.unwrap_or(0).max(name.created_at);
-        row.preview = found.preview;
-        row.name = found.name;
-        row.model = found.model.unwrap_or_default();
-        row.git = found.git;
-        row.open_requests = found.open_requests;
-        row.facts = found.facts;
         row.stamp = stamp;
         Ok(row)
     }
@@ -85,6 +78,13 @@ impl<'a> FileScanner<'a> {
             filled -= whole;
         }
     }
+}
+
+/// Returns the row of a thread from its lines; `None` if they are not those of a thread.
+pub fn scan_lines(lines: &[u8], texts: &dyn BlobSource, name: &FileName) -> Option<ThreadSummary> {
+    let mut found = ScanFindings::new();
+    found.search(lines, texts);
+    found.into_row("", "", name)
 }
 
 fn read_some(file: &mut File, space: &mut [u8]) -> io::Result<usize> {
@@ -127,50 +127,63 @@ impl ScanFindings {
         }
     }
 
+    fn into_row(self, dir: &str, file: &str, name: &FileName) -> Option<ThreadSummary> {
+        let mut row = ThreadSummary::new(&self.meta?, dir.to_owned(), file.to_owned(), name.created_at);
+        row.id = name.id.clone();
+        row.updated_at = self.active_at.unwrap_or(0).max(name.created_at);
+        row.preview = self.preview;
+        row.name = self.name;
+        row.model = self.model.unwrap_or_default();
+        row.git = self.git;
+        row.open_requests = self.open_requests;
+        row.facts = self.facts;
+        Some(row)
+    }
+
     /// Searches a block of whole lines.
-    fn search(&mut self, block: &[u8], layout: &HomeLayout) {
+    fn search(&mut self, block: &[u8], texts: &dyn BlobSource) {
         if block.is_empty() {
             return;
         }
         if self.meta.is_none() {
             let first = line_at(block, 0);
-            self.meta = read(first, layout);
+            self.meta = read(first, texts);
             if self.meta.is_none() {
                 self.reason = file_end::first_line_reason(first.as_bytes());
                 return;
             }
         }
         if self.preview.is_none() {
-            self.preview = first_preview(block, layout);
+            self.preview = first_preview(block, texts);
         }
         // Nested objects can contain the same markers; `read` checks the kind of the record itself.
         for at in memmem::find_iter(block, b"\"type\":\"name\"") {
-            if let Some(name) = read::<ScannedName>(line_at(block, at), layout) {
+            if let Some(name) = read::<ScannedName>(line_at(block, at), texts) {
                 self.name = Some(name.name);
             }
         }
         for at in memmem::find_iter(block, b"\"type\":\"git\"") {
-            if let Some(git) = read::<ScannedGit>(line_at(block, at), layout) {
+            if let Some(git) = read::<ScannedGit>(line_at(block, at), texts) {
                 self.git = git.git;
             }
         }
         let mut settings = memmem::rfind_iter(block, b"\"type\":\"settings\"")
-            .filter_map(|at| read::<StoredSettings>(line_at(block, at), layout));
+            .filter_map(|at| read::<StoredSettings>(line_at(block, at), texts));
         self.model = settings.next().map(|settings| ModelChoice::from(&settings)).or(self.model.take());
-        if let Some(kinds) = last_requests(block, layout) {
+        if let Some(kinds) = last_requests(block, texts) {
             self.open_requests = kinds;
         }
-        self.search_facts(block, layout);
+        self.search_facts(block, texts);
         self.active_at = last_activity(block).or(self.active_at);
     }
 
     /// Applies the records of a block that affect facts, in their order.
-    fn search_facts(&mut self, block: &[u8], layout: &HomeLayout) {
+    fn search_facts(&mut self, block: &[u8], texts: &dyn BlobSource) {
         let mut marks: Vec<_> = memmem::find_iter(block, b"\"type\":\"extra\"").collect();
         marks.extend(memmem::find_iter(block, b"\"type\":\"turnEnd\""));
         marks.sort_unstable();
         for line in marks.into_iter().map(|at| line_at(block, at)) {
-            if let Some((ordinal, event)) = fact_event(line, layout) {
+            if let Some((ordinal, event)) = fact_event(line, texts) {
                 self.facts.apply(ordinal, &event);
             }
         }
@@ -178,13 +191,13 @@ impl ScanFindings {
 }
 
 /// Returns the first user message of a block, or the objective of a goal that precedes it.
-fn first_preview(block: &[u8], layout: &HomeLayout) -> Option<String> {
+fn first_preview(block: &[u8], texts: &dyn BlobSource) -> Option<String> {
     let message = memmem::find_iter(block, b"\"type\":\"userMessage\"").find_map(|at| {
-        let item = read::<ScannedItem>(line_at(block, at), layout)?;
+        let item = read::<ScannedItem>(line_at(block, at), texts)?;
         Some((at, summary::preview(&item.item)?))
     });
     let goal = memmem::find_iter(block, b"\"kind\":\"goal\"").find_map(|at| {
-        let goal = read::<ExtraRecord<GoalRecord>>(line_at(block, at), layout)?.data.goal?;
+        let goal = read::<ExtraRecord<GoalRecord>>(line_at(block, at), texts)?.data.goal?;
         Some((at, goal.objective))
     });
     message.into_iter().chain(goal).min_by_key(|(at, _)| *at).map(|(_, preview)| preview)
@@ -192,7 +205,7 @@ fn first_preview(block: &[u8], layout: &HomeLayout) -> Option<String> {
 
 /// Returns the kinds of open server requests by the last record of a block that changes them; `None` if there is none. The
 /// end of a turn ends its requests.
-fn last_requests(block: &[u8], layout: &HomeLayout) -> Option<Vec<QuestionKind>> {
+fn last_requests(block: &[u8], texts: &dyn BlobSource) -> Option<Vec<QuestionKind>> {
     let last = |mark: &[u8], kind: RecordKind| {
         memmem::rfind_iter(block, mark).find(|at| {
             let line = record_line::canonical(line_at(block, *at));
@@ -207,8 +220,8 @@ fn last_requests(block: &[u8], layout: &HomeLayout) -> Option<Vec<QuestionKind>>
         changed if changed < ended => Some(Vec::new()),
         Some(changed) => {
             let line = line_at(block, changed);
-            let asked = read::<ScannedAsked>(line, layout).map(|record| record.open);
-            asked.or_else(|| read::<ScannedAnswered>(line, layout).map(|record| record.open))
+            let asked = read::<ScannedAsked>(line, texts).map(|record| record.open);
+            asked.or_else(|| read::<ScannedAnswered>(line, texts).map(|record| record.open))
         }
     }
 }
@@ -231,7 +244,7 @@ fn last_activity(block: &[u8]) -> Option<i64> {
 }
 
 /// Returns what a line means for facts, with its ordinal.
-fn fact_event(line: &str, layout: &HomeLayout) -> Option<(u64, FactEvent)> {
+fn fact_event(line: &str, texts: &dyn BlobSource) -> Option<(u64, FactEvent)> {
     let line = record_line::canonical(line)?;
     let head = LineHead::read(&line)?;
     let event = match head.kind {
@@ -240,7 +253,7 @@ fn fact_event(line: &str, layout: &HomeLayout) -> Option<(u64, FactEvent)> {
             CONTINUES => FactEvent::Continues,
             kind if is_fact(kind) => {
                 let json = head.json();
-                let json = if head.blobs { blobs::move_in(layout, &json, &mut Vec::new()) } else { json };
+                let json = if head.blobs { blobs::move_in(texts, &json, &mut Vec::new()) } else { json };
                 FactEvent::Change(serde_json::from_str(&json).ok()?)
             }
             _ => return None,
@@ -312,10 +325,10 @@ impl OfKind for ScannedGit {
 }
 
 /// Decodes a line if it is a record of the wanted kind.
-fn read<T: OfKind + for<'de> Deserialize<'de>>(line: &str, layout: &HomeLayout) -> Option<T> {
+fn read<T: OfKind + for<'de> Deserialize<'de>>(line: &str, texts: &dyn BlobSource) -> Option<T> {
     let line = record_line::canonical(line)?;
     let head = LineHead::read(&line).filter(|head| head.kind == T::KIND)?;
     let json = head.json();
-    let json = if head.blobs { blobs::move_in(layout, &json, &mut Vec::new()) } else { json };
+    let json = if head.blobs { blobs::move_in(texts, &json, &mut Vec::new()) } else { json };
     serde_json::from_str(&json).ok()
 }

@@ -49,13 +49,13 @@ pub(crate) fn fork(
 }
 
 /// The lines to copy and the turns to end.
-struct ForkCopy<'a> {
+pub(crate) struct ForkCopy<'a> {
     lines: Vec<LineHead<'a>>,
     unfinished: Vec<TurnId>,
 }
 
 impl<'a> ForkCopy<'a> {
-    fn of(lines: &'a RecordLines<'_>, point: &ForkPoint) -> Result<Self> {
+    pub fn of(lines: &'a RecordLines<'_>, point: &ForkPoint) -> Result<Self> {
         let (mut kept, places) = survivors(lines);
         let place = |id: &TurnId| places.find(id).ok_or_else(|| StoreError::TurnNotFound(id.clone()));
         let end = match point {
@@ -74,7 +74,7 @@ impl<'a> ForkCopy<'a> {
         Ok(Self { unfinished: unfinished(&lines), lines })
     }
 
-    fn write(&self, batch: &mut Vec<u8>, meta: &ThreadMeta) -> Result<u64> {
+    pub fn write(&self, batch: &mut Vec<u8>, meta: &ThreadMeta) -> Result<u64> {
         let now = clock::stamp(Timestamp::now());
         let mut ordinal = 0;
         let mut add = |stamp: &str, blobs, record: &str| {

@@ -28,6 +28,7 @@ use serde_json::value::RawValue;
 use tokio::time;
 
 use crate::{
+    backend::BackendKey,
     error::{Result, StoreError},
     file_end::WriteOnce,
     layout,
@@ -56,13 +57,24 @@ pub struct KeyIntent {
     pub ephemeral: bool,
 }
 
-/// The locked file of a key. No other request with this key is carried out meanwhile.
+/// The lock of a key. No other request with this key is carried out meanwhile.
 pub struct HomeKeyLock {
+    place: KeyPlace,
+    intent: Option<KeyIntent>,
+    result: Option<Box<RawValue>>,
+}
+
+/// Where a key is stored.
+enum KeyPlace {
+    File(KeyFile),
+    Shared(Box<dyn BackendKey>),
+}
+
+/// The locked file of a key.
+struct KeyFile {
     inner: Arc<StoreInner>,
     file: Arc<File>,
     path: PathBuf,
-    intent: Option<KeyIntent>,
-    result: Option<Box<RawValue>>,
 }
 
 /// When old keys were last removed.
@@ -74,6 +86,12 @@ impl Store {
     pub async fn lock_key(&self, key: &str) -> Result<HomeKeyLock> {
         if !layout::is_valid_id(key) {
             return Err(StoreError::InvalidId(key.to_owned()));
+        }
+        if let Some(shared) = &self.shared {
+            let key = shared.backend.lock_key(key).await?;
+            let intent = key.intent().and_then(|intent| serde_json::from_str(intent).ok());
+            let result = key.result().and_then(|result| RawValue::from_string(result.to_owned()).ok());
+            return Ok(HomeKeyLock { place: KeyPlace::Shared(key), intent, result });
         }
         let path = self.inner.layout.keys().join(key);
         let mut pause = FIRST_PAUSE;
@@ -108,26 +126,40 @@ impl HomeKeyLock {
         }
         let line = serde_json::to_string(&intent)?;
         self.result = None;
-        self.write(line, WriteFrom::Start).await?;
+        match &mut self.place {
+            KeyPlace::File(file) => file.write(line, WriteFrom::Start).await?,
+            KeyPlace::Shared(key) => key.begin(line).await?,
+        }
         self.intent = Some(intent);
         Ok(())
     }
 
     /// Stores the result and unlocks the key.
     pub async fn finish(self, result: &RawValue) -> Result<()> {
-        self.write(result.get().to_owned(), WriteFrom::End).await
+        let result = result.get().to_owned();
+        match self.place {
+            KeyPlace::File(file) => file.write(result, WriteFrom::End).await,
+            KeyPlace::Shared(key) => key.finish(result).await,
+        }
     }
 
     /// Forgets the key, because the request has failed without an effect.
     pub async fn forget(self) {
-        let path = self.path.clone();
-        let removed = self
-            .inner
-            .pool
-            .run(WorkLane::Append, move || fs::remove_file(&path).map_err(StoreError::io("delete", &path)));
-        if let Err(error) = removed.await {
+        let removed = match self.place {
+            KeyPlace::File(file) => file.remove().await,
+            KeyPlace::Shared(key) => key.forget().await,
+        };
+        if let Err(error) = removed {
             tracing::warn!("failed to remove the key of a failed request: {error}");
         }
+    }
+}
+
+impl KeyFile {
+    async fn remove(&self) -> Result<()> {
+        let path = self.path.clone();
+        let remove = move || fs::remove_file(&path).map_err(StoreError::io("delete", &path));
+        self.inner.pool.run(WorkLane::Append, remove).await
     }
 
     async fn write(&self, line: String, from: WriteFrom) -> Result<()> {
@@ -144,7 +176,9 @@ impl HomeKeyLock {
         };
         self.inner.pool.run(WorkLane::Append, write).await
     }
+}
 
+impl HomeKeyLock {
     /// Opens and locks the file; `None` if the lock is held, or if the file was removed meanwhile.
     fn open(inner: Arc<StoreInner>, path: PathBuf) -> Result<Option<Self>> {
         let dir = inner.layout.keys();
@@ -172,7 +206,8 @@ impl HomeKeyLock {
         if whole < text.len() {
             file.set_len(whole as u64).map_err(failed())?;
         }
-        Ok(Some(Self { inner, file: Arc::new(file), path, intent, result }))
+        let place = KeyPlace::File(KeyFile { inner, file: Arc::new(file), path });
+        Ok(Some(Self { place, intent, result }))
     }
 }
 

@@ -31,6 +31,10 @@ impl Store {
         began: Timestamp,
         records: Vec<(Timestamp, Record)>,
     ) -> Result<ThreadLog> {
+        if let Some(shared) = &self.shared {
+            let batch = RecordBatch::new(records.iter().map(|(at, record)| (*at, record)), true)?;
+            return Ok(ThreadLog::shared(shared.create(&meta, began, &batch).await?));
+        }
         let file = self.run(WorkLane::Append, move |inner| {
             let batch = RecordBatch::new(records.iter().map(|(at, record)| (*at, record)), true)?;
             LogFile::import(inner, &meta, began, &batch)
@@ -42,6 +46,12 @@ impl Store {
     /// Returns the location of an imported thread. Unlike [`find`](Self::find) it looks only where the id points to, because
     /// an import looks up thousands of threads that do not exist.
     pub async fn find_imported(&self, id: &ThreadId) -> Result<Option<ThreadLocation>> {
+        if let Some(shared) = &self.shared {
+            return match shared.find(id).await {
+                Err(StoreError::NotFound(_)) => Ok(None),
+                found => found.map(Some),
+            };
+        }
         let id = id.clone();
         self.run(WorkLane::Load, move |inner| match clock::id_time(&id) {
             Some(_) => Ok(inner.layout.find_by_time(&id)),
@@ -55,6 +65,9 @@ impl Store {
 
     /// Returns the last record of a thread; `None` if it is long or torn.
     pub async fn last_record(&self, id: &ThreadId) -> Result<Option<Record>> {
+        if self.shared.is_some() {
+            return self.with_lines(id, |_| false, |lines| Ok(last_line_record(&lines.bytes))).await;
+        }
         let id = id.clone();
         self.run(WorkLane::Load, move |inner| inner.with_location(&id, |place| last_record(&place.path)))
             .await
@@ -67,10 +80,11 @@ fn last_record(path: &Path) -> Result<Option<Record>> {
     let len = file.metadata().map_err(failed())?.len();
     let mut bytes = vec![0; usize::try_from(len.min(WINDOW)).unwrap_or_default()];
     file.read_exact_at(&mut bytes, len.saturating_sub(WINDOW)).map_err(failed())?;
-    let text = String::from_utf8_lossy(&bytes);
-    let last = text.strip_suffix('\n').and_then(|text| text.rsplit('\n').next());
-    Ok(last.and_then(|last| {
-        let last = record_line::canonical(last)?;
-        serde_json::from_str(&LineHead::read(&last).filter(|head| !head.blobs)?.json()).ok()
-    }))
+    Ok(last_line_record(&bytes))
+}
+
+fn last_line_record(bytes: &[u8]) -> Option<Record> {
+    let last = bytes.strip_suffix(b"\n")?.rsplit(|byte| *byte == b'\n').next()?;
+    let last = record_line::canonical(std::str::from_utf8(last).ok()?)?;
+    serde_json::from_str(&LineHead::read(&last).filter(|head| !head.blobs)?.json()).ok()
 }

@@ -11,6 +11,9 @@ mod error;
 mod record;
 mod store;
 
+mod backend;
+mod shared;
+
 mod check;
 mod facts;
 mod fork;
@@ -21,6 +24,7 @@ mod organization;
 mod search;
 mod thread;
 mod thread_keys;
+mod thread_lines;
 mod thread_log;
 mod token_usage;
 mod turn_plan;
@@ -48,6 +52,10 @@ mod run_lock;
 mod work_pool;
 
 pub use {
+    backend::{
+        AppendOutcome, Backend, BackendFuture, BackendKey, EntryChange, EntryLabel, EntryPage, EntryPosition,
+        EntryQuery, Epoch, LineBatch, LogEnd, NewEntry, OwnerNode, ThreadEntry, ThreadHome, TurnActivity,
+    },
     blobs::BLOB_MIN,
     check::{CheckFinding, CheckProgress, CheckReport, FindingKind},
     error::{Result, StoreError},

@@ -35,6 +35,10 @@ impl Drop for LoadedMark {
 impl Store {
     /// Marks a thread as loaded by this process. `None` on file systems without locks.
     pub async fn mark_loaded(&self, id: &ThreadId) -> Result<Option<LoadedMark>> {
+        // In a database, a thread has one owner.
+        if self.shared.is_some() {
+            return Ok(None);
+        }
         let Some(run) = self.begin_run().await? else { return Ok(None) };
         let id = id.clone();
         self.run(WorkLane::Append, move |inner| {
@@ -53,6 +57,9 @@ impl Store {
 
     /// Returns another process that has loaded a thread.
     pub async fn other_writer(&self, id: &ThreadId) -> Result<Option<LiveRun>> {
+        if self.shared.is_some() {
+            return Ok(None);
+        }
         let own = self.begin_run().await?;
         let id = id.clone();
         self.run(WorkLane::Load, move |inner| {

@@ -86,6 +86,9 @@ pub(crate) struct OrganizationFile {
 impl Store {
     /// Returns the sections and projects.
     pub async fn organization(&self) -> Result<Arc<Organization>> {
+        if let Some(shared) = &self.shared {
+            return shared.organization().await;
+        }
         self.run(WorkLane::Load, |inner| inner.organization.read(&inner.layout)).await
     }
 
@@ -96,6 +99,9 @@ impl Store {
         E: Send + 'static,
         F: Fn(&mut Organization) -> Result<T, E> + Send + Sync + 'static,
     {
+        if let Some(shared) = &self.shared {
+            return shared.change_organization(change).await;
+        }
         let inner = self.inner.clone();
         let write = move || inner.organization.change(&inner.layout, &change);
         self.inner.pool.run_locking(WorkLane::Append, write).await

@@ -4,8 +4,7 @@ use memchr::{memchr_iter, memrchr};
 use serde::de::IgnoredAny;
 
 use crate::{
-    blobs,
-    layout::HomeLayout,
+    blobs::{self, BlobSource},
     record_line::{self, LineHead, RecordKind},
     thread::{LoadProblem, LoadWarnings},
 };
@@ -63,18 +62,27 @@ impl<'a> RecordLines<'a> {
     }
 
     /// Inserts the blobs of the lines whose kind is wanted.
-    pub fn with_blobs(mut self, layout: &HomeLayout, wanted: impl Fn(RecordKind) -> bool) -> Self {
+    pub fn with_blobs(mut self, blobs: &dyn BlobSource, wanted: impl Fn(RecordKind) -> bool) -> Self {
         for line in &mut self.lines {
             let Some(head) = line.text.head().filter(|head| head.blobs && wanted(head.kind)) else {
                 continue;
             };
             let mut missing = Vec::new();
-            let whole = blobs::move_in(layout, line.text.whole(), &mut missing);
+            let whole = blobs::move_in(blobs, line.text.whole(), &mut missing);
             debug_assert_eq!(head.kind, LineHead::read(&whole).map_or(RecordKind::Unknown, |head| head.kind));
             line.text = LineText::Rewritten(whole);
             missing.into_iter().for_each(|_| self.warnings.add(line.number, LoadProblem::MissingBlob));
         }
         self
+    }
+
+    /// Returns the hashes of the blobs of the lines whose kind is wanted.
+    pub fn blob_hashes(&self, wanted: impl Fn(RecordKind) -> bool) -> Vec<String> {
+        let lines = self
+            .lines
+            .iter()
+            .filter(|line| line.text.head().is_some_and(|head| head.blobs && wanted(head.kind)));
+        lines.flat_map(|line| blobs::references(line.text.whole())).map(str::to_owned).collect()
     }
 
     pub fn len(&self) -> usize {

@@ -10,8 +10,8 @@ use crate::{
     record_line::{LineHead, RecordKind},
     record_lines::RecordLines,
     replay::{decode, turn_of},
-    store::{Store, StoreInner},
-    work_pool::WorkLane,
+    store::Store,
+    thread_lines::ThreadLines,
 };
 
 /// A record with its place in the file.
@@ -37,15 +37,13 @@ pub struct RecordTail {
 impl Store {
     /// Reads the records from an ordinal on, if they have at most `max_bytes`.
     pub async fn record_tail(&self, id: &ThreadId, from: u64, max_bytes: usize) -> Result<RecordTail> {
-        let id = id.clone();
-        self.run(WorkLane::Load, move |inner| inner.record_tail(&id, from, max_bytes)).await
+        self.with_lines(id, concerns_clients, move |lines| Ok(lines.record_tail(from, max_bytes))).await
     }
 }
 
-impl StoreInner {
-    fn record_tail(&self, id: &ThreadId, from: u64, max_bytes: usize) -> Result<RecordTail> {
-        let (_, bytes) = self.bytes(id)?;
-        let lines = RecordLines::of(&bytes);
+impl ThreadLines {
+    fn record_tail(&self, from: u64, max_bytes: usize) -> RecordTail {
+        let lines = self.records();
         let mut tail = RecordTail::default();
         let mut open_turn = None;
         let mut open_id = None;
@@ -73,12 +71,12 @@ impl StoreInner {
         }
         tail.is_too_long = length > max_bytes;
         if tail.was_rolled_back || tail.is_too_long {
-            return Ok(tail);
+            return tail;
         }
         let first = open_turn.map_or(from, |turn| self.beginning_of_turn(&lines, turn));
         let wanted = lines.heads().filter(|(_, head)| head.ordinal >= first && concerns_clients(head.kind));
         tail.records = wanted.filter_map(|(_, head)| self.placed_record(head)).collect();
-        Ok(tail)
+        tail
     }
 
     /// Returns whether a record removes items that clients have seen. `queued` are the inputs that they have not seen.
@@ -106,7 +104,7 @@ impl StoreInner {
 
     fn placed_record(&self, head: LineHead<'_>) -> Option<PlacedRecord> {
         let record = if head.blobs {
-            let whole = blobs::move_in(&self.layout, &head.json(), &mut Vec::new());
+            let whole = blobs::move_in(&self.blobs, &head.json(), &mut Vec::new());
             serde_json::from_str(&whole).ok()
         } else {
             decode(head)

@@ -24,6 +24,7 @@ use crate::{
     store::{Store, StoreInner},
     summary::ThreadSummary,
     thread::StoredTurn,
+    thread_lines::ThreadLines,
     work_pool::WorkLane,
 };
 
@@ -67,6 +68,25 @@ pub struct MessageMatch {
     pub text: TextMatch,
 }
 
+impl SearchQuery {
+    /// Returns the list whose rows are visited.
+    pub(crate) fn visited_rows(&self) -> ListQuery {
+        ListQuery {
+            cursor: self.cursor.clone(),
+            limit: Some(VISITED_ROWS),
+            sort: self.sort,
+            oldest_first: self.oldest_first,
+            source_kinds: self.source_kinds.clone(),
+            archived: self.archived,
+            ..ListQuery::default()
+        }
+    }
+
+    pub(crate) fn page_size(&self) -> usize {
+        self.limit.map_or(DEFAULT_PAGE, |limit| (limit as usize).clamp(1, MAX_PAGE))
+    }
+}
+
 impl SearchCandidates {
     /// Returns the threads that may contain the text; `None` if the index excludes none.
     fn possible(&self, files: &[IndexedFile]) -> Option<Vec<ThreadId>> {
@@ -88,6 +108,9 @@ pub(crate) struct SearchIndexing {
 impl Store {
     /// Returns a page of threads whose messages contain a text.
     pub async fn search(&self, query: SearchQuery) -> Result<SearchPage> {
+        if let Some(shared) = &self.shared {
+            return shared.search(&query, &self.inner.pool).await;
+        }
         self.run(WorkLane::List, move |inner| inner.search(&query)).await
     }
 
@@ -100,6 +123,9 @@ impl Store {
 
     /// Indexes the messages of all threads. Searches do this in the background.
     pub async fn index_messages(&self) -> Result<()> {
+        if self.shared.is_some() {
+            return Ok(());
+        }
         self.run(WorkLane::List, |inner| inner.index_messages()).await
     }
 }
@@ -111,16 +137,8 @@ impl StoreInner {
             tracing::warn!(%error, "searching without the index of messages");
             SearchCandidates { indexed: HashMap::new(), found: None }
         });
-        let limit = query.limit.map_or(DEFAULT_PAGE, |limit| (limit as usize).clamp(1, MAX_PAGE));
-        let mut list = ListQuery {
-            cursor: query.cursor.clone(),
-            limit: Some(VISITED_ROWS),
-            sort: query.sort,
-            oldest_first: query.oldest_first,
-            source_kinds: query.source_kinds.clone(),
-            archived: query.archived,
-            ..ListQuery::default()
-        };
+        let limit = query.page_size();
+        let mut list = query.visited_rows();
         let mut page = SearchPage { found: Vec::new(), next_cursor: None, backwards_cursor: None };
         let mut last_cursor = None;
         let files = self.index.all_files()?;
@@ -169,11 +187,7 @@ impl StoreInner {
         if !term.may_be_in(&bytes) {
             return None;
         }
-        let turns = self.read(&row.id).ok()?.turns;
-        matching_items(&turns, term)
-            .next()
-            .and_then(|(_, _, text)| term.first_in(&text))
-            .map(|found| found.snippet)
+        first_snippet(&self.lines(&row.id).ok()?, term)
     }
 
     /// Indexes messages in the background, unless that is under way.
@@ -212,6 +226,13 @@ impl StoreInner {
             result => result,
         }
     }
+}
+
+/// Returns the text around the first match in the messages of a thread.
+pub(crate) fn first_snippet(lines: &ThreadLines, term: &SearchTerm) -> Option<String> {
+    let turns = lines.read().ok()?.turns;
+    let (_, _, text) = matching_items(&turns, term).next()?;
+    term.first_in(&text).map(|found| found.snippet)
 }
 
 /// Returns the messages of turns that contain a text, with the place of their turn.

@@ -29,6 +29,12 @@ impl SearchTerm {
         Self { folded: text.chars().flat_map(char::to_lowercase).collect(), plain }
     }
 
+    /// Returns the text in lowercase, if JSON writes it as it is.
+    pub fn plain_text(&self) -> Option<String> {
+        let plain = self.plain.as_ref().filter(|plain| !plain.is_empty())?;
+        String::from_utf8(plain.clone()).ok()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.folded.is_empty()
     }

@@ -12,9 +12,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use crate::{
-    clock,
+    backend::Backend,
     error::{Result, StoreError},
-    file_end::{self, FileTail},
     file_scanner::FileScanner,
     fork::{self, ForkPoint},
     home_keys::KeyCleaning,
@@ -23,15 +22,14 @@ use crate::{
     list::{ListQuery, ListedThread, ThreadPage},
     organization::OrganizationFile,
     record::{Record, RunId, ThreadMeta},
-    record_line::RecordKind,
-    record_lines::RecordLines,
-    replay::{HistoryWanted, Replay},
     run_lock::{self, RunLock, RunState},
     search::SearchIndexing,
     search_index::SearchIndex,
+    shared::SharedThreads,
     summary::ThreadSummary,
-    thread::{LoadedThread, StoredThread, decode_history},
-    thread_log::{AppendedRecords, LogFile, ReadEnd, RecordBatch, ThreadLog},
+    thread::{LoadedThread, StoredThread},
+    thread_lines::{LineBlobs, ThreadLines, without_history},
+    thread_log::{AppendedRecords, LogFile, RecordBatch, ThreadLog},
     unfinished_turn::RequestOutcome,
     work_pool::{WorkLane, WorkPool},
 };
@@ -47,6 +45,8 @@ const MAX_OVERTAKEN: usize = 32;
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<StoreInner>,
+    /// Set if the threads are in a database. The rest of the home is in files then, too.
+    pub(crate) shared: Option<SharedThreads>,
 }
 
 pub(crate) struct StoreInner {
@@ -88,6 +88,7 @@ impl Store {
         let layout = HomeLayout::new(home);
         let index = Arc::new(ThreadIndex::new(layout.clone()));
         Ok(Self {
+            shared: None,
             inner: Arc::new(StoreInner {
                 layout,
                 index,
@@ -101,6 +102,18 @@ impl Store {
         })
     }
 
+    /// Opens the store of a home whose threads are in a database.
+    pub fn open_shared(home: impl Into<PathBuf>, backend: Arc<dyn Backend>) -> Result<Self> {
+        let mut store = Self::open(home)?;
+        store.shared = Some(SharedThreads::new(backend, store.inner.layout.clone()));
+        Ok(store)
+    }
+
+    /// Returns the database with the threads; `None` if they are in files.
+    pub fn backend(&self) -> Option<&Arc<dyn Backend>> {
+        self.shared.as_ref().map(|shared| &shared.backend)
+    }
+
     pub fn home(&self) -> &Path {
         self.inner.layout.home()
     }
@@ -108,6 +121,9 @@ impl Store {
     /// Returns the run of this store, for the `turn` records that it writes. The first call begins it: from then on until
     /// the store is closed or the process ends, other stores see it as alive. `None` on file systems without locks.
     pub async fn begin_run(&self) -> Result<Option<RunId>> {
+        if let Some(shared) = &self.shared {
+            return shared.backend.begin_run().await.map(Some);
+        }
         if let StoreRun::Begun(lock) = &*self.inner.run.lock() {
             return Ok(Some(lock.id.clone()));
         }
@@ -126,6 +142,9 @@ impl Store {
 
     /// Returns whether a run is alive, and which process it is.
     pub async fn run_state(&self, run: &RunId) -> Result<RunState> {
+        if let Some(shared) = &self.shared {
+            return shared.backend.run_state(run).await;
+        }
         if matches!(&*self.inner.run.lock(), StoreRun::Begun(own) if own.id == *run) {
             return Ok(RunState::Own);
         }
@@ -142,12 +161,18 @@ impl Store {
     pub async fn create_with(&self, meta: ThreadMeta, records: Vec<Record>) -> Result<ThreadLog> {
         let now = Timestamp::now();
         let batch = RecordBatch::new(records.iter().map(|record| (now, record)), false)?;
+        if let Some(shared) = &self.shared {
+            return Ok(ThreadLog::shared(shared.create(&meta, now, &batch).await?));
+        }
         let file = self.run(WorkLane::Append, move |inner| LogFile::create(inner, &meta, &batch)).await?;
         Ok(ThreadLog::new(self.inner.clone(), file))
     }
 
     /// Opens a stored thread for appending, and removes a torn last line.
     pub async fn open_log(&self, id: &ThreadId) -> Result<ThreadLog> {
+        if let Some(shared) = &self.shared {
+            return Ok(ThreadLog::shared(shared.open_log(id, None).await?));
+        }
         let id = id.clone();
         let inner = self.inner.clone();
         let open = move || inner.with_location(&id, |place| LogFile::open(&id, place));
@@ -158,6 +183,9 @@ impl Store {
     /// Opens a thread for appending after the records that were read. The first append fails with
     /// [`StoreError::Overtaken`] if another writer has extended the conversation since then.
     pub async fn open_log_after(&self, thread: &StoredThread) -> Result<ThreadLog> {
+        if let Some(shared) = &self.shared {
+            return Ok(ThreadLog::shared(shared.open_log(thread.id(), Some(thread.next_ordinal)).await?));
+        }
         let id = thread.id().clone();
         let end = thread.end;
         let inner = self.inner.clone();
@@ -168,24 +196,24 @@ impl Store {
 
     /// Returns a thread with its turns, as needed by `thread/read`.
     pub async fn read(&self, id: &ThreadId) -> Result<StoredThread> {
-        let id = id.clone();
-        self.run(WorkLane::Load, move |inner| inner.read(&id)).await
+        self.with_lines(id, without_history, ThreadLines::read).await
     }
 
     /// Returns a thread with its turns and the model's history, as needed by `thread/resume`.
     pub async fn load(&self, id: &ThreadId) -> Result<LoadedThread> {
-        let id = id.clone();
-        self.run(WorkLane::Load, move |inner| inner.load(&id)).await
+        self.with_lines(id, |_| true, ThreadLines::load).await
     }
 
     /// Returns the list entry of a thread, archived or not. Unlike lists, this includes threads without a user message.
     pub async fn read_summary(&self, id: &ThreadId) -> Result<Thread> {
-        let id = id.clone();
-        self.run(WorkLane::List, move |inner| Ok(inner.listed(inner.summary(&id)?).thread)).await
+        Ok(self.read_listed(id).await?.thread)
     }
 
     /// Returns the list entry of a thread with what the user has read of it.
     pub async fn read_listed(&self, id: &ThreadId) -> Result<ListedThread> {
+        if let Some(shared) = &self.shared {
+            return shared.summary(id).await;
+        }
         let id = id.clone();
         self.run(WorkLane::List, move |inner| Ok(inner.listed(inner.summary(&id)?))).await
     }
@@ -193,6 +221,9 @@ impl Store {
     /// Returns a page of threads that have a user message, newest first. It reflects all earlier appends through this store and
     /// all existing files.
     pub async fn list(&self, query: ListQuery) -> Result<ThreadPage> {
+        if let Some(shared) = &self.shared {
+            return shared.list(&query).await;
+        }
         self.run(WorkLane::List, move |inner| {
             let rows = inner.index.list(&query)?;
             let mut threads = Vec::with_capacity(rows.rows.len());
@@ -208,8 +239,11 @@ impl Store {
         .await
     }
 
-    /// Returns the location of a thread's file.
+    /// Returns the location of a thread's file. The path is empty for a thread in a database.
     pub async fn find(&self, id: &ThreadId) -> Result<ThreadLocation> {
+        if let Some(shared) = &self.shared {
+            return shared.find(id).await;
+        }
         let id = id.clone();
         self.run(WorkLane::Load, move |inner| inner.locate(&id)).await
     }
@@ -239,18 +273,27 @@ impl Store {
 
     /// Moves a thread to the archive. Returns its new location.
     pub async fn archive(&self, id: &ThreadId) -> Result<ThreadLocation> {
+        if let Some(shared) = &self.shared {
+            return shared.set_archived(id, true).await;
+        }
         let id = id.clone();
         self.run(WorkLane::Load, move |inner| inner.archive(&id)).await
     }
 
     /// Restores a thread from the archive. Returns its new location.
     pub async fn unarchive(&self, id: &ThreadId) -> Result<ThreadLocation> {
+        if let Some(shared) = &self.shared {
+            return shared.set_archived(id, false).await;
+        }
         let id = id.clone();
         self.run(WorkLane::Load, move |inner| inner.unarchive(&id)).await
     }
 
     /// Deletes a thread, archived or not. Later appends to it fail. Blobs are kept, because other threads may refer to them.
     pub async fn delete(&self, id: &ThreadId) -> Result<()> {
+        if let Some(shared) = &self.shared {
+            return shared.backend.delete(id).await;
+        }
         let id = id.clone();
         self.run(WorkLane::Load, move |inner| {
             inner.with_location(&id, |place| inner.delete(&id, &place.path))
@@ -260,6 +303,9 @@ impl Store {
 
     /// Returns the threads that the agent of this thread started, as far as they are in the index.
     pub async fn children(&self, id: &ThreadId) -> Result<Vec<ThreadId>> {
+        if let Some(shared) = &self.shared {
+            return shared.backend.children(id).await;
+        }
         let id = id.clone();
         self.run(WorkLane::List, move |inner| inner.index.children(&id)).await
     }
@@ -267,26 +313,28 @@ impl Store {
     /// Returns the threads from `from` on with server requests that wait for an answer, sorted by id. A few of them may have
     /// been answered meanwhile.
     pub async fn threads_with_requests(&self, from: &str) -> Result<Vec<ThreadId>> {
+        if let Some(shared) = &self.shared {
+            return shared.backend.threads_with_requests(from).await;
+        }
         let from = from.to_owned();
         self.run(WorkLane::List, move |inner| inner.index.with_requests(&from)).await
     }
 
     /// Returns what has become of a server request; `None` if the thread has never had it.
     pub async fn request_outcome(&self, id: &ThreadId, request: &str) -> Result<Option<RequestOutcome>> {
-        let id = id.clone();
         let request = request.to_owned();
-        self.run(WorkLane::Load, move |inner| {
-            let (_, bytes) = inner.bytes(&id)?;
-            Ok(RequestOutcome::find(&RecordLines::of(&bytes), &request))
-        })
-        .await
+        self.with_lines(id, |_| false, move |lines| Ok(RequestOutcome::find(&lines.records(), &request)))
+            .await
     }
 
     /// Creates a thread with the records of another one, and sets `meta.forked_from`. The copies are durable after the next sync
     /// of the log.
     pub async fn fork(&self, source: &ThreadId, point: ForkPoint, mut meta: ThreadMeta) -> Result<ThreadLog> {
-        let source = source.clone();
         meta.forked_from = Some(source.clone());
+        if let Some(shared) = &self.shared {
+            return Ok(ThreadLog::shared(shared.fork(source, &point, &meta).await?));
+        }
+        let source = source.clone();
         let file =
             self.run(WorkLane::Load, move |inner| fork::fork(inner, &inner.locate(&source)?, &point, &meta));
         Ok(ThreadLog::new(self.inner.clone(), file.await?))
@@ -294,16 +342,27 @@ impl Store {
 
     /// Rebuilds the index from all files. Returns the number of threads.
     pub async fn reindex(&self, progress: impl FnMut(BacklogProgress) + Send + 'static) -> Result<usize> {
+        if self.shared.is_some() {
+            return Err(StoreError::Database(
+                "the threads are in a database, which needs no index".to_owned(),
+            ));
+        }
         self.run(WorkLane::List, move |inner| inner.index.rebuild(progress)).await
     }
 
     /// Writes pending changes to the index for other processes. Lists of this store do this themselves.
     pub async fn flush(&self) -> Result<()> {
+        if self.shared.is_some() {
+            return Ok(());
+        }
         self.run(WorkLane::List, move |inner| inner.index.flush()).await
     }
 
     /// Ends the run, and background work after writing the index. Afterwards, appending still works and lists fail.
     pub async fn close(&self) -> Result<()> {
+        if let Some(shared) = &self.shared {
+            return shared.backend.close().await;
+        }
         self.run(WorkLane::List, move |inner| {
             *inner.run.lock() = StoreRun::default();
             inner.stop_indexing();
@@ -388,25 +447,14 @@ impl StoreInner {
         ListedThread { thread, read_state }
     }
 
-    pub(crate) fn read(&self, id: &ThreadId) -> Result<StoredThread> {
-        let (place, bytes) = self.bytes(id)?;
-        let without_history = |kind| !matches!(kind, RecordKind::Context | RecordKind::Compaction);
-        let lines = RecordLines::of(&bytes).with_blobs(&self.layout, without_history);
-        stored(id, place, &bytes, lines.end, Replay::run(&lines, HistoryWanted::Turns))
-    }
-
-    fn load(&self, id: &ThreadId) -> Result<LoadedThread> {
-        let (place, bytes) = self.bytes(id)?;
-        let lines = RecordLines::of(&bytes).with_blobs(&self.layout, |_| true);
-        let mut replay = Replay::run(&lines, HistoryWanted::TurnsAndHistory);
-        let history = decode_history(&mut replay);
-        Ok(LoadedThread::new(stored(id, place, &bytes, lines.end, replay)?, history))
-    }
-
-    pub(crate) fn bytes(&self, id: &ThreadId) -> Result<(ThreadLocation, Vec<u8>)> {
+    /// Reads the file of a thread.
+    pub(crate) fn lines(&self, id: &ThreadId) -> Result<ThreadLines> {
         self.with_location(id, |place| {
             let bytes = layout::read_regular(&place.path).map_err(StoreError::io("read", &place.path))?;
-            Ok((place, bytes))
+            let name = place.path.file_name().and_then(|name| FileName::parse(name.to_str()?));
+            let created_at = name.map_or(0, |name| name.created_at);
+            let blobs = LineBlobs::Home(self.layout.clone());
+            Ok(ThreadLines { id: id.clone(), place, created_at, bytes, blobs })
         })
     }
 
@@ -475,46 +523,4 @@ impl StoreInner {
         }
         Ok(to)
     }
-}
-
-/// Returns the thread of a replayed file, whose last whole line ends at `end`.
-fn stored(
-    id: &ThreadId,
-    place: ThreadLocation,
-    bytes: &[u8],
-    end: u64,
-    replay: Replay<'_>,
-) -> Result<StoredThread> {
-    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let not_a_thread =
-        || StoreError::NotAThread { path: place.path.clone(), reason: file_end::first_line_reason(first) };
-    let mut meta = replay.meta.ok_or_else(not_a_thread)?;
-    // The id in the name of a file takes precedence, so that manually copied files can be found.
-    meta.id = id.clone();
-    let name = place.path.file_name().and_then(|name| FileName::parse(name.to_str()?));
-    let created_at = name.map_or(0, |name| name.created_at);
-    let active_at = replay.active_at.and_then(clock::parse_seconds).unwrap_or(0);
-    Ok(StoredThread {
-        meta,
-        path: place.path,
-        archived: place.archived,
-        created_at,
-        updated_at: active_at.max(created_at),
-        preview: replay.preview,
-        turns: replay.turns,
-        unfinished: replay.unfinished,
-        settings: replay.settings,
-        known_settings: replay.known_settings,
-        usage: replay.usage,
-        name: replay.name,
-        git: replay.git,
-        goal: replay.goal,
-        facts: replay.facts,
-        next_ordinal: replay.next_ordinal,
-        end: ReadEnd {
-            tail: FileTail { len: end, next_ordinal: replay.next_ordinal },
-            len: bytes.len() as u64,
-        },
-        warnings: replay.warnings,
-    })
 }

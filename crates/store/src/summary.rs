@@ -120,7 +120,9 @@ impl ThreadSummary {
 
     /// Converts the summary to a thread that is not loaded.
     pub fn into_thread(self, layout: &HomeLayout) -> Thread {
-        let path = layout.absolute(&self.dir).join(&self.file);
+        // A thread in a database has no file.
+        let path = Some(&self.file).filter(|file| !file.is_empty());
+        let path = path.map(|file| layout.absolute(&self.dir).join(file));
         Thread {
             session_id: self.parent_thread_id.clone().or(Some(self.id.clone())),
             id: self.id,
@@ -140,7 +142,7 @@ impl ThreadSummary {
             updated_at: self.updated_at,
             recency_at: Some(self.updated_at),
             status: unloaded_status(&self.open_requests),
-            path: Some(path.to_string_lossy().into_owned()),
+            path: path.map(|path| path.to_string_lossy().into_owned()),
             cwd: self.cwd,
             cli_version: self.cli_version,
             source: self.source,

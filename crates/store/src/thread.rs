@@ -33,6 +33,7 @@ const WORTH_SPLITTING: usize = 512;
 #[derive(Clone, Debug)]
 pub struct StoredThread {
     pub meta: ThreadMeta,
+    /// Empty for a thread in a database.
     pub path: PathBuf,
     pub archived: bool,
     /// Unix seconds, like `updated_at`.
@@ -275,7 +276,9 @@ impl StoredThread {
             updated_at: self.updated_at,
             recency_at: Some(self.updated_at),
             status: unloaded_status(&open),
-            path: Some(self.path.to_string_lossy().into_owned()),
+            path: Some(&self.path)
+                .filter(|path| !path.as_os_str().is_empty())
+                .map(|path| path.to_string_lossy().into_owned()),
             cwd: self.meta.cwd.clone(),
             cli_version: self.meta.cli_version.clone(),
             source: self.meta.source.clone(),

@@ -14,11 +14,10 @@ use crate::{
     error::Result,
     record::{KEY, Record},
     record_line::RecordKind,
-    record_lines::RecordLines,
     replay::{HistoryWanted, Replay, decode, extra_kind},
-    store::{Store, StoreInner},
+    store::Store,
     thread::StoredTurn,
-    work_pool::WorkLane,
+    thread_lines::{ThreadLines, without_history},
 };
 
 /// A request that a thread has carried out.
@@ -60,22 +59,22 @@ impl Record {
 impl Store {
     /// Returns the keys of a thread, archived or not, oldest first.
     pub async fn keys(&self, id: &ThreadId) -> Result<Vec<StoredKey>> {
-        let id = id.clone();
-        self.run(WorkLane::Load, move |inner| inner.keys(&id)).await
+        self.with_lines(id, is_extra, |lines| Ok(lines.keys())).await
     }
 
     /// Returns the turns of a thread as they were after the record with this ordinal.
     pub async fn turns_after(&self, id: &ThreadId, ordinal: u64) -> Result<Vec<StoredTurn>> {
-        let id = id.clone();
-        self.run(WorkLane::Load, move |inner| inner.turns_after(&id, ordinal)).await
+        self.with_lines(id, without_history, move |lines| Ok(lines.turns_after(ordinal))).await
     }
 }
 
-impl StoreInner {
-    fn keys(&self, id: &ThreadId) -> Result<Vec<StoredKey>> {
-        let (_, bytes) = self.bytes(id)?;
-        let is_extra = |kind| kind == RecordKind::Extra;
-        let lines = RecordLines::of(&bytes).with_blobs(&self.layout, is_extra);
+fn is_extra(kind: RecordKind) -> bool {
+    kind == RecordKind::Extra
+}
+
+impl ThreadLines {
+    fn keys(&self) -> Vec<StoredKey> {
+        let lines = self.records().with_blobs(&self.blobs, is_extra);
         let mut found = Vec::new();
         for (_, head) in lines.heads() {
             if !is_extra(head.kind) || extra_kind(head).as_deref() != Some(KEY) {
@@ -85,14 +84,12 @@ impl StoreInner {
             let at = clock::parse_seconds(head.timestamp).unwrap_or(0);
             found.push(StoredKey { record: data, ordinal: head.ordinal, at });
         }
-        Ok(found)
+        found
     }
 
-    fn turns_after(&self, id: &ThreadId, ordinal: u64) -> Result<Vec<StoredTurn>> {
-        let (_, bytes) = self.bytes(id)?;
-        let without_history = |kind| !matches!(kind, RecordKind::Context | RecordKind::Compaction);
-        let lines = RecordLines::of(&bytes).up_to(ordinal).with_blobs(&self.layout, without_history);
-        Ok(Replay::run(&lines, HistoryWanted::Turns).turns)
+    fn turns_after(&self, ordinal: u64) -> Vec<StoredTurn> {
+        let lines = self.records().up_to(ordinal).with_blobs(&self.blobs, without_history);
+        Replay::run(&lines, HistoryWanted::Turns).turns
     }
 }
 

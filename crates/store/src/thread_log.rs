@@ -24,16 +24,18 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use crate::{
+    backend::{ThreadHome, TurnActivity},
     blobs, clock,
     error::{Result, StoreError},
     facts::{FactChange, FactEvent, is_fact},
     file_end::{self, FileTail, WriteOnce},
     index::{GitChange, SummaryChange},
     layout::{self, ThreadLocation},
-    record::{GOAL, GoalChange, KEY, POSITION, Record, ThreadMeta},
+    record::{GOAL, GoalChange, KEY, PARKED, POSITION, Record, ThreadMeta},
     record_line::{self, LineHead, RecordKind},
     record_lines::RecordLines,
     replay::{ExtraRecord, GitRecord, GoalRecord, NameRecord, decode, extra_kind},
+    shared::SharedLog,
     store::StoreInner,
     summary::{self, FileStamp, ModelChoice, ThreadSummary},
     work_pool::WorkLane,
@@ -41,8 +43,13 @@ use crate::{
 
 /// The writer of a thread's records. Holds no open file while idle.
 pub struct ThreadLog {
-    inner: Arc<StoreInner>,
-    file: Arc<LogFile>,
+    place: LogPlace,
+}
+
+/// Where the lines of a thread are written.
+enum LogPlace {
+    File { inner: Arc<StoreInner>, file: Arc<LogFile> },
+    Shared(SharedLog),
 }
 
 pub(crate) struct LogFile {
@@ -94,35 +101,68 @@ pub(crate) struct RecordBatch {
     change: SummaryChange,
     /// The records that affect facts, by their place in the batch.
     facts: Vec<(u64, FactEvent)>,
+    /// Whether a turn has begun or ended with these records.
+    activity: Option<TurnActivity>,
 }
 
 impl ThreadLog {
     pub(crate) fn new(inner: Arc<StoreInner>, file: LogFile) -> Self {
-        Self { inner, file: Arc::new(file) }
+        Self { place: LogPlace::File { inner, file: Arc::new(file) } }
+    }
+
+    pub(crate) fn shared(log: SharedLog) -> Self {
+        Self { place: LogPlace::Shared(log) }
     }
 
     pub fn id(&self) -> &ThreadId {
-        &self.file.id
+        match &self.place {
+            LogPlace::File { file, .. } => &file.id,
+            LogPlace::Shared(log) => log.id(),
+        }
     }
 
-    /// Returns the path of the file when this log last used it.
+    /// Returns the path of the file when this log last used it. Empty for a thread in a database.
     pub fn path(&self) -> PathBuf {
-        self.file.path()
+        match &self.place {
+            LogPlace::File { file, .. } => file.path(),
+            LogPlace::Shared(_) => PathBuf::new(),
+        }
+    }
+
+    /// Returns where the workspace of the thread is.
+    pub fn home(&self) -> &ThreadHome {
+        match &self.place {
+            LogPlace::File { .. } => &ThreadHome::Here,
+            LogPlace::Shared(log) => log.home(),
+        }
     }
 
     /// Returns the ordinal that the next record gets, unless records of other writers are adopted first.
     pub fn next_ordinal(&self) -> u64 {
-        self.file.lock().tail.next_ordinal
+        match &self.place {
+            LogPlace::File { file, .. } => file.lock().tail.next_ordinal,
+            LogPlace::Shared(log) => log.next_ordinal(),
+        }
+    }
+
+    fn wants_preview(&self) -> bool {
+        match &self.place {
+            LogPlace::File { file, .. } => !file.lock().previewed,
+            LogPlace::Shared(log) => !log.is_previewed(),
+        }
     }
 
     /// Returns whether no other process has changed the file since this log last used it. Compares only its length.
     pub async fn is_current(&self) -> bool {
-        let file = self.file.clone();
+        let (inner, file) = match &self.place {
+            LogPlace::File { inner, file } => (inner, file.clone()),
+            LogPlace::Shared(log) => return log.is_current().await,
+        };
         let compare = move || {
             let state = file.lock();
             Ok(std::fs::metadata(&state.place.path).is_ok_and(|found| found.len() == state.tail.len))
         };
-        self.inner.pool.run(WorkLane::Append, compare).await.unwrap_or(false)
+        inner.pool.run(WorkLane::Append, compare).await.unwrap_or(false)
     }
 
     /// Appends records, all or none. When this returns, the kernel has them, so they survive the end of this process. Callers
@@ -134,7 +174,7 @@ impl ThreadLog {
         }
         let now = Timestamp::now();
         let records = records.iter().map(|record| (now, record));
-        let batch = RecordBatch::new(records, !self.file.lock().previewed)?;
+        let batch = RecordBatch::new(records, self.wants_preview())?;
         self.write(batch).await
     }
 
@@ -144,7 +184,7 @@ impl ThreadLog {
             return Ok(self.nothing_appended());
         }
         let records = records.iter().map(|(at, record)| (*at, record));
-        let batch = RecordBatch::new(records, !self.file.lock().previewed)?;
+        let batch = RecordBatch::new(records, self.wants_preview())?;
         self.write(batch).await
     }
 
@@ -154,11 +194,15 @@ impl ThreadLog {
     }
 
     async fn write(&self, batch: RecordBatch) -> Result<AppendedRecords> {
-        let inner = self.inner.clone();
-        let file = self.file.clone();
         let started = Instant::now();
-        let appended =
-            self.inner.pool.run_locking(WorkLane::Append, move || file.append(&inner, &batch)).await;
+        let appended = match &self.place {
+            LogPlace::File { inner, file } => {
+                let (inner, file) = (inner.clone(), file.clone());
+                let pool = inner.clone();
+                pool.pool.run_locking(WorkLane::Append, move || file.append(&inner, &batch)).await
+            }
+            LogPlace::Shared(log) => log.append(&batch).await,
+        };
         METRICS.append_seconds.observe(started.elapsed());
         METRICS.appends.inc(match &appended {
             Ok(_) => AppendEnd::Stored,
@@ -170,9 +214,17 @@ impl ThreadLog {
 
     /// Makes all appended records durable. Appending can continue meanwhile.
     pub fn sync(&self) -> impl Future<Output = Result<()>> + Send + use<> {
-        let inner = self.inner.clone();
-        let file = self.file.clone();
-        async move { inner.pool.run(WorkLane::Sync, move || file.sync()).await }
+        // An append to a database is durable.
+        let written = match &self.place {
+            LogPlace::File { inner, file } => Some((inner.clone(), file.clone())),
+            LogPlace::Shared(_) => None,
+        };
+        async move {
+            match written {
+                Some((inner, file)) => inner.pool.run(WorkLane::Sync, move || file.sync()).await,
+                None => Ok(()),
+            }
+        }
     }
 }
 
@@ -181,7 +233,8 @@ impl RecordBatch {
         records: impl IntoIterator<Item = (Timestamp, &'a Record)>,
         wants_preview: bool,
     ) -> Result<Self> {
-        let mut batch = Self { records: Vec::new(), change: SummaryChange::default(), facts: Vec::new() };
+        let mut batch =
+            Self { records: Vec::new(), change: SummaryChange::default(), facts: Vec::new(), activity: None };
         for (at, record) in records {
             batch.note(at, record, wants_preview);
             let place = batch.records.len() as u64;
@@ -189,6 +242,24 @@ impl RecordBatch {
             batch.records.push((at, serde_json::to_string(record)?));
         }
         Ok(batch)
+    }
+
+    /// Returns the number of records.
+    pub(crate) fn len(&self) -> u64 {
+        self.records.len() as u64
+    }
+
+    pub(crate) fn first_time(&self) -> Option<Timestamp> {
+        self.records.first().map(|(at, _)| *at)
+    }
+
+    pub(crate) fn activity(&self) -> Option<TurnActivity> {
+        self.activity
+    }
+
+    /// Returns what the records change of the list entry. The first one has the ordinal `first`.
+    pub(crate) fn change_from(&self, first: u64) -> SummaryChange {
+        SummaryChange { facts: self.facts_from(first), ..self.change.clone() }
     }
 
     /// Returns the events with their ordinals. The first record of the batch has the ordinal `first`.
@@ -200,7 +271,10 @@ impl RecordBatch {
         match record {
             Record::Name { name } => self.change.name = Some(name.clone()),
             Record::Git { git } => self.change.git = GitChange::Set(git.clone()),
-            Record::Extra { .. } => {
+            Record::Extra { kind, .. } => {
+                if kind == PARKED {
+                    self.activity = Some(TurnActivity::Parked);
+                }
                 if let Some(GoalChange::Set { goal, .. }) = record.goal_change()
                     && wants_preview
                 {
@@ -214,7 +288,11 @@ impl RecordBatch {
                     Record::Asked { open, .. } | Record::Answered { open, .. } => {
                         self.change.open_requests = Some(open.clone());
                     }
-                    Record::TurnEnd { .. } => self.change.open_requests = Some(Vec::new()),
+                    Record::Turn { .. } => self.activity = Some(TurnActivity::Running),
+                    Record::TurnEnd { .. } => {
+                        self.change.open_requests = Some(Vec::new());
+                        self.activity = Some(TurnActivity::Idle);
+                    }
                     _ => {}
                 }
                 if let Record::Item { item: item @ ThreadItem::UserMessage { .. }, .. } = record
@@ -235,8 +313,10 @@ impl LogFile {
         let mut blobs = Vec::new();
         let log = Self::write_new(inner, &meta.id, now, |bytes| {
             write_meta(bytes, meta, now)?;
-            bytes.extend(encode(inner, batch, 1, &mut blobs)?);
-            Ok(1 + batch.records.len() as u64)
+            bytes.extend(encode(batch, 1, |content| {
+                blobs::save(&inner.layout, content.as_bytes(), &mut blobs)
+            })?);
+            Ok(1 + batch.len())
         })?;
         log.lock().blobs = blobs;
         inner.index.created(log.new_row(inner, meta, batch)?);
@@ -253,8 +333,10 @@ impl LogFile {
         let mut blobs = Vec::new();
         let log = Self::write_new(inner, &meta.id, began, |bytes| {
             write_meta(bytes, meta, began)?;
-            bytes.extend(encode(inner, batch, 1, &mut blobs)?);
-            Ok(1 + batch.records.len() as u64)
+            bytes.extend(encode(batch, 1, |content| {
+                blobs::save(&inner.layout, content.as_bytes(), &mut blobs)
+            })?);
+            Ok(1 + batch.len())
         })?;
         log.lock().blobs = blobs;
         inner.index_copy(&log.path())?;
@@ -347,7 +429,9 @@ impl LogFile {
         lock(&file, &path)?;
         let adopted = self.adopt(&file, &mut state)?;
         let tail = state.tail;
-        let bytes = encode(inner, batch, tail.next_ordinal, &mut state.blobs)?;
+        let blobs = &mut state.blobs;
+        let save = |content: String| blobs::save(&inner.layout, content.as_bytes(), blobs);
+        let bytes = encode(batch, tail.next_ordinal, save)?;
         let (dir, name) = inner.split(&path)?;
         inner.index.register_directory(&dir);
         if let Err(error) = (&file).write_all_once(&bytes) {
@@ -359,8 +443,7 @@ impl LogFile {
         state.tail = FileTail { len: tail.len + bytes.len() as u64, next_ordinal };
         state.previewed |= batch.change.preview.is_some();
         let stamp = file.metadata().map(|found| FileStamp::of(&found)).unwrap_or_default();
-        let facts = batch.facts_from(tail.next_ordinal);
-        let change = SummaryChange { stamp, facts, ..batch.change.clone() };
+        let change = SummaryChange { stamp, ..batch.change_from(tail.next_ordinal) };
         inner.index.changed(&self.id, &dir, &name, state.place.archived, change);
         let at = batch.records.first().map_or_else(Timestamp::now, |(at, _)| *at);
         Ok(AppendedRecords { ordinals: tail.next_ordinal..next_ordinal, at, adopted })
@@ -440,7 +523,7 @@ pub(crate) struct ReadEnd {
 
 impl AdoptedRecord {
     /// Reads a record; `None` if it concerns the conversation.
-    fn read(head: LineHead<'_>) -> Option<Self> {
+    pub(crate) fn read(head: LineHead<'_>) -> Option<Self> {
         match head.kind {
             // Its text is not in the line.
             _ if head.blobs => None,
@@ -460,27 +543,24 @@ impl AdoptedRecord {
 }
 
 /// Writes the first line. It never refers to blobs, so that it can be read by itself.
-fn write_meta(bytes: &mut Vec<u8>, meta: &ThreadMeta, at: Timestamp) -> Result<()> {
+pub(crate) fn write_meta(bytes: &mut Vec<u8>, meta: &ThreadMeta, at: Timestamp) -> Result<()> {
     let record = serde_json::to_string(&Record::Meta(meta.clone()))?;
     record_line::write(bytes, 0, &clock::stamp(at), false, &record);
     Ok(())
 }
 
-fn encode(
-    inner: &StoreInner,
+/// Encodes records as lines. `save` stores a large text and returns its hash.
+pub(crate) fn encode(
     batch: &RecordBatch,
     first: u64,
-    written: &mut Vec<PathBuf>,
+    mut save: impl FnMut(String) -> Result<String>,
 ) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(batch.records.iter().map(|(_, record)| record.len() + 80).sum());
     for (ordinal, (at, record)) in (first..).zip(&batch.records) {
         let stamp = clock::stamp(*at);
-        match blobs::move_out(&inner.layout, record)? {
+        match blobs::move_out(record, &mut save)? {
             None => record_line::write(&mut bytes, ordinal, &stamp, false, record),
-            Some(lean) => {
-                record_line::write(&mut bytes, ordinal, &stamp, true, &lean.json);
-                written.extend(lean.written);
-            }
+            Some(lean) => record_line::write(&mut bytes, ordinal, &stamp, true, &lean.json),
         }
     }
     Ok(bytes)

@@ -4,13 +4,8 @@ use codicil_protocol::{ThreadId, ThreadTokenUsage, TurnId};
 use jiff::Timestamp;
 
 use crate::{
-    error::Result,
-    record::Record,
-    record_line::RecordKind,
-    record_lines::RecordLines,
-    replay::decode,
-    store::{Store, StoreInner},
-    work_pool::WorkLane,
+    error::Result, record::Record, record_line::RecordKind, record_lines::RecordLines, replay::decode,
+    store::Store,
 };
 
 /// The usage of a thread after a response of the model.
@@ -24,21 +19,16 @@ pub struct UsageRecord {
 impl Store {
     /// Reads the usage after each response of a thread, oldest first. Turns that were removed later have used tokens too.
     pub async fn token_usage(&self, id: &ThreadId) -> Result<Vec<UsageRecord>> {
-        let id = id.clone();
-        self.run(WorkLane::Load, move |inner| inner.token_usage(&id)).await
+        self.with_lines(id, |_| false, |lines| Ok(token_usage(&lines.records()))).await
     }
 }
 
-impl StoreInner {
-    fn token_usage(&self, id: &ThreadId) -> Result<Vec<UsageRecord>> {
-        let (_, bytes) = self.bytes(id)?;
-        let lines = RecordLines::of(&bytes);
-        let usages = lines.heads().map(|(_, head)| head).filter(|head| head.kind == RecordKind::Usage);
-        let record = |head| match decode::<Record>(head)? {
-            Record::Usage { turn_id, usage } => Some((turn_id, usage)),
-            _ => None,
-        };
-        let placed = usages.filter_map(|head| Some((head.timestamp.parse().ok()?, record(head)?)));
-        Ok(placed.map(|(at, (turn_id, usage))| UsageRecord { at, turn_id, usage }).collect())
-    }
+fn token_usage(lines: &RecordLines<'_>) -> Vec<UsageRecord> {
+    let usages = lines.heads().map(|(_, head)| head).filter(|head| head.kind == RecordKind::Usage);
+    let record = |head| match decode::<Record>(head)? {
+        Record::Usage { turn_id, usage } => Some((turn_id, usage)),
+        _ => None,
+    };
+    let placed = usages.filter_map(|head| Some((head.timestamp.parse().ok()?, record(head)?)));
+    placed.map(|(at, (turn_id, usage))| UsageRecord { at, turn_id, usage }).collect()
 }

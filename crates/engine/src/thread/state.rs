@@ -256,9 +256,10 @@ impl ThreadState {
         self.git = before.git;
     }
 
-    /// Returns the path of the thread's file; `None` for an ephemeral thread.
+    /// Returns the path of the thread's file; `None` for an ephemeral thread and for one in a database.
     pub fn path(&self) -> Option<String> {
-        self.log.as_ref().map(|log| log.path().to_string_lossy().into_owned())
+        let path = self.log.as_ref()?.path();
+        (!path.as_os_str().is_empty()).then(|| path.to_string_lossy().into_owned())
     }
 
     /// Returns the thread as clients see it, without its turns.

@@ -127,6 +127,7 @@ async fn an_append_changes_the_list_entry_with_it() {
         name: Some("name".to_owned()),
         open_requests: Some(1),
         details: Some("{\"model\":\"m\"}".to_owned()),
+        facts: None,
         state: Some(ThreadState::Running),
     };
     store.append(LineBatch { change, ..batch(thread.id, tree.epoch, 1) }).await.unwrap();

@@ -291,6 +291,8 @@ pub fn new_thread() -> NewThread {
         name: None,
         preview: None,
         details: "{}".to_owned(),
+        facts: "{}".to_owned(),
+        open_requests: 0,
         lines: b"{\"ordinal\":0}\n".to_vec(),
     }
 }

@@ -1,8 +1,12 @@
 //! Tests of the PostgreSQL store: a model of leases and takeover, and a real PostgreSQL that the tests start themselves.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+#[path = "../../../store/tests/conformance/mod.rs"]
+mod conformance;
+
 mod appends;
 mod blobs;
+mod cluster;
 mod cut_proxy;
 mod database;
 mod lease_model;
@@ -15,3 +19,5 @@ mod takeover;
 mod threads;
 mod tls;
 mod violations;
+
+use cluster::conformance_home;

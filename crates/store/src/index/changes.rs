@@ -66,7 +66,7 @@ impl SummaryChange {
         }
     }
 
-    fn apply(self, row: &mut ThreadSummary) {
+    pub fn apply(self, row: &mut ThreadSummary) {
         row.stamp = self.stamp;
         for (ordinal, event) in &self.facts {
             row.facts.apply(*ordinal, event);

@@ -16,6 +16,9 @@ use crate::{
 impl Store {
     /// Returns the threads of a section with their places, in their order.
     pub async fn section_members(&self, section: &str) -> Result<Vec<(ThreadId, SectionPlace)>> {
+        if let Some(shared) = &self.shared {
+            return shared.section_members(section).await;
+        }
         let section = section.to_owned();
         let members = |row: &Row<'_>| {
             let facts = IndexedFacts::from_json(row.get::<_, Option<String>>(1)?.as_deref());
@@ -31,6 +34,9 @@ impl Store {
 
     /// Returns the threads of a project, also archived ones.
     pub async fn project_threads(&self, project: &str) -> Result<Vec<ThreadId>> {
+        if let Some(shared) = &self.shared {
+            return shared.project_threads(project).await;
+        }
         let project = project.to_owned();
         let sql = "SELECT id FROM threads WHERE project_id = ?1 ORDER BY id";
         self.run(WorkLane::List, move |inner| {
@@ -41,6 +47,9 @@ impl Store {
 
     /// Returns when a thread of each project was last active, in Unix seconds.
     pub async fn project_recency(&self) -> Result<BTreeMap<String, i64>> {
+        if let Some(shared) = &self.shared {
+            return Ok(shared.backend.project_recency().await?.into_iter().collect());
+        }
         let sql = "SELECT project_id, max(updated_at) FROM threads WHERE project_id IS NOT NULL GROUP BY 1";
         let recency = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
         let found = self.run(WorkLane::List, move |inner| {
@@ -51,6 +60,9 @@ impl Store {
 
     /// Returns the threads with an attachment, and whether they are archived.
     pub async fn attachment_owners(&self, key: AttachmentKey) -> Result<Vec<(ThreadId, bool)>> {
+        if let Some(shared) = &self.shared {
+            return shared.attachment_owners(key).await;
+        }
         let sql = "SELECT id, archived FROM threads WHERE facts IS NOT NULL AND EXISTS (
                 SELECT 1 FROM json_each(facts, '$.attachments') AS attachment
                 WHERE attachment.value ->> '$.type' = ?1 AND attachment.value ->> '$.key' = ?2)

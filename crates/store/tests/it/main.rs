@@ -1,7 +1,14 @@
 //! Tests of the store on real files.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+#[path = "../conformance/mod.rs"]
+mod conformance;
 mod support;
+
+/// Opens a store for the conformance suite.
+async fn conformance_home() -> Option<support::Home> {
+    Some(support::Home::new())
+}
 
 mod archive;
 mod blobs;

@@ -1,0 +1,156 @@
+//! Stores of several nodes over one database.
+
+use std::{sync::Arc, time::Duration};
+
+use codicil_protocol::{SessionSource, TurnId};
+use codicil_store::{Record, RunState, Store, StoreError, ThreadHome, ThreadMeta, new_thread_id};
+use codicil_store_postgres::{BackendSettings, DatabaseAddress, PostgresBackend, SharedPlaces};
+use tempfile::TempDir;
+
+use crate::database::{TestDatabase, expire};
+
+/// A node with its store.
+pub struct NodeHome {
+    pub store: Store,
+    _dir: TempDir,
+    _database: Option<TestDatabase>,
+}
+
+/// Opens a store for the conformance suite.
+pub async fn conformance_home() -> Option<NodeHome> {
+    let database = TestDatabase::create().await?;
+    let node = open_node(&database, "a", SharedPlaces::default()).await;
+    Some(NodeHome { _database: Some(database), ..node })
+}
+
+async fn open_node(database: &TestDatabase, name: &str, places: SharedPlaces) -> NodeHome {
+    let settings = BackendSettings {
+        name: name.to_owned(),
+        url: format!("ws://{name}:1"),
+        places,
+        ttl: Duration::from_secs(600),
+    };
+    let address = DatabaseAddress::parse(&database.address()).unwrap();
+    let backend = PostgresBackend::open(address, settings).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open_shared(dir.path(), Arc::new(backend)).unwrap();
+    NodeHome { store, _dir: dir, _database: None }
+}
+
+fn meta(cwd: &str) -> ThreadMeta {
+    ThreadMeta::new(new_thread_id(), cwd, SessionSource::Vscode, "mock")
+}
+
+fn name(name: &str) -> [Record; 1] {
+    [Record::Name { name: name.to_owned() }]
+}
+
+/// Lets the lease of the node with this store end.
+async fn lose_lease(database: &TestDatabase, store: &Store) {
+    let run = store.begin_run().await.unwrap().unwrap();
+    let identity = codicil_store_postgres::NodeIdentity { name: String::new(), run: run.parse().unwrap() };
+    expire(database, &identity).await;
+}
+
+#[tokio::test]
+async fn a_thread_belongs_to_one_node_until_it_stops() {
+    let Some(database) = TestDatabase::create().await else { return };
+    let a = open_node(&database, "a", SharedPlaces::default()).await;
+    let b = open_node(&database, "b", SharedPlaces::default()).await;
+    let mut log = a.store.create(meta("/work")).await.unwrap();
+    let id = log.id().clone();
+    let Err(StoreError::OwnedElsewhere { node, url, .. }) = b.store.open_log(&id).await else {
+        panic!("the thread belongs to a")
+    };
+    assert_eq!((node.as_str(), url.as_str()), ("a", "ws://a:1"));
+    let owner = b.store.backend().unwrap().other_owner(&id).await.unwrap().unwrap();
+    assert_eq!(
+        (owner.name.as_str(), a.store.backend().unwrap().other_owner(&id).await.unwrap()),
+        ("a", None)
+    );
+    let run = a.store.begin_run().await.unwrap().unwrap();
+    assert!(matches!(b.store.run_state(&run).await.unwrap(), RunState::Live(_)));
+    // Everything but writing works on any node.
+    assert_eq!(b.store.read(&id).await.unwrap().meta.cwd, "/work");
+
+    a.store.close().await.unwrap();
+    let mut taken = b.store.open_log(&id).await.unwrap();
+    assert_eq!(b.store.run_state(&run).await.unwrap(), RunState::Over);
+    taken.append(&name("from b")).await.unwrap();
+    let error = log.append(&name("from a")).await.unwrap_err();
+    assert!(matches!(error, StoreError::Overtaken { .. }), "{error}");
+    assert_eq!(b.store.read(&id).await.unwrap().name.as_deref(), Some("from b"));
+    database.check().await;
+}
+
+#[tokio::test]
+async fn threads_of_a_dead_node_are_taken_over() {
+    let Some(database) = TestDatabase::create().await else { return };
+    let volume = SharedPlaces([("code".to_owned(), "/srv".to_owned())].into());
+    let a = open_node(&database, "a", volume.clone()).await;
+    let b = open_node(&database, "b", volume).await;
+    let mut shared = a.store.create(meta("/srv/app")).await.unwrap();
+    let own = a.store.create(meta("/home/a")).await.unwrap();
+    let run = a.store.begin_run().await.unwrap();
+    let turn_id = TurnId::from("turn-1");
+    shared.append(&[Record::Turn { turn_id, run }]).await.unwrap();
+    assert_eq!(b.store.backend().unwrap().abandoned().await.unwrap(), []);
+    lose_lease(&database, &a.store).await;
+
+    assert_eq!(b.store.backend().unwrap().abandoned().await.unwrap(), [shared.id().clone()]);
+    let taken = b.store.open_log(shared.id()).await.unwrap();
+    assert_eq!(*taken.home(), ThreadHome::Here);
+    assert!(matches!(shared.append(&name("late")).await, Err(StoreError::Overtaken { .. })));
+    // The other workspace is on the disk of a.
+    let taken = b.store.open_log(own.id()).await.unwrap();
+    assert_eq!(*taken.home(), ThreadHome::Node("a".to_owned()));
+    b.store.backend().unwrap().rehome(own.id(), "/home/b").await.unwrap();
+    let taken = b.store.open_log(own.id()).await.unwrap();
+    assert_eq!(*taken.home(), ThreadHome::Here);
+    database.check().await;
+}
+
+#[tokio::test]
+async fn a_node_that_was_buried_registers_again() {
+    let Some(database) = TestDatabase::create().await else { return };
+    let address = DatabaseAddress::parse(&database.address()).unwrap();
+    let settings = BackendSettings {
+        name: "a".to_owned(),
+        url: "ws://a:1".to_owned(),
+        places: SharedPlaces::default(),
+        ttl: Duration::from_secs(1),
+    };
+    let backend = Arc::new(PostgresBackend::open(address, settings).await.unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open_shared(dir.path(), backend).unwrap();
+    let mut log = store.create(meta("/work")).await.unwrap();
+    let first = store.begin_run().await.unwrap();
+    let bury = "update codicil_node set until = '-infinity'";
+    database.raw().await.run(bury).await;
+    store.backend().unwrap().fenced().await.unwrap();
+    let second = loop {
+        match store.begin_run().await {
+            Err(StoreError::Unavailable(_)) => tokio::task::yield_now().await,
+            run => break run.unwrap(),
+        }
+    };
+    assert_ne!(first, second);
+    let taken = store.open_log(log.id()).await.unwrap();
+    assert!(matches!(log.append(&name("old")).await, Err(StoreError::Overtaken { .. })));
+    drop(taken);
+    store.append_beside(log.id(), name("new")[0].clone()).await.unwrap();
+    assert_eq!(store.read(log.id()).await.unwrap().name.as_deref(), Some("new"));
+}
+
+#[tokio::test]
+async fn a_database_that_is_down_fails_requests_and_comes_back() {
+    let Some(server) = crate::database::TestPostgres::start() else { return };
+    let server = Arc::new(server);
+    let database = TestDatabase::create_on(server.clone()).await;
+    let node = open_node(&database, "a", SharedPlaces::default()).await;
+    let mut log = node.store.create(meta("/work")).await.unwrap();
+    server.crash_and_restart();
+    log.append(&name("after the crash")).await.unwrap();
+    assert_eq!(node.store.read(log.id()).await.unwrap().name.as_deref(), Some("after the crash"));
+    database.check().await;
+}

@@ -1,0 +1,53 @@
+//! Searching the messages of threads in a backend. It excludes threads whose lines cannot contain the text; the lines of the
+//! others are read in the order of the result until a page is full.
+
+use super::{RowPage, SharedThreads, entry_query};
+use crate::{
+    backend::EntryQuery,
+    error::{Result, StoreError},
+    list::{ListCursor, ListQuery},
+    search::{SearchPage, SearchQuery, first_snippet},
+    search_text::SearchTerm,
+    thread_lines::without_history,
+    work_pool::{WorkLane, WorkPool},
+};
+
+impl SharedThreads {
+    pub async fn search(&self, query: &SearchQuery, pool: &WorkPool) -> Result<SearchPage> {
+        let term = SearchTerm::new(&query.term);
+        let list: ListQuery = query.visited_rows();
+        let limit = query.page_size();
+        let organization = self.organization().await?;
+        let mut page = SearchPage { found: Vec::new(), next_cursor: None, backwards_cursor: None };
+        let mut entries = EntryQuery { line_text: term.plain_text(), ..entry_query(&list)? };
+        let mut last_cursor = None;
+        'pages: loop {
+            let RowPage { rows, has_more } = self.rows(&entries).await?;
+            let Some(last) = rows.last().map(|last| ListCursor::of(query.sort, last)) else { break };
+            for row in rows {
+                let lines = match self.lines(&row.id, without_history).await {
+                    // Deleted meanwhile.
+                    Err(StoreError::NotFound(_)) => continue,
+                    lines => lines?,
+                };
+                let searched = term.clone();
+                let read = move || Ok(first_snippet(&lines, &searched));
+                let Some(snippet) = pool.run(WorkLane::Load, read).await? else { continue };
+                if page.found.len() == limit {
+                    page.next_cursor = last_cursor;
+                    break 'pages;
+                }
+                last_cursor = ListCursor::of(query.sort, &row).text();
+                if page.found.is_empty() {
+                    page.backwards_cursor.clone_from(&last_cursor);
+                }
+                page.found.push((self.listed(row, &organization), snippet));
+            }
+            if !has_more {
+                break;
+            }
+            entries.after = entry_query(&ListQuery { cursor: last.text(), ..list.clone() })?.after;
+        }
+        Ok(page)
+    }
+}
