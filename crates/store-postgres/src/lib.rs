@@ -26,6 +26,7 @@ mod lease;
 mod node_lease;
 
 mod check;
+mod diagnosis;
 mod migrations;
 
 mod address;
@@ -37,6 +38,7 @@ pub use {
     append_statement::{LineBatch, RowChange, ThreadState},
     blobs::BlobHash,
     check::{ViolatedRule, Violation},
+    diagnosis::DatabaseDiagnosis,
     error::{PostgresError, Result},
     lease::{Claim, Epoch, NodeAddress, TreeLease, TreeThread},
     node_lease::{NodeIdentity, NodeLease, NodeSettings, RegisteredNode},

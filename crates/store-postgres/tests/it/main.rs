@@ -5,6 +5,7 @@ mod appends;
 mod blobs;
 mod cut_proxy;
 mod database;
+mod diagnosis;
 mod lease_model;
 mod lists;
 mod lost_connections;
