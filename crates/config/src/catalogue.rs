@@ -158,7 +158,24 @@ pub const CATALOGUE: &[CatalogueEntry] = &[
     read("feedback.endpoint", "settings.feedback.endpoint"),
     always("analytics.enabled", false, "Codicil collects no analytics."),
     no_effect("analytics.*", "Codicil collects no analytics."),
-    no_effect("otel", "Codicil exports no telemetry; its log goes to standard error."),
+    read("otel.environment", "otel.environment"),
+    read("otel.span_attributes", "otel.span_attributes"),
+    read("otel.exporter.otlp-http.endpoint", "http.endpoint"),
+    read("otel.exporter.otlp-http.headers", "http.headers"),
+    read("otel.exporter.otlp-http.protocol", "http.protocol"),
+    no_effect("otel.exporter.otlp-http.tls", "The certificates of the operating system are trusted."),
+    no_effect("otel.exporter.otlp-grpc", "Traces are exported over HTTP."),
+    read("otel.trace_exporter.otlp-http.endpoint", "http.endpoint"),
+    read("otel.trace_exporter.otlp-http.headers", "http.headers"),
+    read("otel.trace_exporter.otlp-http.protocol", "http.protocol"),
+    no_effect("otel.trace_exporter.otlp-http.tls", "The certificates of the operating system are trusted."),
+    no_effect("otel.trace_exporter.otlp-grpc", "Traces are exported over HTTP."),
+    no_effect("otel.metrics_exporter", "`app-server --metrics` serves metrics to Prometheus."),
+    always("otel.log_user_prompt", false, "Traces contain no texts of users."),
+    always("otel.log_agent_responses", false, "Traces contain no texts of models."),
+    always("otel.log_guardian_assessments", false, "Traces contain no texts of models."),
+    no_effect("otel.tool_result", "Traces contain no results of tools."),
+    no_effect("otel.tracestate", "The `tracestate` of a client is passed on as it is."),
     no_effect("log_dir", "The log goes to standard error."),
     no_effect("sqlite_home", "The index of threads is in the home."),
 
@@ -491,7 +508,7 @@ mod tests {
             Some(KeyEffect::None { except: Some(_), .. })
         ));
         assert!(matches!(key_effect(&["analytics", "other"]), Some(KeyEffect::None { except: None, .. })));
-        assert!(matches!(key_effect(&["otel", "exporter"]), Some(KeyEffect::None { .. })));
+        assert!(matches!(key_effect(&["otel", "tool_result", "max_bytes"]), Some(KeyEffect::None { .. })));
         assert_eq!(key_effect(&["agents"]), None);
     }
 }

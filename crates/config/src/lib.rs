@@ -44,6 +44,7 @@ mod catalogue;
 mod codicil_settings;
 mod foreign_tables;
 mod network;
+mod otel_settings;
 mod permission_profiles;
 mod settings;
 mod tables;
@@ -78,6 +79,7 @@ pub use {
     keypath::{KeyPath, KeyPathError},
     layers::{LayerStack, SettingsLayer},
     network::{NetworkMode, NetworkProxy},
+    otel_settings::{OtelExporter, OtelSettings, OtlpEncoding, OtlpHttpSettings},
     overrides::CommandLineFlags,
     permission_profiles::{FileAccessMode, FileRule, PermissionProfile, ProfileError, ResolvedProfile},
     project::ProjectDirectory,

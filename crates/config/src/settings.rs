@@ -19,6 +19,7 @@ use crate::{
     error::{ConfigError, ConfigProblem},
     files::read_regular,
     foreign_tables::{McpServerShape, ModelProviderShape},
+    otel_settings::OtelSettings,
     permission_profiles::PermissionProfile,
     tables::{
         CredentialsStore, FeatureToggles, FeedbackSettings, HistorySettings, MarketplaceSettings,
@@ -108,6 +109,7 @@ pub struct ConfigSettings {
     pub mcp_oauth_callback_port: Option<u16>,
     pub mcp_oauth_callback_url: Option<String>,
 
+    pub otel: OtelSettings,
     pub feedback: FeedbackSettings,
     pub analytics: Option<AnalyticsConfig>,
     pub apps: Option<AppsConfig>,

@@ -19,6 +19,7 @@ use codicil_prompts::{
     fingerprint, messages, plugin_message, plugins_text, skill_message, skills_text,
 };
 use codicil_protocol::{ResponseItem, UserInput};
+use codicil_telemetry::spans::in_current_span;
 use jiff::Zoned;
 
 use crate::{file_access::AccessSources, profiles::ThreadProfile, settings::TurnSettings};
@@ -47,7 +48,7 @@ pub(crate) struct ContextUpdate {
 impl ModelContext {
     /// Returns the messages for what has changed since `before`; for everything if there is no `before`.
     pub async fn update(self, before: Option<ContextSnapshot>) -> ContextUpdate {
-        match tokio::task::spawn_blocking(move || self.read_update(before.as_ref())).await {
+        match tokio::task::spawn_blocking(in_current_span(move || self.read_update(before.as_ref()))).await {
             Ok(update) => update,
             // Only a panic ends up here; the turn can do without.
             Err(error) => {
@@ -64,7 +65,7 @@ impl ModelContext {
             message.into_iter().chain(self.mentioned_extensions(&mentions)).collect()
         };
         // Only a panic ends up in the error.
-        tokio::task::spawn_blocking(read).await.unwrap_or_default()
+        tokio::task::spawn_blocking(in_current_span(read)).await.unwrap_or_default()
     }
 
     fn read_update(self, before: Option<&ContextSnapshot>) -> ContextUpdate {

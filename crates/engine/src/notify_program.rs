@@ -48,9 +48,10 @@ impl NotifyPrograms {
         let mut running = self.0.lock();
         while running.try_join_next().is_some() {}
         if running.len() < MAX_PROGRAMS {
-            running.spawn(run(argv, notice.cwd.clone()));
+            let TurnNotice { thread_id, turn_id, cwd, .. } = notice;
+            running.spawn(run(argv, thread_id.clone(), turn_id.clone(), cwd.clone()));
         } else {
-            tracing::warn!(turn = %notice.turn_id, "too many `notify` programs are running, not starting another");
+            tracing::warn!(thread = %notice.thread_id, turn = %notice.turn_id, "too many `notify` programs are running, not starting another");
         }
     }
 
@@ -63,17 +64,23 @@ impl NotifyPrograms {
 }
 
 /// Runs a program to its end. Dropping the future kills it.
-async fn run(argv: Vec<String>, cwd: PathBuf) {
+async fn run(argv: Vec<String>, thread: ThreadId, turn: TurnId, cwd: PathBuf) {
     let mut spec = ProcessSpec::new(&argv, &cwd, std::env::vars_os().collect());
     spec.timeout = Some(PROGRAM_TIME);
     spec.stdin = InputSource::Null;
     let process = match Process::spawn(spec).await {
         Ok(process) => process,
-        Err(error) => return tracing::warn!("the `notify` program could not be started: {error}"),
+        Err(error) => {
+            return tracing::warn!(%thread, %turn, "the `notify` program could not be started: {error}");
+        }
     };
     match process.capture(CaptureLimit::Head(OUTPUT_BYTES)).await.exit {
-        ProcessExit::TimedOut => tracing::warn!("the `notify` program was ended after {PROGRAM_TIME:?}"),
-        exit if exit.code() != 0 => tracing::warn!("the `notify` program failed with code {}", exit.code()),
+        ProcessExit::TimedOut => {
+            tracing::warn!(%thread, %turn, "the `notify` program was ended after {PROGRAM_TIME:?}");
+        }
+        exit if exit.code() != 0 => {
+            tracing::warn!(%thread, %turn, "the `notify` program failed with code {}", exit.code());
+        }
         _ => {}
     }
 }

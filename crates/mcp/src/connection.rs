@@ -10,6 +10,7 @@ use std::{
 use codicil_exec::ProcessEnvironment;
 use codicil_model::AccountAuth;
 use codicil_protocol::{McpServerElicitationAction, McpServerElicitationRequest, Tool};
+use codicil_telemetry::TracePosition;
 use parking_lot::Mutex;
 use rmcp::{
     Peer, RoleClient,
@@ -227,9 +228,14 @@ impl ServerConnection {
         pending.result(LIST_TIMEOUT, &CancellationToken::new()).await
     }
 
-    async fn send(&self, request: CustomRequest) -> Result<RequestHandle<RoleClient>, CallError> {
+    async fn send(&self, mut request: CustomRequest) -> Result<RequestHandle<RoleClient>, CallError> {
         if !self.is_open() {
             return Err(CallError::Closed(self.registry.close_reason()));
+        }
+        // The transport has a task of its own, which is in no trace.
+        let trace = TracePosition::current();
+        if !trace.is_empty() {
+            request.extensions.insert(trace);
         }
         let peer: &Peer<RoleClient> = self.running.peer();
         let request = ClientRequest::CustomRequest(request);

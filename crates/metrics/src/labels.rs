@@ -130,6 +130,17 @@ label_set! {
 }
 
 label_set! {
+    /// What became of a span of a trace.
+    SpanEnd {
+        Exported = [("outcome", "exported")],
+        /// The queue was full.
+        Dropped = [("outcome", "dropped")],
+        /// The collector did not take it.
+        Failed = [("outcome", "failed")],
+    }
+}
+
+label_set! {
     /// The direction of relayed messages between nodes.
     RelayDirection {
         ToOwner = [("direction", "to_owner")],

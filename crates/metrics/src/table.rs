@@ -7,8 +7,8 @@ use prometheus_client::registry::Registry;
 use crate::{
     instruments::{Counter, CounterSet, Gauge, TimeHistogram},
     labels::{
-        AppendEnd, ModelRequestEnd, OverloadReason, RelayDirection, RequestEnd, TokenKind, ToolCallEnd,
-        TurnEnd,
+        AppendEnd, ModelRequestEnd, OverloadReason, RelayDirection, RequestEnd, SpanEnd, TokenKind,
+        ToolCallEnd, TurnEnd,
     },
 };
 
@@ -106,6 +106,9 @@ metrics! {
     database_seconds: TimeHistogram = TimeHistogram::new(SHORT_TIMES), "codicil_database_seconds";
     /// Round trips to the database that failed.
     database_failures: Counter = Counter::new(), "codicil_database_failures";
+
+    /// Spans of traces for the collector.
+    spans: CounterSet<SpanEnd, { SpanEnd::COUNT }> = CounterSet::new(), "codicil_spans";
 }
 
 /// The metrics of the process.

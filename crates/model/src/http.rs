@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use codicil_http::{http_client, read_text_prefix, root_cause, without_secrets};
+use codicil_telemetry::TracePosition;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use reqwest::Url;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -164,6 +165,7 @@ impl<D: HttpDialect> ProviderShared<D> {
         if body.encoding() == BodyEncoding::Zstd {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("zstd"));
         }
+        headers.extend(TracePosition::current().headers());
         headers.extend(self.headers.clone());
         if let Some(credentials) = credentials {
             self.dialect.authorize(credentials, &mut headers);

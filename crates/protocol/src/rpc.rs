@@ -1,7 +1,7 @@
 //! The JSON-RPC envelope: requests, notifications, responses and errors, without the `jsonrpc` member.
 //!
 //! Reading is lazy: [`Message::parse`] decodes the method and the id and leaves `params` as raw JSON for the decoder that
-//! knows its type. The same holds for `codicil`, the member of the extension. `jsonrpc` and other unknown members are
+//! knows its type. The same holds for `codicil`, the member of the extension, and for `trace`. `jsonrpc` and other unknown members are
 //! ignored.
 
 use std::fmt;
@@ -105,10 +105,26 @@ pub mod codes {
 /// A received message, with its content as raw JSON.
 #[derive(Debug)]
 pub enum Message<'a> {
-    Request { id: RequestId, method: String, params: Option<&'a RawValue>, codicil: Option<&'a RawValue> },
-    Notification { method: String, params: Option<&'a RawValue> },
-    Response { id: RequestId, result: &'a RawValue },
-    Error { id: RequestId, error: ErrorObject },
+    Request {
+        id: RequestId,
+        method: String,
+        params: Option<&'a RawValue>,
+        codicil: Option<&'a RawValue>,
+        /// The place of the request in a trace, a [`W3cTraceContext`].
+        trace: Option<&'a RawValue>,
+    },
+    Notification {
+        method: String,
+        params: Option<&'a RawValue>,
+    },
+    Response {
+        id: RequestId,
+        result: &'a RawValue,
+    },
+    Error {
+        id: RequestId,
+        error: ErrorObject,
+    },
 }
 
 impl<'a> Message<'a> {
@@ -121,7 +137,8 @@ impl<'a> Message<'a> {
         };
         match (envelope.method, id, envelope.result, envelope.error) {
             (Some(method), Some(id), ..) => {
-                Ok(Self::Request { id, method, params: envelope.params, codicil: envelope.codicil })
+                let MessageEnvelope { params, codicil, trace, .. } = envelope;
+                Ok(Self::Request { id, method, params, codicil, trace })
             }
             (Some(method), None, ..) => Ok(Self::Notification { method, params: envelope.params }),
             (None, Some(id), Some(result), _) => Ok(Self::Response { id, result }),
@@ -143,6 +160,8 @@ struct MessageEnvelope<'a> {
     error: Option<ErrorObject>,
     #[serde(borrow)]
     codicil: Option<&'a RawValue>,
+    #[serde(borrow)]
+    trace: Option<&'a RawValue>,
 }
 
 /// Reads a member for which null is a value: a null id is invalid, a null result is a result.

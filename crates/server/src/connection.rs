@@ -9,6 +9,7 @@ use codicil_protocol::{
     Frame,
     rpc::{Message, RequestId},
 };
+use codicil_telemetry::TracePosition;
 use futures_util::{Stream, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
@@ -57,6 +58,13 @@ pub async fn serve(
     connection.end().await;
 }
 
+/// A request without its params.
+struct RequestHead<'a> {
+    id: RequestId,
+    method: &'a str,
+    trace: TracePosition,
+}
+
 struct Connection {
     shared: Arc<ServerShared>,
     client: Arc<ConnectedClient>,
@@ -75,8 +83,9 @@ impl Connection {
             return;
         };
         match Message::parse(text) {
-            Ok(Message::Request { id, method, params, codicil }) => {
-                self.request(id, &method, params, codicil)
+            Ok(Message::Request { id, method, params, codicil, trace }) => {
+                let trace = TracePosition::of_request(trace);
+                self.request(RequestHead { id, method: &method, trace }, params, codicil)
             }
             Ok(Message::Response { id, result }) => self.answer(&id, Ok(result.to_owned())),
             Ok(Message::Error { id, error }) => self.answer(&id, Err(error)),
@@ -86,13 +95,8 @@ impl Connection {
         }
     }
 
-    fn request(
-        &mut self,
-        id: RequestId,
-        method: &str,
-        params: Option<&RawValue>,
-        extension: Option<&RawValue>,
-    ) {
+    fn request(&mut self, head: RequestHead<'_>, params: Option<&RawValue>, extension: Option<&RawValue>) {
+        let RequestHead { id, method, trace } = head;
         if let Some(reason) = self.overload() {
             METRICS.overload_refusals.inc(reason);
             self.client.outbox.push(&Frame::error(&id, RpcError::overloaded().object()));
@@ -105,6 +109,7 @@ impl Connection {
                 return self.client.outbox.push(&Frame::error(&id, RpcError::from(error).object()));
             }
         }
+        cx.set_trace(trace);
         match self.shared.router.call(cx, id, method, params) {
             PendingResponse::Ready(response) => response.send(&self.client),
             PendingResponse::Pending(work) => self.in_flight.push(work),

@@ -12,6 +12,7 @@ use codicil_engine::{
     Threads, TurnOrigin,
 };
 use codicil_protocol::{Frame, NotificationMethod, ProtocolGeneration, ThreadId, rpc::RequestId};
+use codicil_telemetry::TracePosition;
 use parking_lot::Mutex;
 
 use crate::{
@@ -33,6 +34,7 @@ pub struct Cx {
     after_response: Arc<Mutex<Vec<AfterReply>>>,
     key: Option<RequestKey>,
     request_id: Option<RequestId>,
+    trace: TracePosition,
 }
 
 /// A request that is being served.
@@ -49,7 +51,23 @@ pub type AfterReply = Box<dyn FnOnce() + Send>;
 
 impl Cx {
     pub fn new(client: Arc<ConnectedClient>, shared: Arc<ServerShared>) -> Self {
-        Self { client, shared, after_response: Arc::default(), key: None, request_id: None }
+        Self {
+            client,
+            shared,
+            after_response: Arc::default(),
+            key: None,
+            request_id: None,
+            trace: TracePosition::default(),
+        }
+    }
+
+    /// Sets where the client's request is in a trace.
+    pub fn set_trace(&mut self, trace: TracePosition) {
+        self.trace = trace;
+    }
+
+    pub fn trace(&self) -> &TracePosition {
+        &self.trace
     }
 
     pub fn set_key(&mut self, key: Option<RequestKey>) {

@@ -113,7 +113,7 @@ async fn close_abandoned(cx: &Cx) {
     for id in opened.iter().filter(|id| !cx.clients().has_subscribers(id)) {
         let Ok(thread) = cx.threads().get(id) else { continue };
         if is_idle(&thread).await && cx.threads().agents_of(id).is_empty() {
-            tracing::info!(%id, "closed an ephemeral thread without subscribers");
+            tracing::info!(thread = %id, "closed an ephemeral thread without subscribers");
             cx.threads().close(id).await;
             cx.ephemeral_threads().slots.lock().opened.remove(id);
             return;

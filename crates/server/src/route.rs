@@ -14,10 +14,11 @@ use codicil_protocol::{
     CLIENT_REQUESTS, Frame, Initialize, InspectFindings, Method, MethodGenerations, NoParams, OLDER_REQUESTS,
     ProtocolGeneration, Stability, decode_params, rpc::RequestId,
 };
+use codicil_telemetry::spans::{SpanOutcome, note_error_code, note_outcome, request_span};
 use futures_util::{FutureExt, future::BoxFuture};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tracing::{Instrument, debug_span};
+use tracing::{Instrument, Span};
 
 use crate::{
     clients::ConnectedClient,
@@ -161,9 +162,9 @@ fn serve<M: Method, T: Serialize + 'static>(
             return PendingResponse::Ready(QueuedResponse::error(&id, &error));
         }
     };
-    let span = debug_span!("request", method = M::NAME, %id);
+    let span = request_span(M::NAME, &id, cx.trace());
     let counted = cx.count_request();
-    let handled = handler.handle(cx.clone(), params);
+    let handled = span.in_scope(|| handler.handle(cx.clone(), params));
     let respond = async move {
         let _counted = counted;
         respond(cx, id, handled).await
@@ -187,6 +188,7 @@ async fn respond<T: Serialize>(
         let frame = match handled.await {
             Ok(response) => {
                 METRICS.requests.inc(RequestEnd::Answered);
+                note_outcome(&Span::current(), SpanOutcome::Completed);
                 if cx.is_replayed() {
                     Frame::replayed_response(&id, &response)
                 } else {
@@ -195,6 +197,7 @@ async fn respond<T: Serialize>(
             }
             Err(error) => {
                 count_error(&error);
+                note_error_code(&Span::current(), error.object().code);
                 tracing::debug!(code = error.object().code, message = %error.object().message, "request failed");
                 Frame::error(&id, error.object())
             }

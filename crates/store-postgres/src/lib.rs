@@ -30,6 +30,7 @@ mod lease;
 mod node_lease;
 
 mod check;
+mod diagnosis;
 mod migrations;
 
 mod address;
@@ -43,6 +44,7 @@ pub use {
     blobs::BlobHash,
     check::{ViolatedRule, Violation},
     cluster_node::{BackendSettings, SharedPlaces},
+    diagnosis::DatabaseDiagnosis,
     error::{PostgresError, Result},
     lease::{Claim, Epoch, NodeAddress, TreeLease, TreeThread},
     node_lease::{NodeIdentity, NodeLease, NodeSettings, RegisteredNode},

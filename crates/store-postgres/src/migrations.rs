@@ -57,7 +57,7 @@ impl Migration {
 }
 
 /// Returns the number of the last migration that was applied.
-async fn applied(connection: &DatabaseConnection) -> Result<i32> {
+pub(crate) async fn applied(connection: &DatabaseConnection) -> Result<i32> {
     let table = "select from pg_class where oid = to_regclass('codicil_migration')";
     if connection.query(ACTION, table, &[]).await?.is_empty() {
         return Ok(0);
@@ -66,8 +66,13 @@ async fn applied(connection: &DatabaseConnection) -> Result<i32> {
     connection.query(ACTION, last, &[]).await?.first().map_or(Ok(0), |row| column(row, "last"))
 }
 
+/// Returns the number of the last migration that this program has.
+pub(crate) fn last_known() -> i32 {
+    MIGRATIONS.last().map_or(0, |last| last.number)
+}
+
 fn is_current(found: i32) -> Result<bool> {
-    let known = MIGRATIONS.last().map_or(0, |last| last.number);
+    let known = last_known();
     if found > known {
         return Err(PostgresError::TooNew { found, known });
     }

@@ -500,7 +500,7 @@ impl StoreInner {
         layout::sync_dir(dir)?;
         // Lists check that the file exists, so they omit the thread even if this fails.
         if let Err(error) = self.index.forget(id) {
-            tracing::warn!(%error, "failed to remove a deleted thread from the index");
+            tracing::warn!(thread = %id, %error, "failed to remove a deleted thread from the index");
         }
         Ok(())
     }
@@ -519,7 +519,7 @@ impl StoreInner {
         }
         // Both directories have changed, so the next list finds the file even if this fails.
         if let Err(error) = self.scan(id, &to).and_then(|row| self.index.put(&row)) {
-            tracing::warn!(%error, "failed to add a moved thread to the index");
+            tracing::warn!(thread = %id, %error, "failed to add a moved thread to the index");
         }
         Ok(to)
     }

@@ -8,10 +8,12 @@ use std::{env, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use codicil_config::{ConfigQuery, ConfigStore};
 use codicil_protocol::ProtocolGeneration;
 use codicil_sandbox::MachineProbe;
 use codicil_server::{ListenAddress, Server, ServerSetup, WsAuth};
 use codicil_store::Store;
+use codicil_telemetry::{ExportSettings, TraceExport};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::level_filters::LevelFilter;
 
@@ -138,11 +140,11 @@ pub fn run(overrides: &OverrideArgs, args: AppServerArgs) -> anyhow::Result<Exit
     }
     let parent = ParentProcess::current();
     let detached = if args.detached { Some(DetachedProcess::begin()?) } else { None };
-    logging::init_at(if args.detached { LevelFilter::INFO } else { LevelFilter::WARN });
+    let config = overrides.config_store()?;
+    let traces = start_logging(if args.detached { LevelFilter::INFO } else { LevelFilter::WARN }, &config);
     raise_descriptor_limit();
     log_confinement();
     let auth = ws_auth(&args.auth)?;
-    let config = overrides.config_store()?;
     codicil_config::remove_leftovers(config.home().path());
     let cwd = match &detached {
         Some(detached) => detached.leave_directory()?,
@@ -163,6 +165,7 @@ pub fn run(overrides: &OverrideArgs, args: AppServerArgs) -> anyhow::Result<Exit
         allow_unauthenticated: args.auth.ws_allow_unauthenticated,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let traces = traces.map(|traces| traces.start(runtime.handle()));
     let server = Server::new(setup);
     if let Some(detached) = detached {
         // Ends with the runtime.
@@ -185,9 +188,25 @@ pub fn run(overrides: &OverrideArgs, args: AppServerArgs) -> anyhow::Result<Exit
         let served = serve(server, life).await;
         console.stop().await.and(served)
     });
+    if let Some(traces) = traces {
+        runtime.block_on(traces.finish());
+    }
     // A thread may still be blocked in a read of standard input; it ends with the process.
     runtime.shutdown_background();
     result.map(|()| ExitCode::SUCCESS)
+}
+
+/// Starts to log. Returns the export of traces, if there is one: that is read from the configuration without projects.
+fn start_logging(level: LevelFilter, config: &ConfigStore) -> Option<TraceExport> {
+    // A configuration that cannot be read is reported to clients. The variables apply all the same.
+    let otel = config.load(&ConfigQuery::default()).map(|config| config.settings.otel.clone());
+    let settings = ExportSettings::of_process(&otel.unwrap_or_default());
+    let traces = settings.as_ref().ok().cloned().flatten().map(TraceExport::new);
+    logging::init_with(level, traces.as_ref());
+    if let Err(error) = settings {
+        tracing::warn!("traces are not exported: {error}");
+    }
+    traces
 }
 
 /// Where the server listens, and what ends it beside signals.

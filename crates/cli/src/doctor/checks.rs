@@ -14,7 +14,7 @@ use codicil_model::ProviderConfig;
 use codicil_sandbox::MachineProbe;
 use rustix::fs::{Access, access};
 
-use super::{DoctorFinding, FindingStatus, timed_checks};
+use super::{DoctorFinding, FindingStatus, database, timed_checks};
 use crate::{args::OverrideArgs, version};
 
 /// Parts of names of files with credentials.
@@ -36,6 +36,9 @@ pub fn all(overrides: &OverrideArgs, offline: bool) -> anyhow::Result<Vec<Doctor
             findings.push(proxy(config.as_ref().ok()));
             findings.push(runtime.block_on(timed_checks::account(&store)));
             findings.push(runtime.block_on(timed_checks::threads(store.home().path())));
+            if let Some(url) = database::configured_url(config.as_ref().ok()) {
+                findings.push(runtime.block_on(database::database(&url)));
+            }
             findings.push(providers(&store, &config, &cwd));
             if let Some(config) = config.ok().filter(|_| !offline) {
                 let settings = TurnSettings::resolve(&config, store.home(), cwd, &ThreadOverrides::default());

@@ -1,6 +1,7 @@
 //! `codicil doctor`: checks the installation, and explains what does not work.
 
 mod checks;
+mod database;
 mod timed_checks;
 
 use std::{fmt::Write as _, io::Write as _, process::ExitCode};

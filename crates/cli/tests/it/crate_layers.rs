@@ -15,6 +15,7 @@ const LAYERS: &[&str] = &[
     "exec",
     "config",
     "http",
+    "telemetry",
     "policy",
     "patch",
     "prompts",

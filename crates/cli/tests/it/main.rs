@@ -52,6 +52,7 @@ mod shutdown;
 mod silent_connections;
 mod stdio;
 mod store_check;
+mod traces;
 #[cfg(target_os = "linux")]
 mod trust;
 mod turns;

@@ -151,7 +151,8 @@ fn every_feature_without_effect_is_reported_where_it_is_set() {
 
 #[test]
 fn keys_of_a_profile_and_of_a_request_are_reported() {
-    let machine = Machine::with_config("profile = 'a'\n[profiles.a.otel]\n[profiles.b]\nzsh_path = '/x'\n");
+    let machine =
+        Machine::with_config("profile = 'a'\n[profiles.a.otel.tool_result]\n[profiles.b]\nzsh_path = '/x'\n");
     let overrides = json!({ "log_dir": "/y", "modle": "z" }).as_object().cloned().unwrap();
     let config = machine.store().load(&ConfigQuery { cwd: None, overrides }).unwrap();
     let summaries: Vec<_> = config.warnings.iter().map(|warning| warning.summary.as_str()).collect();
@@ -159,7 +160,7 @@ fn keys_of_a_profile_and_of_a_request_are_reported() {
         summaries,
         [
             "The setting `log_dir` has no effect.",
-            "The setting `otel` has no effect.",
+            "The setting `otel.tool_result` has no effect.",
             "Unknown settings have no effect."
         ]
     );

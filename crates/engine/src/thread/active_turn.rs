@@ -12,10 +12,12 @@ use codicil_protocol::{
     ServiceTier, ThreadItem, TurnError, TurnId, TurnStatus,
 };
 use codicil_store::RequestAnswer;
+use codicil_telemetry::spans::{SpanOutcome, note_outcome};
 use futures_util::FutureExt;
 use serde_json::Value;
 use tokio::{sync::watch, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 
 use super::{
     AnnouncedReply, CommandReply, TurnOrigin,
@@ -58,6 +60,8 @@ impl TurnKind {
 pub(super) struct ActiveTurn {
     pub id: TurnId,
     pub kind: TurnKind,
+    /// The span of the turn in a trace and in the log.
+    pub span: Span,
     pub origin: TurnOrigin,
     /// Whether the turn was started by the goal of the thread.
     pub is_goal_turn: bool,
@@ -189,6 +193,7 @@ impl ActiveTurn {
     pub fn new<R>(
         id: TurnId,
         kind: TurnKind,
+        span: Span,
         reporter: TurnReporter,
         run: impl FnOnce(TurnReporter, CancellationToken) -> R,
     ) -> Self
@@ -198,13 +203,15 @@ impl ActiveTurn {
         let cancel = CancellationToken::new();
         let run = run(reporter.clone(), cancel.clone());
         // Owned by the active turn, which cancels it and waits for its end.
-        let task = tokio::spawn(async move {
+        let running = async move {
             let outcome = AssertUnwindSafe(run).catch_unwind().await;
             reporter.ended(outcome.unwrap_or_else(|_| TurnOutcome::Failed(internal_error()))).await;
-        });
+        };
+        let task = tokio::spawn(running.instrument(span.clone()));
         Self {
             id,
             kind,
+            span,
             origin: TurnOrigin::default(),
             is_goal_turn: false,
             output_schema: None,
@@ -249,12 +256,13 @@ impl ActiveTurn {
         self.needs_request = true;
         self.shell_commands += 1;
         let run = run(reporter.clone(), self.cancel.clone());
-        // Ends with the turn, whose token cancels it.
-        tokio::spawn(async move {
+        let running = async move {
             // A panic has been logged; the turn ends all the same.
             let _ = AssertUnwindSafe(run).catch_unwind().await;
             reporter.shell_command_ended().await;
-        });
+        };
+        // Ends with the turn, whose token cancels it.
+        tokio::spawn(running.instrument(self.span.clone()));
     }
 
     pub fn task_ended(&mut self, outcome: TurnOutcome) {
@@ -295,11 +303,15 @@ impl ActiveTurn {
 
     /// Returns the final status of the turn and its error.
     pub fn status(&mut self, outcome: TurnOutcome) -> (TurnStatus, Option<TurnError>) {
-        match (self.failure.take(), outcome) {
-            (Some(error), _) | (None, TurnOutcome::Failed(error)) => (TurnStatus::Failed, Some(error)),
-            (None, TurnOutcome::Interrupted) => (TurnStatus::Interrupted, None),
-            (None, TurnOutcome::Completed) => (TurnStatus::Completed, None),
-        }
+        let (noted, status, error) = match (self.failure.take(), outcome) {
+            (Some(error), _) | (None, TurnOutcome::Failed(error)) => {
+                (SpanOutcome::Failed, TurnStatus::Failed, Some(error))
+            }
+            (None, TurnOutcome::Interrupted) => (SpanOutcome::Cancelled, TurnStatus::Interrupted, None),
+            (None, TurnOutcome::Completed) => (SpanOutcome::Completed, TurnStatus::Completed, None),
+        };
+        note_outcome(&self.span, noted);
+        (status, error)
     }
 
     pub fn add_notice(&mut self, item: ResponseItem) {

@@ -32,11 +32,13 @@ use codicil_protocol::{
     TurnError, TurnId,
 };
 use codicil_store::Record;
+use codicil_telemetry::TracePosition;
 use jiff::Timestamp;
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
 };
+use tracing::{Instrument, Span};
 
 use super::{
     CommandReply, ElicitationChange, PostedCommand, ShownState, ThreadCommand, ThreadInbox, ThreadSetup,
@@ -79,6 +81,8 @@ pub(crate) struct ThreadActor {
     pub(super) late_records: Vec<Record>,
     /// The key of the current request.
     pub(super) request_key: Option<RequestKey>,
+    /// The place of the current request in a trace.
+    pub(super) request_trace: TracePosition,
     /// Whether another process has extended the conversation during a turn. The thread is then about to be unloaded.
     pub(super) is_overtaken: bool,
     /// Whether a turn is being ended: it is not active any more, and its last records are not stored yet.
@@ -153,6 +157,7 @@ impl ThreadActor {
             skills,
             late_records: Vec::new(),
             request_key: None,
+            request_trace: TracePosition::default(),
             is_overtaken: false,
             is_finishing: false,
             progress,
@@ -191,15 +196,27 @@ impl ThreadActor {
                 }
                 ThreadEvent::Command(posted) => self.on_posted(posted).await,
                 ThreadEvent::Turn(message) => {
-                    self.on_turn_message(message).await;
-                    self.continue_positions().await;
+                    let span = self.active_span();
+                    let handled = async {
+                        self.on_turn_message(message).await;
+                        self.continue_positions().await;
+                    };
+                    handled.instrument(span).await;
                 }
-                ThreadEvent::QuestionEnded(ended) => self.on_question_ended(ended).await,
+                ThreadEvent::QuestionEnded(ended) => {
+                    let span = self.active_span();
+                    self.on_question_ended(ended).instrument(span).await;
+                }
                 ThreadEvent::Idle => self.on_idle(),
                 ThreadEvent::Abandoned => return drop(self.shut_down(UnloadedTurn::Parked).await),
             }
             self.start_waiting_work().await;
         }
+    }
+
+    /// Returns the span of the running turn.
+    fn active_span(&self) -> Span {
+        self.active.as_ref().map_or_else(Span::none, |active| active.span.clone())
     }
 
     /// Starts a turn that waits for the thread to be idle.

@@ -5,6 +5,7 @@
 
 use codicil_protocol::{Thread, TurnId};
 use codicil_store::{Record, StoredKey, StoredTurn};
+use codicil_telemetry::TracePosition;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
@@ -20,16 +21,20 @@ use crate::{
 impl ThreadActor {
     /// Handles a command, or answers it if its key is known.
     pub(super) async fn on_posted(&mut self, posted: PostedCommand) {
-        let PostedCommand { command, key } = posted;
-        let Some(key) = key else { return self.on_command(command).await };
-        match self.find_key(&key).await.transpose() {
-            Some(known) => self.replay(command, &key, known).await,
-            None => {
-                self.request_key = Some(key);
-                self.on_command(command).await;
-                self.request_key = None;
-            }
+        let PostedCommand { command, key, trace } = posted;
+        self.request_trace = trace;
+        match key {
+            None => self.on_command(command).await,
+            Some(key) => match self.find_key(&key).await.transpose() {
+                Some(known) => self.replay(command, &key, known).await,
+                None => {
+                    self.request_key = Some(key);
+                    self.on_command(command).await;
+                    self.request_key = None;
+                }
+            },
         }
+        self.request_trace = TracePosition::default();
     }
 
     /// Returns the record of the key of the current request, for the append that has its effect.

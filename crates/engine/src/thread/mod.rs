@@ -41,6 +41,7 @@ use codicil_protocol::{
     TurnSteerParams,
 };
 use codicil_store::StoredTurn;
+use codicil_telemetry::{TracePosition, spans::note_thread};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -101,15 +102,16 @@ pub(crate) struct ShownState {
     pub environments: Vec<ThreadEnvironment>,
 }
 
-/// A command in the mailbox, with the key of its request.
+/// A command in the mailbox, with the key of its request and its place in a trace.
 pub(crate) struct PostedCommand {
     pub command: ThreadCommand,
     pub key: Option<RequestKey>,
+    pub trace: TracePosition,
 }
 
 impl From<ThreadCommand> for PostedCommand {
     fn from(command: ThreadCommand) -> Self {
-        Self { command, key: None }
+        Self { command, key: None, trace: TracePosition::default() }
     }
 }
 
@@ -612,7 +614,9 @@ impl ThreadHandle {
         F: FnOnce(CommandReply<T>) -> ThreadCommand,
     {
         let (reply, answer) = oneshot::channel();
-        let posted = PostedCommand { command: command(reply), key: self.key.clone() };
+        note_thread(&self.id);
+        let trace = TracePosition::current();
+        let posted = PostedCommand { command: command(reply), key: self.key.clone(), trace };
         let posted = self.mailbox.try_send(posted).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ThreadError::Busy,
             mpsc::error::TrySendError::Closed(_) => ThreadError::Closed,

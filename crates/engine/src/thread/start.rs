@@ -15,12 +15,14 @@ use codicil_protocol::{
     TurnSteerParams,
 };
 use codicil_store::Record;
+use codicil_telemetry::spans::{TurnIds, turn_span};
 use serde_json::Value;
 use tokio::{
     sync::{oneshot, watch},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 
 use super::{
     AnnouncedReply, CommandReply, TurnKind, TurnOrigin,
@@ -431,12 +433,17 @@ impl ThreadActor {
             };
             task.run()
         };
-        let mut active = ActiveTurn::new(id.clone(), kind, self.reporter(&id), run);
+        let mut active = ActiveTurn::new(id.clone(), kind, self.turn_span(&id), self.reporter(&id), run);
         active.over = over;
         active.end_response = end_response;
         active.origin = origin;
         active.output_schema = output_schema.map(Arc::new);
         active
+    }
+
+    /// Returns the span of a new turn, below the current request.
+    fn turn_span(&self, id: &TurnId) -> Span {
+        turn_span(TurnIds { thread: &self.state.id, turn: id }, &self.request_trace)
     }
 
     fn offer(&self, kind: TurnKind, origin: &TurnOrigin) -> Option<ToolOffer> {
@@ -626,7 +633,8 @@ impl ThreadActor {
         if let Err(error) = self.store_turn(&id).await {
             return answer(reply, Err(error));
         }
-        self.active = Some(ActiveTurn::new(id.clone(), TurnKind::Shell, own_reporter, run));
+        self.active =
+            Some(ActiveTurn::new(id.clone(), TurnKind::Shell, self.turn_span(&id), own_reporter, run));
         self.accept(reply, ()).await;
         self.announce_turn(&id);
     }

@@ -38,9 +38,11 @@ use codicil_protocol::{
     ThreadStatusChanged, ThreadStatusChangedNotification, ThreadTokenUsage, TurnId,
 };
 use codicil_store::{RunState, StoreError, StoredThread, StoredTurn};
+use codicil_telemetry::spans::thread_span;
 use futures_util::future::join_all;
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::{
@@ -320,7 +322,9 @@ impl Threads {
             state.settings.environments(),
         );
         let threads = WeakThreads::from(self);
-        self.0.tasks.spawn(ThreadActor::new(self.0.engine.clone(), threads, state, servers, inbox).run());
+        let span = thread_span(&state.id);
+        let actor = ThreadActor::new(self.0.engine.clone(), threads, state, servers, inbox);
+        self.0.tasks.spawn(actor.run().instrument(span));
         handle
     }
 

@@ -5,7 +5,11 @@ use std::{sync::atomic::Ordering, time::Duration};
 use codicil_config::Feature;
 use codicil_metrics::{METRICS, labels::ToolCallEnd};
 use codicil_protocol::{AskForApproval, FunctionCallOutputBody};
+use codicil_telemetry::spans::{
+    SpanOutcome, TurnIds, in_current_span, note_outcome, note_tool, tool_call_span,
+};
 use serde_json::{Value, json};
+use tracing::{Instrument, Span};
 
 use super::{
     TurnTools,
@@ -47,6 +51,13 @@ impl TurnTools {
     }
 
     async fn run_one(&self, call: ToolCall) {
+        let thread = self.thread_id();
+        let span = tool_call_span(TurnIds { thread: &thread, turn: &self.turn_id }, &call.id);
+        self.run_in_order(call).instrument(span).await;
+    }
+
+    /// Runs a call when it may run beside the others.
+    async fn run_in_order(&self, call: ToolCall) {
         let result = if builtin_tool(&call.name).is_some_and(BuiltinTool::runs_in_parallel) {
             let _shared = self.parallel_lock.read().await;
             self.dispatch_with_hooks(&call).await
@@ -102,6 +113,7 @@ impl TurnTools {
         // The client's tools come first: they replace built-in tools of the same name.
         match dynamic::find_tool(&self.thread.dynamic, call) {
             DynamicMatch::Tool(tool) => {
+                note_tool(&call.name);
                 return counted(ToolProvider::Client, dynamic::call_tool(self, call, tool).await);
             }
             DynamicMatch::UnknownInNamespace => {
@@ -111,10 +123,12 @@ impl TurnTools {
         }
         let mcp_tools = self.offered().mcp.clone();
         if let Some(tool) = mcp_tools.as_ref().and_then(|tools| tools.get(&call.name)) {
+            note_tool(&call.name);
             return counted(ToolProvider::Mcp, mcp::call_tool(self, call, tool).await);
         }
         match builtin_tool(&call.name) {
             Some(tool) if self.is_offered(tool) || tool.accepts_unoffered_calls(self) => {
+                note_tool(&call.name);
                 if tool.begins_at_once() {
                     self.begin(&call.id, None).await?;
                 }
@@ -151,7 +165,7 @@ impl TurnTools {
         let config = self.config.clone();
         let load = move || TurnHooks::load(engine.config.home(), &config);
         // The error is a panic; the turn then runs without hooks.
-        tokio::task::spawn_blocking(load).await.unwrap_or_default()
+        tokio::task::spawn_blocking(in_current_span(load)).await.unwrap_or_default()
     }
 
     fn hook_context(&self) -> HookContext {
@@ -181,8 +195,14 @@ enum ToolProvider {
     Unknown,
 }
 
-/// Counts the end of a call.
+/// Counts the end of a call, and notes it in the call's span.
 fn counted(provider: ToolProvider, result: ToolResult) -> ToolResult {
+    let outcome = match &result {
+        Ok(_) => SpanOutcome::Completed,
+        Err(ToolError::Failed(_)) => SpanOutcome::Failed,
+        Err(ToolError::Cancelled) => SpanOutcome::Cancelled,
+    };
+    note_outcome(&Span::current(), outcome);
     METRICS.tool_calls.inc(match (provider, &result) {
         (ToolProvider::Builtin, Ok(_)) => ToolCallEnd::BuiltinOk,
         (ToolProvider::Builtin, Err(ToolError::Failed(_))) => ToolCallEnd::BuiltinFailed,

@@ -6,6 +6,8 @@ use std::time::Duration;
 use codicil_model::{EventStream, History, HistoryItem, ModelError, ModelEvent, ModelRequest, StreamFlow};
 use codicil_prompts::{approx_tokens, kept_within, message_text};
 use codicil_protocol::{ResponseItem, ThreadItem, TurnError};
+use codicil_telemetry::spans::{TurnIds, model_request_span};
+use tracing::{Instrument, Span};
 
 use super::{
     TurnStop, TurnTask,
@@ -34,7 +36,8 @@ impl TurnTask {
         let mut retries = 0;
         loop {
             let mut reader = ResponseReader::new(self.thread.clone(), self.turn.clone(), self.visibility);
-            let error = match self.stream_response(request.clone(), &mut reader).await {
+            let span = self.request_span(request);
+            let error = match self.stream_response(request.clone(), &mut reader).instrument(span).await {
                 Ok(()) => {
                     self.reporter.report(reader.close()).await;
                     return Ok(reader.finish());
@@ -69,7 +72,7 @@ impl TurnTask {
         reader: &mut ResponseReader,
     ) -> Result<(), StreamError> {
         let mut stream = self.provider.stream(request);
-        let mut timer = RequestTimer::start();
+        let mut timer = RequestTimer::start(Span::current());
         let mut model_events = Vec::new();
         let mut response_ends = self.response_ends.clone();
         response_ends.mark_unchanged();
@@ -105,7 +108,8 @@ impl TurnTask {
             .await;
         let mut retries = 0;
         loop {
-            match self.stream_summary(request.clone()).await {
+            let span = self.request_span(&request);
+            match self.stream_summary(request.clone()).instrument(span).await {
                 Ok(summary) => {
                     self.reporter.report_one(TurnEvent::Compacted { item, summary }).await;
                     return Ok(());
@@ -124,7 +128,7 @@ impl TurnTask {
     /// Returns the text of a response. It is meant for the model, so clients do not see it.
     async fn stream_summary(&self, request: ModelRequest) -> Result<String, StreamError> {
         let mut stream = self.provider.stream(request);
-        let mut timer = RequestTimer::start();
+        let mut timer = RequestTimer::start(Span::current());
         let mut model_events = Vec::new();
         let mut summary = String::new();
         loop {
@@ -159,6 +163,11 @@ impl TurnTask {
                 }
             }
         }
+    }
+
+    fn request_span(&self, request: &ModelRequest) -> Span {
+        let ids = TurnIds { thread: &self.thread, turn: &self.turn };
+        model_request_span(ids, self.provider.id(), &request.model)
     }
 
     async fn next_events(

@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use codicil_http::{BodyError, read_body};
 use codicil_protocol::Secret;
+use codicil_telemetry::TracePosition;
 use futures_util::stream::BoxStream;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
@@ -11,7 +12,7 @@ use http::{
 };
 use reqwest::{Client, Response, Url};
 use rmcp::{
-    model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage},
+    model::{ClientJsonRpcMessage, GetExtensions, JsonRpcMessage, ServerJsonRpcMessage},
     transport::streamable_http_client::{
         AuthRequiredError, InsufficientScopeError, StreamableHttpClient, StreamableHttpError,
         StreamableHttpPostResponse,
@@ -127,6 +128,7 @@ impl HttpRequests {
         let mut draft = self.draft(Method::POST, url, protocol);
         draft.headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         insert(&mut draft.headers, SESSION, session.as_deref());
+        draft.headers.extend(trace_headers(&message));
         draft.body = Some(serde_json::to_vec(&message)?);
         let response = self.send(draft).await?;
         if response.status() == StatusCode::NOT_FOUND && session.is_some() {
@@ -166,6 +168,13 @@ impl HttpRequests {
         // The status is ignored: servers that do not support this respond in different ways.
         self.send_renewing(&draft).await.map(drop)
     }
+}
+
+/// Returns the headers that place a request in a trace.
+fn trace_headers(message: &ClientJsonRpcMessage) -> HeaderMap {
+    let JsonRpcMessage::Request(request) = message else { return HeaderMap::new() };
+    let position = request.request.extensions().get::<TracePosition>();
+    position.map(TracePosition::headers).unwrap_or_default()
 }
 
 /// Reads the response to a posted message.

@@ -19,6 +19,7 @@ pub mod listen;
 mod metered;
 pub mod metrics;
 pub mod socket_lock;
+mod standard_output;
 mod stdio;
 pub mod unix;
 mod websocket;

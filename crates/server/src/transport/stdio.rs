@@ -1,20 +1,16 @@
 //! Standard input and output, for the client that started this process.
 //!
-//! Each stream has a thread of its own. Other processes may share the streams, so they are not switched to
-//! non-blocking mode, and a write to a full pipe must not block the runtime.
+//! Standard input has a thread of its own: other processes may share the stream, so it is not switched to non-blocking mode.
 
-use std::{
-    io::{Read, Write},
-    sync::Arc,
-    thread,
-};
+use std::{io::Read, sync::Arc, thread};
 
 use bytes::Bytes;
 use codicil_protocol::LineSplitter;
 use futures_util::{Stream, stream};
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
-use super::push_line;
+use super::{push_line, standard_output::StandardOutput};
 use crate::{
     clients::ConnectedClient,
     connection,
@@ -22,14 +18,19 @@ use crate::{
     server::Server,
 };
 
+/// The bytes after which a batch is written.
+const BUFFER_BYTES: usize = 64 << 10;
+
 /// Serves until standard input ends or the server is stopped.
 pub async fn run(server: &Server) -> std::io::Result<()> {
     let client = server.shared.clients.connect();
-    let written = write_all(client.clone())?;
+    let written = AbortOnDropHandle::new(tokio::spawn(write_all(client.clone())));
     let messages = Box::pin(read_all()?);
-    let connection = connection::serve(server.shared.clone(), client.clone(), messages);
+    // A task of its own: beside the work that it starts, not on the thread that waits for the end of the server.
+    let connection = tokio::spawn(connection::serve(server.shared.clone(), client.clone(), messages));
     tokio::select! {
-        () = connection => {}
+        // The error is a panic, which has been logged.
+        _ = AbortOnDropHandle::new(connection) => {}
         () = server.stopping.cancelled() => client.outbox.finish(),
     }
     // Sends the last messages. A client that does not read them must not keep the process alive.
@@ -44,7 +45,7 @@ fn read_all() -> std::io::Result<impl Stream<Item = Bytes>> {
     thread::Builder::new().name("stdin".into()).spawn(move || {
         let mut input = std::io::stdin().lock();
         let mut lines = LineSplitter::new(MAX_MESSAGE_BYTES);
-        let mut buffer = vec![0; 64 << 10];
+        let mut buffer = vec![0; BUFFER_BYTES];
         loop {
             let read = match input.read(&mut buffer) {
                 Ok(0) => break,
@@ -80,39 +81,32 @@ fn flatten(receiver: mpsc::Receiver<Vec<Bytes>>) -> impl Stream<Item = Bytes> {
     })
 }
 
-/// Writes the client's outbox to standard output. The returned future resolves when everything is written.
-fn write_all(client: Arc<ConnectedClient>) -> std::io::Result<impl Future<Output = ()>> {
-    let (done, finished) = tokio::sync::oneshot::channel::<()>();
-    let runtime = tokio::runtime::Handle::current();
-    thread::Builder::new().name("stdout".into()).spawn(move || {
-        let mut output = std::io::stdout().lock();
-        let mut buffer = Vec::with_capacity(64 << 10);
-        while let Some(batch) = runtime.block_on(client.outbox.take()) {
-            if let Err(error) = write_batch(&mut output, &batch, &mut buffer) {
-                tracing::debug!("standard output is closed: {error}");
-                client.outbox.finish();
-                break;
-            }
+/// Writes the client's outbox to standard output, until it is closed and empty.
+async fn write_all(client: Arc<ConnectedClient>) {
+    let mut output = StandardOutput::new();
+    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+    while let Some(batch) = client.outbox.take().await {
+        if let Err(error) = write_batch(&mut output, &batch, &mut buffer).await {
+            tracing::debug!("standard output is closed: {error}");
+            return client.outbox.finish();
         }
-        drop(done);
-    })?;
-    Ok(async move {
-        let _ = finished.await;
-    })
+    }
 }
 
 /// Writes a batch of lines in few large writes.
-fn write_batch(output: &mut impl Write, batch: &[Bytes], buffer: &mut Vec<u8>) -> std::io::Result<()> {
+async fn write_batch(
+    output: &mut StandardOutput,
+    batch: &[Bytes],
+    buffer: &mut Vec<u8>,
+) -> std::io::Result<()> {
     for message in batch {
         buffer.extend_from_slice(message);
         buffer.push(b'\n');
-        if buffer.len() >= 64 << 10 {
-            output.write_all(buffer)?;
-            buffer.clear();
+        if buffer.len() >= BUFFER_BYTES {
+            output.write(buffer).await?;
         }
     }
-    output.write_all(buffer)?;
-    buffer.clear();
+    output.write(buffer).await?;
     buffer.shrink_to(1 << 20);
-    output.flush()
+    Ok(())
 }

@@ -9,6 +9,7 @@ mod blobs;
 mod cluster;
 mod cut_proxy;
 mod database;
+mod diagnosis;
 mod lease_model;
 mod lists;
 mod lost_connections;

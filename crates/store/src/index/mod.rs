@@ -294,7 +294,7 @@ impl ThreadIndex {
         match FileScanner::new(&self.layout).scan(dir, file, &name, archived) {
             Ok(row) => rows::put(connection, &row),
             Err(error) => {
-                tracing::debug!(%error, "a thread was removed before it was indexed");
+                tracing::debug!(thread = %id, %error, "a thread was removed before it was indexed");
                 Ok(())
             }
         }

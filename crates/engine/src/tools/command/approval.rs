@@ -17,6 +17,7 @@ use codicil_protocol::{
     CommandExecutionApprovalKind, CommandExecutionRequestApprovalParams, CommandExecutionStatus,
     SandboxPolicy,
 };
+use codicil_telemetry::spans::in_current_span;
 use serde_json::json;
 
 use super::{CommandRun, RequestedCommand, SandboxMode};
@@ -66,7 +67,7 @@ pub(super) async fn assess(
         AssessedCommand { actions: command_actions(&line), line, decision }
     };
     // A panic means that nothing is decided, so the command must not run.
-    tokio::task::spawn_blocking(assess).await.map_err(|_panic| TurnCancelled)
+    tokio::task::spawn_blocking(in_current_span(assess)).await.map_err(|_panic| TurnCancelled)
 }
 
 /// Everything that a decision depends on, owned, so that it can be made on a blocking thread.
@@ -214,7 +215,7 @@ impl CommandRun<'_> {
         let request = self.request.clone();
         let line = self.line.clone();
         let decide = move || inputs.decide(&request, &line, decide_retry);
-        match tokio::task::spawn_blocking(decide).await.map_err(|_panic| TurnCancelled)? {
+        match tokio::task::spawn_blocking(in_current_span(decide)).await.map_err(|_panic| TurnCancelled)? {
             CommandDecision::Run { sandboxed } => Ok(Some(CommandVerdict::Run(SandboxMode::new(sandboxed)))),
             CommandDecision::Refuse { .. } => Ok(None),
             CommandDecision::Ask(_) if self.is_approved => {

@@ -18,6 +18,7 @@ use codicil_policy::{
 };
 use codicil_protocol::{AskForApproval, ItemId};
 use codicil_proxy::{CommandProxy, GateDecision, GateFuture, HostGate, ProxyRules};
+use codicil_telemetry::spans::in_current_span;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -146,7 +147,7 @@ impl CommandGate {
             decide_network(&to, &policies)
         };
         let refuse = |_panic| NetworkDecision::Refuse { why: "it could not be decided".to_owned() };
-        tokio::task::spawn_blocking(decide).await.unwrap_or_else(refuse)
+        tokio::task::spawn_blocking(in_current_span(decide)).await.unwrap_or_else(refuse)
     }
 
     /// Asks, or waits for the answer if the same question is open already. If the asking connection goes away, one of
