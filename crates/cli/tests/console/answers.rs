@@ -121,6 +121,10 @@ async fn the_inbox_has_the_questions_of_three_threads() {
     browser.find_all([("complementary", "Inbox"), article("Run echo *")], 1).await;
     let title = browser.script("return document.title", serde_json::json!([])).await;
     assert!(title.as_str().unwrap_or_default().starts_with("(1) "), "{title}");
+    // The icon has the number too: it is a picture of its own for each.
+    let icon = "const icon = await fetch(document.querySelector('link[rel=icon]').href); return icon.text()";
+    let icon = browser.script(icon, serde_json::json!([])).await;
+    assert!(icon.as_str().unwrap_or_default().contains(">1</text>"), "{icon}");
     assert_eq!((stage.file("green").as_deref(), stage.file("red")), (Some("green\n"), None));
     assert_eq!(browser.errors().await, Vec::<String>::new());
 }

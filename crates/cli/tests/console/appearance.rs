@@ -17,6 +17,33 @@ return [...controls].filter((element) => element.checkVisibility() && !element.c
     && !(element.tagName === "PRE" && !element.getAttribute("role"))).map((element) => element.outerHTML.slice(0, 200));
 "#;
 
+/// Returns what is wrong with the outline of a page, and controls that the keyboard does not reach in their order.
+const OUTLINE: &str = r#"
+const problems = [];
+const count = (selector, expected) => {
+  const found = document.querySelectorAll(selector).length;
+  if (found !== expected) problems.push(`${found} ${selector}`);
+};
+count("html[lang]", 1);
+count("main", 1);
+count("h1", 1);
+count("meta[name=viewport]", 1);
+if (!document.title.trim()) problems.push("no title");
+const ids = [...document.querySelectorAll("[id]")].map((element) => element.id);
+problems.push(...ids.filter((id, index) => ids.indexOf(id) !== index).map((id) => `the id ${id} twice`));
+for (const control of document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")) {
+  if (control.checkVisibility() && !control.disabled && control.tabIndex !== 0) problems.push(control.outerHTML.slice(0, 200));
+}
+let level = 0;
+for (const heading of document.querySelector("main").querySelectorAll("h1, h2, h3, h4")) {
+  if (heading.closest(".markdown") || !heading.checkVisibility()) continue;
+  const next = Number(heading.localName[1]);
+  if (level > 0 && next > level + 2) problems.push(`${heading.localName} after h${level}`);
+  level = next;
+}
+return problems;
+"#;
+
 /// Returns texts whose contrast with their background is below WCAG's 4.5 (3 for large text).
 const CONTRAST: &str = r#"
 const parse = (colour) => {
@@ -92,6 +119,7 @@ async fn pages_are_readable_in_both_schemes_and_on_a_phone() {
             browser.find([("navigation", "Threads")]).await;
             nothing(&browser, UNNAMED, &format!("controls without a name, {scheme} {place}")).await;
             nothing(&browser, CONTRAST, &format!("contrast, {scheme} {place}")).await;
+            nothing(&browser, OUTLINE, &format!("outline, {scheme} {place}")).await;
         }
     }
     let background = "return getComputedStyle(document.documentElement).backgroundColor";
@@ -110,4 +138,5 @@ async fn pages_are_readable_in_both_schemes_and_on_a_phone() {
     browser.click([("main", "Thread"), article("Run touch done*"), button("Approve")]).await;
     browser.sees([article("Agent message")], "Done").await;
     assert_eq!(browser.errors().await, Vec::<String>::new());
+    assert_eq!(browser.foreign_requests(&stage.origin).await, Vec::<String>::new());
 }

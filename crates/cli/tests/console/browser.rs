@@ -25,17 +25,34 @@ use url::Url;
 use crate::driver::DriverProcess;
 
 /// Maximum time to wait for something on a page. Generous, because machines are busy.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Time between two looks at a page.
-const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// Time between two attempts to find, click or watch something, for example while a page is being loaded.
+const RETRY_TIME: Duration = Duration::from_millis(50);
+
+/// Waits within the page until `CONDITION` holds: it is looked at after every change of the page, and now and then for what
+/// is not part of it. Looking from outside all the time would slow the page down.
+const WATCH: &str = r#"
+const given = arguments[0];
+const done = arguments[arguments.length - 1];
+const condition = function () { CONDITION };
+const isMet = () => { try { return condition(given) === true; } catch { return false; } };
+if (isMet()) return done(true);
+let planned = null;
+const end = (result) => { observer.disconnect(); clearInterval(looking); clearTimeout(planned); clearTimeout(ending); done(result); };
+const look = () => { planned = null; if (isMet()) end(true); };
+const observer = new MutationObserver(() => { planned ??= setTimeout(look, 10); });
+observer.observe(document, { subtree: true, childList: true, characterData: true, attributes: true });
+const looking = setInterval(look, 250);
+const ending = setTimeout(() => end(false), 5000);
+"#;
 
 /// Returns the visible elements on a path of roles and names, each below the one before. A `*` in a name stands for any text.
 const FIND: &str = r#"
 const pattern = (name) => new RegExp("^" + name.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join("[^]*") + "$");
 // Roles that only some elements can have. Computing the role of every element takes long.
 const candidates = { article: "article", button: "button, summary, a[role]", link: "a", textbox: "input, textarea", main: "main", navigation: "nav",
-  complementary: "aside", region: "section", listitem: "li", table: "table", image: "img, svg", radio: "input", checkbox: "input",
+  complementary: "aside", form: "form", region: "section", listitem: "li", table: "table", image: "img, svg", radio: "input", checkbox: "input",
   combobox: "input, select", option: "li, option", listbox: "ul, select", dialog: "dialog", "": "summary" };
 let scopes = [document];
 for (const [role, name] of arguments[0]) {
@@ -156,7 +173,9 @@ impl Browser {
     /// Waits until a script returns `true`. A page that is being loaded counts as not yet.
     pub async fn until(&self, what: impl Debug, script: &str, arguments: Value) {
         let began = Instant::now();
-        while self.try_script(script, &arguments).await != Ok(Value::Bool(true)) {
+        let watch = WATCH.replace("CONDITION", script);
+        while self.client.execute_async(&watch, vec![arguments.clone()]).await.ok() != Some(Value::Bool(true))
+        {
             if began.elapsed() > PATIENCE {
                 let seen = self
                     .try_script("return location.href + '\\n' + document.body.innerText", &json!([]))
@@ -166,7 +185,7 @@ impl Browser {
                     seen.as_ref().ok().and_then(Value::as_str).unwrap_or("no page")
                 );
             }
-            sleep(LOOK_EVERY).await;
+            sleep(RETRY_TIME).await;
         }
     }
 
@@ -216,7 +235,7 @@ impl Browser {
         let began = Instant::now();
         while let Err(error) = self.try_click(path).await {
             assert!(began.elapsed() < PATIENCE, "{path:?} cannot be clicked: {error}");
-            sleep(LOOK_EVERY).await;
+            sleep(RETRY_TIME).await;
         }
     }
 
@@ -231,6 +250,12 @@ impl Browser {
     /// Writes into a field.
     pub async fn fill<const N: usize>(&self, path: [Part; N], text: &str) {
         self.find(path).await.send_keys(text).await.unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    }
+
+    /// Writes into a field, in place of what it contains.
+    pub async fn replace<const N: usize>(&self, path: [Part; N], text: &str) {
+        self.find(path).await.clear().await.unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        self.fill(path, text).await;
     }
 
     /// Chooses a file in the field of a label.
@@ -279,7 +304,7 @@ impl Browser {
     }
 
     /// Returns the addresses that the browser has requested since the last call.
-    pub async fn requests(&self) -> Vec<String> {
+    async fn requests(&self) -> Vec<String> {
         let entries = self.log("performance").await;
         let messages =
             entries.iter().filter_map(|entry| serde_json::from_str::<Value>(entry["message"].as_str()?).ok());
@@ -287,6 +312,15 @@ impl Browser {
         requests
             .filter_map(|message| Some(message["message"]["params"]["request"]["url"].as_str()?.to_owned()))
             .collect()
+    }
+
+    /// Returns the addresses of other origins that the browser has requested since the last call.
+    pub async fn foreign_requests(&self, origin: &str) -> Vec<String> {
+        let is_own = |url: &String| {
+            url.starts_with(origin)
+                || ["data:", "blob:", "chrome:"].iter().any(|scheme| url.starts_with(scheme))
+        };
+        self.requests().await.into_iter().filter(|url| !is_own(url)).collect()
     }
 
     async fn log(&self, kind: &str) -> Vec<Value> {

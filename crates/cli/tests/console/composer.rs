@@ -6,7 +6,7 @@ use codicil_testkit::Script;
 use serde_json::{Value, json};
 
 use crate::{
-    browser::{Browser, article, button, textbox},
+    browser::{Browser, article, button, disclosure, textbox},
     stage::Stage,
 };
 
@@ -112,4 +112,56 @@ async fn messages_wait_for_the_end_of_the_turn() {
     browser.gone([button("Stop")]).await;
     assert_eq!(stage.model.requests().len(), 2);
     assert_eq!(browser.errors().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_settings_of_the_next_turn_reach_the_model() {
+    let Some(browser) = Browser::start().await else { return };
+    let script = Script::new()
+        .say("Ready")
+        .then()
+        .call("exec_command", json!({ "cmd": "echo free > free" }))
+        .then()
+        .say("Written")
+        .then()
+        .say("<proposed_plan>\n- Look twice\n</proposed_plan>");
+    let config = "approval_policy = \"on-request\"\nsandbox_mode = \"read-only\"\n\
+        model_supports_reasoning_summaries = true\n";
+    let stage = Stage::configured(script, config).await;
+    let path = stage.start_thread(&browser, "Hello").await;
+    browser.sees([article("Agent message")], "Ready").await;
+    browser.gone([button("Stop")]).await;
+    let other = browser.another().await;
+    stage.visit(&other, &path).await;
+
+    const SETTINGS: (&str, &str) = ("form", "Settings of the next turn");
+    browser.click([disclosure("Next turn: mock-model")]).await;
+    browser.replace([SETTINGS, ("combobox", "Model")], "other-model").await;
+    browser.fill([SETTINGS, ("combobox", "Effort")], "High").await;
+    browser.fill([SETTINGS, ("combobox", "Approvals")], "Never ask").await;
+    browser.fill([SETTINGS, ("combobox", "Sandbox")], "Full access").await;
+    browser.click([SETTINGS, button("Apply")]).await;
+    for page in [&browser, &other] {
+        page.sees([("main", "Thread")], "other-model · high").await;
+        page.find([disclosure("Next turn: other-model")]).await;
+    }
+    stage.send(&browser, "Write").await;
+    browser.sees([article("Agent message")], "Written").await;
+    browser.gone([button("Stop")]).await;
+    assert_eq!(stage.file("free").as_deref(), Some("free\n"), "the command may write and is not asked about");
+    let request = stage.model.requests().last().unwrap().body().clone();
+    assert_eq!((&request["model"], &request["reasoning"]["effort"]), (&json!("other-model"), &json!("high")));
+
+    browser.fill([SETTINGS, ("combobox", "Mode")], "Plan first").await;
+    browser.click([SETTINGS, button("Apply")]).await;
+    // The other browser, and a page that is loaded later, have the new setting.
+    let is_plan = "return document.querySelector('#next-turn [name=mode]').value === 'plan'";
+    other.until("the mode in the other browser", is_plan, json!([])).await;
+    other.reload().await;
+    other.until("the mode after a reload", is_plan, json!([])).await;
+    stage.send(&other, "Plan").await;
+    for page in [&browser, &other] {
+        page.sees([article("Plan")], "Look twice").await;
+        assert_eq!(page.errors().await, Vec::<String>::new());
+    }
 }

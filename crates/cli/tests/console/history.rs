@@ -113,9 +113,12 @@ async fn changes_are_reviewed() {
 #[tokio::test]
 async fn a_link_leads_to_a_turn_and_an_item() {
     let Some(browser) = Browser::start().await else { return };
-    let turns = 16;
-    let script = (0..turns)
-        .fold(Script::new(), |script, number| script.reply(Reply::new().say(format!("Answer {number}."))));
+    // More items than a page has at first.
+    let turns = 6;
+    let script = (0..turns).fold(Script::new(), |script, number| {
+        let reply = (0..29).fold(Reply::new(), |reply, part| reply.say(format!("Part {part} of {number}.")));
+        script.reply(reply.say(format!("Answer {number}.")))
+    });
     let mut stage = Stage::start(script).await;
     stage.start_thread(&browser, "Question 0").await;
     let mut first_link = String::new();
@@ -123,7 +126,7 @@ async fn a_link_leads_to_a_turn_and_an_item() {
         browser.sees([article("Agent message")], &format!("Answer {number}.")).await;
         browser.gone([button("Stop")]).await;
         if number == 0 {
-            let address = "return document.querySelector('[aria-label=\"Link to this agent message\"]').getAttribute('href')";
+            let address = "return [...document.querySelectorAll('[aria-label=\"Link to this agent message\"]')].at(-1).getAttribute('href')";
             first_link = browser.script(address, json!([])).await.as_str().unwrap().to_owned();
         }
         if number + 1 < turns {
@@ -143,12 +146,22 @@ async fn a_link_leads_to_a_turn_and_an_item() {
     let path = first_link.split('?').next().unwrap();
     stage.visit(&browser, path).await;
     while browser.count([link("Show earlier turns")]).await > 0 {
-        let shown = browser.count([article("User message")]).await;
+        let shown = browser.count([article("Agent message")]).await;
         browser.click([link("Show earlier turns")]).await;
-        let more = "return document.querySelectorAll('[aria-label=\"User message\"]').length > arguments[0]";
+        let more = "return document.querySelectorAll('[aria-label=\"Agent message\"]').length > arguments[0]";
         browser.until("older turns", more, json!(shown)).await;
     }
+    // All of them, in order, each in its turn.
     browser.find_all([article("User message")], turns).await;
+    browser.find_all([("region", "Turn")], turns).await;
+    let texts = "return [...document.querySelectorAll('section.turn')].map((turn) => [...turn.querySelectorAll('[aria-label=\"Agent message\"] .markdown')].map((text) => text.innerText.trim()))";
+    let expected: Vec<Vec<String>> = (0..turns)
+        .map(|number| {
+            let parts = (0..29).map(|part| format!("Part {part} of {number}."));
+            parts.chain([format!("Answer {number}.")]).collect()
+        })
+        .collect();
+    assert_eq!(browser.script(texts, json!([])).await, json!(expected));
     assert_eq!(browser.errors().await, Vec::<String>::new());
 }
 

@@ -1,11 +1,14 @@
-//! Many pages on a busy thread. Large threads are in `console/tests/it/long_thread.rs`.
+//! Many pages on a busy thread, and measurements. The weight of pages is tested in `console/tests/it/long_thread.rs`.
 
 use std::{
     fs,
     time::{Duration, Instant},
 };
 
+use codicil_protocol::{SessionSource, TurnId, TurnStatus};
+use codicil_store::{Record, Store, StoredSettings, ThreadMeta, new_thread_id};
 use codicil_testkit::{Reply, Script};
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -24,6 +27,9 @@ const PAGES: usize = 50;
 /// Deltas of the busy turn, and the time between them: 2,000 a second.
 const DELTAS: usize = 3_000;
 const BETWEEN: Duration = Duration::from_micros(500);
+
+/// Items of the large thread.
+const LARGE_THREAD: usize = 10_000;
 
 /// Memory of server and console together, in KiB.
 const MAX_MEMORY: u64 = 512 << 10;
@@ -86,6 +92,45 @@ async fn measure_the_cost_of_pages() {
             "{count} pages: {DELTAS} deltas in {:?}, {} ms of processor time, {bytes} bytes, {memory} KiB",
             began.elapsed(),
             used * 10
+        );
+    }
+}
+
+/// Measures how long the page of a thread with 10,000 items takes, for a server that has just been started. Run like the
+/// measurement above.
+#[tokio::test]
+#[ignore = "measures"]
+async fn measure_the_page_of_a_large_thread() {
+    let mut stage = Stage::start(Script::new()).await;
+    let id = new_thread_id();
+    let meta = ThreadMeta::new(id.clone(), "/", SessionSource::AppServer, "mock");
+    let turn_id = TurnId::from("turn");
+    let mut records = vec![
+        Record::Settings(StoredSettings::without_snapshot("mock-model".to_owned(), None)),
+        Record::Turn { turn_id: turn_id.clone(), run: None },
+    ];
+    records.extend((0..LARGE_THREAD).map(|number| {
+        let text = format!("message {number}: {}", "some words of **text** ".repeat(10));
+        let item = json!({ "type": "agentMessage", "id": format!("item{number}"), "text": text, "phase": null, "memoryCitation": null });
+        Record::Item { turn_id: turn_id.clone(), item: serde_json::from_value(item).unwrap() }
+    }));
+    records.push(Record::TurnEnd { turn_id, status: TurnStatus::Completed, error: None, cause: None });
+    Store::open(stage.home.path()).unwrap().create_with(meta, records).await.unwrap();
+    for _ in 0..5 {
+        stage.kill_and_restart().await;
+        let cookies = stage.sign_in().await;
+        let (began, ticks) = (Instant::now(), processor_ticks(stage.server.id()));
+        let page = stage.request("GET", &format!("/threads/{id}"), &cookies, "").await;
+        let (taken, used) = (began.elapsed(), processor_ticks(stage.server.id()) - ticks);
+        let older = page.split("data-older=\"\" href=\"").nth(1).unwrap().split('"').next().unwrap();
+        let began = Instant::now();
+        let part = stage.request("GET", &older.replace("&amp;", "&"), &cookies, "").await;
+        println!(
+            "{LARGE_THREAD} items: {} bytes in {taken:?}, {} ms of processor time; earlier turns: {} bytes in {:?}",
+            page.len(),
+            used * 10,
+            part.len(),
+            began.elapsed()
         );
     }
 }

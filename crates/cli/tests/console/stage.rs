@@ -103,7 +103,8 @@ impl Stage {
         location.unwrap_or_else(|| panic!("{path} was refused: {response}")).to_owned()
     }
 
-    async fn request(&self, method: &str, path: &str, cookie: &str, body: &str) -> String {
+    /// Sends a request without a browser. Returns the head and the body of the response.
+    pub async fn request(&self, method: &str, path: &str, cookie: &str, body: &str) -> String {
         let host = self.origin.trim_start_matches("http://");
         let mut stream = TcpStream::connect(host).await.unwrap();
         let request = format!(

@@ -106,3 +106,30 @@ async fn the_demo_is_answered_in_the_browser() {
     browser.find([("main", "Thread"), article("Agent message")]).await;
     assert_eq!(browser.errors().await, Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn a_console_on_a_network_needs_a_token_and_says_that_it_has_no_tls() {
+    let home = TestHome::new("", None, "");
+    for arguments in [
+        &["console", "--listen", "0.0.0.0:0"][..],
+        &["app-server", "--listen", "ws://127.0.0.1:0", "--console", "http://0.0.0.0:0"],
+    ] {
+        let mut refused = ServerProcess::spawn(home.path(), arguments);
+        assert!(!refused.wait().await.success(), "{arguments:?}");
+        refused.stderr_line("refusing to show the console on 0.0.0.0:0 without a token").await;
+    }
+    let token = home.path().join("token");
+    for (content, is_enough) in [("short", false), (TOKEN, true)] {
+        fs::write(&token, content).unwrap();
+        let token = token.display().to_string();
+        let arguments = ["console", "--listen", "0.0.0.0:0", "--token-file", &token];
+        let mut console = ServerProcess::spawn(home.path(), arguments);
+        if is_enough {
+            console.stderr_line("without encryption").await;
+            console.kill();
+        } else {
+            console.stderr_line("no token of at least 16 characters").await;
+        }
+        console.wait().await;
+    }
+}

@@ -16,6 +16,20 @@ function isAtEnd() {
   return page.scrollHeight - window.innerHeight - window.scrollY < 120;
 }
 
+/** Keeps open what a person has opened, and closed what a person has closed. Reasoning is open while it streams, and folded then. */
+function keepChoice(known, next) {
+  const choice = known.querySelector("details")?.dataset.choice;
+  const details = next.querySelector("details");
+  if (!choice || !details) return;
+  details.open = choice === "open";
+  details.dataset.choice = choice;
+}
+
+document.addEventListener("click", (event) => {
+  const details = event.target.closest?.("article > details > summary")?.parentElement;
+  if (details) details.dataset.choice = details.open ? "closed" : "open";
+});
+
 /** The length of the text of elements that text is appended to. */
 const lengths = new WeakMap();
 
@@ -24,10 +38,8 @@ const operations = {
     const next = parse(html).firstElementChild;
     const known = document.getElementById(id);
     if (known) {
-      // What a person has opened stays open.
-      const open = [...known.querySelectorAll("details[open]")].length > 0;
+      keepChoice(known, next);
       known.replaceWith(next);
-      if (open && next.matches(".reasoning")) next.querySelector("details")?.setAttribute("open", "");
     } else if (parent) {
       const container = document.getElementById(parent);
       const end = container?.querySelector(":scope > .turn-end");
