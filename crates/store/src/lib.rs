@@ -27,6 +27,7 @@ mod thread_keys;
 mod thread_lines;
 mod thread_log;
 mod token_usage;
+mod transfer;
 mod unfinished_turn;
 
 mod home_keys;
@@ -83,6 +84,7 @@ pub use {
     thread_keys::{KeyRecord, StoredKey},
     thread_log::{AdoptedRecord, AppendedRecords, ThreadLog},
     token_usage::UsageRecord,
+    transfer::TransferOutcome,
     unfinished_turn::{BegunCall, CallState, RequestOutcome, StoredAnswer, StoredRequest, UnfinishedTurn},
     work_pool::LOCK_TIME,
 };
