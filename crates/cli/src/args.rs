@@ -11,7 +11,8 @@ use codicil_config::{CommandLineFlags, ConfigQuery, ConfigSources, ConfigStore, 
 use crate::{
     app_server::AppServerArgs, completion::CompletionArgs, console::ConsoleArgs, debug::DebugArgs,
     demo::DemoArgs, doctor::DoctorArgs, exec::ExecArgs, import::ImportArgs, login::LoginArgs, man::ManArgs,
-    mock_model::MockModelArgs, sandbox::SandboxArgs, store::StoreArgs, trust::TrustArgs, version,
+    mock_model::MockModelArgs, nodes::NodesArgs, sandbox::SandboxArgs, store::StoreArgs, trust::TrustArgs,
+    version,
 };
 
 /// A little codex: an app-server for agents that works with any model.
@@ -43,6 +44,8 @@ pub enum CliCommand {
     Import(ImportArgs),
     /// Serve a model that follows a script, for tests of programs that use an app-server.
     MockModel(MockModelArgs),
+    /// Show the servers that share a database.
+    Nodes(NodesArgs),
     /// Rebuild the index of stored threads from their files.
     Reindex,
     /// Look after the stored threads.

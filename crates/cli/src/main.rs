@@ -4,7 +4,7 @@
 //! is `app_server/`, `codicil exec` is `exec/`, `codicil trust` is `trust.rs`, and so on. `codicil logout` is
 //! in `login.rs`. `args.rs` lists the subcommands and holds the options that all of them share.
 //!
-//! The remaining modules serve several subcommands: `logging`, `shutdown` (signals and the death of the
+//! The remaining modules serve several subcommands: `database` (where threads are stored), `logging`, `shutdown` (signals and the death of the
 //! parent), `style` (colours) and `version`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -22,11 +22,13 @@ mod import;
 mod login;
 mod man;
 mod mock_model;
+mod nodes;
 mod reindex;
 mod sandbox;
 mod store;
 mod trust;
 
+mod database;
 mod logging;
 mod shutdown;
 mod style;
@@ -57,8 +59,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         CliCommand::Logout => login::logout(&overrides),
         CliCommand::Import(args) => import::run(&args),
         CliCommand::MockModel(args) => mock_model::run(&args),
+        CliCommand::Nodes(args) => nodes::run(&overrides, &args),
         CliCommand::Reindex => reindex::run(),
-        CliCommand::Store(args) => store::run(args),
+        CliCommand::Store(args) => store::run(&overrides, args),
         CliCommand::Sandbox(args) => Ok(sandbox::run(&overrides, &args)),
         CliCommand::Trust(args) => trust::run(&overrides, &args),
         CliCommand::Doctor(args) => doctor::run(&overrides, &args),

@@ -5,14 +5,20 @@ use std::{
     io::{IsTerminal, Write},
     path::PathBuf,
     process::ExitCode,
+    sync::Arc,
 };
+
+use anyhow::Context;
 
 use clap::{Args, Subcommand};
 use codicil_config::HomeDirectory;
-use codicil_store::{CheckFinding, CheckProgress, CheckReport, Store};
+use codicil_store::{CheckFinding, CheckProgress, CheckReport, Store, StoreError, TransferOutcome};
+use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::{
+    args::OverrideArgs,
+    database::{DatabaseUrl, chosen_url, transfer_settings},
     logging,
     style::{ColorChoice, Palette, without_control_characters},
 };
@@ -27,6 +33,38 @@ pub struct StoreArgs {
 enum StoreCommand {
     /// Read every stored thread, and report what is damaged. Changes nothing; servers may run meanwhile.
     Check(CheckArgs),
+    /// Copy the threads of the home to a PostgreSQL database. Can be repeated; what is there stays.
+    Migrate(MigrateArgs),
+    /// Copy the threads of a PostgreSQL database to the home, as files. Can be repeated; what is there stays.
+    Export(ExportArgs),
+}
+
+#[derive(Debug, Args)]
+struct MigrateArgs {
+    /// The database.
+    #[arg(long, value_name = "URL")]
+    to: DatabaseUrl,
+    #[command(flatten)]
+    place: TransferPlace,
+}
+
+#[derive(Debug, Args)]
+struct ExportArgs {
+    /// The database; by default the one that servers use.
+    #[arg(long, value_name = "URL")]
+    from: Option<DatabaseUrl>,
+    #[command(flatten)]
+    place: TransferPlace,
+}
+
+#[derive(Debug, Args)]
+struct TransferPlace {
+    /// The home with the files; by default the one that servers use.
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// The name of the server (`--node`) that has the workspaces of the threads [default: the host's name].
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -39,11 +77,75 @@ struct CheckArgs {
     json: bool,
 }
 
-pub fn run(args: StoreArgs) -> anyhow::Result<ExitCode> {
+pub fn run(overrides: &OverrideArgs, args: StoreArgs) -> anyhow::Result<ExitCode> {
     logging::init();
     match args.command {
         StoreCommand::Check(args) => check(args),
+        StoreCommand::Migrate(MigrateArgs { to, place }) => transfer(&to, place, Direction::ToDatabase),
+        StoreCommand::Export(ExportArgs { from, place }) => {
+            let url = chosen_url(from.as_ref(), &overrides.config_store()?)?;
+            let url =
+                url.context("no database is configured: use --from, CODICIL_STORE or `[codicil.store] url`")?;
+            transfer(&url, place, Direction::ToFiles)
+        }
     }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    ToDatabase,
+    ToFiles,
+}
+
+/// Copies all threads. Exits with 1 if some could not be copied, or are there with other records.
+fn transfer(url: &DatabaseUrl, place: TransferPlace, direction: Direction) -> anyhow::Result<ExitCode> {
+    let home = match place.home {
+        Some(home) => home,
+        None => HomeDirectory::from_env()?.path().to_path_buf(),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let files = Store::open(&home)?;
+        let backend = Arc::new(url.join(transfer_settings(place.node)).await?);
+        let database = Store::open_shared(&home, backend)?;
+        let copied = match direction {
+            Direction::ToDatabase => copy_all(&files, &database).await,
+            Direction::ToFiles => copy_all(&database, &files).await,
+        };
+        database.close().await?;
+        files.close().await?;
+        copied
+    })
+}
+
+async fn copy_all(from: &Store, to: &Store) -> anyhow::Result<ExitCode> {
+    let threads = from.all_threads().await?;
+    let bar = ProgressBar::new(threads.len() as u64);
+    let (mut copied, mut present, mut failed) = (0_usize, 0_usize, 0_usize);
+    for id in threads {
+        match from.copy_thread(&id, to).await {
+            Ok(TransferOutcome::Copied) => copied += 1,
+            Ok(TransferOutcome::Present) => present += 1,
+            Ok(TransferOutcome::Different) => {
+                failed += 1;
+                bar.suspend(|| {
+                    eprintln!("codicil: thread {id} is there with other records, and stays as it is")
+                });
+            }
+            // Deleted meanwhile.
+            Err(StoreError::NotFound(_)) => {}
+            Err(error @ StoreError::Unavailable(_)) => return Err(error.into()),
+            Err(error) => {
+                failed += 1;
+                bar.suspend(|| eprintln!("codicil: thread {id}: {error}"));
+            }
+        }
+        bar.inc(1);
+    }
+    from.copy_organization(to).await?;
+    bar.finish_and_clear();
+    println!("{copied} threads copied, {present} were there already, {failed} were not copied.");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Exits with 1 if something is damaged.

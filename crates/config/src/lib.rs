@@ -67,7 +67,8 @@ pub use {
     atomic_file::{remove_leftovers, replace_private, replace_shared},
     catalogue::{CATALOGUE, CatalogueEntry, KeyEffect, UnreadFeature, key_effect},
     codicil_settings::{
-        ApprovalSettings, CodicilSettings, CutOffTurns, DefaultDecision, LoginSettings, TurnDeadlines,
+        ApprovalSettings, CodicilSettings, CutOffTurns, DefaultDecision, LoginSettings, StoreSettings,
+        TurnDeadlines,
     },
     document::CannotEdit,
     edit::{EditError, KeyEdit},

@@ -56,6 +56,15 @@ pub enum ThreadError {
         "thread {thread} is in use: {owner}, runs a turn of it; try again after the turn, or end it there"
     )]
     InUse { thread: ThreadId, owner: LiveRun },
+    /// The files of the thread are on another machine, whose server is gone.
+    #[error(
+        "the workspace of thread {thread} is on {node}: start a server there, or move the thread here with codicil/thread/rehome"
+    )]
+    WorkspaceUnavailable { thread: ThreadId, node: String },
+    #[error(
+        "the threads of this server are files in its home; thread/resume with `cwd` changes the directory"
+    )]
+    NotShared,
     #[error(transparent)]
     TurnInput(#[from] TurnInputError),
     #[error(transparent)]

@@ -22,6 +22,8 @@ requests! {
     both extension CodicilRequestAnswer = "codicil/request/answer" (CodicilRequestAnswerParams) -> CodicilRequestAnswerResponse;
     /// Returns the tokens that threads have used.
     both extension CodicilUsageRead = "codicil/usage/read" (CodicilUsageReadParams) -> CodicilUsageReadResponse;
+    /// Moves the workspace of a thread to this server, because the server that has it is gone.
+    both extension CodicilThreadRehome = "codicil/thread/rehome" (CodicilThreadRehomeParams) -> CodicilThreadRehomeResponse;
 }
 
 /// Messages of a thread were dropped because the client reads too slowly, or are no longer valid. There are no

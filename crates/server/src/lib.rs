@@ -8,6 +8,7 @@
 
 mod background;
 mod clients;
+mod cluster;
 mod commands;
 mod connection;
 mod cx;

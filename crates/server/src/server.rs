@@ -24,6 +24,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     background::BackgroundTasks,
     clients::ClientRegistry,
+    cluster,
     ephemeral::EphemeralThreads,
     feedback::Feedback,
     files::FileServices,
@@ -171,6 +172,7 @@ impl Server {
 
     /// Serves until the server is stopped or, over stdio, until the client disconnects.
     pub async fn serve(&self, listen: ListenAddress, auth: WsAuth) -> Result<(), ListenError> {
+        cluster::start(self);
         let result = listen.run(self, auth).await;
         self.stop().await;
         drop(self.socket_lock.lock().take());
@@ -236,8 +238,9 @@ impl Server {
             tracing::warn!("dropped connections that did not end in time");
         }
         self.shared.background.stop().await;
-        if let Some(threads) = self.shared.threads.get() {
-            threads.stop().await;
+        match self.shared.threads.get() {
+            Some(threads) => threads.stop().await,
+            None => cluster::leave(self).await,
         }
         // Sign-ins end at once, but a token exchange gets time to store its result.
         if timeout(FLUSH_TIME, self.shared.accounts.stop()).await.is_err() {

@@ -266,6 +266,14 @@ impl Backend for PostgresBackend {
         })
     }
 
+    fn threads_after<'a>(&'a self, after: &'a str) -> BackendFuture<'a, Vec<ThreadId>> {
+        Box::pin(async move {
+            let after = Uuid::try_parse(after).unwrap_or_default();
+            let threads = self.store.threads_after(after).await.map_err(store_error)?;
+            Ok(threads.into_iter().map(id_of).collect())
+        })
+    }
+
     fn set_archived<'a>(&'a self, thread: &'a ThreadId, archived: bool) -> BackendFuture<'a, ()> {
         Box::pin(async move {
             let id = uuid_of(thread)?;

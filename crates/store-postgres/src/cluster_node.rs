@@ -28,6 +28,8 @@ const NAME_TIME: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct BackendSettings {
     pub name: String,
+    /// The name of the place of workspaces that are on no shared volume.
+    pub disk: String,
     /// Where other nodes and clients reach it.
     pub url: String,
     pub places: SharedPlaces,
@@ -51,7 +53,7 @@ impl SharedPlaces {
 /// The node of this server.
 pub(crate) struct ClusterNode {
     state: Arc<NodeState>,
-    name: String,
+    disk: String,
     places: SharedPlaces,
     closing: CancellationToken,
     keeper: Mutex<Option<JoinHandle<()>>>,
@@ -68,9 +70,9 @@ struct NodeState {
 impl ClusterNode {
     /// Registers the node. Waits a little while its name is taken by an earlier process.
     pub async fn register(store: Arc<PostgresStore>, settings: BackendSettings) -> Result<Self> {
-        let BackendSettings { name, url, places, ttl } = settings;
-        let reachable = places.0.keys().cloned().chain([name.clone()]).collect();
-        let settings = NodeSettings { name: name.clone(), url, places: reachable, ttl };
+        let BackendSettings { name, disk, url, places, ttl } = settings;
+        let reachable = places.0.keys().cloned().chain([disk.clone()]).collect();
+        let settings = NodeSettings { name, url, places: reachable, ttl };
         let deadline = time::Instant::now() + ttl.max(NAME_TIME);
         let lease = loop {
             match NodeLease::register(&store, settings.clone()).await {
@@ -88,7 +90,7 @@ impl ClusterNode {
         let closing = CancellationToken::new();
         let keeper = LeaseKeeper { store, settings, state: state.clone(), closing: closing.clone() };
         let keeper = Mutex::new(Some(tokio::spawn(keeper.run(lease))));
-        Ok(Self { state, name, places, closing, keeper })
+        Ok(Self { state, disk, places, closing, keeper })
     }
 
     /// Returns the node and its run. Fails while the node has no lease.
@@ -113,17 +115,17 @@ impl ClusterNode {
 
     /// Returns where a new thread with this directory is.
     pub fn place_of(&self, cwd: &str) -> &str {
-        self.places.of(cwd).unwrap_or(&self.name)
+        self.places.of(cwd).unwrap_or(&self.disk)
     }
 
     /// Returns whether this node can reach a place.
     pub fn reaches(&self, place: &str) -> bool {
-        place == self.name || self.places.0.contains_key(place)
+        place == self.disk || self.places.0.contains_key(place)
     }
 
     /// Returns the places that this node can reach.
     pub fn reachable(&self) -> Vec<String> {
-        self.places.0.keys().cloned().chain([self.name.clone()]).collect()
+        self.places.0.keys().cloned().chain([self.disk.clone()]).collect()
     }
 
     /// Waits until the lease was lost.

@@ -179,6 +179,14 @@ impl PostgresStore {
         answer.rows.iter().map(|row| column(row, "id")).collect()
     }
 
+    /// Returns threads after an id, archived or not, sorted by id; at most 1000.
+    pub async fn threads_after(&self, after: Uuid) -> Result<Vec<Uuid>> {
+        let sql = "select id from codicil_thread where id > $1 order by id limit $2";
+        let values = [(&after as _, Type::UUID), (&MAX_REQUEST_THREADS as _, Type::INT8)];
+        let answer = self.pool.query("list threads", sql, &values).await?;
+        answer.rows.iter().map(|row| column(row, "id")).collect()
+    }
+
     /// Returns threads from an id on with server requests that wait for an answer, sorted by id; at most 1000.
     pub async fn threads_with_requests(&self, from: Uuid) -> Result<Vec<Uuid>> {
         let sql = "select id from codicil_thread where open_requests > 0 and not archived and id >= $1

@@ -65,6 +65,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Returns threads from an id on with server requests that wait for an answer, by id.
     fn threads_with_requests<'a>(&'a self, from: &'a str) -> BackendFuture<'a, Vec<ThreadId>>;
 
+    /// Returns some threads after an id, archived or not, by id; none after the last.
+    fn threads_after<'a>(&'a self, after: &'a str) -> BackendFuture<'a, Vec<ThreadId>>;
+
     /// Moves a thread to the archive or back. Fails with `NotFound` if it is there already.
     fn set_archived<'a>(&'a self, thread: &'a ThreadId, archived: bool) -> BackendFuture<'a, ()>;
 
@@ -99,7 +102,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
 }
 
 /// The locked key of a request, see [`HomeKeyLock`](crate::HomeKeyLock). Dropping it unlocks the key.
-pub trait BackendKey: Send {
+pub trait BackendKey: Send + Sync {
     /// Returns the intent of an earlier attempt, as it was stored.
     fn intent(&self) -> Option<&str>;
     /// Returns the result of the request, if it was carried out.

@@ -27,6 +27,7 @@ mod thread_keys;
 mod thread_lines;
 mod thread_log;
 mod token_usage;
+mod transfer;
 mod turn_plan;
 mod unfinished_turn;
 
@@ -84,6 +85,7 @@ pub use {
     thread_keys::{KeyRecord, StoredKey},
     thread_log::{AdoptedRecord, AppendedRecords, ThreadLog},
     token_usage::UsageRecord,
+    transfer::TransferOutcome,
     turn_plan::StoredPlan,
     unfinished_turn::{BegunCall, CallState, RequestOutcome, StoredAnswer, StoredRequest, UnfinishedTurn},
     work_pool::LOCK_TIME,

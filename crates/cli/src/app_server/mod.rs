@@ -12,7 +12,6 @@ use codicil_config::{ConfigQuery, ConfigStore};
 use codicil_protocol::ProtocolGeneration;
 use codicil_sandbox::MachineProbe;
 use codicil_server::{ListenAddress, Server, ServerSetup, WsAuth};
-use codicil_store::Store;
 use codicil_telemetry::{ExportSettings, TraceExport};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::level_filters::LevelFilter;
@@ -25,6 +24,7 @@ use self::{
 use crate::{
     args::OverrideArgs,
     console::{self, ConsoleAddress, ConsoleProxyArgs, RunningConsole},
+    database::DatabaseArgs,
     logging,
     shutdown::{EndSignals, ParentProcess},
     version,
@@ -55,6 +55,8 @@ pub struct AppServerArgs {
     protocol: Option<ProtocolGeneration>,
     #[command(flatten)]
     auth: WsAuthArgs,
+    #[command(flatten)]
+    database: DatabaseArgs,
     /// Also show the server in browsers, at http://IP:PORT. The link is printed to standard error.
     #[arg(long, value_name = "URL")]
     console: Option<ConsoleAddress>,
@@ -157,15 +159,15 @@ pub fn run(overrides: &OverrideArgs, args: AppServerArgs) -> anyhow::Result<Exit
         }
         None => None,
     };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let traces = traces.map(|traces| traces.start(runtime.handle()));
     let setup = ServerSetup {
         protocol: version::protocol_defaults(args.protocol, &config),
         cwd,
-        store: Store::open(config.home().path().to_path_buf())?,
+        store: runtime.block_on(args.database.open_store(&config, &args.listen))?,
         config,
         allow_unauthenticated: args.auth.ws_allow_unauthenticated,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let traces = traces.map(|traces| traces.start(runtime.handle()));
     let server = Server::new(setup);
     if let Some(detached) = detached {
         // Ends with the runtime.

@@ -7,7 +7,7 @@
 
 use codicil_metrics::labels::TurnEnd;
 use codicil_protocol::ThreadStatus;
-use codicil_store::{LiveRun, LoadedThread, RunId, RunState};
+use codicil_store::{LiveRun, LoadedThread, RunId, RunState, ThreadHome, ThreadLog};
 
 use super::{actor::ThreadActor, continuation::ContinuedTurn, turn_count::count_turn};
 use crate::error::ThreadError;
@@ -51,6 +51,10 @@ impl ThreadActor {
     /// of a live process stays as it is. The turn of a process that has ended continues if it waits for answers, or is settled.
     async fn resolve_unfinished_turn(&mut self) -> Result<(), ThreadError> {
         let Some(unfinished) = self.state.unfinished.clone() else { return Ok(()) };
+        // Its tools could not reach their files. It continues on the machine that has them.
+        if self.check_workspace().is_err() {
+            return Ok(());
+        }
         let run_state = match &unfinished.run {
             Some(run) => self.engine.store.run_state(run).await?,
             None => RunState::Over,
@@ -78,6 +82,18 @@ impl ThreadActor {
         self.state.unfinished = None;
         self.skip_messages();
         Ok(())
+    }
+
+    /// Refuses work on files that are on another machine.
+    pub(super) fn check_workspace(&self) -> Result<(), ThreadError> {
+        let home =
+            self.state.log.as_ref().filter(|_| self.state.settings.has_environment).map(ThreadLog::home);
+        match home {
+            Some(ThreadHome::Node(node)) => {
+                Err(ThreadError::WorkspaceUnavailable { thread: self.state.id.clone(), node: node.clone() })
+            }
+            Some(ThreadHome::Here) | None => Ok(()),
+        }
     }
 
     /// Checks that this process may extend the conversation: no other live process runs a turn of it.

@@ -250,6 +250,7 @@ impl ThreadActor {
         params: TurnStartParams,
         origin: TurnOrigin,
     ) -> Result<TurnId, ThreadError> {
+        self.check_workspace()?;
         self.refresh_servers().await;
         let mentions = MessageMentions::of(input.user_input());
         let PreparedTurn { id, provider, first } = self.prepare_current_turn(input, &params).await?;

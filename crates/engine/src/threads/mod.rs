@@ -416,6 +416,12 @@ impl Threads {
         }
     }
 
+    /// Unloads all threads, because others may write to them now. Clients see that they are closed.
+    pub async fn give_up(&self) {
+        let ids: Vec<_> = self.lock().ids().cloned().collect();
+        join_all(ids.iter().map(|id| self.close(id))).await;
+    }
+
     /// Unloads all threads and closes the store. Turns that wait for answers continue in the next process.
     pub async fn stop(&self) {
         let handles = self.lock().take();

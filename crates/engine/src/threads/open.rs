@@ -142,6 +142,22 @@ impl Threads {
         self.resume(params, ProtocolGeneration::V118).await
     }
 
+    /// Loads a thread whose server is gone: its turn continues, or is settled.
+    pub async fn take_over(&self, id: &ThreadId) -> Result<(), ThreadError> {
+        self.resume_shared(id).await.map(drop)
+    }
+
+    /// Moves the workspace of a thread to a directory of this server, and loads the thread.
+    pub async fn rehome(&self, id: &ThreadId, cwd: String) -> Result<OpenedThread, ThreadError> {
+        let id = canonical(id)?;
+        let backend = self.0.engine.store.backend().ok_or(ThreadError::NotShared)?;
+        self.close(&id).await;
+        backend.rehome(&id, &join(&self.0.engine.cwd, &cwd).to_string_lossy()).await.map_err(not_stored)?;
+        let params =
+            ThreadResumeParams { cwd: Some(cwd), exclude_turns: true, ..ThreadResumeParams::new(id) };
+        self.resume(params, ProtocolGeneration::V118).await
+    }
+
     /// Refuses a thread that another process has loaded. Before the 0.166 generation, processes take turns.
     pub(super) async fn check_writer(
         &self,

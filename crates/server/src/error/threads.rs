@@ -20,7 +20,19 @@ impl From<ThreadError> for RpcError {
                 let data = json!({ "reason": "threadInUse", "pid": owner.pid });
                 Self::invalid_request(error).with_data(data)
             }
+            ThreadError::Store(StoreError::OwnedElsewhere { ref node, ref url, .. }) => {
+                let data = json!({ "codicil": { "code": "ownedByNode", "node": node, "url": url } });
+                Self::invalid_request(error).with_data(data)
+            }
+            ThreadError::WorkspaceUnavailable { ref node, .. } => {
+                let data = json!({ "codicil": { "code": "workspaceUnavailable", "node": node } });
+                Self::invalid_request(error).with_data(data)
+            }
+            ThreadError::Store(StoreError::Unavailable(_)) => {
+                Self::internal(error).with_data(json!({ "codicil": { "code": "storeUnavailable" } }))
+            }
             ThreadError::MalformedId(_)
+            | ThreadError::NotShared
             | ThreadError::NotFound(_)
             | ThreadError::NotLoaded(_)
             | ThreadError::NotStored(_)

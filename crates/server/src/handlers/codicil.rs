@@ -6,8 +6,9 @@ use codicil_engine::{
 };
 use codicil_protocol::{
     CodicilRequestAnswerParams, CodicilRequestAnswerResponse, CodicilRequestListParams,
-    CodicilRequestListResponse, CodicilSubscribeParams, CodicilUsageReadParams, CodicilUsageReadResponse,
-    CodicilWaitingRequest, SubscriptionScope,
+    CodicilRequestListResponse, CodicilSubscribeParams, CodicilThreadRehomeParams,
+    CodicilThreadRehomeResponse, CodicilUsageReadParams, CodicilUsageReadResponse, CodicilWaitingRequest,
+    SubscriptionScope,
 };
 use codicil_store::StoredTurn;
 use serde_json::value::to_raw_value;
@@ -19,6 +20,15 @@ const PAGE: usize = 100;
 
 /// The threads that one `codicil/usage/read` reads.
 const MAX_USAGE_THREADS: usize = 200;
+
+/// Moves the workspace of a thread to this server.
+pub async fn thread_rehome(
+    cx: Cx,
+    params: CodicilThreadRehomeParams,
+) -> Result<CodicilThreadRehomeResponse, RpcError> {
+    let opened = cx.threads().rehome(&params.thread_id, params.cwd).await?;
+    Ok(CodicilThreadRehomeResponse { thread: opened.thread })
+}
 
 /// Subscribes the client to a thread at a position. Missed messages follow the response, then those of the running thread.
 pub async fn subscribe(cx: Cx, params: CodicilSubscribeParams) -> Result<SubscriptionJson, RpcError> {

@@ -26,6 +26,7 @@ pub async fn conformance_home() -> Option<NodeHome> {
 async fn open_node(database: &TestDatabase, name: &str, places: SharedPlaces) -> NodeHome {
     let settings = BackendSettings {
         name: name.to_owned(),
+        disk: name.to_owned(),
         url: format!("ws://{name}:1"),
         places,
         ttl: Duration::from_secs(600),
@@ -116,6 +117,7 @@ async fn a_node_that_was_buried_registers_again() {
     let address = DatabaseAddress::parse(&database.address()).unwrap();
     let settings = BackendSettings {
         name: "a".to_owned(),
+        disk: "a".to_owned(),
         url: "ws://a:1".to_owned(),
         places: SharedPlaces::default(),
         ttl: Duration::from_secs(1),

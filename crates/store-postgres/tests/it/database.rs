@@ -109,10 +109,16 @@ impl TestPostgres {
     /// Kills the server like a crash of the machine would, and starts it again.
     pub fn crash_and_restart(&self) {
         self.stop();
+        self.start_again();
+    }
+
+    /// Starts the server after [`stop`](Self::stop).
+    pub fn start_again(&self) {
         self.start_process(&[]);
     }
 
-    fn stop(&self) {
+    /// Stops the server at once, as a crash would.
+    pub fn stop(&self) {
         if let Some(mut process) = self.process.lock().take() {
             // An immediate shutdown: no checkpoint, every connection is cut.
             let _ = kill_process(Pid::from_child(&process), Signal::QUIT);

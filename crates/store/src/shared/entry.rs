@@ -4,7 +4,7 @@ use codicil_protocol::{GitInfo, ReasoningEffort, SessionSource, ThreadHistoryMod
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    backend::{ThreadEntry, ThreadHome},
+    backend::{EntryChange, ThreadEntry, ThreadHome},
     error::Result,
     facts::IndexedFacts,
     record::QuestionKind,
@@ -83,6 +83,19 @@ pub fn facts(row: &ThreadSummary) -> String {
 
 pub fn open_requests(row: &ThreadSummary) -> i32 {
     i32::try_from(row.open_requests.len()).unwrap_or(i32::MAX)
+}
+
+/// Returns the change that makes an entry that of a row.
+pub fn whole_change(row: &ThreadSummary) -> Result<EntryChange> {
+    Ok(EntryChange {
+        active_at: Some(row.updated_at),
+        preview: row.preview.clone(),
+        name: row.name.clone(),
+        open_requests: Some(open_requests(row)),
+        details: Some(details(row)?),
+        facts: Some(facts(row)),
+        activity: None,
+    })
 }
 
 pub fn entry_of(row: &ThreadSummary) -> Result<ThreadEntry> {

@@ -4,6 +4,8 @@ mod entry;
 mod log;
 mod search;
 
+pub(crate) use entry::whole_change;
+
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use codicil_protocol::ThreadId;

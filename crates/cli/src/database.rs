@@ -1,0 +1,165 @@
+//! Where threads are stored: in files of the home, or in a PostgreSQL database that several servers share.
+//!
+//! The address of the database can contain a password, so it is never printed.
+
+use std::{env, fmt, process, str::FromStr, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use clap::Args;
+use codicil_config::{ConfigQuery, ConfigStore, StoreSettings};
+use codicil_server::ListenAddress;
+use codicil_store::Store;
+use codicil_store_postgres::{
+    BackendSettings, DatabaseAddress, PostgresBackend, PostgresError, PostgresStore, SharedPlaces,
+};
+
+/// The environment variable with the address of the database.
+const VARIABLE: &str = "CODICIL_STORE";
+/// The time after which other servers take over the threads of one that does not renew its lease.
+const LEASE_TIME: Duration = Duration::from_secs(6);
+
+/// The database of a server, and how the server takes part.
+#[derive(Debug, Args)]
+pub struct DatabaseArgs {
+    /// Keep threads in a PostgreSQL database that several servers share. CODICIL_STORE and `[codicil.store] url` mean
+    /// the same and hide the password.
+    #[arg(long, value_name = "URL")]
+    store: Option<DatabaseUrl>,
+    /// The name of this server among those that share the database [default: the host's name and the port].
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// Where clients and other servers reach this one [default: the address of the listener].
+    #[arg(long, value_name = "URL")]
+    advertise: Option<String>,
+}
+
+/// The address of a database.
+#[derive(Clone)]
+pub struct DatabaseUrl(String);
+
+impl FromStr for DatabaseUrl {
+    type Err = PostgresError;
+
+    fn from_str(text: &str) -> Result<Self, PostgresError> {
+        DatabaseAddress::parse(text)?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatabaseUrl")
+    }
+}
+
+impl DatabaseUrl {
+    /// Connects to the database, without taking part as a server.
+    pub async fn connect(&self) -> anyhow::Result<PostgresStore> {
+        PostgresStore::open(DatabaseAddress::parse(&self.0)?).await.context("cannot use the database")
+    }
+
+    /// Connects to the database as a server with this name.
+    pub async fn join(&self, settings: BackendSettings) -> anyhow::Result<PostgresBackend> {
+        let address = DatabaseAddress::parse(&self.0)?;
+        PostgresBackend::open(address, settings).await.context("cannot use the database")
+    }
+}
+
+/// Returns the database that is chosen: by an argument, else by the environment, else by the configuration.
+pub fn chosen_url(given: Option<&DatabaseUrl>, config: &ConfigStore) -> anyhow::Result<Option<DatabaseUrl>> {
+    if let Some(given) = given {
+        return Ok(Some(given.clone()));
+    }
+    let named = env::var(VARIABLE).ok().filter(|url| !url.is_empty());
+    let store = settings(config);
+    match named.or(store.url) {
+        Some(url) => Ok(Some(url.parse().context("the store that is configured")?)),
+        None => Ok(None),
+    }
+}
+
+fn settings(config: &ConfigStore) -> StoreSettings {
+    // A configuration that cannot be read is reported to clients.
+    let store = config.load(&ConfigQuery::default()).map(|config| config.settings.codicil.store);
+    store.unwrap_or_default()
+}
+
+impl DatabaseArgs {
+    /// Opens the store that is chosen.
+    pub async fn open_store(&self, config: &ConfigStore, listen: &ListenAddress) -> anyhow::Result<Store> {
+        let home = config.home().path().to_path_buf();
+        let Some(url) = chosen_url(self.store.as_ref(), config)? else { return Ok(Store::open(home)?) };
+        let store = settings(config);
+        let host = host_name();
+        let named = self.node.clone().or(store.node);
+        let settings = BackendSettings {
+            // A server that has a name of its own also has a disk of its own.
+            disk: named.clone().unwrap_or_else(|| host.clone()),
+            name: named.unwrap_or_else(|| default_name(&host, listen)),
+            url: self.advertise.clone().or(store.advertise).unwrap_or_else(|| default_url(&host, listen)),
+            places: SharedPlaces(store.places),
+            ttl: LEASE_TIME,
+        };
+        let name = settings.name.clone();
+        let backend = url.join(settings).await?;
+        tracing::info!(node = name, "threads are in PostgreSQL");
+        Ok(Store::open_shared(home, Arc::new(backend))?)
+    }
+}
+
+/// Returns how a program takes part that only copies threads.
+pub fn transfer_settings(node: Option<String>) -> BackendSettings {
+    let host = host_name();
+    BackendSettings {
+        name: format!("transfer-{host}-{}", process::id()),
+        disk: node.unwrap_or(host),
+        url: String::new(),
+        places: SharedPlaces::default(),
+        ttl: LEASE_TIME,
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Returns the name of a server that was given none. It differs from those of other servers on the same host.
+fn default_name(host: &str, listen: &ListenAddress) -> String {
+    match listen {
+        ListenAddress::WebSocket(address) if address.port() != 0 => format!("{host}:{}", address.port()),
+        _ => format!("{host}-{}", process::id()),
+    }
+}
+
+/// Returns where others reach a server; empty if they cannot.
+fn default_url(host: &str, listen: &ListenAddress) -> String {
+    match listen {
+        ListenAddress::WebSocket(address) if address.ip().is_unspecified() => {
+            format!("ws://{host}:{}", address.port())
+        }
+        ListenAddress::WebSocket(address) => format!("ws://{address}"),
+        ListenAddress::Stdio | ListenAddress::Unix(_) | ListenAddress::Control => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_of_a_database_is_never_shown() {
+        let url: DatabaseUrl = "postgres://me:secret@host/db?sslmode=disable".parse().unwrap();
+        assert!(!format!("{url:?}").contains("secret"));
+        let error = "postgres://me:secret@host/db?colour=red".parse::<DatabaseUrl>().unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn a_server_is_named_after_its_host_and_port() {
+        let listen = "ws://127.0.0.1:4500".parse().unwrap();
+        assert_eq!(default_name("box", &listen), "box:4500");
+        assert_eq!(default_url("box", &listen), "ws://127.0.0.1:4500");
+        assert_eq!(default_url("box", &"ws://0.0.0.0:1".parse().unwrap()), "ws://box:1");
+        assert_eq!(default_url("box", &ListenAddress::Stdio), "");
+    }
+}

@@ -1,0 +1,66 @@
+//! A server that shares its threads with others: it gives its threads up when it has lost its lease, and takes over those of
+//! servers that are gone.
+
+use std::{collections::HashSet, time::Duration};
+
+use codicil_engine::ThreadError;
+use codicil_store::StoreError;
+use tokio::time::sleep;
+
+use crate::server::Server;
+
+/// The time between two looks for threads whose server is gone.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// Starts what a server over a database does besides serving clients. Does nothing for a store of files.
+pub fn start(server: &Server) {
+    if server.shared.setup.store.backend().is_none() {
+        return;
+    }
+    let fenced = server.shared.clone();
+    server.shared.background.spawn(async move {
+        let Some(backend) = fenced.setup.store.backend() else { return };
+        while backend.fenced().await.is_ok() {
+            if let Some(threads) = fenced.started_threads() {
+                threads.give_up().await;
+            }
+        }
+    });
+    let sweeping = server.shared.clone();
+    server.shared.background.spawn(async move {
+        let Some(backend) = sweeping.setup.store.backend() else { return };
+        // Threads that cannot be loaded are reported once.
+        let mut failed = HashSet::new();
+        loop {
+            sleep(SWEEP_EVERY).await;
+            let abandoned = match backend.abandoned().await {
+                Ok(abandoned) => abandoned,
+                Err(error) => {
+                    tracing::warn!("cannot look for threads of servers that are gone: {error}");
+                    continue;
+                }
+            };
+            for thread in abandoned.into_iter().filter(|thread| !failed.contains(thread)).collect::<Vec<_>>()
+            {
+                match sweeping.threads().take_over(&thread).await {
+                    Ok(()) => tracing::info!(%thread, "took over a thread whose server is gone"),
+                    Err(ThreadError::Store(
+                        StoreError::OwnedElsewhere { .. } | StoreError::Unavailable(_),
+                    )) => {}
+                    Err(error) => {
+                        tracing::warn!(%thread, "failed to take over a thread: {error}");
+                        failed.insert(thread);
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Gives up the lease of a server that has used no thread.
+pub async fn leave(server: &Server) {
+    let Some(backend) = server.shared.setup.store.backend() else { return };
+    if let Err(error) = backend.close().await {
+        tracing::warn!("failed to release the lease of this server: {error}");
+    }
+}
