@@ -60,7 +60,7 @@ impl ExportSettings {
             return Ok(None);
         }
         let configured = configured(otel);
-        let endpoint = match (endpoint_variable(&variable)?, &configured) {
+        let endpoint = match (endpoint_variable(variable)?, &configured) {
             (Some(endpoint), _) => endpoint,
             (None, Ok(Some(http))) => configured_endpoint(http, otel.trace_exporter.is_none())?,
             (None, Ok(None)) => return Ok(None),
