@@ -403,6 +403,7 @@ async fn plans_are_part_of_a_snapshot_and_of_a_replay_also_after_a_restart() {
     let answer = subscribe(&mut other, &thread, None).await;
     let plans = serde_json::to_value(&answer).unwrap()["plans"].as_array().cloned().unwrap_or_default();
     assert_eq!(steps(&plans), expected, "while the second turn is running");
+    other.ignore_rest();
     app.model().release("acting");
     app.until::<TurnCompleted>().await;
     app.ignore_rest();
