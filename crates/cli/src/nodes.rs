@@ -26,7 +26,7 @@ pub struct NodesArgs {
 
 pub fn run(overrides: &OverrideArgs, args: &NodesArgs) -> anyhow::Result<ExitCode> {
     logging::init();
-    let url = chosen_url(args.store.as_ref(), &overrides.config_store()?)?;
+    let url = chosen_url(args.store.as_ref(), &overrides.config_store()?);
     let url =
         url.context("no database is configured: use --store, CODICIL_STORE or `[codicil.store] url`")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -83,7 +83,7 @@ pub fn run(overrides: &OverrideArgs, args: StoreArgs) -> anyhow::Result<ExitCode
         StoreCommand::Check(args) => check(args),
         StoreCommand::Migrate(MigrateArgs { to, place }) => transfer(&to, place, Direction::ToDatabase),
         StoreCommand::Export(ExportArgs { from, place }) => {
-            let url = chosen_url(from.as_ref(), &overrides.config_store()?)?;
+            let url = chosen_url(from.as_ref(), &overrides.config_store()?);
             let url =
                 url.context("no database is configured: use --from, CODICIL_STORE or `[codicil.store] url`")?;
             transfer(&url, place, Direction::ToFiles)
