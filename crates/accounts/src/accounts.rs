@@ -138,11 +138,10 @@ impl Accounts {
     ) -> Result<(), AccountError> {
         // A missing account id is read from the token, which must be valid in that case.
         let tokens = if tokens.account_id.is_empty() { tokens.checked()? } else { tokens };
-        if let Some(expected) = settings.forced_workspace.as_ref()
-            && tokens.account_id != *expected
-        {
+        let expected = &settings.forced_workspaces;
+        if !expected.is_empty() && !expected.contains(&tokens.account_id) {
             return Err(AccountError::OtherWorkspace {
-                expected: expected.clone(),
+                expected: expected.join(", "),
                 given: tokens.account_id,
             });
         }
@@ -225,7 +224,7 @@ impl Accounts {
         permit: &LoginPermit,
     ) -> Result<(), LoginError> {
         let settings = self.settings_or_default().await;
-        check_workspace(&tokens, settings.forced_workspace.as_deref())?;
+        check_workspace(&tokens, &settings.forced_workspaces)?;
         if !permit.commit() {
             return Err(LoginError::NotCompleted);
         }

@@ -118,7 +118,14 @@ impl UsageResponse {
         let mut by_id: BTreeMap<String, RateLimitSnapshot> =
             additional.filter_map(|quota| Some((quota.limit_id.clone()?, quota))).collect();
         by_id.insert(MAIN_LIMIT.to_owned(), main.clone());
-        GetAccountRateLimitsResponse { rate_limits: main, rate_limits_by_limit_id: Some(by_id) }
+        GetAccountRateLimitsResponse {
+            rate_limits: main,
+            rate_limits_by_limit_id: Some(by_id),
+            account_id: None,
+            ordinary_usage_allowed: None,
+            rate_limit_reset_credits: None,
+            rate_limit_upsell: None,
+        }
     }
 }
 
@@ -134,8 +141,8 @@ fn snapshot(
         limit_name: name,
         primary: primary.flatten().map(window),
         secondary: secondary.flatten().map(window),
-        credits: None,
         plan_type: plan,
+        ..RateLimitSnapshot::default()
     }
 }
 

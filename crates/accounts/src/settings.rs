@@ -2,7 +2,7 @@
 
 use codicil_config::{ConfigError, ConfigQuery, ConfigStore, CredentialsStore, EffectiveConfig};
 use codicil_model::{EnvironmentSource, ProviderConfig};
-use codicil_protocol::ForcedLoginMethod;
+use codicil_protocol::{ForcedChatgptWorkspaceIds, ForcedLoginMethod};
 
 use crate::issuer::OauthIssuer;
 
@@ -18,7 +18,8 @@ const CALLBACK_PORT: u16 = 1455;
 pub(crate) struct AccountSettings {
     pub store: CredentialsStore,
     pub forced_method: Option<ForcedLoginMethod>,
-    pub forced_workspace: Option<String>,
+    /// The only workspaces that the user may sign in to. Empty: any.
+    pub forced_workspaces: Vec<String>,
     /// Without a trailing slash.
     pub backend: String,
     pub issuer: OauthIssuer,
@@ -48,7 +49,11 @@ impl AccountSettings {
         Self {
             store: settings.and_then(|it| it.cli_auth_credentials_store).unwrap_or(CredentialsStore::File),
             forced_method: settings.and_then(|settings| settings.forced_login_method.clone()),
-            forced_workspace: settings.and_then(|settings| settings.forced_chatgpt_workspace_id.clone()),
+            forced_workspaces: match settings.and_then(|it| it.forced_chatgpt_workspace_id.clone()) {
+                None => Vec::new(),
+                Some(ForcedChatgptWorkspaceIds::One(id)) => vec![id],
+                Some(ForcedChatgptWorkspaceIds::Any(ids)) => ids,
+            },
             backend: backend_url(backend.as_deref().unwrap_or(BACKEND)),
             issuer: OauthIssuer::new(
                 issuer.as_deref().unwrap_or(ISSUER),

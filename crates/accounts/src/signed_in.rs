@@ -63,7 +63,7 @@ impl SignedIn {
         match (&self.mode, &self.email, &self.plan) {
             (AuthMode::Apikey, ..) => Some(Account::ApiKey),
             (_, Some(email), Some(plan)) => {
-                Some(Account::Chatgpt { email: email.clone(), plan_type: plan.clone() })
+                Some(Account::Chatgpt { email: email.clone(), plan_type: plan.clone(), workspace_name: None })
             }
             _ => None,
         }

@@ -74,7 +74,7 @@ pub fn describe(signed_in: Option<&SignedIn>) -> String {
     let Some(signed_in) = signed_in else { return "Not signed in".to_owned() };
     match (&signed_in.mode, signed_in.account()) {
         (AuthMode::Apikey, _) => "Signed in with an API key".to_owned(),
-        (_, Some(Account::Chatgpt { email, plan_type })) => {
+        (_, Some(Account::Chatgpt { email, plan_type, .. })) => {
             let plan = serde_json::to_value(plan_type).unwrap_or_default();
             format!("Signed in with ChatGPT as {email} ({})", plan.as_str().unwrap_or("unknown"))
         }

@@ -167,6 +167,7 @@ impl ApprovalDecision {
             Self::Decline => PermissionsRequestApprovalResponse {
                 permissions: GrantedPermissionProfile::default(),
                 scope: PermissionGrantScope::Turn,
+                strict_auto_review: None,
             },
             Self::Cancel => return Ok(None),
             other => return Err(other.is_not_about("permissions")),
@@ -224,7 +225,7 @@ fn grant_all(
     let requested = params.permissions.clone();
     let permissions =
         GrantedPermissionProfile { network: requested.network, file_system: requested.file_system };
-    PermissionsRequestApprovalResponse { permissions, scope }
+    PermissionsRequestApprovalResponse { permissions, scope, strict_auto_review: None }
 }
 
 fn default_values(form: &McpElicitationSchema) -> Map<String, Value> {

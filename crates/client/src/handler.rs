@@ -99,6 +99,7 @@ pub trait RequestHandler: Send + Sync + 'static {
         ready(Ok(PermissionsRequestApprovalResponse {
             permissions: GrantedPermissionProfile::default(),
             scope: PermissionGrantScope::Turn,
+            strict_auto_review: None,
         }))
     }
 

@@ -68,6 +68,7 @@ pub fn command<A: Into<String>>(argv: impl IntoIterator<Item = A>) -> CommandExe
         cwd: None,
         env: None,
         sandbox_policy: None,
+        permission_profile: None,
         timeout_ms: None,
         disable_timeout: None,
         output_bytes_cap: None,

@@ -207,7 +207,7 @@ fn overridden(layers: &LayerStack, path: &KeyPath) -> Option<OverriddenMetadata>
 fn message(source: &ConfigLayerSource) -> String {
     match source {
         ConfigLayerSource::System { file } => format!("Overridden by system config: {}", file.display()),
-        ConfigLayerSource::User { file } => format!("Overridden by user config: {}", file.display()),
+        ConfigLayerSource::User { file, .. } => format!("Overridden by user config: {}", file.display()),
         ConfigLayerSource::Project { dot_codex_folder } => {
             format!("Overridden by project config: {}", dot_codex_folder.display())
         }

@@ -77,7 +77,10 @@ impl ConfigStoreInner {
     fn user_layer(&self) -> Result<SettingsLayer, ConfigError> {
         let path = self.sources.home.config_file();
         let file = self.file_or_empty(&path)?;
-        Ok(SettingsLayer::of_file(source_of(&path, |file| ConfigLayerSource::User { file }), &file))
+        Ok(SettingsLayer::of_file(
+            source_of(&path, |file| ConfigLayerSource::User { file, profile: None }),
+            &file,
+        ))
     }
 
     fn file_or_empty(&self, path: &Path) -> Result<Arc<ConfigFile>, ConfigError> {

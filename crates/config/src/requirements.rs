@@ -157,6 +157,7 @@ impl Requirements {
                 .first(|file| file.enforce_residency.as_ref())
                 .map(|rule| rule.value.clone()),
             network: self.network().cloned(),
+            ..ConfigRequirements::default()
         };
         let has_requirements = wire != ConfigRequirements::default() || self.mcp_servers().is_some();
         has_requirements.then_some(wire)

@@ -7,9 +7,9 @@
 use std::{collections::BTreeMap, path::Path};
 
 use codicil_protocol::{
-    AnalyticsConfig, ApprovalsReviewer, AppsConfig, AskForApproval, ForcedLoginMethod, Inspect,
-    InspectFindings, Personality, ReasoningEffort, ReasoningSummary, SandboxMode, SandboxWorkspaceWrite,
-    ServiceTier, Verbosity, WebSearchMode,
+    AnalyticsConfig, ApprovalsReviewer, AppsConfig, AskForApproval, ForcedChatgptWorkspaceIds,
+    ForcedLoginMethod, Inspect, InspectFindings, Personality, ReasoningEffort, ReasoningSummary, SandboxMode,
+    SandboxWorkspaceWrite, ServiceTier, Verbosity, WebSearchMode,
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
 use toml::Table;
@@ -101,7 +101,7 @@ pub struct ConfigSettings {
 
     #[serde(deserialize_with = "closed")]
     pub forced_login_method: Option<ForcedLoginMethod>,
-    pub forced_chatgpt_workspace_id: Option<String>,
+    pub forced_chatgpt_workspace_id: Option<ForcedChatgptWorkspaceIds>,
     pub chatgpt_base_url: Option<String>,
     pub openai_base_url: Option<String>,
     pub cli_auth_credentials_store: Option<CredentialsStore>,

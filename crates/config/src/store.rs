@@ -164,7 +164,10 @@ impl ConfigStore {
 
     /// Handles `configRequirements/read`.
     pub fn read_requirements(&self) -> Result<ConfigRequirementsReadResponse, ConfigError> {
-        Ok(ConfigRequirementsReadResponse { requirements: self.requirements()?.to_wire() })
+        Ok(ConfigRequirementsReadResponse {
+            requirements: self.requirements()?.to_wire(),
+            supports_independent_speed_modes: None,
+        })
     }
 
     /// Returns the features without a working directory. If the configuration is unusable, the defaults apply.

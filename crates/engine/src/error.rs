@@ -373,8 +373,9 @@ pub enum SettingsError {
     ProfileAnd(&'static str),
     #[error("unknown turn environment id `{0}`")]
     NoEnvironment(String),
-    #[error("approvalsReviewer cannot be changed while a turn runs")]
-    ReviewerOfTurn,
+    /// A member that this server cannot obey.
+    #[error("`{0}` is not supported by this server")]
+    Unsupported(&'static str),
     #[error("Invalid request: reasoning_effort must not be empty")]
     EmptyEffort,
     #[error("failed to load configuration: {0}")]

@@ -45,7 +45,7 @@ pub use error::{
 };
 pub use hooks::declared_hooks;
 pub use model_support::StartNotice;
-pub use profiles::ThreadProfile;
+pub use profiles::{ThreadProfile, profile_policy};
 pub use realtime::{InputAccepted, RealtimeForm, ThreadVoice, realtime_voices};
 pub use request_key::{KeyConflict, MAX_KEY_BYTES, RequestKey};
 pub use settings::{SettingsOverrides, TurnSettings};

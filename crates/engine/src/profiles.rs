@@ -79,6 +79,14 @@ pub enum ThreadProfile {
     },
 }
 
+/// Returns the sandbox policy of a permission profile that the administrator's requirements allow; `None` for a profile
+/// that only has network rules.
+pub fn profile_policy(id: &str, config: &EffectiveConfig) -> Result<Option<SandboxPolicy>, SettingsError> {
+    let named = NamedProfile::find(id, config)?;
+    named.check_allowed(config)?;
+    Ok(named.policy)
+}
+
 /// A profile that was looked up by its name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NamedProfile {

@@ -5,7 +5,9 @@
 //! are kept. Golden files of every version are in `tests/golden`; they must load for ever.
 
 use codicil_prompts::ContextSnapshot;
-use codicil_protocol::{AskForApproval, CollaborationMode, ModeKind, Personality, Settings, ThreadSettings};
+use codicil_protocol::{
+    AskForApproval, CollaborationMode, ModeKind, MultiAgentMode, Personality, Settings, ThreadSettings,
+};
 use codicil_store::StoredSettings;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -50,7 +52,7 @@ impl TurnSettings {
             effort: self.effort,
             summary: self.summary,
             collaboration_mode,
-            multi_agent_mode: "explicitRequestOnly".to_owned(),
+            multi_agent_mode: MultiAgentMode::ExplicitRequestOnly,
             personality: self.personality,
         }
     }

@@ -65,6 +65,8 @@ impl AppServerConfig {
             AppToolApproval::Auto => ApprovalMode::Auto,
             AppToolApproval::Prompt => ApprovalMode::Prompt,
             AppToolApproval::Approve => ApprovalMode::Approve,
+            AppToolApproval::Writes if ToolHints::of(tool).read_only == Some(true) => ApprovalMode::Approve,
+            AppToolApproval::Writes => ApprovalMode::Prompt,
         }
     }
 }

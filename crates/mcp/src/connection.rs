@@ -9,7 +9,7 @@ use std::{
 
 use codicil_exec::ProcessEnvironment;
 use codicil_model::AccountAuth;
-use codicil_protocol::{McpServerElicitationAction, McpServerElicitationRequest, Tool};
+use codicil_protocol::{McpServerElicitationAction, McpServerElicitationRequest, McpServerInfo, Tool};
 use codicil_telemetry::TracePosition;
 use parking_lot::Mutex;
 use rmcp::{
@@ -142,6 +142,12 @@ impl ServerConnection {
             registry.closed.cancelled().await;
             registry.close_reason()
         }
+    }
+
+    /// Returns what the server says about itself.
+    pub(crate) fn server_info(&self) -> Option<McpServerInfo> {
+        let info = self.running.peer().peer_info()?;
+        serde_json::from_value(serde_json::to_value(&info.server_info).ok()?).ok()
     }
 
     /// Returns whether the server declares resources.

@@ -4,8 +4,8 @@
 use std::{ops::Range, sync::Arc, time::Duration};
 
 use codicil_protocol::{
-    ListMcpServerStatusParams, ListMcpServerStatusResponse, McpAuthStatus, McpServerStatus, Resource,
-    ResourceTemplate,
+    ListMcpServerStatusParams, ListMcpServerStatusResponse, McpAuthStatus, McpServerStatus,
+    McpServerStatusDetail, Resource, ResourceTemplate,
 };
 use futures_util::future::join_all;
 use serde::de::DeserializeOwned;
@@ -41,37 +41,58 @@ impl ServerPool {
         table: &ServerTable,
         params: &ListMcpServerStatusParams,
     ) -> Result<ListMcpServerStatusResponse, StatusPageError> {
-        let range = page_range(params, table.len())?;
-        let next_cursor = (range.end < table.len()).then(|| range.end.to_string());
-        let servers = table.iter().skip(range.start).take(range.len());
-        let data = join_all(servers.map(|(name, config)| self.status(name, config))).await;
+        let is_named = |name: &str| params.server_name.as_ref().is_none_or(|wanted| wanted == name);
+        let named: Vec<_> = table.iter().filter(|(name, _)| is_named(name)).collect();
+        let range = page_range(params, named.len())?;
+        let next_cursor = (range.end < named.len()).then(|| range.end.to_string());
+        let detail = params.detail.clone().unwrap_or(McpServerStatusDetail::Full);
+        let servers = named.into_iter().skip(range.start).take(range.len());
+        let data = join_all(servers.map(|(name, config)| self.status(name, config, &detail))).await;
         Ok(ListMcpServerStatusResponse { data, next_cursor })
     }
 
     /// Returns the status of one server. A disabled or unreachable server has empty lists.
-    pub async fn status(&self, name: &str, config: &Arc<ServerConfig>) -> McpServerStatus {
+    async fn status(
+        &self,
+        name: &str,
+        config: &Arc<ServerConfig>,
+        detail: &McpServerStatusDetail,
+    ) -> McpServerStatus {
         // The start shows whether the server requires a login.
-        let status = self.offered(name, config).await;
+        let status = self.offered(name, config, detail).await;
         McpServerStatus { auth_status: self.auth_status(name, config).await, ..status }
     }
 
-    async fn offered(&self, name: &str, config: &Arc<ServerConfig>) -> McpServerStatus {
+    async fn offered(
+        &self,
+        name: &str,
+        config: &Arc<ServerConfig>,
+        detail: &McpServerStatusDetail,
+    ) -> McpServerStatus {
         let mut status = McpServerStatus {
             name: name.to_owned(),
             tools: Default::default(),
             resources: Vec::new(),
             resource_templates: Vec::new(),
             auth_status: McpAuthStatus::Unsupported,
+            server_info: None,
+            runtime_status: None,
+            http_origin: None,
+            plugin_id: None,
+            server_capabilities: None,
+            tool_list_meta: None,
+            tools_error: None,
         };
         if !config.enabled {
             return status;
         }
         let slot = self.slot(name, config);
         let Ok(connection) = slot.ready().await else { return status };
+        status.server_info = connection.server_info();
         let tools = connection.tools().await;
         let offered = tools.iter().filter(|tool| config.offers_tool(tool));
         status.tools = offered.map(|tool| (tool.name.clone(), tool.clone())).collect();
-        if connection.has_resources() {
+        if connection.has_resources() && *detail == McpServerStatusDetail::Full {
             (status.resources, status.resource_templates) = tokio::join!(
                 listed::<Resource>(&connection, "resources/list", "resources"),
                 listed::<ResourceTemplate>(&connection, "resources/templates/list", "resourceTemplates"),
@@ -132,7 +153,8 @@ mod tests {
     #[test]
     fn cursors_are_numbers() {
         let check = |cursor: Option<&str>, limit: Option<u32>, expected: Result<Range<usize>, &str>| {
-            let params = ListMcpServerStatusParams { cursor: cursor.map(str::to_owned), limit };
+            let cursor = cursor.map(str::to_owned);
+            let params = ListMcpServerStatusParams { cursor, limit, ..Default::default() };
             let range = page_range(&params, 3).map_err(|error| error.to_string());
             assert_eq!(range, expected.map_err(str::to_owned), "{params:?}");
         };

@@ -290,7 +290,13 @@ impl StartupReporter {
     }
 
     fn send(&self, status: McpServerStartupState, error: Option<String>) {
-        (self.observer)(McpServerStatusUpdatedNotification { name: self.name.clone(), status, error });
+        (self.observer)(McpServerStatusUpdatedNotification {
+            name: self.name.clone(),
+            status,
+            error,
+            thread_id: None,
+            failure_reason: None,
+        });
     }
 }
 

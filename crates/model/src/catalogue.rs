@@ -136,6 +136,7 @@ impl ModelCatalogue {
             upgrade_copy: is_known.then(|| format!("{}: {}", successor.slug, successor.description)),
             model_link: None,
             migration_markdown: None,
+            retirement_at: None,
         })
     }
 
@@ -243,6 +244,12 @@ impl From<&ModelInfo> for Model {
             input_modalities: model.modalities.clone(),
             supports_personality: model.personality,
             is_default: model.is_default,
+            service_tiers: Vec::new(),
+            additional_speed_tiers: Vec::new(),
+            default_service_tier: None,
+            available_access_programs: None,
+            model_specialty: None,
+            multi_agent_version: None,
         }
     }
 }

@@ -215,7 +215,8 @@ fn weight(item: &ResponseItem) -> usize {
 fn content_weight(part: &ContentItem) -> usize {
     match part {
         ContentItem::InputText { text } | ContentItem::OutputText { text } => text.len(),
-        ContentItem::InputImage { image_url, .. } => image_url.len(),
+        ContentItem::InputImage { source, .. } => source.url().map_or(256, str::len),
+        ContentItem::InputAudio { audio_url } => audio_url.len(),
         ContentItem::Unrecognized(_) => 256,
     }
 }
@@ -223,7 +224,9 @@ fn content_weight(part: &ContentItem) -> usize {
 fn output_weight(part: &FunctionCallOutputContentItem) -> usize {
     match part {
         FunctionCallOutputContentItem::InputText { text } => text.len(),
-        FunctionCallOutputContentItem::InputImage { image_url, .. } => image_url.len(),
+        FunctionCallOutputContentItem::InputImage { source, .. } => source.url().map_or(256, str::len),
+        FunctionCallOutputContentItem::InputAudio { audio_url } => audio_url.len(),
+        FunctionCallOutputContentItem::EncryptedContent { encrypted_content } => encrypted_content.len(),
         FunctionCallOutputContentItem::Unrecognized(_) => 256,
     }
 }

@@ -138,10 +138,14 @@ fn message_part(part: &FunctionCallOutputContentItem) -> Option<ContentItem> {
         FunctionCallOutputContentItem::InputText { text } => {
             Some(ContentItem::InputText { text: text.clone() })
         }
-        FunctionCallOutputContentItem::InputImage { image_url, detail } => {
-            Some(ContentItem::InputImage { image_url: image_url.clone(), detail: detail.clone() })
+        FunctionCallOutputContentItem::InputImage { source, detail } => {
+            Some(ContentItem::InputImage { source: source.clone(), detail: detail.clone() })
         }
-        FunctionCallOutputContentItem::Unrecognized(_) => None,
+        FunctionCallOutputContentItem::InputAudio { audio_url } => {
+            Some(ContentItem::InputAudio { audio_url: audio_url.clone() })
+        }
+        FunctionCallOutputContentItem::EncryptedContent { .. }
+        | FunctionCallOutputContentItem::Unrecognized(_) => None,
     }
 }
 
@@ -154,7 +158,7 @@ pub(crate) fn says_something(item: &ResponseItem) -> bool {
     };
     content.iter().any(|part| match part {
         ContentItem::InputText { text } | ContentItem::OutputText { text } => !text.is_empty(),
-        ContentItem::InputImage { .. } => true,
+        ContentItem::InputImage { .. } | ContentItem::InputAudio { .. } => true,
         ContentItem::Unrecognized(_) => false,
     })
 }

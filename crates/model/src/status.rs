@@ -239,7 +239,7 @@ pub(crate) fn rate_limits(headers: &HeaderMap) -> Option<RateLimitSnapshot> {
         primary: window(headers, "primary"),
         secondary: window(headers, "secondary"),
         credits: credits(headers),
-        plan_type: None,
+        ..RateLimitSnapshot::default()
     };
     let is_reported =
         snapshot.primary.is_some() || snapshot.secondary.is_some() || snapshot.credits.is_some();

@@ -18,6 +18,7 @@ const KEPT_USER_TOKENS: u64 = 20_000;
 const SUMMARY_PREFIX: &str = include_str!("../text/summary.md");
 const NO_SUMMARY: &str = "(The note is empty. Find out from the workspace where things stand.)";
 const IMAGE_LEFT_OUT: &str = "[an image, left out]";
+const AUDIO_LEFT_OUT: &str = "[audio, left out]";
 
 /// Returns the messages of a history that the user wrote.
 pub fn user_messages<'a>(
@@ -64,6 +65,7 @@ fn without_images(item: &ResponseItem) -> ResponseItem {
     let ResponseItem::Message { role, content, .. } = item else { return item.clone() };
     let part = |part: &ContentItem| match part {
         ContentItem::InputImage { .. } => text_part(IMAGE_LEFT_OUT),
+        ContentItem::InputAudio { .. } => text_part(AUDIO_LEFT_OUT),
         other => other.clone(),
     };
     message(role, content.iter().map(part).collect())
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn images_become_notes() {
-        let image = ContentItem::InputImage { image_url: "data:".to_owned(), detail: None };
+        let image = ContentItem::image("data:", None);
         let history = [message("user", vec![text_part("look "), image])];
         assert_eq!(texts(&compacted(&history, "s"))[0], format!("look {IMAGE_LEFT_OUT}"));
     }

@@ -19,6 +19,7 @@ mod extensions;
 mod instructions;
 mod permissions;
 
+mod audio;
 mod context_tags;
 mod event_messages;
 mod goal;

@@ -39,6 +39,8 @@ pub(crate) fn text_part(text: impl Into<String>) -> ContentItem {
 pub(crate) fn part_text(part: &ContentItem) -> Option<&str> {
     match part {
         ContentItem::InputText { text } | ContentItem::OutputText { text } => Some(text),
-        ContentItem::InputImage { .. } | ContentItem::Unrecognized(_) => None,
+        ContentItem::InputImage { .. } | ContentItem::InputAudio { .. } | ContentItem::Unrecognized(_) => {
+            None
+        }
     }
 }

@@ -47,7 +47,7 @@ pub fn approx_tokens(item: &ResponseItem) -> u64 {
 fn part_tokens(part: &ContentItem) -> u64 {
     match part {
         ContentItem::InputText { text } | ContentItem::OutputText { text } => text_tokens(text),
-        ContentItem::InputImage { .. } => IMAGE_TOKENS,
+        ContentItem::InputImage { .. } | ContentItem::InputAudio { .. } => IMAGE_TOKENS,
         ContentItem::Unrecognized(value) => json_tokens(value),
     }
 }
@@ -55,7 +55,11 @@ fn part_tokens(part: &ContentItem) -> u64 {
 fn output_tokens(output: &FunctionCallOutputBody) -> u64 {
     let part = |part: &FunctionCallOutputContentItem| match part {
         FunctionCallOutputContentItem::InputText { text } => text_tokens(text),
-        FunctionCallOutputContentItem::InputImage { .. } => IMAGE_TOKENS,
+        FunctionCallOutputContentItem::InputImage { .. }
+        | FunctionCallOutputContentItem::InputAudio { .. } => IMAGE_TOKENS,
+        FunctionCallOutputContentItem::EncryptedContent { encrypted_content } => {
+            text_tokens(encrypted_content)
+        }
         FunctionCallOutputContentItem::Unrecognized(value) => json_tokens(value),
     };
     match output {

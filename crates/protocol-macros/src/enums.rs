@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream as Tokens;
 use quote::{format_ident, quote};
-use syn::{Attribute, Data, DataEnum, DeriveInput, Fields, Ident, Variant, parse_quote};
+use syn::{Attribute, Data, DataEnum, DeriveInput, Field, Fields, Ident, Variant, parse_quote};
 
 use crate::{
     WireArgs,
@@ -19,7 +19,9 @@ pub fn expand(mut input: DeriveInput, mut args: WireArgs) -> syn::Result<Tokens>
     let names = variant_names(data, &args)?;
     let mut arms = Tokens::new();
     let mut earlier = Vec::new();
+    let mut unread = Vec::new();
     for (variant, names) in data.variants.iter_mut().zip(&names) {
+        unread.push(generations::take_unread(&mut variant.attrs)?);
         let (arm, generations) = inspect_variant(variant, &names.written, args.sparse)?;
         arms.extend(arm);
         earlier.extend((generations != VariantGenerations::Later).then_some(names.written.as_str()));
@@ -27,7 +29,7 @@ pub fn expand(mut input: DeriveInput, mut args: WireArgs) -> syn::Result<Tokens>
     let name = input.ident.clone();
     let serde = args.serde.clone();
     let (derives, open) = if args.open {
-        let (open, arm) = open_up(&name, data, &args, &names, &earlier);
+        let (open, arm) = open_up(&name, data, &args, &names, &earlier, &unread);
         arms.extend(arm);
         (Tokens::new(), open)
     } else {
@@ -91,23 +93,27 @@ fn pattern(variant: &Variant, bound: &[Ident]) -> Tokens {
 }
 
 /// Adds the variant `Unrecognized`, a `Deserialize` that selects it for unknown names only, and a schema without it.
-/// Returns these implementations and the variant's arm in `inspect`. `earlier` are the names that 0.118 has.
+/// Returns these implementations and the variant's arm in `inspect`. `earlier` are the names that 0.118 has, `unread` the
+/// members that each variant has besides its fields.
 fn open_up(
     name: &Ident,
     data: &mut DataEnum,
     args: &WireArgs,
     names: &[VariantNames],
     earlier: &[&str],
+    unread: &[Vec<Field>],
 ) -> (Tokens, Tokens) {
     let name_text = name.to_string();
-    let known = known_enum(data, args, &name_text);
+    let known = known_enum(data, args, &name_text, unread);
     remove_schema_marks(data);
-    let conversions = data.variants.iter().map(|variant| {
+    let conversions = data.variants.iter().zip(unread).map(|(variant, unread)| {
         let bound: Vec<_> = (variant.fields.iter().enumerate())
             .map(|(at, field)| field.ident.clone().unwrap_or_else(|| format_ident!("field{at}")))
             .collect();
-        let pattern = pattern(variant, &bound);
-        quote!(KnownVariant::#pattern => Self::#pattern)
+        let written = pattern(variant, &bound);
+        let ident = &variant.ident;
+        let read = if unread.is_empty() { written.clone() } else { quote!(#ident { #(#bound,)* .. }) };
+        quote!(KnownVariant::#read => Self::#written)
     });
     let conversions: Vec<_> = conversions.collect();
     let written: Vec<_> = names.iter().map(|names| &names.written).collect();
@@ -145,7 +151,19 @@ fn open_up(
             crate::schema::by_generation(known, <String as ::schemars::JsonSchema>::json_schema(generator))
         }
     } else {
-        quote!(KnownVariant::json_schema(generator))
+        let variants = args.later_variants.as_ref().map(|ty| {
+            quote!(crate::schema::add_later_variants(&mut schema, <#ty as ::schemars::JsonSchema>::json_schema(generator));)
+        });
+        let members = args.later_members.as_ref().map(|ty| {
+            quote!(crate::schema::add_later_members(&mut schema, <#ty as ::schemars::JsonSchema>::json_schema(generator));)
+        });
+        quote! {
+            #[allow(unused_mut)]
+            let mut schema = KnownVariant::json_schema(generator);
+            #variants
+            #members
+            schema
+        }
     };
     let implementation = quote! {
         const _: () = {
@@ -184,7 +202,7 @@ fn open_up(
 }
 
 /// Returns a copy of the enum without `Unrecognized`, which serde reads and the schema describes.
-fn known_enum(data: &DataEnum, args: &WireArgs, name: &str) -> Tokens {
+fn known_enum(data: &DataEnum, args: &WireArgs, name: &str, unread: &[Vec<Field>]) -> Tokens {
     let serde = &args.serde;
     let expected = match args.serde_value("tag") {
         Some(_) => format!("internally tagged enum {name}"),
@@ -192,10 +210,13 @@ fn known_enum(data: &DataEnum, args: &WireArgs, name: &str) -> Tokens {
     };
     let is_shared =
         |attr: &Attribute| ["serde", "schemars", "doc"].iter().any(|name| attr.path().is_ident(name));
-    let variants = data.variants.iter().cloned().map(|mut variant| {
+    let variants = data.variants.iter().cloned().zip(unread).map(|(mut variant, unread)| {
         variant.attrs.retain(is_shared);
         for field in &mut variant.fields {
             field.attrs.retain(is_shared);
+        }
+        if let Fields::Named(fields) = &mut variant.fields {
+            fields.named.extend(unread.iter().cloned());
         }
         variant
     });

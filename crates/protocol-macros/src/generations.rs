@@ -2,7 +2,9 @@
 //! the export evaluates.
 
 use quote::ToTokens;
-use syn::{Attribute, Field, Ident, LitStr, Token, Type, parse::ParseStream, parse_quote};
+use syn::{
+    Attribute, Field, Ident, LitStr, Token, Type, parse::ParseStream, parse_quote, punctuated::Punctuated,
+};
 
 use crate::{is_option, take_attribute};
 
@@ -29,15 +31,15 @@ pub fn take_of_field(field: &mut Field) -> syn::Result<bool> {
     let earlier = take_type(&mut field.attrs, "in_118")?;
     let later = take_type(&mut field.attrs, "in_166")?;
     if earlier.is_some() || later.is_some() {
-        let earlier = earlier.unwrap_or_else(|| field.ty.clone());
-        let later = later.unwrap_or_else(|| field.ty.clone());
+        let of_field = || OtherType { ty: field.ty.clone(), required: !is_option(&field.ty) };
+        let earlier = earlier.unwrap_or_else(of_field);
+        let later = later.unwrap_or_else(of_field);
         let both = format!(
             "crate::schema::ByGeneration<{}, {}>",
-            earlier.to_token_stream(),
-            later.to_token_stream()
+            earlier.ty.to_token_stream(),
+            later.ty.to_token_stream()
         );
-        let required = [is_option(&earlier), is_option(&later)].map(|optional| !optional);
-        let [earlier, later] = required;
+        let [earlier, later] = [earlier.required, later.required];
         field.attrs.push(parse_quote!(#[schemars(with = #both)]));
         field.attrs.push(parse_quote!(#[schemars(extend("x-required-by-generation" = [#earlier, #later]))]));
     }
@@ -82,16 +84,22 @@ fn take_since(attrs: &mut Vec<Attribute>) -> syn::Result<Option<Since>> {
     let Some(attr) = take_attribute(attrs, "since") else { return Ok(None) };
     let parse = |input: ParseStream<'_>| {
         expect(&input.parse()?, LATER)?;
-        let required = input.parse::<Option<Token![,]>>()?.is_some();
-        if required {
-            let word: Ident = input.parse()?;
-            if word != "required" {
-                return Err(syn::Error::new_spanned(word, "expected `required`"));
-            }
-        }
-        Ok(Since { required })
+        Ok(Since { required: parse_required(input)? == Some(true) })
     };
     attr.parse_args_with(parse).map(Some)
+}
+
+/// Reads the rest of an attribute: nothing, `, required` or `, optional`.
+fn parse_required(input: ParseStream<'_>) -> syn::Result<Option<bool>> {
+    if input.parse::<Option<Token![,]>>()?.is_none() {
+        return Ok(None);
+    }
+    let word: Ident = input.parse()?;
+    match word.to_string().as_str() {
+        "required" => Ok(Some(true)),
+        "optional" => Ok(Some(false)),
+        _ => Err(syn::Error::new_spanned(word, "expected `required` or `optional`")),
+    }
 }
 
 fn take_until(attrs: &mut Vec<Attribute>) -> syn::Result<()> {
@@ -102,8 +110,33 @@ fn take_until(attrs: &mut Vec<Attribute>) -> syn::Result<()> {
     Ok(())
 }
 
-fn take_type(attrs: &mut Vec<Attribute>, name: &str) -> syn::Result<Option<Type>> {
-    take_attribute(attrs, name).map(|attr| attr.parse_args()).transpose()
+/// The type of a field in one generation.
+struct OtherType {
+    ty: Type,
+    required: bool,
+}
+
+fn take_type(attrs: &mut Vec<Attribute>, name: &str) -> syn::Result<Option<OtherType>> {
+    let parse = |input: ParseStream<'_>| {
+        let ty = input.parse()?;
+        let required = parse_required(input)?.unwrap_or(!is_option(&ty));
+        Ok(OtherType { ty, required })
+    };
+    take_attribute(attrs, name).map(|attr| attr.parse_args_with(parse)).transpose()
+}
+
+/// Takes the members of a variant that 0.166 has and this version does not read.
+pub fn take_unread(attrs: &mut Vec<Attribute>) -> syn::Result<Vec<Field>> {
+    let Some(attr) = take_attribute(attrs, "unread") else { return Ok(Vec::new()) };
+    let parse = |input: ParseStream<'_>| {
+        Punctuated::<Field, Token![,]>::parse_terminated_with(input, Field::parse_named)
+    };
+    let members = attr.parse_args_with(parse)?.into_iter().map(|mut member| {
+        member.attrs.push(parse_quote!(#[serde(default, deserialize_with = "crate::open_enum::unread")]));
+        member.attrs.push(parse_quote!(#[schemars(extend("x-since" = #LATER))]));
+        member
+    });
+    Ok(members.collect())
 }
 
 fn expect(given: &LitStr, generation: &str) -> syn::Result<()> {

@@ -8,6 +8,8 @@
 //! | `sparse` | absent options are omitted when written; without it they are written as `null` |
 //! | `open` | (enums) unknown variants are kept in a variant `Unrecognized` instead of failing |
 //! | `lenient` | (open enums) a server accepts such a value too |
+//! | `later_variants = "Type"` | (open enums) 0.166 also has the variants of this enum; they are kept in `Unrecognized` |
+//! | `later_members = "Type"` | (open enums) in 0.166 each variant may have the members of this struct |
 //! | anything else | passed on to serde (`tag = "type"`, `rename_all = "snake_case"`, …) |
 //!
 //! On members, `#[experimental("descriptor")]` gates a field or variant by the experimental capability, and `#[omit]`
@@ -20,7 +22,8 @@
 //! | `#[since("0.166")]` | 0.118 does not have the member; a field may be absent |
 //! | `#[since("0.166", required)]` | the same; the schema of 0.166 requires the field |
 //! | `#[until("0.118")]` | 0.166 does not have the member |
-//! | `#[in_118(Type)]`, `#[in_166(Type)]` | the field has another type in the schema of that generation |
+//! | `#[in_118(Type)]`, `#[in_166(Type)]` | the field has another type in the schema of that generation; `, required` and `, optional` say whether it is required there |
+//! | `#[unread(name: Type, …)]` | (variants of open enums) 0.166 has these members, which are neither read nor written |
 //! | `#[unpublished]` | no published schema has the member; a field may be absent |
 //!
 //! Serde's untagged fallback variant is no substitute for `open`: it would also accept a *known* variant with a wrong
@@ -57,15 +60,34 @@ struct WireArgs {
     sparse: bool,
     open: bool,
     lenient: bool,
+    later_variants: Option<Type>,
+    later_members: Option<Type>,
     serde: Vec<Meta>,
 }
 
 impl WireArgs {
     fn parse(tokens: TokenStream) -> syn::Result<Self> {
         let metas = Punctuated::<Meta, Token![,]>::parse_terminated.parse(tokens)?;
-        let mut args = Self { sparse: false, open: false, lenient: false, serde: Vec::new() };
+        let mut args = Self {
+            sparse: false,
+            open: false,
+            lenient: false,
+            later_variants: None,
+            later_members: None,
+            serde: Vec::new(),
+        };
         for meta in metas {
             match &meta {
+                Meta::NameValue(pair) if pair.path.is_ident("later_variants") => {
+                    args.later_variants = names::string_value(&meta, "later_variants")
+                        .map(|name| syn::parse_str(&name))
+                        .transpose()?;
+                }
+                Meta::NameValue(pair) if pair.path.is_ident("later_members") => {
+                    args.later_members = names::string_value(&meta, "later_members")
+                        .map(|name| syn::parse_str(&name))
+                        .transpose()?;
+                }
                 Meta::Path(path) if path.is_ident("sparse") => args.sparse = true,
                 Meta::Path(path) if path.is_ident("open") => args.open = true,
                 Meta::Path(path) if path.is_ident("lenient") => args.lenient = true,
@@ -123,13 +145,16 @@ fn is_option(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Option"))
 }
 
-/// Returns the statements that inspect the field `place`. An empty list counts as a use of later fields only.
+/// Returns the statements that inspect the field `place`. An empty list counts as a use of later fields only, and of all
+/// fields in later generations.
 fn inspect_field(place: &Tokens, marks: &FieldMarks) -> Tokens {
     let is_used = if marks.is_later { quote!(is_given) } else { quote!(is_used) };
     let gate = marks.experimental.as_ref().map(|descriptor| {
         quote! {
             if crate::Inspect::#is_used(#place) {
                 findings.experimental(#descriptor);
+            } else if crate::Inspect::is_given(#place) {
+                findings.given_experimental(#descriptor);
             }
         }
     });

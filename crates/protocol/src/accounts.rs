@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Secret, wire};
+use serde_json::Value;
+
+use crate::{RateLimitReachedType, RateLimitResetCreditsSummary, Secret, SpendControlLimitSnapshot, wire};
 
 /// Returns the account that is signed in.
 #[wire]
@@ -35,7 +37,18 @@ pub enum LoginAccountParams {
     /// With an API key, which is stored on disk. Any string is accepted; the key is not verified.
     ApiKey { api_key: Secret },
     /// In a browser on this machine, which is redirected to a local port of the server.
-    Chatgpt,
+    Chatgpt {
+        /// The product that the sign-in page shows. Has no effect: the page is that of the provider.
+        #[since("0.166")]
+        app_brand: Option<LoginAppBrand>,
+        /// Has no effect, like the next: there is one page at the end of a sign-in.
+        #[since("0.166")]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        codex_streamlined_login: bool,
+        #[since("0.166")]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        use_hosted_login_success_page: bool,
+    },
     /// In any browser, by entering a code.
     ChatgptDeviceCode,
     /// With tokens that the client manages and refreshes on request. The server keeps them in memory only.
@@ -49,6 +62,28 @@ pub enum LoginAccountParams {
         /// Takes precedence over the plan in the token.
         chatgpt_plan_type: Option<String>,
     },
+    /// With a key of Amazon Bedrock. Refused: no provider here is Bedrock.
+    #[since("0.166")]
+    AmazonBedrock { api_key: Secret, region: String },
+    /// With access keys of Amazon Bedrock. Refused too.
+    #[since("0.166")]
+    AmazonBedrockAccessKeys {
+        access_key_id: String,
+        secret_access_key: Secret,
+        region: String,
+        session_token: Option<Secret>,
+    },
+}
+
+impl LoginAccountParams {
+    /// Returns a sign-in in a browser on this machine.
+    pub fn chatgpt() -> Self {
+        Self::Chatgpt {
+            app_brand: None,
+            codex_streamlined_login: false,
+            use_hosted_login_success_page: false,
+        }
+    }
 }
 
 /// The information that the user needs to complete the sign-in; none for kinds that are already complete.
@@ -67,6 +102,8 @@ pub enum LoginAccountResponse {
         user_code: String,
     },
     ChatgptAuthTokens,
+    #[since("0.166")]
+    AmazonBedrock,
 }
 
 /// Cancels a pending sign-in.
@@ -93,6 +130,19 @@ pub struct GetAccountRateLimitsResponse {
     pub rate_limits: RateLimitSnapshot,
     /// All limits by id, including the main one.
     pub rate_limits_by_limit_id: Option<BTreeMap<String, RateLimitSnapshot>>,
+    /// Not reported by the provider's interface that this server uses, like the members below.
+    #[omit]
+    #[since("0.166")]
+    pub account_id: Option<String>,
+    #[omit]
+    #[since("0.166")]
+    pub ordinary_usage_allowed: Option<bool>,
+    #[omit]
+    #[since("0.166")]
+    pub rate_limit_reset_credits: Option<RateLimitResetCreditsSummary>,
+    #[omit]
+    #[since("0.166")]
+    pub rate_limit_upsell: Option<Value>,
 }
 
 /// Asks for new tokens, because those of a [`LoginAccountParams::ChatgptAuthTokens`] sign-in were rejected. An error
@@ -119,10 +169,21 @@ pub struct ChatgptAuthTokensRefreshResponse {
 pub enum Account {
     ApiKey,
     Chatgpt {
-        #[in_166(Option<String>)]
+        #[in_166(Option<String>, required)]
         email: String,
         plan_type: PlanType,
+        /// Never set: the tokens do not name the workspace.
+        #[omit]
+        #[since("0.166")]
+        workspace_name: Option<String>,
     },
+    #[since("0.166")]
+    AmazonBedrock {
+        #[serde(default)]
+        uses_codex_managed_credentials: bool,
+    },
+    #[since("0.166")]
+    Gcp,
 }
 
 /// The ChatGPT plan of an account.
@@ -132,13 +193,31 @@ pub enum PlanType {
     Free,
     Go,
     Plus,
+    #[since("0.166")]
+    Prolite,
     Pro,
+    #[since("0.166")]
+    Promax,
     Team,
     SelfServeBusinessUsageBased,
+    #[since("0.166")]
+    SelfServeBusinessProlite,
     Business,
     EnterpriseCbpUsageBased,
+    #[since("0.166")]
+    EnterpriseCbpAutomation,
     Enterprise,
+    #[since("0.166")]
+    Ent26,
     Edu,
+    #[since("0.166")]
+    EduPlus,
+    #[since("0.166")]
+    EduPro,
+    #[since("0.166")]
+    Sci,
+    #[since("0.166")]
+    SciPlus,
     /// A plan that the server does not know.
     Unknown,
 }
@@ -152,8 +231,9 @@ pub enum CancelLoginAccountStatus {
     NotFound,
 }
 
-/// The state of one rate limit. Values that the provider did not report are null.
+/// The state of one rate limit. Values that the provider did not report are null or absent.
 #[wire]
+#[derive(Default)]
 pub struct RateLimitSnapshot {
     pub limit_id: Option<String>,
     pub limit_name: Option<String>,
@@ -162,6 +242,19 @@ pub struct RateLimitSnapshot {
     pub secondary: Option<RateLimitWindow>,
     pub credits: Option<CreditsSnapshot>,
     pub plan_type: Option<PlanType>,
+    /// Not reported by the provider's interface that this server uses, like the members below.
+    #[omit]
+    #[since("0.166")]
+    pub individual_limit: Option<SpendControlLimitSnapshot>,
+    #[omit]
+    #[since("0.166")]
+    pub normal_model_slug: Option<String>,
+    #[omit]
+    #[since("0.166")]
+    pub rate_limit_reached_type: Option<RateLimitReachedType>,
+    #[omit]
+    #[since("0.166")]
+    pub spend_control_reached: Option<bool>,
 }
 
 /// The usage of one window of a rate limit.
@@ -200,6 +293,16 @@ pub enum AuthMode {
     Chatgpt,
     /// Tokens that the client supplies.
     ChatgptAuthTokens,
+    #[since("0.166")]
+    Headers,
+    #[since("0.166")]
+    AgentIdentity,
+    #[since("0.166")]
+    PersonalAccessToken,
+    #[since("0.166")]
+    BedrockApiKey,
+    #[since("0.166")]
+    BedrockAccessKeys,
 }
 
 /// The only sign-in method that the configuration permits.

@@ -147,6 +147,10 @@ pub struct PermissionsRequestApprovalResponse {
     pub permissions: GrantedPermissionProfile,
     #[serde(default)]
     pub scope: PermissionGrantScope,
+    /// Lets the guardian review every action of the turn from now on. Has no effect.
+    #[omit]
+    #[since("0.166")]
+    pub strict_auto_review: Option<bool>,
 }
 
 /// The version 1 form of [`FileChangeRequestApprovalParams`].
@@ -370,7 +374,12 @@ pub enum ParsedCommand {
 }
 
 /// The decisions of version 1, for commands and file changes.
-#[wire(rename_all = "snake_case", rename_all_fields = "snake_case")]
+#[wire(
+    open,
+    rename_all = "snake_case",
+    rename_all_fields = "snake_case",
+    later_variants = "LaterReviewDecision"
+)]
 pub enum ReviewDecision {
     Approved,
     ApprovedExecpolicyAmendment {
@@ -380,9 +389,18 @@ pub enum ReviewDecision {
     NetworkPolicyAmendment {
         network_policy_amendment: NetworkPolicyAmendment,
     },
+    #[until("0.118")]
     Denied,
     /// Denies the request and interrupts the turn.
     Abort,
+}
+
+/// The decisions of version 1 that 0.166 has besides the others.
+#[wire(rename_all = "snake_case", rename_all_fields = "snake_case")]
+pub enum LaterReviewDecision {
+    ApprovedMcpPolicyAmendment,
+    Denied { rejection: String },
+    TimedOut,
 }
 
 /// A server request was answered, or withdrawn because its turn ended.

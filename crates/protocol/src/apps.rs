@@ -49,6 +49,13 @@ pub struct AppInfo {
     /// The plugins that include the app.
     #[serde(default)]
     pub plugin_display_names: Vec<String>,
+    /// The icons by size, if the directory has several.
+    #[omit]
+    #[since("0.166")]
+    pub icon_assets: Option<BTreeMap<String, String>>,
+    #[omit]
+    #[since("0.166")]
+    pub icon_dark_assets: Option<BTreeMap<String, String>>,
 }
 
 /// The publisher and terms of an app.
@@ -101,6 +108,8 @@ pub struct AppSummary {
     pub name: String,
     pub description: Option<String>,
     pub install_url: Option<String>,
+    #[since("0.166")]
+    pub category: Option<String>,
     /// Whether the user must connect the app before it can be used.
     #[until("0.118")]
     pub needs_auth: bool,

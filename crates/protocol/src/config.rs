@@ -8,8 +8,12 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::{
-    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, ForcedLoginMethod, ReasoningEffort, ReasoningSummary,
-    SandboxMode, ServiceTier, wire,
+    AbsolutePathBuf, AppLinksConfig, ApplicationRequirements, ApprovalsReviewer, AskForApproval,
+    AutoCompactTokenLimitScope, AutoReviewRequirements, BrowserUseConfig, BrowserUseRequirements,
+    CliAuthCredentialsStoreMode, ComputerUseConfig, ComputerUseRequirements, FeedbackRequirements,
+    ForcedChatgptWorkspaceIds, ForcedLoginMethod, InAppBrowserRequirements, ManagedHooksRequirements,
+    ModelsRequirements, OtelRequirements, ReasoningEffort, ReasoningSummary, SandboxMode, ServiceTier,
+    ToolExposureSurface, WindowsSandboxImplementation, wire,
 };
 
 /// Returns the effective configuration.
@@ -74,6 +78,10 @@ pub struct ConfigWriteResponse {
 pub struct ConfigRequirementsReadResponse {
     /// Null if there are none.
     pub requirements: Option<ConfigRequirements>,
+    /// Never set: the speed of a model has no modes besides its tiers.
+    #[omit]
+    #[since("0.166")]
+    pub supports_independent_speed_modes: Option<bool>,
 }
 
 /// The configuration after all layers are merged. Values that are not set are null. `extra` holds the keys without a
@@ -87,6 +95,11 @@ pub struct Config {
     pub model_context_window: Option<i64>,
     /// The number of tokens at which the history is compacted automatically.
     pub model_auto_compact_token_limit: Option<i64>,
+    /// What counts towards the limit. Shown as it is configured, like the other values in raw form.
+    #[omit]
+    #[since("0.166")]
+    #[in_166(Option<AutoCompactTokenLimitScope>)]
+    pub model_auto_compact_token_limit_scope: Option<Value>,
     /// A key of the table `model_providers`.
     pub model_provider: Option<String>,
     pub approval_policy: Option<AskForApproval>,
@@ -94,7 +107,8 @@ pub struct Config {
     pub sandbox_mode: Option<SandboxMode>,
     /// Applies only to the mode `workspace-write`.
     pub sandbox_workspace_write: Option<SandboxWorkspaceWrite>,
-    pub forced_chatgpt_workspace_id: Option<String>,
+    #[in_118(Option<String>)]
+    pub forced_chatgpt_workspace_id: Option<ForcedChatgptWorkspaceIds>,
     pub forced_login_method: Option<ForcedLoginMethod>,
     pub web_search: Option<WebSearchMode>,
     pub tools: Option<ToolsV2>,
@@ -115,6 +129,17 @@ pub struct Config {
     pub analytics: Option<AnalyticsConfig>,
     #[experimental("config/read.apps")]
     pub apps: Option<AppsConfig>,
+    #[omit]
+    #[since("0.166")]
+    #[in_166(Option<BrowserUseConfig>)]
+    pub browser_use: Option<Value>,
+    #[omit]
+    #[since("0.166")]
+    #[in_166(Option<ComputerUseConfig>)]
+    pub computer_use: Option<Value>,
+    #[omit]
+    #[since("0.166")]
+    pub desktop: Option<Map<String, Value>>,
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
@@ -141,6 +166,9 @@ pub enum WebSearchMode {
     Disabled,
     /// With pages from the cache of the provider.
     Cached,
+    /// With pages from the index of the provider.
+    #[since("0.166")]
+    Indexed,
     /// With current pages.
     Live,
 }
@@ -241,6 +269,13 @@ pub struct AppsDefaultConfig {
     /// Whether tools that are annotated as open-world are enabled.
     #[serde(default = "crate::yes")]
     pub open_world_enabled: bool,
+    /// Has no effect: calls of apps are reviewed like other calls.
+    #[omit]
+    #[since("0.166")]
+    pub approvals_reviewer: Option<ApprovalsReviewer>,
+    #[omit]
+    #[since("0.166")]
+    pub default_tools_approval_mode: Option<AppToolApproval>,
 }
 
 /// Settings of one app. Null: the value of [`AppsDefaultConfig`].
@@ -256,6 +291,16 @@ pub struct AppConfig {
     /// Whether tools that are annotated as open-world are enabled.
     pub open_world_enabled: Option<bool>,
     pub tools: Option<AppToolsConfig>,
+    /// Has no effect, like the members below.
+    #[omit]
+    #[since("0.166")]
+    pub approvals_reviewer: Option<ApprovalsReviewer>,
+    #[omit]
+    #[since("0.166")]
+    pub links: Option<AppLinksConfig>,
+    #[omit]
+    #[since("0.166")]
+    pub omit_tools_from: Option<Vec<ToolExposureSurface>>,
 }
 
 /// Settings of the tools of an app, by name.
@@ -284,6 +329,9 @@ pub enum AppToolApproval {
     Prompt,
     /// Never ask: calls count as approved.
     Approve,
+    /// Ask unless the tool says that it changes nothing.
+    #[since("0.166")]
+    Writes,
 }
 
 /// A configuration layer and its content.
@@ -320,6 +368,10 @@ pub enum ConfigLayerSource {
     /// The user's file, the only one that can be written.
     User {
         file: AbsolutePathBuf,
+        /// Never set: a profile is a part of the same file.
+        #[omit]
+        #[since("0.166")]
+        profile: Option<String>,
     },
     /// A directory in the project; used only if the project is trusted.
     Project {
@@ -331,6 +383,15 @@ pub enum ConfigLayerSource {
         file: AbsolutePathBuf,
     },
     LegacyManagedConfigTomlFromMdm,
+    #[since("0.166")]
+    EnterpriseManaged {
+        id: String,
+        name: String,
+    },
+    #[since("0.166")]
+    PackagedDefaults {
+        file: AbsolutePathBuf,
+    },
 }
 
 /// One change of a batch.
@@ -384,6 +445,91 @@ pub struct ConfigRequirements {
     pub enforce_residency: Option<ResidencyRequirement>,
     #[experimental("configRequirements/read.network")]
     pub network: Option<NetworkRequirements>,
+    /// Never set, like the members below: such requirements are reported as not enforced.
+    #[omit]
+    #[since("0.166")]
+    pub additional_developer_instructions: Option<String>,
+    #[omit]
+    #[since("0.166")]
+    pub allow_appshots: Option<bool>,
+    #[omit]
+    #[since("0.166")]
+    pub allow_browser_and_computer_use: Option<bool>,
+    #[omit]
+    #[since("0.166")]
+    pub allow_login_shell: Option<bool>,
+    #[omit]
+    #[since("0.166")]
+    pub allow_managed_hooks_only: Option<bool>,
+    #[omit]
+    #[since("0.166")]
+    pub allow_remote_control: Option<bool>,
+    #[omit]
+    #[since("0.166")]
+    pub allowed_approvals_reviewers: Option<Vec<ApprovalsReviewer>>,
+    #[omit]
+    #[since("0.166")]
+    pub allowed_login_methods: Option<Vec<ForcedLoginMethod>>,
+    #[omit]
+    #[since("0.166")]
+    pub allowed_permission_profiles: Option<BTreeMap<String, bool>>,
+    #[omit]
+    #[since("0.166")]
+    pub allowed_windows_sandbox_implementations: Option<Vec<WindowsSandboxImplementation>>,
+    #[omit]
+    #[since("0.166")]
+    pub application: Option<ApplicationRequirements>,
+    #[omit]
+    #[since("0.166")]
+    pub auto_review: Option<AutoReviewRequirements>,
+    #[omit]
+    #[since("0.166")]
+    pub browser_use: Option<BrowserUseRequirements>,
+    #[omit]
+    #[since("0.166")]
+    pub chatgpt_base_url: Option<String>,
+    #[omit]
+    #[since("0.166")]
+    pub check_for_update_on_startup: Option<bool>,
+    #[omit]
+    #[since("0.166")]
+    pub cli_auth_credentials_store: Option<CliAuthCredentialsStoreMode>,
+    #[omit]
+    #[since("0.166")]
+    pub computer_use: Option<ComputerUseRequirements>,
+    #[omit]
+    #[since("0.166")]
+    pub default_permissions: Option<String>,
+    #[omit]
+    #[since("0.166")]
+    pub feedback: Option<FeedbackRequirements>,
+    #[omit]
+    #[since("0.166")]
+    pub hooks: Option<ManagedHooksRequirements>,
+    #[omit]
+    #[since("0.166")]
+    pub in_app_browser: Option<InAppBrowserRequirements>,
+    #[omit]
+    #[since("0.166")]
+    pub log_dir: Option<String>,
+    #[omit]
+    #[since("0.166")]
+    pub model_catalog_json: Option<String>,
+    #[omit]
+    #[since("0.166")]
+    pub model_provider: Option<String>,
+    #[omit]
+    #[since("0.166")]
+    pub model_providers: Option<Map<String, Value>>,
+    #[omit]
+    #[since("0.166")]
+    pub models: Option<ModelsRequirements>,
+    #[omit]
+    #[since("0.166")]
+    pub otel: Option<OtelRequirements>,
+    #[omit]
+    #[since("0.166")]
+    pub sqlite_home: Option<String>,
 }
 
 /// Where data must be processed.
@@ -414,6 +560,10 @@ pub struct NetworkRequirements {
     pub managed_allowed_domains_only: Option<bool>,
     pub allowed_domains: Option<Vec<String>>,
     pub denied_domains: Option<Vec<String>>,
+    /// Never set: no domain needs a review.
+    #[omit]
+    #[since("0.166")]
+    pub review_domains: Option<Vec<String>>,
     /// The rules by path.
     pub unix_sockets: Option<BTreeMap<String, NetworkUnixSocketPermission>>,
     pub allow_unix_sockets: Option<Vec<String>>,
@@ -434,5 +584,9 @@ pub enum NetworkDomainPermission {
 #[derive(Eq)]
 pub enum NetworkUnixSocketPermission {
     Allow,
+    #[until("0.118")]
     None,
+    /// The name of `none` in 0.166.
+    #[since("0.166")]
+    Deny,
 }

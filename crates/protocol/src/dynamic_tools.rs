@@ -2,7 +2,7 @@
 //! call is the id of its `dynamicToolCall` item.
 //!
 //! A list of tools has one of two forms: a flat list, and a newer form in which entries have a type and tools can be
-//! grouped in namespaces. Both are read. The schema describes the flat list, which is the published protocol.
+//! grouped in namespaces. Both are read. The schema of 0.118 describes the flat list, that of 0.166 the newer form.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
-use crate::{Inspect, InspectFindings, ThreadId, TurnId, unknown_variant, wire};
+use crate::{Inspect, InspectFindings, ThreadId, TurnId, schema::by_generation, unknown_variant, wire};
 
 /// Calls a tool of the client.
 #[wire]
@@ -42,6 +42,11 @@ pub enum DynamicToolCallOutputContentItem {
     InputImage {
         /// An `http(s):` or `data:` URL.
         image_url: String,
+    },
+    #[since("0.166")]
+    InputAudio {
+        /// An `http(s):` or `data:` URL.
+        audio_url: String,
     },
 }
 
@@ -147,8 +152,25 @@ impl JsonSchema for DynamicToolEntry {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        DynamicToolSpec::json_schema(generator)
+        by_generation(DynamicToolSpec::json_schema(generator), TypedDynamicTool::json_schema(generator))
     }
+}
+
+/// An entry of `dynamicTools` in 0.166. Exists for its schema; [`DynamicToolEntry`] reads it.
+#[wire(sparse, open, tag = "type")]
+pub enum TypedDynamicTool {
+    Function {
+        name: String,
+        description: String,
+        input_schema: Value,
+        #[serde(default)]
+        defer_loading: bool,
+    },
+    Namespace {
+        name: String,
+        description: String,
+        tools: Vec<DynamicToolNamespaceTool>,
+    },
 }
 
 /// A tool in a namespace.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{ThreadId, TurnId, wire};
 
@@ -23,6 +23,7 @@ pub struct McpServerElicitationRequestParams {
 
 /// The two kinds of elicitation.
 #[wire(tag = "mode")]
+#[schemars(extend("x-later-variants" = later_kinds()))]
 pub enum McpServerElicitationRequest {
     /// A form.
     Form {
@@ -40,6 +41,32 @@ pub enum McpServerElicitationRequest {
         url: String,
         elicitation_id: String,
     },
+}
+
+/// Returns the schemas of the kinds that 0.166 has besides these: forms in OpenAI's format and verifications of the user.
+/// This server never sends them.
+fn later_kinds() -> Value {
+    let text = json!({ "type": "string" });
+    let form = |mode: &str| {
+        let mode = json!({ "type": "string", "enum": [mode] });
+        json!({
+            "type": "object",
+            "properties": { "mode": mode, "_meta": true, "message": text, "requestedSchema": true },
+            "required": ["mode", "message", "requestedSchema"],
+        })
+    };
+    let verification = json!({
+        "type": "object",
+        "properties": {
+            "mode": { "type": "string", "enum": ["openai/userVerification"] },
+            "_meta": true,
+            "challenge": text,
+            "description": text,
+            "title": text,
+        },
+        "required": ["mode", "challenge", "description", "title"],
+    });
+    json!([form("openai/form"), form("openaiForm"), verification])
 }
 
 /// The user's response. An error response counts as declined.

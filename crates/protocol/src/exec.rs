@@ -32,6 +32,9 @@ pub struct CommandExecParams {
     pub env: Option<BTreeMap<String, Option<String>>>,
     /// Defaults to the configured policy.
     pub sandbox_policy: Option<SandboxPolicy>,
+    /// The id of a permission profile, as an alternative to `sandboxPolicy`.
+    #[since("0.166")]
+    pub permission_profile: Option<String>,
     /// The timeout. Defaults to 10 seconds. A process that times out has the exit code 124.
     pub timeout_ms: Option<i64>,
     /// Disables the timeout. Cannot be combined with `timeoutMs`.

@@ -11,18 +11,39 @@ pub struct ExternalAgentConfigDetectParams {
     pub include_home: Option<bool>,
     #[serde(default, deserialize_with = "crate::path::text::list")]
     pub cwds: Option<Vec<String>>,
+    /// The agent whose settings are detected. Absent: every agent that this server knows.
+    #[since("0.166")]
+    pub migration_source: Option<String>,
+    /// The older name of `migrationSource`.
+    #[since("0.166")]
+    pub source: Option<String>,
+    /// Has no effect, like the next: sessions of other agents are not detected.
+    #[since("0.166")]
+    pub max_session_age_days: Option<u32>,
+    #[since("0.166")]
+    pub max_sessions: Option<u32>,
 }
 
 /// The settings that can be imported.
 #[wire]
 pub struct ExternalAgentConfigDetectResponse {
     pub items: Vec<ExternalAgentConfigMigrationItem>,
+    /// Always empty: apps of other agents are not detected.
+    #[since("0.166")]
+    pub connectors: Vec<ExternalAgentDetectedConnectorCandidate>,
 }
 
 /// Imports detected items.
-#[wire]
+#[wire(sparse)]
 pub struct ExternalAgentConfigImportParams {
     pub migration_items: Vec<ExternalAgentConfigMigrationItem>,
+    /// A label of the client for the import, like the members below. The items say where they are from.
+    #[since("0.166")]
+    pub migration_source: Option<String>,
+    #[since("0.166")]
+    pub provider_id: Option<String>,
+    #[since("0.166")]
+    pub source: Option<String>,
 }
 
 /// All items have been imported.
@@ -42,6 +63,10 @@ pub struct ExternalAgentConfigMigrationItem {
     pub description: String,
     /// The project in which it was found; null for the home directory.
     pub cwd: Option<String>,
+    /// The names of what it contains.
+    #[omit]
+    #[since("0.166")]
+    pub details: Option<MigrationDetails>,
 }
 
 /// The result of an import.
@@ -53,6 +78,18 @@ pub enum ExternalAgentConfigMigrationItemType {
     Config,
     Skills,
     McpServerConfig,
+    #[since("0.166")]
+    Commands,
+    #[since("0.166")]
+    Hooks,
+    #[since("0.166")]
+    Memory,
+    #[since("0.166")]
+    Plugins,
+    #[since("0.166")]
+    Sessions,
+    #[since("0.166")]
+    Subagents,
 }
 
 /// Part of an import is complete.

@@ -12,9 +12,15 @@ pub struct FeedbackUploadParams {
     pub reason: Option<String>,
     /// The thread that the report is about.
     pub thread_id: Option<ThreadId>,
-    pub include_logs: bool,
+    /// Absent: false. 0.118 requires it.
+    #[in_118(bool)]
+    #[in_166(bool, optional)]
+    pub include_logs: Option<bool>,
     /// Paths of further files to attach.
     pub extra_log_files: Option<Vec<String>>,
+    /// Labels of the client, kept in the report.
+    #[since("0.166")]
+    pub tags: Option<BTreeMap<String, String>>,
 }
 
 /// The id of the report.
@@ -22,6 +28,10 @@ pub struct FeedbackUploadParams {
 pub struct FeedbackUploadResponse {
     /// The thread of the report; a random id if the report is not about a thread.
     pub thread_id: ThreadId,
+    /// Never set: prompts are not hashed.
+    #[omit]
+    #[since("0.166")]
+    pub prompt_hash: Option<String>,
 }
 
 /// Writes a feedback report to a file.

@@ -216,6 +216,17 @@ pub fn append_place(message: &mut Vec<u8>, place: &MessagePlace) {
     message.push(b'}');
 }
 
+/// Appends the time at which a notification is sent, in Unix milliseconds, as its last member.
+pub fn append_time(message: &mut Vec<u8>, unix_ms: i64) {
+    let Some(b'}') = message.pop() else { return };
+    message.extend_from_slice(b",\"emittedAtMs\":");
+    message.extend_from_slice(unix_ms.to_string().as_bytes());
+    message.push(b'}');
+}
+
+/// The text that [`append_time`] adds to a message.
+pub const TIME_LEN: usize = r#","emittedAtMs":1763424000000"#.len();
+
 /// The longest text that [`append_place`] adds to a message.
 pub const PLACE_LEN: usize = r#","seq":9007199254740991,"replay":true"#.len();
 

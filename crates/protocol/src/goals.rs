@@ -43,6 +43,8 @@ pub struct ThreadGoalSetParams {
     /// Null removes the budget.
     #[serde(default, skip_serializing_if = "Patch::is_missing")]
     pub token_budget: Patch<i64>,
+    /// Who changes the goal. Has no effect.
+    pub origin: Option<ThreadGoalMutationOrigin>,
 }
 
 /// The goal after the change; `thread/goal/updated` follows.

@@ -19,6 +19,10 @@ pub struct GuardianApprovalReview {
     #[until("0.118")]
     pub risk_score: Option<u8>,
     pub risk_level: Option<GuardianRiskLevel>,
+    /// Never set: the guardian does not assess it.
+    #[omit]
+    #[since("0.166")]
+    pub user_authorization: Option<GuardianUserAuthorization>,
     /// The reasons for the decision, as text.
     pub rationale: Option<String>,
 }
@@ -30,6 +34,8 @@ pub enum GuardianApprovalReviewStatus {
     InProgress,
     Approved,
     Denied,
+    #[since("0.166")]
+    TimedOut,
     Aborted,
 }
 
@@ -40,6 +46,8 @@ pub enum GuardianRiskLevel {
     Low,
     Medium,
     High,
+    #[since("0.166")]
+    Critical,
 }
 
 /// The origin of the guardian's decision.

@@ -15,6 +15,9 @@ pub struct HookRunSummary {
     pub handler_type: HookHandlerType,
     pub execution_mode: HookExecutionMode,
     pub scope: HookScope,
+    /// The layer that declares the hook.
+    #[since("0.166")]
+    pub source: HookSource,
     /// The file that declares the hook.
     #[in_166(LegacyAppPathString)]
     pub source_path: String,
@@ -45,6 +48,25 @@ pub enum HookEventName {
     UserPromptSubmit,
     /// Before the agent ends its turn.
     Stop,
+    /// Never run, like the events below.
+    #[since("0.166")]
+    PermissionRequest,
+    #[since("0.166")]
+    PreCompact,
+    #[since("0.166")]
+    PostCompact,
+    #[since("0.166")]
+    PreModelRequest,
+    #[since("0.166")]
+    PostModelRequest,
+    #[since("0.166")]
+    SessionEnd,
+    #[since("0.166")]
+    SubagentStart,
+    #[since("0.166")]
+    SubagentStop,
+    #[since("0.166")]
+    Interrupt,
 }
 
 /// The implementation of a hook.
@@ -54,6 +76,8 @@ pub enum HookHandlerType {
     Command,
     Prompt,
     Agent,
+    #[since("0.166")]
+    McpTool,
 }
 
 /// Whether the turn waits for the hook.
@@ -158,19 +182,15 @@ pub struct HookMetadata {
     /// A unique key: the file and the position in it.
     pub key: String,
     pub event_name: HookEventName,
-    /// Always `command`.
-    pub handler_type: String,
-    pub command: String,
-    #[serde(rename = "async")]
-    pub is_async: bool,
+    #[serde(flatten)]
+    pub handler: HookHandler,
     pub matcher: Option<String>,
     pub timeout_sec: u64,
     pub status_message: Option<String>,
     pub additional_context_limit: Option<u64>,
     pub source_path: AbsolutePathBuf,
     /// `user` or `project`.
-    #[in_166(HookSource)]
-    pub source: String,
+    pub source: HookSource,
     pub plugin_id: Option<String>,
     pub environment_id: Option<String>,
     pub display_order: i64,
@@ -179,8 +199,23 @@ pub struct HookMetadata {
     /// A hash that changes with the executed command.
     pub current_hash: String,
     /// Always `trusted`: hooks of projects that are not trusted are not read.
-    #[in_166(HookTrustStatus)]
-    pub trust_status: String,
+    pub trust_status: HookTrustStatus,
+}
+
+/// What a hook runs. This server runs commands only.
+#[wire(open, tag = "handlerType")]
+pub enum HookHandler {
+    Command {
+        command: String,
+        #[serde(default, rename = "async")]
+        is_async: bool,
+    },
+    McpTool {
+        server: String,
+        tool: String,
+    },
+    Prompt,
+    Agent,
 }
 
 /// The layer that declares a hook.

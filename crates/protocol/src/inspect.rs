@@ -13,6 +13,8 @@ use crate::ProtocolGeneration;
 #[derive(Debug, Default)]
 pub struct InspectFindings {
     experimental: Option<&'static str>,
+    /// An experimental part that is given without being used, such as an empty list. 0.118 does not gate it.
+    given_experimental: Option<&'static str>,
     unrecognized: Option<UnknownValue>,
     later: bool,
     outdated: Option<String>,
@@ -27,7 +29,13 @@ impl InspectFindings {
 
     /// Returns the descriptor of an experimental part that is used, such as `thread/start.dynamicTools`.
     pub fn experimental_use(&self) -> Option<&'static str> {
-        self.experimental
+        self.experimental_use_in(ProtocolGeneration::V118)
+    }
+
+    /// Returns the descriptor of an experimental part that is used. In 0.166, an empty list is a use.
+    pub fn experimental_use_in(&self, generation: ProtocolGeneration) -> Option<&'static str> {
+        let given = self.given_experimental.filter(|_| generation == ProtocolGeneration::V166);
+        self.experimental.or(given)
     }
 
     /// Returns serde's error message for an unknown value. It names the values of all generations.
@@ -65,6 +73,10 @@ impl InspectFindings {
 
     pub(crate) fn experimental(&mut self, descriptor: &'static str) {
         self.experimental.get_or_insert(descriptor);
+    }
+
+    pub(crate) fn given_experimental(&mut self, descriptor: &'static str) {
+        self.given_experimental.get_or_insert(descriptor);
     }
 
     pub(crate) fn unrecognized(&mut self, name: &str, known: &[&str], earlier: &[&str]) {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A part of a turn, as it is streamed, stored and read.
-#[wire(open, tag = "type")]
+#[wire(open, tag = "type", later_members = "ThreadItemTimes")]
 pub enum ThreadItem {
     /// User input that started or steered the turn.
     UserMessage {
@@ -222,6 +222,14 @@ impl ThreadItem {
             Self::Unrecognized(_) => None,
         }
     }
+}
+
+/// The times of an item, in Unix milliseconds. This server sends them beside the item: `startedAtMs` and `completedAtMs`
+/// of its notifications and list entries.
+#[wire]
+pub struct ThreadItemTimes {
+    pub started_at_ms: Option<i64>,
+    pub completed_at_ms: Option<i64>,
 }
 
 /// The text of one hook within a [`ThreadItem::HookPrompt`].

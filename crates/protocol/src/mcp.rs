@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::wire;
+use crate::{ThreadId, wire};
 
 /// Starts an OAuth sign-in to a configured server, which must use HTTP.
 #[wire(sparse)]
@@ -17,6 +17,12 @@ pub struct McpServerOauthLoginParams {
     pub scopes: Option<Vec<String>>,
     /// The time to wait for the redirect of the browser.
     pub timeout_secs: Option<i64>,
+    /// How the client is registered. Absent: as the configuration says.
+    #[since("0.166")]
+    pub client_registration: Option<McpServerOauthClientRegistration>,
+    /// Uses the servers of this thread's configuration.
+    #[since("0.166")]
+    pub thread_id: Option<ThreadId>,
 }
 
 /// The sign-in has started. `mcpServer/oauthLogin/completed` reports its result.
@@ -24,6 +30,9 @@ pub struct McpServerOauthLoginParams {
 pub struct McpServerOauthLoginResponse {
     /// The URL to open in a browser, which is redirected to the server afterwards.
     pub authorization_url: String,
+    /// The id of the sign-in, the same in the notification of its end.
+    #[since("0.166")]
+    pub login_id: Option<String>,
 }
 
 /// The configuration is reloaded. Loaded threads use it from their next turn on.
@@ -38,6 +47,15 @@ pub struct ListMcpServerStatusParams {
     pub cursor: Option<String>,
     /// The page size. Absent: all.
     pub limit: Option<u32>,
+    /// Absent: `full`.
+    #[since("0.166")]
+    pub detail: Option<McpServerStatusDetail>,
+    /// Only the server with this name.
+    #[since("0.166")]
+    pub server_name: Option<String>,
+    /// Uses the configuration of this thread instead of the global one.
+    #[since("0.166")]
+    pub thread_id: Option<ThreadId>,
 }
 
 /// One page of servers, including disabled ones.
@@ -57,12 +75,37 @@ pub struct McpServerStatus {
     pub resources: Vec<Resource>,
     pub resource_templates: Vec<ResourceTemplate>,
     pub auth_status: McpAuthStatus,
+    /// What the server says about itself; null if it is not connected.
+    #[since("0.166")]
+    pub server_info: Option<McpServerInfo>,
+    /// Not recorded, like the members below.
+    #[omit]
+    #[since("0.166")]
+    pub runtime_status: Option<McpServerConnectionStatus>,
+    #[omit]
+    #[since("0.166")]
+    pub http_origin: Option<String>,
+    #[omit]
+    #[since("0.166")]
+    pub plugin_id: Option<String>,
+    #[omit]
+    #[since("0.166")]
+    pub server_capabilities: Option<Value>,
+    #[omit]
+    #[since("0.166")]
+    pub tool_list_meta: Option<Value>,
+    #[omit]
+    #[since("0.166")]
+    pub tools_error: Option<String>,
 }
 
 /// The authentication state of a server.
 #[wire(open)]
 #[derive(Eq)]
 pub enum McpAuthStatus {
+    /// Not known yet.
+    #[since("0.166")]
+    Unknown,
     /// The server has no authentication, like all servers that are child processes.
     Unsupported,
     NotLoggedIn,
@@ -141,15 +184,31 @@ pub struct McpServerOauthLoginCompletedNotification {
     /// Absent on success.
     #[omit]
     pub error: Option<String>,
+    /// The id that the response to `mcpServer/oauth/login` has.
+    #[omit]
+    #[since("0.166")]
+    pub login_id: Option<String>,
+    /// The thread that the request named.
+    #[omit]
+    #[since("0.166")]
+    pub thread_id: Option<ThreadId>,
 }
 
-/// The startup state of a server changed. The thread is not specified.
+/// The startup state of a server changed.
 #[wire]
 pub struct McpServerStatusUpdatedNotification {
     pub name: String,
     pub status: McpServerStartupState,
     /// Set if the startup failed.
     pub error: Option<String>,
+    /// Never set: connections are shared by threads.
+    #[omit]
+    #[since("0.166")]
+    pub thread_id: Option<ThreadId>,
+    /// Set if the user has to sign in again.
+    #[omit]
+    #[since("0.166")]
+    pub failure_reason: Option<McpServerStartupFailureReason>,
 }
 
 /// The startup state of a server: `starting`, then one of the others.

@@ -44,6 +44,7 @@ pub struct McpResourceReadParams {
 #[wire(sparse)]
 pub struct McpResourceReadTarget {
     pub connector_id: String,
+    #[in_166(Option<String>, required)]
     pub link_id: Option<String>,
 }
 

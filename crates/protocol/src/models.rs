@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Patch, wire};
+use crate::{Patch, ThreadId, wire};
 
 /// Lists the available models.
 #[wire(sparse)]
@@ -32,6 +32,9 @@ pub struct ModelListResponse {
 pub struct ExperimentalFeatureListParams {
     pub cursor: Option<String>,
     pub limit: Option<u32>,
+    /// Uses the configuration of this thread instead of the global one.
+    #[since("0.166")]
+    pub thread_id: Option<ThreadId>,
 }
 
 /// One page of feature flags.
@@ -102,6 +105,27 @@ pub struct Model {
     #[serde(default)]
     pub supports_personality: bool,
     pub is_default: bool,
+    /// The service tiers that a request may name, besides the default. Not known to this server, like the members below.
+    #[since("0.166")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub service_tiers: Vec<ModelServiceTier>,
+    /// The ids of tiers that are faster than the default.
+    #[since("0.166")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub additional_speed_tiers: Vec<String>,
+    /// The tier of requests that name none, if it is not the provider's default.
+    #[omit]
+    #[since("0.166")]
+    pub default_service_tier: Option<String>,
+    #[omit]
+    #[since("0.166")]
+    pub available_access_programs: Option<ModelAccessPrograms>,
+    #[omit]
+    #[since("0.166")]
+    pub model_specialty: Option<String>,
+    #[omit]
+    #[since("0.166")]
+    pub multi_agent_version: Option<MultiAgentVersion>,
 }
 
 /// How to present the successor of a model.
@@ -114,6 +138,10 @@ pub struct ModelUpgradeInfo {
     pub model_link: Option<String>,
     /// A description of the changes, in Markdown.
     pub migration_markdown: Option<String>,
+    /// Unix seconds. Not known to this server.
+    #[omit]
+    #[since("0.166")]
+    pub retirement_at: Option<i64>,
 }
 
 /// The message for users to whom a model has become available.
@@ -135,6 +163,8 @@ pub struct ReasoningEffortOption {
 pub enum InputModality {
     Text,
     Image,
+    #[since("0.166")]
+    Audio,
 }
 
 impl InputModality {

@@ -1,5 +1,6 @@
 //! Runtime support for `#[wire(open)]` enums: finding the variant name in a value.
 
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::Value;
 
 /// Returns the variant name of a value: its tag, the string itself, or the only key of an object. `None` if there is no
@@ -19,4 +20,10 @@ pub fn into_string(value: Value) -> String {
         Value::String(name) => name,
         other => other.to_string(),
     }
+}
+
+/// Skips a member that this version does not read.
+pub fn unread<'de, D: Deserializer<'de>, T: Default>(from: D) -> Result<T, D::Error> {
+    IgnoredAny::deserialize(from)?;
+    Ok(T::default())
 }

@@ -16,6 +16,13 @@ pub struct PluginListParams {
     /// Synchronises the state of curated plugins with the remote catalogue first.
     #[until("0.118")]
     pub force_remote_sync: Option<bool>,
+    /// Has no effect: local marketplaces are always read again.
+    #[since("0.166")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub force_refetch: bool,
+    /// Only marketplaces of these kinds. This server has local ones. Absent: all.
+    #[since("0.166")]
+    pub marketplace_kinds: Option<Vec<PluginListMarketplaceKind>>,
 }
 
 /// The marketplaces, and the errors of those that could not be loaded.
@@ -33,11 +40,14 @@ pub struct PluginListResponse {
 }
 
 /// Returns the details of a plugin.
-#[wire]
+#[wire(sparse)]
 pub struct PluginReadParams {
-    #[in_166(Option<AbsolutePathBuf>)]
-    pub marketplace_path: AbsolutePathBuf,
+    #[in_118(AbsolutePathBuf)]
+    pub marketplace_path: Option<AbsolutePathBuf>,
     pub plugin_name: String,
+    /// A marketplace of the remote catalogue, instead of the path. Refused: there is no such catalogue.
+    #[since("0.166")]
+    pub remote_marketplace_name: Option<String>,
 }
 
 /// The details of a plugin, installed or not.
@@ -49,12 +59,18 @@ pub struct PluginReadResponse {
 /// Installs and enables a plugin.
 #[wire(sparse)]
 pub struct PluginInstallParams {
-    #[in_166(Option<AbsolutePathBuf>)]
-    pub marketplace_path: AbsolutePathBuf,
+    #[in_118(AbsolutePathBuf)]
+    pub marketplace_path: Option<AbsolutePathBuf>,
     pub plugin_name: String,
     /// Updates the remote catalogue first.
     #[until("0.118")]
     pub force_remote_sync: Option<bool>,
+    /// A marketplace of the remote catalogue, instead of the path. Refused: there is no such catalogue.
+    #[since("0.166")]
+    pub remote_marketplace_name: Option<String>,
+    /// A label of the client, without an effect.
+    #[since("0.166")]
+    pub install_attempt_id: Option<String>,
 }
 
 /// The plugin is installed. Some of its apps may need a sign-in.
@@ -84,6 +100,7 @@ pub struct PluginUninstallResponse {}
 pub struct PluginMarketplaceEntry {
     pub name: String,
     /// The path of its file, for `plugin/read` and `plugin/install`.
+    #[in_166(Option<AbsolutePathBuf>)]
     pub path: AbsolutePathBuf,
     pub interface: Option<MarketplaceInterface>,
     pub plugins: Vec<PluginSummary>,
@@ -98,7 +115,6 @@ pub struct MarketplaceInterface {
 /// The error of a marketplace file that could not be loaded.
 #[wire]
 pub struct MarketplaceLoadErrorInfo {
-    #[in_166(Option<AbsolutePathBuf>)]
     pub marketplace_path: AbsolutePathBuf,
     pub message: String,
 }
@@ -146,7 +162,24 @@ pub struct PluginSummary {
 /// The source of the files of a plugin.
 #[wire(open, tag = "type")]
 pub enum PluginSource {
-    Local { path: AbsolutePathBuf },
+    Local {
+        path: AbsolutePathBuf,
+    },
+    #[since("0.166")]
+    Git {
+        url: String,
+        path: Option<String>,
+        ref_name: Option<String>,
+        sha: Option<String>,
+    },
+    #[since("0.166")]
+    Npm {
+        package: String,
+        registry: Option<String>,
+        version: Option<String>,
+    },
+    #[since("0.166")]
+    Remote,
 }
 
 /// Whether a plugin can be installed.
@@ -223,6 +256,16 @@ pub struct PluginDetail {
     #[since("0.166", required)]
     #[in_166(Vec<PluginHookSummary>)]
     pub hooks: Vec<Value>,
+    /// Never set: local plugins propose no tasks and are not shared. So are the members below.
+    #[omit]
+    #[since("0.166")]
+    pub scheduled_tasks: Option<Vec<ScheduledTaskSummary>>,
+    #[omit]
+    #[since("0.166")]
+    pub onboarding_skill: Option<SkillSummary>,
+    #[omit]
+    #[since("0.166")]
+    pub share_url: Option<String>,
 }
 
 /// Lists the installed plugins.

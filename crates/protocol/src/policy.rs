@@ -44,7 +44,7 @@ pub enum AskForApproval {
 }
 
 /// Who answers approval requests.
-#[wire(open, rename_all = "snake_case")]
+#[wire(open, rename_all = "snake_case", later_variants = "LaterApprovalsReviewer")]
 #[derive(Eq)]
 pub enum ApprovalsReviewer {
     /// The user, through the client.
@@ -52,6 +52,12 @@ pub enum ApprovalsReviewer {
     /// An agent that assesses the risk. Its reviews are reported by `item/autoApprovalReview/*`.
     #[serde(alias = "auto_review")]
     GuardianSubagent,
+}
+
+/// The name of [`ApprovalsReviewer::GuardianSubagent`] in later clients. Read, but not written.
+#[wire(rename_all = "snake_case")]
+pub enum LaterApprovalsReviewer {
+    AutoReview,
 }
 
 /// The name of a [`SandboxPolicy`]. Its details come from the configuration.

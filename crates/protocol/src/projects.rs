@@ -158,5 +158,6 @@ pub enum ProjectChangeType {
 pub struct ThreadProjectUpdatedNotification {
     pub thread_id: ThreadId,
     /// Null: no project.
+    #[in_166(Option<String>, required)]
     pub project_id: Option<String>,
 }

@@ -3,6 +3,8 @@
 //! Requests are answered with `{}` immediately. Results, including errors, are reported by notifications. They are neither
 //! items nor stored, except for the turns that a session starts.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::{ItemId, ThreadId, TurnId, wire};
@@ -12,13 +14,16 @@ use crate::{ItemId, ThreadId, TurnId, wire};
 pub struct ThreadRealtimeStartParams {
     pub thread_id: ThreadId,
     /// Instructions for the voice model. 0.118 requires them.
-    #[schemars(with = "String", required)]
+    #[in_118(String)]
     pub prompt: Option<String>,
     /// The provider's id of the session, instead of a new one.
-    #[serde(alias = "realtimeSessionId")]
+    #[until("0.118")]
     pub session_id: Option<String>,
-    /// What the voice model writes or says. 0.166 requires it.
+    /// The same under the name of 0.166.
     #[since("0.166")]
+    pub realtime_session_id: Option<String>,
+    /// What the voice model writes or says. 0.166 requires it.
+    #[since("0.166", required)]
     pub output_modality: Option<RealtimeOutputModality>,
     #[since("0.166")]
     pub voice: Option<RealtimeVoice>,
@@ -28,6 +33,38 @@ pub struct ThreadRealtimeStartParams {
     /// The voice model. Absent: the configured one.
     #[since("0.166")]
     pub model: Option<String>,
+    /// How audio is transferred. Others than `websocket` are refused.
+    #[since("0.166")]
+    pub transport: Option<ThreadRealtimeStartTransport>,
+    /// Messages with which the session starts.
+    #[since("0.166")]
+    pub initial_items: Option<Vec<ThreadRealtimeInitialItem>>,
+    /// Has no effect, like the members below: the agent's messages reach the voice model in one way.
+    #[since("0.166")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub backend_reasoning_status: bool,
+    #[since("0.166")]
+    pub client_managed_handoffs: Option<bool>,
+    #[since("0.166")]
+    pub codex_response_handoff_channel_prefixes: Option<BTreeMap<String, Vec<String>>>,
+    #[since("0.166")]
+    pub codex_response_handoff_mode: Option<CodexResponseHandoffMode>,
+    #[since("0.166")]
+    pub codex_response_item_prefix: Option<String>,
+    #[since("0.166")]
+    pub codex_responses_as_items: Option<bool>,
+    #[since("0.166")]
+    pub delegation_ack_filler: Option<bool>,
+    #[since("0.166")]
+    pub flush_transcript_tail_on_session_end: Option<bool>,
+    #[since("0.166")]
+    pub include_startup_context: Option<bool>,
+    #[since("0.166")]
+    pub realtime_start_instructions: Option<String>,
+    #[since("0.166")]
+    pub realtime_end_instructions: Option<String>,
+    #[since("0.166")]
+    pub voice_session_id: Option<String>,
 }
 
 /// The session is being started; `thread/realtime/started` or `thread/realtime/error` follows.
@@ -105,6 +142,9 @@ pub struct ThreadRealtimeStartedNotification {
 pub enum RealtimeConversationVersion {
     V1,
     V2,
+    /// Refused: this server does not speak it.
+    #[since("0.166")]
+    V3,
 }
 
 /// An event of the session without its own notification.

@@ -13,8 +13,20 @@ use crate::{MessagePhase, ReasoningEffort, ThreadId, TokenUsageBreakdown, TurnId
 ///
 /// `id` is the provider's id of the item; `call_id` links the output of a tool to its call. Items of unknown kinds are
 /// accepted and stored, but not sent to models.
-#[wire(open, lenient, tag = "type", rename_all = "snake_case", rename_all_fields = "snake_case")]
+#[wire(
+    open,
+    lenient,
+    tag = "type",
+    rename_all = "snake_case",
+    rename_all_fields = "snake_case",
+    later_variants = "LaterResponseItem"
+)]
 pub enum ResponseItem {
+    #[unread(
+        encrypted_content: Option<String>,
+        status: Option<String>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>
+    )]
     Message {
         #[serde(skip_serializing)]
         id: Option<String>,
@@ -27,6 +39,10 @@ pub enum ResponseItem {
         #[omit]
         phase: Option<MessagePhase>,
     },
+    #[unread(
+        id: Option<String>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>
+    )]
     Reasoning {
         summary: Vec<ReasoningItemReasoningSummary>,
         #[omit]
@@ -35,6 +51,10 @@ pub enum ResponseItem {
         encrypted_content: Option<String>,
     },
     /// A command, from models with a built-in shell tool.
+    #[unread(
+        encrypted_content: Option<String>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>
+    )]
     LocalShellCall {
         #[serde(skip_serializing)]
         id: Option<String>,
@@ -42,6 +62,12 @@ pub enum ResponseItem {
         status: LocalShellStatus,
         action: LocalShellAction,
     },
+    #[unread(
+        encrypted_content: Option<String>,
+        encrypted_function_args: Option<Vec<String>>,
+        status: Option<String>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>
+    )]
     FunctionCall {
         #[serde(skip_serializing)]
         id: Option<String>,
@@ -52,10 +78,14 @@ pub enum ResponseItem {
         /// The JSON text that the model wrote, which may be invalid.
         arguments: String,
     },
+    #[unread(
+        id: Option<String>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>
+    )]
     FunctionCallOutput {
         /// The call that this output answers. `None` for an output without a call: `toolOutput` of `turn/start`.
         #[omit]
-        #[schemars(with = "String")]
+        #[in_118(String)]
         call_id: Option<String>,
         /// The tool, for an output without a call.
         #[since("0.166")]
@@ -67,6 +97,11 @@ pub enum ResponseItem {
         output: FunctionCallOutputBody,
     },
     /// A call of a tool that takes free text, such as a patch.
+    #[unread(
+        encrypted_content: Option<String>,
+        namespace: Option<String>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>
+    )]
     CustomToolCall {
         #[serde(skip_serializing)]
         id: Option<String>,
@@ -76,6 +111,10 @@ pub enum ResponseItem {
         name: String,
         input: String,
     },
+    #[unread(
+        id: Option<String>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>
+    )]
     CustomToolCallOutput {
         call_id: String,
         #[omit]
@@ -83,6 +122,10 @@ pub enum ResponseItem {
         output: FunctionCallOutputBody,
     },
     /// A search for tools that are not in the tool list.
+    #[unread(
+        encrypted_content: Option<String>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>
+    )]
     ToolSearchCall {
         #[serde(skip_serializing)]
         id: Option<String>,
@@ -93,6 +136,10 @@ pub enum ResponseItem {
         execution: String,
         arguments: Value,
     },
+    #[unread(
+        id: Option<String>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>
+    )]
     ToolSearchOutput {
         call_id: Option<String>,
         status: String,
@@ -101,6 +148,10 @@ pub enum ResponseItem {
         tools: Vec<Value>,
     },
     /// A search run by the provider. It has no output item.
+    #[unread(
+        encrypted_content: Option<String>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>
+    )]
     WebSearchCall {
         #[serde(skip_serializing)]
         id: Option<String>,
@@ -109,7 +160,12 @@ pub enum ResponseItem {
         #[omit]
         action: Option<ResponsesApiWebSearchAction>,
     },
+    #[unread(
+        encrypted_content: Option<String>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>
+    )]
     ImageGenerationCall {
+        #[in_166(Option<String>)]
         id: String,
         status: String,
         #[omit]
@@ -121,6 +177,10 @@ pub enum ResponseItem {
     #[until("0.118")]
     GhostSnapshot { ghost_commit: GhostCommit },
     /// Compacted history in a format that only the provider can read.
+    #[unread(
+        id: Option<String>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>
+    )]
     Compaction { encrypted_content: String },
     /// An item of a kind that its sender did not know.
     Other,
@@ -133,6 +193,33 @@ impl ResponseItem {
     }
 }
 
+/// The kinds of items that 0.166 has besides the others. They are kept as they are.
+#[wire(tag = "type", rename_all = "snake_case", rename_all_fields = "snake_case")]
+pub enum LaterResponseItem {
+    AdditionalTools {
+        id: Option<String>,
+        role: String,
+        tools: Vec<Value>,
+    },
+    /// A message of one agent to another.
+    AgentMessage {
+        id: Option<String>,
+        author: String,
+        recipient: String,
+        content: Vec<AgentMessageInputContent>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
+    },
+    CompactionTrigger,
+    ConfigurationUpdate {
+        reasoning: ConfigurationReasoning,
+    },
+    ContextCompaction {
+        id: Option<String>,
+        encrypted_content: Option<String>,
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
+    },
+}
+
 /// A part of a message: `input_*` from the user or the server, `output_text` from the model.
 #[wire(open, tag = "type", rename_all = "snake_case", rename_all_fields = "snake_case")]
 pub enum ContentItem {
@@ -140,15 +227,51 @@ pub enum ContentItem {
         text: String,
     },
     InputImage {
-        /// An `http(s):` or `data:` URL.
-        image_url: String,
+        #[serde(flatten)]
+        source: ContentImage,
         #[omit]
         #[since("0.166")]
         detail: Option<ImageDetail>,
     },
+    #[since("0.166")]
+    InputAudio {
+        /// An `http(s):` or `data:` URL.
+        audio_url: String,
+    },
+    #[unread(annotations: Option<Vec<Value>>, logprobs: Option<Vec<Value>>)]
     OutputText {
         text: String,
     },
+}
+
+impl ContentItem {
+    /// Returns an image with this URL.
+    pub fn image(url: impl Into<String>, detail: Option<ImageDetail>) -> Self {
+        Self::InputImage { source: ContentImage::Url { image_url: url.into() }, detail }
+    }
+}
+
+/// Where an image of the model's history is.
+#[wire(untagged, rename_all_fields = "snake_case")]
+#[schemars(inline)]
+pub enum ContentImage {
+    Url {
+        /// An `http(s):` or `data:` URL.
+        image_url: String,
+    },
+    /// A file that the provider has.
+    #[since("0.166")]
+    File { file_id: String },
+}
+
+impl ContentImage {
+    /// Returns the URL; `None` for a file that the provider has.
+    pub fn url(&self) -> Option<&str> {
+        match self {
+            Self::Url { image_url } => Some(image_url),
+            Self::File { .. } => None,
+        }
+    }
 }
 
 /// The output of a tool: plain text, or a list if it contains images.
@@ -180,11 +303,28 @@ pub enum FunctionCallOutputContentItem {
         text: String,
     },
     InputImage {
-        /// An `http(s):` or `data:` URL.
-        image_url: String,
+        #[serde(flatten)]
+        source: ContentImage,
         #[omit]
         detail: Option<ImageDetail>,
     },
+    #[since("0.166")]
+    InputAudio {
+        /// An `http(s):` or `data:` URL.
+        audio_url: String,
+    },
+    /// A part that only the provider can read. Sent back to it as it is.
+    #[since("0.166")]
+    EncryptedContent {
+        encrypted_content: String,
+    },
+}
+
+impl FunctionCallOutputContentItem {
+    /// Returns an image with this URL.
+    pub fn image(url: impl Into<String>) -> Self {
+        Self::InputImage { source: ContentImage::Url { image_url: url.into() }, detail: None }
+    }
 }
 
 /// The resolution of an image for the model.

@@ -3,7 +3,7 @@
 //! The available skills depend on the directory. A skill is used by a `$name` in the text of a turn, preferably with a
 //! `skill` input.
 
-use crate::{AbsolutePathBuf, wire};
+use crate::{AbsolutePathBuf, LegacyAppPathString, wire};
 
 /// Lists the skills that are available in directories.
 #[wire(sparse)]
@@ -95,6 +95,13 @@ pub struct SkillInterface {
     pub brand_color: Option<String>,
     /// The initial prompt when the user selects the skill.
     pub default_prompt: Option<String>,
+    /// Never set: the icons of skills are files.
+    #[omit]
+    #[since("0.166")]
+    pub icon_small_url: Option<String>,
+    #[omit]
+    #[since("0.166")]
+    pub icon_large_url: Option<String>,
 }
 
 /// The requirements of a skill.
@@ -151,6 +158,7 @@ pub struct SkillSummary {
     pub short_description: Option<String>,
     pub interface: Option<SkillInterface>,
     /// The path of its `SKILL.md`.
+    #[in_166(Option<LegacyAppPathString>)]
     pub path: String,
     pub enabled: bool,
 }

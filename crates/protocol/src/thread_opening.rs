@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     AbsolutePathBuf, ActivePermissionProfile, ApprovalsReviewer, AskForApproval, CollaborationMode,
     DynamicToolEntry, LegacyAppPathString, MessageSeq, MultiAgentMode, Patch, Personality, ReasoningEffort,
-    ResponseItem, SandboxPolicy, ServiceTier, Thread, ThreadHistoryMode, ThreadId,
+    ResponseItem, SandboxPolicy, SelectedCapabilityRoot, ServiceTier, Thread, ThreadHistoryMode, ThreadId,
     ThreadResumeInitialTurnsPageParams, ThreadSandbox, ThreadSource, TurnEnvironmentParams, TurnId,
     TurnsPage, wire,
 };
@@ -61,7 +61,7 @@ pub struct ThreadStartParams {
     #[since("0.166")]
     #[in_166(Option<ThreadSource>)]
     pub thread_source: Option<String>,
-    /// The project of the thread. Rejected: there are no projects.
+    /// The project of the thread.
     #[experimental("thread/start.projectId")]
     #[since("0.166")]
     pub project_id: Option<String>,
@@ -71,6 +71,22 @@ pub struct ThreadStartParams {
     /// Has no effect. For testing the experimental gate.
     #[experimental("thread/start.mockExperimentalField")]
     pub mock_experimental_field: Option<String>,
+    /// Whether the provider may serve another model. Has no effect: `model/rerouted` reports when it does.
+    #[experimental("thread/start.allowProviderModelFallback")]
+    #[since("0.166")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_provider_model_fallback: bool,
+    /// Has no effect: access programs of OpenAI are not supported.
+    #[experimental("thread/start.daybreakEnabled")]
+    #[since("0.166")]
+    pub daybreak_enabled: Option<bool>,
+    /// Directories with skills and plugins for this thread. Refused unless it is empty.
+    #[experimental("thread/start.selectedCapabilityRoots")]
+    #[since("0.166")]
+    pub selected_capability_roots: Option<Vec<SelectedCapabilityRoot>>,
+    /// Why the thread is started. Hooks get it as their source.
+    #[since("0.166")]
+    pub session_start_source: Option<ThreadStartSource>,
     /// Enables `rawResponseItem/completed` notifications.
     #[experimental("thread/start.experimentalRawEvents")]
     #[serde(default)]
@@ -97,11 +113,11 @@ pub struct ThreadStartResponse {
     pub cwd: String,
     /// The directories of the workspace.
     #[since("0.166")]
-    #[in_166(Vec<AbsolutePathBuf>)]
+    #[in_166(Vec<AbsolutePathBuf>, optional)]
     pub runtime_workspace_roots: Vec<String>,
     /// The files from which the thread has its instructions.
     #[since("0.166")]
-    #[in_166(Vec<LegacyAppPathString>)]
+    #[in_166(Vec<LegacyAppPathString>, optional)]
     pub instruction_sources: Vec<String>,
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
@@ -209,11 +225,11 @@ pub struct ThreadResumeResponse {
     pub cwd: String,
     /// The directories of the workspace.
     #[since("0.166")]
-    #[in_166(Vec<AbsolutePathBuf>)]
+    #[in_166(Vec<AbsolutePathBuf>, optional)]
     pub runtime_workspace_roots: Vec<String>,
     /// The files from which the thread has its instructions.
     #[since("0.166")]
-    #[in_166(Vec<LegacyAppPathString>)]
+    #[in_166(Vec<LegacyAppPathString>, optional)]
     pub instruction_sources: Vec<String>,
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
@@ -291,6 +307,23 @@ pub struct ThreadForkParams {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[since("0.166")]
     pub exclude_turns: bool,
+    /// Shows the copy as attached to its source. Refused.
+    #[experimental("thread/fork.attachToSource")]
+    #[since("0.166")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub attach_to_source: bool,
+    /// Has no effect: a copy has no goal.
+    #[experimental("thread/fork.deferGoalContinuation")]
+    #[since("0.166")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub defer_goal_continuation: bool,
+    /// Has no effect, like the next: there are no predictions.
+    #[since("0.166")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub experimental_prediction_mode: bool,
+    #[since("0.166")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub experimental_disable_prediction_mcp: bool,
 }
 
 impl ThreadForkParams {
@@ -317,6 +350,10 @@ impl ThreadForkParams {
             permissions: None,
             runtime_workspace_roots: None,
             exclude_turns: false,
+            attach_to_source: false,
+            defer_goal_continuation: false,
+            experimental_prediction_mode: false,
+            experimental_disable_prediction_mcp: false,
         }
     }
 }
@@ -335,11 +372,11 @@ pub struct ThreadForkResponse {
     pub cwd: String,
     /// The directories of the workspace.
     #[since("0.166")]
-    #[in_166(Vec<AbsolutePathBuf>)]
+    #[in_166(Vec<AbsolutePathBuf>, optional)]
     pub runtime_workspace_roots: Vec<String>,
     /// The files from which the thread has its instructions.
     #[since("0.166")]
-    #[in_166(Vec<LegacyAppPathString>)]
+    #[in_166(Vec<LegacyAppPathString>, optional)]
     pub instruction_sources: Vec<String>,
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,

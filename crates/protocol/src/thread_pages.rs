@@ -57,7 +57,12 @@ pub struct ThreadTurnsListResponse {
 }
 
 /// One page of a thread's turns, in the response to `thread/resume`.
-pub type TurnsPage = ThreadTurnsListResponse;
+#[wire]
+pub struct TurnsPage {
+    pub data: Vec<Turn>,
+    pub next_cursor: Option<String>,
+    pub backwards_cursor: Option<String>,
+}
 
 /// Lists the items of a thread.
 #[wire(sparse)]

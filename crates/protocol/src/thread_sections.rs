@@ -79,6 +79,7 @@ pub struct ThreadSectionMoveParams {
     pub thread_id: ThreadId,
     /// Null: out of its section. Required.
     #[serde(deserialize_with = "Option::deserialize")]
+    #[in_166(Option<String>, required)]
     pub section_id: Option<String>,
     /// The thread of the section before which it is put. Absent: at the end.
     #[omit]

@@ -24,6 +24,10 @@ pub struct ThreadSettingsUpdateParams {
     pub summary: Option<ReasoningSummary>,
     pub collaboration_mode: Option<CollaborationMode>,
     pub personality: Option<Personality>,
+    /// When the agent may start other agents. Modes other than the default have no effect; the user is warned.
+    pub multi_agent_mode: Option<MultiAgentMode>,
+    /// The plugins to disable for this thread. Refused unless it is empty.
+    pub disabled_plugin_ids: Option<Vec<String>>,
 }
 
 /// The settings are changed; `thread/settings/updated` follows.
@@ -40,6 +44,7 @@ pub struct ThreadSettingsUpdatedNotification {
 /// The settings for the next turns of a thread.
 #[wire]
 pub struct ThreadSettings {
+    #[serde(default)]
     pub disabled_plugin_ids: Vec<String>,
     #[in_166(AbsolutePathBuf)]
     pub cwd: String,
@@ -54,7 +59,7 @@ pub struct ThreadSettings {
     pub summary: Option<ReasoningSummary>,
     pub collaboration_mode: CollaborationMode,
     /// Always `explicitRequestOnly`: subagents are started on explicit request only.
-    #[in_166(MultiAgentMode)]
-    pub multi_agent_mode: String,
+    #[serde(default)]
+    pub multi_agent_mode: MultiAgentMode,
     pub personality: Option<Personality>,
 }

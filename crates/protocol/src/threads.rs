@@ -49,16 +49,24 @@ pub struct ThreadListParams {
     #[experimental("thread/list.ancestorThreadId")]
     #[since("0.166")]
     pub ancestor_thread_id: Option<ThreadId>,
-    /// Only threads in this section. There are no sections, so nothing matches.
+    /// Only threads in this section.
     #[since("0.166")]
     pub section_id: Option<String>,
-    /// Only threads of this project. Rejected: there are no projects.
+    /// Only threads of this project.
     #[experimental("thread/list.projectId")]
     #[since("0.166")]
     pub project_id: Option<String>,
     /// Rejected, as by the reference server.
     #[since("0.166")]
     pub originators: Option<Vec<String>>,
+    /// Only threads that are attached to this one. There are none, so nothing matches.
+    #[experimental("thread/list.attachedToThreadId")]
+    #[since("0.166")]
+    pub attached_to_thread_id: Option<ThreadId>,
+    /// Has no effect: lists always come from the index.
+    #[since("0.166")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub use_state_db_only: bool,
 }
 
 /// One working directory, or a list of them.
@@ -123,6 +131,13 @@ pub struct ThreadReadResponse {
 pub struct ThreadMetadataUpdateParams {
     pub thread_id: ThreadId,
     pub git_info: Option<ThreadMetadataGitInfoUpdateParams>,
+    /// The project of the thread; null takes it out of its project.
+    #[serde(skip_serializing_if = "Patch::is_missing")]
+    #[since("0.166")]
+    pub project_id: Patch<String>,
+    /// Has no effect: access programs of OpenAI are not supported.
+    #[since("0.166")]
+    pub daybreak_enabled: Option<bool>,
 }
 
 /// The thread after the change, without its turns.
@@ -192,11 +207,14 @@ pub struct ThreadCompactStartParams {
 pub struct ThreadCompactStartResponse {}
 
 /// Runs a shell command of the user, outside the sandbox and without approval. The output is added to the model's history.
-#[wire]
+#[wire(sparse)]
 pub struct ThreadShellCommandParams {
     pub thread_id: ThreadId,
     /// The command line for the user's shell; must not be blank.
     pub command: String,
+    /// The time after which the command is terminated. Absent: an hour.
+    #[since("0.166")]
+    pub timeout_ms: Option<i64>,
 }
 
 /// The command has started, in the running turn or in a new one.
@@ -311,7 +329,7 @@ pub struct Thread {
     /// The thread whose agent started this one; null if it is not a subagent.
     #[since("0.166")]
     pub parent_thread_id: Option<ThreadId>,
-    /// Always null: there are no projects.
+    /// Null: no project.
     #[since("0.166", required)]
     pub project_id: Option<String>,
     /// The section that the thread is in, and when it came there, in Unix seconds.

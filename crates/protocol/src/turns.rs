@@ -3,14 +3,16 @@
 //! The response to `turn/start` says that the turn was accepted. Its work is reported by notifications; the last one is
 //! always `turn/completed`.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
 use crate::{
-    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, FunctionCallOutputBody,
-    MultiAgentMode, Patch, Personality, ReasoningEffort, ReasoningSummary, SandboxPolicy, ServiceTier,
-    ThreadId, ThreadItem, TurnEnvironmentParams, TurnId, TurnItemsView, UserInput, wire,
+    AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, CyberAccessProgram,
+    FunctionCallOutputBody, MultiAgentMode, Patch, Personality, ReasoningEffort, ReasoningSummary,
+    SandboxPolicy, ServiceTier, ThreadId, ThreadItem, TurnEnvironmentParams, TurnId, TurnItemsView,
+    UserInput, wire,
 };
 
 /// Adds user input to a thread and starts a turn.
@@ -68,6 +70,25 @@ pub struct TurnStartParams {
     /// The output of a tool, instead of `input`.
     #[since("0.166")]
     pub tool_output: Option<TurnToolOutput>,
+    /// The plugins to disable for the thread. Refused unless it is empty.
+    #[since("0.166")]
+    pub disabled_plugin_ids: Option<Vec<String>>,
+    /// Labels for the services of OpenAI, without an effect here. So are the members below.
+    #[experimental("turn/start.responsesapiClientMetadata")]
+    #[since("0.166")]
+    pub responsesapi_client_metadata: Option<BTreeMap<String, String>>,
+    #[experimental("turn/start.responsesapiClientMetadataPatch")]
+    #[since("0.166")]
+    pub responsesapi_client_metadata_patch: Option<BTreeMap<String, String>>,
+    #[experimental("turn/start.cyberAccessProgram")]
+    #[since("0.166")]
+    pub cyber_access_program: Option<CyberAccessProgram>,
+    #[since("0.166")]
+    pub root_turn_id: Option<TurnId>,
+    #[since("0.166")]
+    pub parent_turn_id: Option<TurnId>,
+    #[since("0.166")]
+    pub turn_trigger: Option<String>,
 }
 
 impl TurnStartParams {
@@ -95,6 +116,13 @@ impl TurnStartParams {
             additional_context: None,
             client_user_message_id: None,
             tool_output: None,
+            disabled_plugin_ids: None,
+            responsesapi_client_metadata: None,
+            responsesapi_client_metadata_patch: None,
+            cyber_access_program: None,
+            root_turn_id: None,
+            parent_turn_id: None,
+            turn_trigger: None,
         }
     }
 }
@@ -149,12 +177,27 @@ pub struct TurnSteerParams {
     /// Comes back as `clientId` of the user message.
     #[since("0.166")]
     pub client_user_message_id: Option<String>,
+    /// Labels for the services of OpenAI, without an effect here, like the next.
+    #[experimental("turn/steer.responsesapiClientMetadata")]
+    #[since("0.166")]
+    pub responsesapi_client_metadata: Option<BTreeMap<String, String>>,
+    #[experimental("turn/steer.responsesapiClientMetadataPatch")]
+    #[since("0.166")]
+    pub responsesapi_client_metadata_patch: Option<BTreeMap<String, String>>,
 }
 
 impl TurnSteerParams {
     /// Returns params with this input.
     pub fn new(thread_id: ThreadId, input: Vec<UserInput>, expected_turn_id: TurnId) -> Self {
-        Self { thread_id, input, expected_turn_id, additional_context: None, client_user_message_id: None }
+        Self {
+            thread_id,
+            input,
+            expected_turn_id,
+            additional_context: None,
+            client_user_message_id: None,
+            responsesapi_client_metadata: None,
+            responsesapi_client_metadata_patch: None,
+        }
     }
 }
 
@@ -262,7 +305,7 @@ pub struct MisalignmentSteer {
 }
 
 /// The kind of an error. Some kinds carry the HTTP status of the provider's response; null if there was no response.
-#[wire(open)]
+#[wire(open, later_variants = "OtherErrorInfo")]
 pub enum CodexErrorInfo {
     /// The history exceeds the model's context window; compacting it may help.
     ContextWindowExceeded,
@@ -319,6 +362,19 @@ pub enum CodexErrorInfo {
     ActiveTurnNotSteerable {
         turn_kind: NonSteerableTurnKind,
     },
+}
+
+/// The kinds of errors that later versions may add. Exists for its schema only.
+pub struct OtherErrorInfo;
+
+impl JsonSchema for OtherErrorInfo {
+    fn schema_name() -> Cow<'static, str> {
+        "OtherErrorInfo".into()
+    }
+
+    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "object"] })
+    }
 }
 
 /// The kinds of turns that accept no input while they run.

@@ -22,7 +22,8 @@ use codicil_protocol::{
     MethodInfo, NOTIFICATIONS, NegotiatedExtensions, NegotiatedProtocol, PROTOCOL_EXTENSION,
     ProtocolCapability, ProtocolGeneration, ReasoningEffort, ServiceTier, Stability, Thread,
 };
-use serde_json::Value;
+use codicil_store::StoredTurn;
+use serde_json::{Value, value::RawValue};
 
 /// The generation of connections that do not choose one, unless the command line or the configuration does.
 pub const DEFAULT_GENERATION: ProtocolGeneration = ProtocolGeneration::V118;
@@ -157,6 +158,18 @@ pub fn show_thread(generation: ProtocolGeneration, thread: &mut Thread) {
     if generation == ProtocolGeneration::V118 {
         let source = thread.forked_from_id.take();
         thread.session_id = thread.parent_thread_id.clone().or(source).or_else(|| Some(thread.id.clone()));
+    }
+}
+
+/// The beginnings of stored items of kinds that 0.118 does not have. The type of an item is its first member.
+const LATER_ITEMS: [&str; 3] =
+    [r#"{"type":"functionCallOutput","#, r#"{"type":"subAgentActivity","#, r#"{"type":"sleep","#];
+
+/// Leaves out the items of turns whose kinds the clients of a generation do not know.
+pub fn show_turns(generation: ProtocolGeneration, turns: &mut [StoredTurn]) {
+    if generation == ProtocolGeneration::V118 {
+        let is_known = |item: &Box<RawValue>| !LATER_ITEMS.iter().any(|later| item.get().starts_with(later));
+        turns.iter_mut().for_each(|turn| turn.items.retain(is_known));
     }
 }
 

@@ -13,8 +13,9 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use bytes::Bytes;
 use codicil_protocol::{
     CodicilBehind, CodicilBehindNotification, Frame, FrameAudience, MessagePlace, MessageSeq, PLACE_LEN,
-    ProtocolGeneration, ThreadId, append_place,
+    ProtocolGeneration, TIME_LEN, ThreadId, append_place, append_time,
 };
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -79,6 +80,8 @@ struct OutboxEntry {
     place: Option<MessagePlace>,
     /// The position of the first part, for a message that can be replayed.
     replayable_from: Option<MessageSeq>,
+    /// Whether the client is told when the message was sent.
+    has_time: bool,
 }
 
 #[derive(Debug)]
@@ -223,7 +226,8 @@ impl ClientOutbox {
         drop(queue);
         self.drained.notify_waiters();
         if !entries.is_empty() {
-            TakenBatch::Frames(entries.into_iter().map(OutboxEntry::into_bytes).collect())
+            let now = Timestamp::now().as_millisecond();
+            TakenBatch::Frames(entries.into_iter().map(|entry| entry.into_bytes(now)).collect())
         } else if is_closed {
             TakenBatch::Closed
         } else {
@@ -255,7 +259,8 @@ impl OutboxQueue {
         let place = frame.place().filter(|_| self.has_cursor).cloned();
         let replayable_from = place.as_ref().filter(|_| frame.is_notification()).map(|place| place.seq);
         let bytes = EntryBytes::Shared(frame.bytes_for(self.generation).clone());
-        let entry = OutboxEntry { bytes, place, replayable_from };
+        let has_time = frame.is_notification() && self.generation == ProtocolGeneration::V166;
+        let entry = OutboxEntry { bytes, place, replayable_from, has_time };
         self.bytes += entry.len();
         self.entries.push_back(entry);
     }
@@ -324,14 +329,24 @@ impl OutboxQueue {
 
 impl OutboxEntry {
     fn len(&self) -> usize {
-        self.bytes.as_slice().len() + self.place.as_ref().map_or(0, |_| PLACE_LEN)
+        let place = self.place.as_ref().map_or(0, |_| PLACE_LEN);
+        let time = if self.has_time { TIME_LEN } else { 0 };
+        self.bytes.as_slice().len() + place + time
     }
 
-    fn into_bytes(self) -> Bytes {
-        let Some(place) = &self.place else { return self.bytes.into_bytes() };
+    /// Returns the message with what only this client gets: its position and the time, in Unix milliseconds.
+    fn into_bytes(self, now: i64) -> Bytes {
+        if self.place.is_none() && !self.has_time {
+            return self.bytes.into_bytes();
+        }
         let mut message = Vec::with_capacity(self.len());
         message.extend_from_slice(self.bytes.as_slice());
-        append_place(&mut message, place);
+        if self.has_time {
+            append_time(&mut message, now);
+        }
+        if let Some(place) = &self.place {
+            append_place(&mut message, place);
+        }
         message.into()
     }
 }

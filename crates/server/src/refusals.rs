@@ -39,6 +39,8 @@ pub enum ServiceRefusal {
     McpEvents,
     #[error("{USER_VERIFICATION_UNAVAILABLE}")]
     UserVerification,
+    #[error("the current provider is not Amazon Bedrock")]
+    NoBedrock,
     #[error("thread/prediction/request is not implemented yet")]
     Prediction,
 }

@@ -242,7 +242,7 @@ fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, Rpc
     let gated = match M::STABILITY {
         Stability::Experimental => Some(M::NAME),
         Stability::Extension if session.codicil.is_none() => return Err(RpcError::extension(M::NAME)),
-        Stability::Stable | Stability::Extension => findings.experimental_use(),
+        Stability::Stable | Stability::Extension => findings.experimental_use_in(cx.generation()),
     };
     match gated {
         Some(descriptor) if !session.experimental => Err(RpcError::experimental(descriptor)),

@@ -146,7 +146,11 @@ impl BrowserLogin {
         let port = CallbackPort::bind_shared(settings.callback_port).await.map_err(AccountError::Callback)?;
         let number = port.number().map_err(AccountError::Callback)?;
         let redirect = format!("http://localhost:{number}{CALLBACK_PATH}");
-        let workspace = settings.forced_workspace.as_deref();
+        // The page can be limited to one workspace. More are checked at the end.
+        let workspace = match settings.forced_workspaces.as_slice() {
+            [only] => Some(only.as_str()),
+            _ => None,
+        };
         let AuthorizationRequest { url, state, verifier } =
             issuer.authorize(&redirect, workspace).map_err(AccountError::Issuer)?;
         let listener = port.listen(CALLBACK_PATH.to_owned(), state, StateCheck::Always);
@@ -232,11 +236,10 @@ async fn poll_device(
 }
 
 /// Rejects tokens of a workspace other than the one that the configuration requires.
-pub(crate) fn check_workspace(tokens: &IssuedTokens, expected: Option<&str>) -> Result<(), LoginError> {
-    match expected {
-        Some(expected) if tokens.claims().account_id.as_deref() != Some(expected) => {
-            Err(LoginError::OtherWorkspace(expected.to_owned()))
-        }
-        _ => Ok(()),
+pub(crate) fn check_workspace(tokens: &IssuedTokens, expected: &[String]) -> Result<(), LoginError> {
+    let is_expected = tokens.claims().account_id.is_some_and(|id| expected.contains(&id));
+    if expected.is_empty() || is_expected {
+        return Ok(());
     }
+    Err(LoginError::OtherWorkspace(expected.join(", ")))
 }

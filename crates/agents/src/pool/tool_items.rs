@@ -123,6 +123,7 @@ fn output_text(item: &DynamicToolCallOutputContentItem) -> String {
     match item {
         DynamicToolCallOutputContentItem::InputText { text } => text.clone(),
         DynamicToolCallOutputContentItem::InputImage { .. } => "(an image)".to_owned(),
+        DynamicToolCallOutputContentItem::InputAudio { .. } => "(audio)".to_owned(),
         other => serde_json::to_string(other).unwrap_or_default(),
     }
 }

@@ -53,7 +53,11 @@ impl RequestHandler for DeclineHandler {
         let reason = params.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
         self.report(format!("declined further permissions{reason}: exec cannot ask for approval"));
         let permissions = GrantedPermissionProfile::default();
-        Ok(PermissionsRequestApprovalResponse { permissions, scope: PermissionGrantScope::Turn })
+        Ok(PermissionsRequestApprovalResponse {
+            permissions,
+            scope: PermissionGrantScope::Turn,
+            strict_auto_review: None,
+        })
     }
 
     async fn elicitation(

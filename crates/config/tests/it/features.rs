@@ -121,7 +121,11 @@ fn the_list_is_paged() {
     let machine = Machine::new();
     let store = machine.store();
     let page = |cursor: Option<&str>, limit| {
-        store.list_features(&ExperimentalFeatureListParams { cursor: cursor.map(str::to_owned), limit })
+        store.list_features(&ExperimentalFeatureListParams {
+            cursor: cursor.map(str::to_owned),
+            limit,
+            thread_id: None,
+        })
     };
     let first = page(None, Some(3)).unwrap();
     assert_eq!((first.data.len(), first.next_cursor.as_deref()), (3, Some("3")));

@@ -182,6 +182,8 @@ fn settings_update(view: &ThreadView, fields: &FormFields) -> ThreadSettingsUpda
         summary: None,
         collaboration_mode,
         personality: None,
+        multi_agent_mode: None,
+        disabled_plugin_ids: None,
     }
 }
 

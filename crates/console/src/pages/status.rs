@@ -97,7 +97,7 @@ fn section<T>(title: &str, answer: Result<T, String>, show: impl FnOnce(T) -> Ma
 fn account_part(answer: GetAccountResponse) -> Markup {
     html! {
         @match &answer.account {
-            Some(Account::Chatgpt { email, plan_type }) => {
+            Some(Account::Chatgpt { email, plan_type, .. }) => {
                 p { "Signed in as " strong { (visible(email)) } ", plan " (visible(&wire_name(plan_type))) "." }
             }
             Some(Account::ApiKey) => p { "Signed in with an API key." },
@@ -313,7 +313,7 @@ fn origin(origins: &BTreeMap<String, ConfigLayerMetadata>, key: &str) -> Markup 
     };
     html! {
         @match found.map(|found| &found.name) {
-            Some(ConfigLayerSource::User { file } | ConfigLayerSource::System { file }) => (visible(&wire_name(file))),
+            Some(ConfigLayerSource::User { file, .. } | ConfigLayerSource::System { file }) => (visible(&wire_name(file))),
             Some(ConfigLayerSource::Project { dot_codex_folder }) => (visible(&wire_name(dot_codex_folder))),
             Some(ConfigLayerSource::SessionFlags) => "command line",
             Some(_) => "administrator",

@@ -102,7 +102,7 @@ fn permissions(
         "decline" => (GrantedPermissionProfile::default(), PermissionGrantScope::Turn),
         other => return Err(AnswerError::UnknownDecision(other.to_owned())),
     };
-    Ok(PermissionsRequestApprovalResponse { permissions, scope })
+    Ok(PermissionsRequestApprovalResponse { permissions, scope, strict_auto_review: None })
 }
 
 /// Answers each question with the chosen option, the typed text, or both. A question that is left out has no answers.

@@ -13,7 +13,9 @@ use std::{
 };
 
 use codicil_config::{EffectiveConfig, Feature, HomeDirectory, TrustLevel};
-use codicil_protocol::{AbsolutePathBuf, HookEventName, HookMetadata, HooksListEntry};
+use codicil_protocol::{
+    AbsolutePathBuf, HookEventName, HookHandler, HookMetadata, HookSource, HookTrustStatus, HooksListEntry,
+};
 use regex_lite::Regex;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -37,8 +39,9 @@ pub(super) struct DeclaredHook {
     pub command: String,
     pub timeout: Duration,
     pub status_message: Option<String>,
-    /// The file that declares it.
+    /// The file that declares it, and its layer.
     pub source: PathBuf,
+    pub layer: HookSource,
     pub order: i64,
 }
 
@@ -81,24 +84,24 @@ impl TurnHooks {
     /// Reads all declarations. Invalid ones are logged and skipped. Blocks on the disk.
     pub fn load(home: &HomeDirectory, config: &EffectiveConfig) -> Self {
         let mut hooks = Self::default();
-        hooks.read(&home.path().join("hooks.json"));
+        hooks.read(&home.path().join("hooks.json"), &HookSource::User);
         if let Some(table) = config.value(&["hooks"]) {
             let file = home.path().join("config.toml");
             match table.clone().try_into() {
-                Ok(groups) => hooks.add(&file, HooksFile { hooks: groups }),
+                Ok(groups) => hooks.add(&file, &HookSource::User, HooksFile { hooks: groups }),
                 Err(error) => tracing::warn!("{}: hooks: {error}", file.display()),
             }
         }
         if let (Some(project), Some(TrustLevel::Trusted)) = (&config.project, config.trust) {
             let folder = project.root.join(".codex");
             if !config.unagreed.contains(&folder) {
-                hooks.read(&folder.join("hooks.json"));
+                hooks.read(&folder.join("hooks.json"), &HookSource::Project);
             }
         }
         hooks
     }
 
-    fn read(&mut self, path: &Path) {
+    fn read(&mut self, path: &Path, layer: &HookSource) {
         let text = match std::fs::metadata(path) {
             Ok(file) if file.len() > MAX_FILE_BYTES => Err(io::Error::other("the file is too large")),
             Ok(_) => codicil_config::open_regular(path)
@@ -108,24 +111,24 @@ impl TurnHooks {
         };
         let file = text.map_err(|error| error.to_string());
         match file.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string())) {
-            Ok(file) => self.add(path, file),
+            Ok(file) => self.add(path, layer, file),
             Err(error) => tracing::warn!("{}: {error}; skipping its hooks", path.display()),
         }
     }
 
-    fn add(&mut self, source: &Path, file: HooksFile) {
+    fn add(&mut self, source: &Path, layer: &HookSource, file: HooksFile) {
         for (name, groups) in file.hooks {
             let Some(event) = event_named(&name) else {
                 tracing::warn!("{}: unknown hook event `{name}`", source.display());
                 continue;
             };
             for group in groups {
-                self.add_group(source, &event, group);
+                self.add_group((source, layer), &event, group);
             }
         }
     }
 
-    fn add_group(&mut self, source: &Path, event: &HookEventName, group: HookGroup) {
+    fn add_group(&mut self, (source, layer): (&Path, &HookSource), event: &HookEventName, group: HookGroup) {
         let matcher = match group.matcher.as_deref().map(str::trim) {
             None | Some("" | "*") => None,
             // The pattern has to match the whole subject: `Bash` does not match `BashOutput`.
@@ -149,6 +152,7 @@ impl TurnHooks {
                 timeout: entry.timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs),
                 status_message: entry.status_message,
                 source: source.to_owned(),
+                layer: layer.clone(),
                 order: i64::try_from(self.0.len()).unwrap_or(i64::MAX),
             });
         }
@@ -170,7 +174,7 @@ fn event_named(name: &str) -> Option<HookEventName> {
 pub fn declared_hooks(home: &HomeDirectory, config: &EffectiveConfig, cwd: &Path) -> HooksListEntry {
     let enabled = config.features.enabled(Feature::Hooks);
     let hooks = TurnHooks::load(home, config);
-    let listed = hooks.0.iter().filter_map(|hook| metadata(hook, home, enabled));
+    let listed = hooks.0.iter().filter_map(|hook| metadata(hook, enabled));
     HooksListEntry {
         cwd: cwd.to_string_lossy().into_owned(),
         hooks: listed.collect(),
@@ -179,27 +183,24 @@ pub fn declared_hooks(home: &HomeDirectory, config: &EffectiveConfig, cwd: &Path
     }
 }
 
-fn metadata(hook: &DeclaredHook, home: &HomeDirectory, enabled: bool) -> Option<HookMetadata> {
-    let source = if hook.source.starts_with(&**home.path()) { "user" } else { "project" };
+fn metadata(hook: &DeclaredHook, enabled: bool) -> Option<HookMetadata> {
     Some(HookMetadata {
         key: format!("{}:{}", hook.source.display(), hook.order),
         event_name: hook.event.clone(),
-        handler_type: "command".to_owned(),
-        command: hook.command.clone(),
-        is_async: false,
+        handler: HookHandler::Command { command: hook.command.clone(), is_async: false },
         matcher: hook.matcher.as_ref().map(|matcher| pattern(matcher.as_str()).to_owned()),
         timeout_sec: hook.timeout.as_secs(),
         status_message: hook.status_message.clone(),
         additional_context_limit: None,
         source_path: AbsolutePathBuf::new(&hook.source)?,
-        source: source.to_owned(),
+        source: hook.layer.clone(),
         plugin_id: None,
         environment_id: None,
         display_order: hook.order,
         enabled,
         is_managed: false,
         current_hash: hash(hook),
-        trust_status: "trusted".to_owned(),
+        trust_status: HookTrustStatus::Trusted,
     })
 }
 
@@ -221,7 +222,7 @@ mod tests {
 
     fn hooks(text: &str) -> TurnHooks {
         let mut hooks = TurnHooks::default();
-        hooks.add(Path::new("/h/hooks.json"), serde_json::from_str(text).unwrap());
+        hooks.add(Path::new("/h/hooks.json"), &HookSource::User, serde_json::from_str(text).unwrap());
         hooks
     }
 

@@ -75,6 +75,7 @@ fn summary(hook: &DeclaredHook, event: &HookEvent) -> HookRunSummary {
         handler_type: HookHandlerType::Command,
         execution_mode: HookExecutionMode::Sync,
         scope: event.scope(),
+        source: hook.layer.clone(),
         source_path: hook.source.to_string_lossy().into_owned(),
         display_order: hook.order,
         status: HookRunStatus::Running,

@@ -24,7 +24,8 @@ use codicil_config::Feature;
 use codicil_model::{ModelError, ProviderConfig};
 use codicil_protocol::{
     CodexErrorInfo, ConversationTextRole, ThreadId, ThreadItem, ThreadRealtimeAudioChunk,
-    ThreadRealtimeClosed, ThreadRealtimeClosedNotification, ThreadRealtimeStartParams, TurnError, TurnId,
+    ThreadRealtimeClosed, ThreadRealtimeClosedNotification, ThreadRealtimeInitialItem,
+    ThreadRealtimeStartParams, TurnError, TurnId,
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
@@ -98,6 +99,10 @@ impl RealtimeSessions {
         form: RealtimeForm,
     ) {
         let (inputs, waiting) = mpsc::channel(QUEUE_LENGTH);
+        for ThreadRealtimeInitialItem { role, text } in params.initial_items.iter().flatten().cloned() {
+            // The caller has checked that there are not too many.
+            let _ = inputs.try_send(RealtimeInput::Text { text, role });
+        }
         let stop = CancellationToken::new();
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
         let running = RunningSession { number, inputs, stop: stop.clone() };

@@ -70,7 +70,8 @@ impl RealtimeSession {
             RealtimeForm::Updates => configured,
             RealtimeForm::Timeline => configured.requested(&params),
         };
-        let id = params.session_id.unwrap_or_else(|| thread_id.to_string());
+        let given_id = params.session_id.or(params.realtime_session_id);
+        let id = given_id.unwrap_or_else(|| thread_id.to_string());
         Self {
             settings,
             notifier: VoiceNotifier::new(voice.engine.clone(), thread_id, id.clone(), form),

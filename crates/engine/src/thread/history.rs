@@ -4,9 +4,10 @@
 use codicil_model::{ModelRequest, ToolList};
 use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{
-    ContentItem, ContextCompactedNotification, FunctionCallOutputBody, FunctionCallOutputContentItem,
-    InspectFindings, ItemId, Personality, ResponseItem, Thread, ThreadCompacted, ThreadItem, ThreadReverted,
-    ThreadRevertedNotification, ThreadStatus, TokenUsageBreakdown, TurnId, complete_tool_calls,
+    ContentImage, ContentItem, ContextCompactedNotification, FunctionCallOutputBody,
+    FunctionCallOutputContentItem, InspectFindings, ItemId, Personality, ResponseItem, Thread,
+    ThreadCompacted, ThreadItem, ThreadReverted, ThreadRevertedNotification, ThreadStatus,
+    TokenUsageBreakdown, TurnId, complete_tool_calls,
 };
 use codicil_store::{LoadedThread, Record, StoredThread};
 use serde_json::Value;
@@ -277,15 +278,15 @@ pub fn parse_injected_items(items: Vec<Value>) -> Result<Vec<ResponseItem>, Inje
 
 /// Returns whether an item has an image that the provider would have to fetch.
 fn has_remote_image(item: &ResponseItem) -> bool {
-    let is_remote = |url: &str| !url.starts_with("data:");
+    let is_remote = |source: &ContentImage| source.url().is_some_and(|url| !url.starts_with("data:"));
     match item {
         ResponseItem::Message { content, .. } => content
             .iter()
-            .any(|part| matches!(part, ContentItem::InputImage { image_url, .. } if is_remote(image_url))),
+            .any(|part| matches!(part, ContentItem::InputImage { source, .. } if is_remote(source))),
         ResponseItem::FunctionCallOutput { output: FunctionCallOutputBody::Content(parts), .. }
         | ResponseItem::CustomToolCallOutput { output: FunctionCallOutputBody::Content(parts), .. } => {
             parts.iter().any(|part| {
-                matches!(part, FunctionCallOutputContentItem::InputImage { image_url, .. } if is_remote(image_url))
+                matches!(part, FunctionCallOutputContentItem::InputImage { source, .. } if is_remote(source))
             })
         }
         _ => false,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use codicil_model::{History, HistoryItem};
+use codicil_model::{History, HistoryItem, WireApi};
 use codicil_protocol::{
     AdditionalContextEntry, ImageSource, QueuedSubmission, ResponseItem, ThreadItem, TurnId, TurnStartParams,
     TurnSteerParams, TurnToolOutput, UserInput,
@@ -61,15 +61,20 @@ impl RequestInput {
         self.submission.as_ref().map(remove)
     }
 
-    pub fn check(&self) -> Result<(), TurnInputError> {
+    /// Checks the input for a model that is reached with a dialect.
+    pub fn check(&self, dialect: impl FnOnce() -> WireApi) -> Result<(), TurnInputError> {
         match &self.tool_output {
             None if self.content.is_empty() => return Err(TurnInputError::EmptyInput),
             Some(_) if !self.content.is_empty() => return Err(TurnInputError::InputAndToolOutput),
             Some(output) if output.name.is_empty() => return Err(TurnInputError::EmptyToolName),
             _ => {}
         }
-        if let Some(kind) = self.content.iter().find_map(unsupported_kind) {
-            return Err(TurnInputError::UnsupportedInput(kind));
+        let mut special = self.content.iter().filter_map(SpecialInput::of).peekable();
+        if special.peek().is_some() {
+            let dialect = dialect();
+            if let Some(refused) = special.find(|input| !input.is_taken_by(dialect)) {
+                return Err(TurnInputError::UnsupportedInput(refused.name()));
+            }
         }
         let mut names = self.context.iter().map(|(key, entry)| shown_name(key, entry));
         if let Some(name) = names.find(|name| !codicil_prompts::is_context_name(name)) {
@@ -126,12 +131,35 @@ impl From<TurnSteerParams> for RequestInput {
     }
 }
 
-/// Returns the kind of an input that no provider of this server takes.
-fn unsupported_kind(input: &UserInput) -> Option<&'static str> {
-    match input {
-        UserInput::Audio { .. } | UserInput::LocalAudio { .. } => Some("audio"),
-        UserInput::Image { source: ImageSource::File { .. }, .. } => Some("an image by `fileId`"),
-        _ => None,
+/// A kind of input that only some providers take.
+#[derive(Clone, Copy)]
+enum SpecialInput {
+    Audio,
+    /// An image that the provider has.
+    ImageFile,
+}
+
+impl SpecialInput {
+    fn of(input: &UserInput) -> Option<Self> {
+        match input {
+            UserInput::Audio { .. } | UserInput::LocalAudio { .. } => Some(Self::Audio),
+            UserInput::Image { source: ImageSource::File { .. }, .. } => Some(Self::ImageFile),
+            _ => None,
+        }
+    }
+
+    fn is_taken_by(self, dialect: WireApi) -> bool {
+        match (self, dialect) {
+            (_, WireApi::Responses | WireApi::Scripted) | (Self::Audio, WireApi::Chat) => true,
+            (Self::ImageFile, WireApi::Chat) | (_, WireApi::Anthropic) => false,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Audio => "audio",
+            Self::ImageFile => "an image by `fileId`",
+        }
     }
 }
 

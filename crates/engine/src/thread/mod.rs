@@ -30,7 +30,7 @@ mod subscribe;
 mod turn_count;
 mod turn_messages;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
@@ -210,7 +210,7 @@ pub(crate) enum ThreadCommand {
     Revert(TurnId, CommandReply<AnnouncedReply<RevertedThread>>),
     /// Adds items of a client to the model's history.
     Inject(Vec<ResponseItem>, CommandReply<()>),
-    Shell(String, CommandReply<AnnouncedReply<()>>),
+    Shell((String, Option<Duration>), CommandReply<AnnouncedReply<()>>),
     Snapshot(CommandReply<ThreadSnapshot>),
     Setup(CommandReply<ThreadSetup>),
     /// Reports an error that is part of no turn.
@@ -392,12 +392,13 @@ impl ThreadHandle {
         self.ask(|reply| ThreadCommand::Inject(items, reply))
     }
 
-    /// Runs a user's shell command outside the sandbox.
+    /// Runs a user's shell command outside the sandbox, for a limited time if there is a limit.
     pub fn shell_command(
         &self,
         command: String,
+        timeout: Option<Duration>,
     ) -> impl Future<Output = Result<AnnouncedReply<()>, ThreadError>> + use<> {
-        self.ask(|reply| ThreadCommand::Shell(command, reply))
+        self.ask(move |reply| ThreadCommand::Shell((command, timeout), reply))
     }
 
     pub fn snapshot(&self) -> impl Future<Output = Result<ThreadSnapshot, ThreadError>> + use<> {

@@ -131,7 +131,7 @@ impl ThreadActor {
         self.claim_conversation().await?;
         self.refresh_config().await;
         let input = RequestInput::queued(submission);
-        input.check()?;
+        input.check(|| self.dialect())?;
         let params = TurnStartParams::new(self.state.id.clone(), Vec::new());
         let id = self.begin_turn(input, params, origin).await?;
         self.announce_queue();

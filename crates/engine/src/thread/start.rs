@@ -4,11 +4,11 @@
 //! A turn is checked and stored first; then the request is answered, the turn is announced, and its task's messages
 //! are handled.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use codicil_config::Feature;
 use codicil_extensions::MessageMentions;
-use codicil_model::ModelProvider;
+use codicil_model::{ModelProvider, WireApi};
 use codicil_protocol::{
     ApprovalsReviewer, AskForApproval, ConfigWarning, ProtocolGeneration, ReasoningEffort, ThreadItem,
     ThreadSettingsUpdated, ThreadSettingsUpdatedNotification, ThreadStatus, Turn, TurnId, TurnStartParams,
@@ -176,8 +176,12 @@ impl ThreadActor {
         if self.active.as_ref().is_none_or(|active| active.id != *turn) {
             return Ok(false);
         }
+        if let Some(reviewer) = &change.approvals_reviewer {
+            self.tools.set_turn_reviewer(turn.clone(), reviewer.clone());
+        }
         self.state.next_settings.get_or_insert_with(|| self.state.settings.clone());
         self.state.settings.apply(&mut change, &self.state.config);
+        self.report_missing_reviewer();
         Ok(true)
     }
 
@@ -217,15 +221,24 @@ impl ThreadActor {
         may_be_empty: bool,
     ) -> Result<(), ThreadError> {
         if !may_be_empty || !input.is_empty() {
-            input.check()?;
+            input.check(|| self.dialect())?;
         }
         Ok(self.check_allowed(params)?)
+    }
+
+    /// Returns the dialect of the thread's provider.
+    pub(super) fn dialect(&self) -> WireApi {
+        let provider = crate::provider_config(&self.state.settings.provider, &self.state.config);
+        provider.map(|provider| provider.wire_api).unwrap_or_default()
     }
 
     /// Refuses what the administrator's requirements forbid, before anything of the request takes effect.
     fn check_allowed(&self, params: &TurnStartParams) -> Result<(), SettingsError> {
         if params.effort == Some(ReasoningEffort::Unrecognized(String::new())) {
             return Err(SettingsError::EmptyEffort);
+        }
+        if params.disabled_plugin_ids.as_ref().is_some_and(|ids| !ids.is_empty()) {
+            return Err(SettingsError::Unsupported("disabledPluginIds"));
         }
         local_environment(params.environments.clone().unwrap_or_default())?;
         let requirements = &self.state.config.requirements;
@@ -498,7 +511,7 @@ impl ThreadActor {
             return Err(TurnInputError::OtherTurn { expected: expected.clone(), found }.into());
         }
         let input = RequestInput::from(params);
-        input.check()?;
+        input.check(|| self.dialect())?;
         let turn = self.steerable_turn()?;
         let records = self.key_record(&turn)?.into_iter().collect();
         self.steer(turn.clone(), input, records).await?;
@@ -608,7 +621,11 @@ impl ThreadActor {
     }
 
     /// Runs a user's shell command beside the running turn, or as a turn of its own.
-    pub(super) async fn on_shell(&mut self, command: String, reply: CommandReply<AnnouncedReply<()>>) {
+    pub(super) async fn on_shell(
+        &mut self,
+        (command, timeout): (String, Option<Duration>),
+        reply: CommandReply<AnnouncedReply<()>>,
+    ) {
         if command.trim().is_empty() {
             return answer(reply, Err(TurnInputError::EmptyCommand.into()));
         }
@@ -620,8 +637,10 @@ impl ThreadActor {
         let turn = id.clone();
         let cwd = self.state.settings.cwd.clone();
         let start = shell_start(&self.state.config, None);
-        let run =
-            |reporter, cancel| ShellTask { thread, turn, command, cwd, shell, start, reporter, cancel }.run();
+        let run = |reporter, cancel| {
+            let task = ShellTask { thread, turn, command, timeout, cwd, shell, start, reporter, cancel };
+            task.run()
+        };
         if self.active.is_some()
             && let Err(error) = self.store_key(&()).await
         {

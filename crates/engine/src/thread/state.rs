@@ -83,6 +83,8 @@ pub(crate) struct ThreadState {
     /// Tools that the client runs.
     pub dynamic_tools: Vec<DynamicToolEntry>,
     pub raw_events: bool,
+    /// Whether the client starts the thread in place of one that the user cleared. For hooks.
+    pub is_cleared: bool,
     /// Shows other processes that this one has loaded the thread.
     pub loaded_mark: Option<LoadedMark>,
     /// The keys of requests, once there was one.
@@ -156,6 +158,7 @@ impl ThreadState {
             developer_instructions: meta.developer_instructions.clone(),
             dynamic_tools: meta.dynamic_tools.clone(),
             raw_events: false,
+            is_cleared: false,
             loaded_mark: None,
             keys: None,
         }

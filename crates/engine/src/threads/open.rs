@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use codicil_config::{ConfigQuery, EffectiveConfig};
 use codicil_protocol::{
     MultiAgentMode, ProtocolGeneration, ResponseItem, ThreadForkParams, ThreadId, ThreadResumeParams,
-    ThreadSandbox, ThreadStartParams, ThreadStatus, TurnId, TurnStatus,
+    ThreadSandbox, ThreadStartParams, ThreadStartSource, ThreadStatus, TurnId, TurnStatus,
 };
 use codicil_store::{
     ForkPoint, LoadedThread, Record, StoreError, StoredThread, StoredTurn, ThreadMeta, new_thread_id,
@@ -47,6 +47,9 @@ impl Threads {
             self.check_project(&project).await?;
             project_id = Some(project);
         }
+        if params.selected_capability_roots.take().is_some_and(|roots| !roots.is_empty()) {
+            return Err(SettingsError::Unsupported("selectedCapabilityRoots").into());
+        }
         let agents_notice = multi_agent_notice(params.multi_agent_mode.as_ref());
         check_dynamic_tools(params.dynamic_tools.as_deref().unwrap_or_default())
             .map_err(ThreadError::DynamicTools)?;
@@ -75,6 +78,7 @@ impl Threads {
         }
         state.overrides = given.config.clone();
         state.raw_events = params.experimental_raw_events;
+        state.is_cleared = params.session_start_source == Some(ThreadStartSource::Clear);
         state.service_name = params.service_name;
         let opened = self.open(state, Vec::new(), given).await?;
         Ok(OpenedThread { notices, ..opened })
@@ -244,6 +248,9 @@ impl Threads {
         fork_name: ForkName,
         chosen_id: Option<ThreadId>,
     ) -> Result<OpenedThread, ThreadError> {
+        if params.attach_to_source {
+            return Err(SettingsError::Unsupported("attachToSource").into());
+        }
         let point = take_fork_point(&mut params)?;
         let given = SettingsOverrides::try_from(&mut params)?;
         if let Some(id) = &chosen_id

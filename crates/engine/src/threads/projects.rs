@@ -10,10 +10,10 @@ use codicil_protocol::{
 use codicil_store::{FactChange, Organization, Record, StoredProject};
 use uuid::Uuid;
 
-use super::{Threads, ids::canonical, pages::page};
+use super::{Threads, ids::canonical, pages::page, stored::not_found};
 use crate::{
     clock::unix_now,
-    error::{ProjectError, ThreadError},
+    error::{MetadataError, ProjectError, ThreadError},
 };
 
 impl Threads {
@@ -155,6 +155,24 @@ impl Threads {
             Some(_) => Ok(()),
             None => Err(ThreadError::NoProject(id.to_owned())),
         }
+    }
+
+    /// Moves a stored thread into a project, or out of its project.
+    pub(super) async fn move_to_project(
+        &self,
+        id: &ThreadId,
+        project: Option<String>,
+    ) -> Result<(), ThreadError> {
+        if let Some(project) = &project {
+            self.check_project(project).await?;
+        }
+        if let Ok(handle) = self.get(id)
+            && handle.snapshot().await?.thread.ephemeral
+        {
+            return Err(MetadataError::Ephemeral(id.clone()).into());
+        }
+        self.0.engine.store.find(id).await.map_err(not_found)?;
+        self.set_project(id, project).await
     }
 
     async fn set_project(&self, id: &ThreadId, project_id: Option<String>) -> Result<(), ThreadError> {

@@ -7,7 +7,7 @@ use codicil_metrics::{METRICS, labels::TurnEnd};
 use codicil_protocol::{
     GitInfo, Patch, ProtocolGeneration, Thread, ThreadGoal, ThreadGoalSetParams, ThreadGoalUpdated,
     ThreadGoalUpdatedNotification, ThreadId, ThreadListParams, ThreadListResponse,
-    ThreadMetadataUpdateParams, ThreadReadState, ThreadStatus,
+    ThreadMetadataGitInfoUpdateParams, ThreadMetadataUpdateParams, ThreadReadState, ThreadStatus,
 };
 use codicil_store::{
     ListQuery, Organization, RealtimeEntry, Record, RunState, StoreError, StoredThread, ThreadPage,
@@ -183,9 +183,29 @@ impl Threads {
         Ok(name.to_owned())
     }
 
+    /// Changes the project or the repository state of a thread. At least one of them is required.
     pub async fn update_metadata(&self, params: ThreadMetadataUpdateParams) -> Result<Thread, ThreadError> {
-        let id = &canonical(&params.thread_id)?;
-        let update = params.git_info.ok_or(MetadataError::EmptyGitInfo)?;
+        let project = match params.project_id {
+            Patch::Missing => None,
+            Patch::Null => Some(None),
+            Patch::Value(id) => Some(Some(id)),
+        };
+        let Some(project) = project else { return self.update_git(&params.thread_id, params.git_info).await };
+        let id = canonical(&params.thread_id)?;
+        self.move_to_project(&id, project).await?;
+        match params.git_info {
+            Some(git) => self.update_git(&id, Some(git)).await,
+            None => Ok(self.read(&id, IncludeTurns::LeftOut).await?.thread),
+        }
+    }
+
+    async fn update_git(
+        &self,
+        id: &ThreadId,
+        update: Option<ThreadMetadataGitInfoUpdateParams>,
+    ) -> Result<Thread, ThreadError> {
+        let id = &canonical(id)?;
+        let update = update.ok_or(MetadataError::EmptyGitInfo)?;
         let fields = [("sha", &update.sha), ("branch", &update.branch), ("originUrl", &update.origin_url)];
         if fields.iter().all(|(_, field)| field.is_missing()) {
             return Err(MetadataError::EmptyGitInfo.into());
@@ -380,7 +400,9 @@ fn list_query(
         return Err(ThreadListError::NoProject(project.clone()));
     }
     // No thread is in a section that does not exist.
-    let is_unknown = params.section_id.as_ref().is_some_and(|id| organization.section(id).is_none());
+    let is_unknown = params.section_id.as_ref().is_some_and(|id| organization.section(id).is_none())
+        // No thread is attached to another one.
+        || params.attached_to_thread_id.is_some();
     Ok((!is_unknown).then(|| params.into()))
 }
 
@@ -399,7 +421,7 @@ fn trimmed(text: Patch<String>) -> Patch<String> {
     }
 }
 
-fn not_found(error: StoreError) -> ThreadError {
+pub(super) fn not_found(error: StoreError) -> ThreadError {
     match error {
         StoreError::NotFound(id) => ThreadError::NotFound(id),
         other => other.into(),

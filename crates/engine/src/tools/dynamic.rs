@@ -147,7 +147,10 @@ fn model_output(response: DynamicToolCallResponse) -> ToolOutput {
             Some(FunctionCallOutputContentItem::InputText { text })
         }
         DynamicToolCallOutputContentItem::InputImage { image_url } => {
-            Some(FunctionCallOutputContentItem::InputImage { image_url, detail: None })
+            Some(FunctionCallOutputContentItem::image(image_url))
+        }
+        DynamicToolCallOutputContentItem::InputAudio { audio_url } => {
+            Some(FunctionCallOutputContentItem::InputAudio { audio_url })
         }
         DynamicToolCallOutputContentItem::Unrecognized(_) => None,
     });

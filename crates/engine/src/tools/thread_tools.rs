@@ -9,7 +9,7 @@ use codicil_exec::{SessionId, SessionOwner};
 use codicil_mcp::{ThreadServers, ToolSet};
 use codicil_model::ToolList;
 use codicil_policy::ThreadGrants;
-use codicil_protocol::{DynamicToolEntry, ItemId, ThreadId};
+use codicil_protocol::{ApprovalsReviewer, DynamicToolEntry, ItemId, ThreadId, TurnId};
 use codicil_sandbox::RootCache;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
@@ -46,6 +46,8 @@ pub(crate) struct ThreadTools {
     offered_servers: Mutex<HashSet<String>>,
     /// How the thread was opened; taken by the first `SessionStart` hook.
     start_source: Mutex<Option<&'static str>>,
+    /// The reviewer that a client chose for a running turn.
+    turn_reviewer: Mutex<Option<(TurnId, ApprovalsReviewer)>>,
     terminals: Mutex<HashMap<SessionId, BackgroundTerminal>>,
     /// Names of deferred tools that the model has found. They stay on the list from then on.
     discovered: Mutex<Arc<BTreeSet<String>>>,
@@ -73,7 +75,13 @@ impl ThreadTools {
         state: &ThreadState,
         servers: ThreadServers,
     ) -> Arc<Self> {
-        let start_source = if state.history.is_empty() { "startup" } else { "resume" };
+        let start_source = if !state.history.is_empty() {
+            "resume"
+        } else if state.is_cleared {
+            "clear"
+        } else {
+            "startup"
+        };
         let tools = Self {
             engine,
             thread_id: state.id.clone(),
@@ -88,6 +96,7 @@ impl ThreadTools {
             approved_mcp_tools: Mutex::default(),
             offered_servers: Mutex::default(),
             start_source: Mutex::new(Some(start_source)),
+            turn_reviewer: Mutex::default(),
             terminals: Mutex::default(),
             discovered: Mutex::default(),
             current_offer: Mutex::default(),
@@ -113,7 +122,18 @@ impl ThreadTools {
         self.terminals.lock()
     }
 
-    /// Returns `startup` or `resume`; `None` after the first time.
+    /// Changes who answers the approvals of a running turn.
+    pub fn set_turn_reviewer(&self, turn: TurnId, reviewer: ApprovalsReviewer) {
+        *self.turn_reviewer.lock() = Some((turn, reviewer));
+    }
+
+    /// Returns the reviewer that a client chose for a turn while it ran.
+    pub fn turn_reviewer(&self, turn: &TurnId) -> Option<ApprovalsReviewer> {
+        let chosen = self.turn_reviewer.lock();
+        chosen.as_ref().filter(|(of, _)| of == turn).map(|(_, reviewer)| reviewer.clone())
+    }
+
+    /// Returns `startup`, `clear` or `resume`; `None` after the first time.
     pub fn take_start_source(&self) -> Option<&'static str> {
         self.start_source.lock().take()
     }

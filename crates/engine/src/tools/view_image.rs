@@ -68,6 +68,6 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let item = ThreadItem::ImageView { id: call.item_id(), path: path.to_string_lossy().into_owned() };
     turn.emit_started(item.clone()).await;
     turn.emit_completed(item).await;
-    let image = FunctionCallOutputContentItem::InputImage { image_url, detail: None };
+    let image = FunctionCallOutputContentItem::image(image_url);
     Ok(FunctionCallOutputBody::Content(vec![image]))
 }

@@ -1,6 +1,9 @@
 //! `thread/shellCommand`: a command that the user typed. It runs outside the sandbox.
 
-use std::{path::PathBuf, time::Instant};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use codicil_exec::{Process, ProcessSpec, ShellStart, UserShell, display};
 use codicil_prompts::user_shell_command_message;
@@ -21,6 +24,7 @@ pub struct ShellTask {
     pub thread: ThreadId,
     pub turn: TurnId,
     pub command: String,
+    pub timeout: Option<Duration>,
     pub cwd: PathBuf,
     pub shell: UserShell,
     pub start: ShellStart,
@@ -36,7 +40,8 @@ impl ShellTask {
         self.reporter.report_one(TurnEvent::Started(item.started())).await;
         let began = Instant::now();
         let mut screen = CommandScreen::new(self.thread.clone(), self.turn.clone(), item.id.clone());
-        let spec = ProcessSpec::new(&argv, &self.cwd, std::env::vars_os().collect());
+        let environment = std::env::vars_os().collect();
+        let spec = ProcessSpec { timeout: self.timeout, ..ProcessSpec::new(&argv, &self.cwd, environment) };
         let exit_code = tokio::select! {
             biased;
             () = self.cancel.cancelled() => None,

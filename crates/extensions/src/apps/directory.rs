@@ -102,6 +102,8 @@ impl ListedApp {
             is_accessible: false,
             is_enabled: true,
             plugin_display_names: Vec::new(),
+            icon_assets: None,
+            icon_dark_assets: None,
         }
     }
 }

@@ -62,6 +62,8 @@ pub(super) fn unlisted(id: &str) -> AppInfo {
         is_accessible: false,
         is_enabled: true,
         plugin_display_names: Vec::new(),
+        icon_assets: None,
+        icon_dark_assets: None,
     }
 }
 

@@ -159,6 +159,7 @@ impl Apps {
             let app = found.unwrap_or_else(|| merge::unlisted(id));
             AppSummary {
                 needs_auth: is_access_known && !app.is_accessible,
+                category: app.branding.and_then(|branding| branding.category),
                 id: app.id,
                 name: app.name,
                 description: app.description,

@@ -22,8 +22,8 @@ use std::{
 use codicil_config::{ConfigQuery, ConfigStore, EffectiveConfig, Feature, KeyEdit, KeyPath, PluginSettings};
 use codicil_protocol::{
     AbsolutePathBuf, MarketplaceLoadErrorInfo, PluginAuthPolicy, PluginAvailability, PluginDetail,
-    PluginInstallParams, PluginInstallPolicy, PluginListParams, PluginListResponse, PluginMarketplaceEntry,
-    PluginReadParams, PluginSource, PluginSummary, SkillMetadata, SkillSummary,
+    PluginInstallPolicy, PluginListParams, PluginListResponse, PluginMarketplaceEntry, PluginSource,
+    PluginSummary, SkillMetadata, SkillSummary,
 };
 use serde_json::Value;
 use toml::Table;
@@ -121,33 +121,40 @@ impl Plugins {
         listed
     }
 
-    /// `plugin/read`.
-    pub fn read(&self, params: &PluginReadParams) -> Result<PluginRead, PluginError> {
+    /// Describes the plugin `name` of the marketplace in a file.
+    pub fn read(&self, marketplace: &AbsolutePathBuf, name: &str) -> Result<PluginRead, PluginError> {
         let configured = self.configured()?;
-        let market = marketplace::load(&params.marketplace_path)?;
-        let offer = find(&market, &params.marketplace_path, &params.plugin_name)?;
+        let market = marketplace::load(marketplace)?;
+        let offer = find(&market, marketplace, name)?;
         PluginId::new(&offer.name, &market.name)?;
         let manifest = manifest::load(&offer.source).ok_or(PluginError::NoManifest)?;
         let contents = PluginContents::of(&offer.source, &manifest);
         let detail = PluginDetail {
             summary: self.summary(offer, &market.name, &configured),
-            marketplace_path: params.marketplace_path.clone(),
+            marketplace_path: marketplace.clone(),
             description: manifest.description.clone(),
             skills: self.skills(&contents),
             apps: Vec::new(),
             mcp_servers: contents.mcp_servers.keys().cloned().collect(),
             app_templates: Vec::new(),
             hooks: Vec::new(),
+            scheduled_tasks: None,
+            onboarding_skill: None,
+            share_url: None,
             marketplace_name: market.name,
         };
         Ok(PluginRead { detail, app_ids: contents.apps })
     }
 
-    /// Serves `plugin/install`: copies the plugin and enables it.
-    pub fn install(&self, params: &PluginInstallParams) -> Result<PluginInstallation, PluginError> {
+    /// Copies the plugin `name` of the marketplace in a file, and enables it.
+    pub fn install(
+        &self,
+        marketplace: &AbsolutePathBuf,
+        name: &str,
+    ) -> Result<PluginInstallation, PluginError> {
         self.configured()?;
-        let market = marketplace::load(&params.marketplace_path)?;
-        let offer = find(&market, &params.marketplace_path, &params.plugin_name)?;
+        let market = marketplace::load(marketplace)?;
+        let offer = find(&market, marketplace, name)?;
         if offer.install_policy == PluginInstallPolicy::NotAvailable {
             return Err(PluginError::NotAvailable {
                 plugin: offer.name.clone(),

@@ -65,6 +65,7 @@ fn interface(fields: &Value, folder: &Path) -> Option<SkillInterface> {
         icon_large: icon("icon_large"),
         brand_color: text("brand_color", MAX_NAME_CHARS).filter(|color| is_color(color)),
         default_prompt: text("default_prompt", MAX_TEXT_CHARS),
+        ..SkillInterface::default()
     };
     (interface != SkillInterface::default()).then_some(interface)
 }

@@ -3,10 +3,7 @@
 use std::fs;
 
 use codicil_extensions::PluginId;
-use codicil_protocol::{
-    PluginAuthPolicy, PluginInstallParams, PluginListParams, PluginListResponse, PluginReadParams,
-    SkillsConfigWriteParams,
-};
+use codicil_protocol::{PluginAuthPolicy, PluginListParams, PluginListResponse, SkillsConfigWriteParams};
 use serde_json::json;
 
 use crate::{backend::Backend, support::TestHomes};
@@ -39,12 +36,7 @@ impl TestHomes {
     }
 
     fn install(&self, name: &str) -> Result<PluginAuthPolicy, String> {
-        let params = PluginInstallParams {
-            marketplace_path: self.absolute(MARKET),
-            plugin_name: name.to_owned(),
-            force_remote_sync: None,
-        };
-        let installed = self.extensions.plugins.install(&params);
+        let installed = self.extensions.plugins.install(&self.absolute(MARKET), name);
         installed.map(|installation| installation.auth_policy).map_err(|error| error.to_string())
     }
 
@@ -55,7 +47,7 @@ impl TestHomes {
 
     /// Returns whether the plugin is installed, and whether it is enabled.
     fn state(&self) -> (bool, bool) {
-        let params = PluginListParams { cwds: Some(vec![self.absolute("work")]), force_remote_sync: None };
+        let params = PluginListParams { cwds: Some(vec![self.absolute("work")]), ..Default::default() };
         let listed = self.extensions.plugins.list(&params);
         let sample = &listed.marketplaces[0].plugins[0];
         (sample.installed, sample.enabled)
@@ -180,7 +172,7 @@ fn an_invalid_plugin_does_not_spoil_its_marketplace() {
         ("./../out", "stay within the marketplace root"),
     ] {
         fs::write(homes.path(MARKET), text.replace("./plugins/bare", path)).unwrap();
-        let params = PluginListParams { cwds: Some(vec![homes.absolute("work")]), force_remote_sync: None };
+        let params = PluginListParams { cwds: Some(vec![homes.absolute("work")]), ..Default::default() };
         let listed = homes.extensions.plugins.list(&params);
         assert_eq!(plugin_names(&listed), ["sample", "blocked", "renamed"]);
         let reason = format!("local plugin source path must {words}");
@@ -211,7 +203,7 @@ fn a_claude_marketplace_is_read() {
     let manifest = json!({ "name": "local", "version": "1.0.0", "author": { "name": "Someone" } });
     homes.write("work/plugins/local/.claude-plugin/plugin.json", &manifest.to_string());
     homes.skill("work/plugins/local/skills", "greet");
-    let params = PluginListParams { cwds: Some(vec![homes.absolute("work")]), force_remote_sync: None };
+    let params = PluginListParams { cwds: Some(vec![homes.absolute("work")]), ..Default::default() };
 
     let listed = homes.extensions.plugins.list(&params);
 
@@ -226,12 +218,7 @@ fn a_claude_marketplace_is_read() {
     );
     assert_eq!(left_out[1], "`plugin 3` is left out: missing field `name`");
     assert!(left_out[2].starts_with("`plugin 4` is left out: "), "{left_out:?}");
-    let install = PluginInstallParams {
-        marketplace_path: homes.absolute(file),
-        plugin_name: "local".to_owned(),
-        force_remote_sync: None,
-    };
-    homes.extensions.plugins.install(&install).unwrap();
+    homes.extensions.plugins.install(&homes.absolute(file), "local").unwrap();
     homes.extensions.skills.forget();
     assert_eq!(homes.skill_names(), ["local:greet"]);
     // A root with both files uses its own format.
@@ -251,7 +238,7 @@ async fn the_backend_features_plugins_of_the_curated_marketplace() {
     let homes = TestHomes::new();
     homes.write("home/config.toml", &format!("chatgpt_base_url = '{}'\n", backend.address()));
     homes.marketplace();
-    let params = PluginListParams { cwds: Some(vec![homes.absolute("work")]), force_remote_sync: None };
+    let params = PluginListParams { cwds: Some(vec![homes.absolute("work")]), ..Default::default() };
     let featured = async || {
         let listed = homes.extensions.plugins.list(&params);
         homes.extensions.featured.ids(&listed, &homes.load()).await
@@ -286,7 +273,7 @@ fn an_invalid_marketplace_does_not_hide_the_others() {
     let homes = TestHomes::new();
     homes.marketplace();
     homes.write("user/.agents/plugins/marketplace.json", "{ not json");
-    let params = PluginListParams { cwds: Some(vec![homes.absolute("work")]), force_remote_sync: None };
+    let params = PluginListParams { cwds: Some(vec![homes.absolute("work")]), ..Default::default() };
 
     let listed = homes.extensions.plugins.list(&params);
 
@@ -306,12 +293,10 @@ fn an_invalid_marketplace_does_not_hide_the_others() {
 fn a_plugin_can_be_read_before_it_is_installed() {
     let homes = TestHomes::new();
     homes.marketplace();
-    let params =
-        PluginReadParams { marketplace_path: homes.absolute(MARKET), plugin_name: "sample".to_owned() };
     let off = SkillsConfigWriteParams { path: None, name: Some("sample:greet".into()), enabled: false };
     homes.extensions.skills.set_enabled(&off).unwrap();
 
-    let read = homes.extensions.plugins.read(&params).unwrap();
+    let read = homes.extensions.plugins.read(&homes.absolute(MARKET), "sample").unwrap();
 
     assert_eq!(read.app_ids, ["connector-x"]);
     assert_eq!(read.detail.mcp_servers, ["plug"]);

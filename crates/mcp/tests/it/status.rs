@@ -10,7 +10,7 @@ use crate::{
 };
 
 fn page(cursor: Option<&str>, limit: Option<u32>) -> ListMcpServerStatusParams {
-    ListMcpServerStatusParams { cursor: cursor.map(str::to_owned), limit }
+    ListMcpServerStatusParams { cursor: cursor.map(str::to_owned), limit, ..Default::default() }
 }
 
 #[tokio::test]

@@ -180,7 +180,7 @@ fn input(part: &ContentItem) -> Option<UserInput> {
         ContentItem::InputText { text } => {
             Some(UserInput::Text { text: text.clone(), text_elements: Vec::new() })
         }
-        ContentItem::InputImage { image_url, .. } => Some(UserInput::image(image_url)),
+        ContentItem::InputImage { source, .. } => source.url().map(UserInput::image),
         _ => None,
     }
 }

@@ -67,6 +67,11 @@ impl ExternalAgents {
         Self { config, user_home }
     }
 
+    /// Returns whether items of a kind can be imported.
+    pub fn can_import(kind: &Kind) -> bool {
+        matches!(kind, Kind::Config | Kind::McpServerConfig | Kind::Skills | Kind::AgentsMd)
+    }
+
     /// Returns the items that can be imported.
     pub fn detect(&self, params: &ExternalAgentConfigDetectParams) -> Result<Vec<Item>, ImportError> {
         let mut places = Vec::new();
@@ -105,7 +110,7 @@ impl ExternalAgents {
 
     fn detect_at(&self, place: &ConfigPlace, items: &mut Vec<Item>) -> Result<(), ImportError> {
         let mut found = |item_type, description| {
-            items.push(Item { item_type, description, cwd: place.cwd() });
+            items.push(Item { item_type, description, cwd: place.cwd(), details: None });
         };
         let settings = settings::wanted(place)?;
         let servers = mcp::wanted(place)?;

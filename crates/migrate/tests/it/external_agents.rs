@@ -59,7 +59,11 @@ impl Machine {
 
     fn detect(&self, include_home: bool, cwds: &[&str]) -> Vec<ExternalAgentConfigMigrationItem> {
         let cwds = cwds.iter().map(|cwd| self.path(cwd)).collect();
-        let params = ExternalAgentConfigDetectParams { include_home: Some(include_home), cwds: Some(cwds) };
+        let params = ExternalAgentConfigDetectParams {
+            include_home: Some(include_home),
+            cwds: Some(cwds),
+            ..Default::default()
+        };
         self.agents.detect(&params).unwrap()
     }
 
@@ -124,7 +128,7 @@ fn a_project_is_the_repository_around_a_directory_or_the_directory() {
         (machine.read("repo/AGENTS.md"), machine.read("plain/AGENTS.md")),
         ("Inner".into(), "Plain".into())
     );
-    let relative = ExternalAgentConfigDetectParams { include_home: None, cwds: Some(vec!["repo".into()]) };
+    let relative = ExternalAgentConfigDetectParams { cwds: Some(vec!["repo".into()]), ..Default::default() };
     assert!(machine.agents.detect(&relative).unwrap().is_empty());
 }
 
@@ -214,7 +218,7 @@ fn invalid_files_are_reported() {
         let cwds = Some(vec![machine.path("p")]);
         machine
             .agents
-            .detect(&ExternalAgentConfigDetectParams { include_home: None, cwds })
+            .detect(&ExternalAgentConfigDetectParams { cwds, ..Default::default() })
             .unwrap_err()
             .to_string()
     };

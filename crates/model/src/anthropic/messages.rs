@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 use codicil_protocol::{
-    ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ReasoningItemReasoningSummary,
-    ResponseItem,
+    ContentImage, ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem,
+    ReasoningItemReasoningSummary, ResponseItem,
 };
 use serde_json::{Value, json};
 
@@ -198,8 +198,16 @@ fn content_block(part: &ContentItem) -> Option<Value> {
         ContentItem::InputText { text } | ContentItem::OutputText { text } => {
             (!text.is_empty()).then(|| text_block(text))
         }
-        ContentItem::InputImage { image_url, .. } => Some(image_block(image_url)),
+        ContentItem::InputImage { source, .. } => Some(image_or_note(source)),
+        ContentItem::InputAudio { .. } => Some(text_block("(audio that this model cannot hear)")),
         ContentItem::Unrecognized(_) => None,
+    }
+}
+
+fn image_or_note(source: &ContentImage) -> Value {
+    match source.url() {
+        Some(url) => image_block(url),
+        None => text_block("(an image that only another provider has)"),
     }
 }
 
@@ -250,8 +258,12 @@ fn arguments_object(arguments: &str) -> Value {
 fn output_content(output: &FunctionCallOutputBody) -> Value {
     let block = |part: &FunctionCallOutputContentItem| match part {
         FunctionCallOutputContentItem::InputText { text } => (!text.is_empty()).then(|| text_block(text)),
-        FunctionCallOutputContentItem::InputImage { image_url, .. } => Some(image_block(image_url)),
-        FunctionCallOutputContentItem::Unrecognized(_) => None,
+        FunctionCallOutputContentItem::InputImage { source, .. } => Some(image_or_note(source)),
+        FunctionCallOutputContentItem::InputAudio { .. } => {
+            Some(text_block("(audio that this model cannot hear)"))
+        }
+        FunctionCallOutputContentItem::EncryptedContent { .. }
+        | FunctionCallOutputContentItem::Unrecognized(_) => None,
     };
     match output {
         FunctionCallOutputBody::Text(text) => text.as_str().into(),

@@ -264,17 +264,39 @@ fn escaped(text: &str) -> Vec<u8> {
 fn text(part: &ContentItem) -> Option<&str> {
     match part {
         ContentItem::InputText { text } | ContentItem::OutputText { text } => Some(text),
-        ContentItem::InputImage { .. } | ContentItem::Unrecognized(_) => None,
+        ContentItem::InputImage { .. } | ContentItem::InputAudio { .. } | ContentItem::Unrecognized(_) => {
+            None
+        }
     }
 }
 
 fn part(part: &ContentItem) -> Option<Value> {
     match part {
-        ContentItem::InputImage { image_url, .. } => Some(image_part(image_url)),
+        ContentItem::InputImage { source, .. } => Some(match source.url() {
+            Some(url) => image_part(url),
+            None => text_part("(an image that only another provider has)"),
+        }),
+        ContentItem::InputAudio { audio_url } => Some(audio_part(audio_url)),
         other => {
             text(other).filter(|text| !text.is_empty()).map(|text| json!({"type": "text", "text": text}))
         }
     }
+}
+
+fn text_part(text: &str) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+/// Builds an audio part. The API takes the content of WAV and MP3 files, and no URLs.
+fn audio_part(url: &str) -> Value {
+    let data = url.strip_prefix("data:audio/").and_then(|rest| rest.split_once(";base64,"));
+    let format = match data.map(|(kind, _)| kind) {
+        Some("wav" | "x-wav" | "wave") => "wav",
+        Some("mpeg" | "mp3") => "mp3",
+        _ => return text_part("(audio that this model cannot hear)"),
+    };
+    let data = data.map_or("", |(_, data)| data);
+    json!({ "type": "input_audio", "input_audio": { "data": data, "format": format } })
 }
 
 fn image_part(url: &str) -> Value {
@@ -290,7 +312,7 @@ fn has_image(item: &ResponseItem) -> bool {
 }
 
 fn is_image(part: &ContentItem) -> bool {
-    matches!(part, ContentItem::InputImage { .. })
+    matches!(part, ContentItem::InputImage { .. } | ContentItem::InputAudio { .. })
 }
 
 fn is_call(item: &ResponseItem) -> bool {
@@ -322,7 +344,7 @@ fn output_images(item: &ResponseItem) -> Vec<String> {
     parts
         .iter()
         .filter_map(|part| match part {
-            FunctionCallOutputContentItem::InputImage { image_url, .. } => Some(image_url.clone()),
+            FunctionCallOutputContentItem::InputImage { source, .. } => source.url().map(str::to_owned),
             _ => None,
         })
         .collect()

@@ -39,7 +39,10 @@ fn show(items: &[ResponseItem], text: impl Fn(&str) -> String) -> String {
         for part in content {
             shown.push_str(&match part {
                 ContentItem::InputText { text: part } => text(part),
-                ContentItem::InputImage { image_url, .. } => format!("  (image {image_url})\n"),
+                ContentItem::InputImage { source, .. } => {
+                    format!("  (image {})\n", source.url().unwrap_or("by id"))
+                }
+                ContentItem::InputAudio { audio_url } => format!("  (audio {audio_url})\n"),
                 other => format!("  {other:?}\n"),
             });
         }

@@ -35,6 +35,23 @@ pub fn by_generation(v118: Schema, v166: Schema) -> Schema {
     schema
 }
 
+/// Adds the variants of an enum that only 0.166 has to the schema of another enum.
+#[doc(hidden)]
+pub fn add_later_variants(schema: &mut Schema, later: Schema) {
+    let variants = later.as_value().get("oneOf").cloned().unwrap_or_else(|| json!([later]));
+    schema.insert(LATER_VARIANTS.to_owned(), variants);
+}
+
+/// Adds the members of a struct that only 0.166 has to the schema of an enum.
+#[doc(hidden)]
+pub fn add_later_members(schema: &mut Schema, later: Schema) {
+    schema.insert(LATER_MEMBERS.to_owned(), later.to_value());
+}
+
+/// The variants that 0.166 has besides those of a union.
+const LATER_VARIANTS: &str = "x-later-variants";
+/// The object whose members 0.166 has besides those of the variants of a union.
+const LATER_MEMBERS: &str = "x-later-members";
 /// The schemas of a member by generation.
 const TYPES: &str = "x-type-by-generation";
 /// The generation that introduced a member.
@@ -58,6 +75,7 @@ impl GenerationFilter {
         match schema {
             Value::Object(members) => {
                 self.choose_type(members);
+                self.add_later_parts(members);
                 self.choose_properties(members);
                 for word in ["oneOf", "anyOf"] {
                     if let Some(Value::Array(variants)) = members.get_mut(word) {
@@ -92,6 +110,26 @@ impl GenerationFilter {
         if let Some(Value::Object(chosen)) = chosen {
             for (key, value) in chosen {
                 members.entry(key).or_insert(value);
+            }
+        }
+    }
+
+    /// Adds what only 0.166 has to a union, in that generation.
+    fn add_later_parts(&self, members: &mut Map<String, Value>) {
+        let variants = members.remove(LATER_VARIANTS);
+        let object = members.remove(LATER_MEMBERS);
+        if self.generation != ProtocolGeneration::V166 {
+            return;
+        }
+        if let Some(Value::Array(mut variants)) = variants {
+            let word = if members.contains_key("anyOf") { "anyOf" } else { "oneOf" };
+            if let Some(Value::Array(known)) = members.get_mut(word) {
+                known.append(&mut variants);
+            }
+        }
+        if let Some(Value::Object(object)) = object {
+            for word in ["type", "properties"] {
+                members.extend(object.get(word).map(|value| (word.to_owned(), value.clone())));
             }
         }
     }

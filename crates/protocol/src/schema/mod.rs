@@ -14,14 +14,15 @@ use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use generations::GenerationFilter;
-pub use generations::{ByGeneration, by_generation};
+pub use generations::{ByGeneration, add_later_members, add_later_variants, by_generation};
 pub use json::{codicil_json_schema, json_schema};
 pub use typescript::{codicil_typescript, typescript};
 
 use crate::{
     CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, CODICIL_NOTIFICATIONS, CODICIL_REQUESTS, CODICIL_TYPES,
-    MethodInfo, NOTIFICATIONS, ProtocolGeneration, RawResponseItemCompletedNotification, SERVER_REQUESTS,
-    Stability, TypeInfo, rpc,
+    MethodInfo, ModelProviderError, NOTIFICATIONS, ProtocolGeneration, RawResponseCompletedNotification,
+    RawResponseItemCompletedNotification, SERVER_REQUESTS, Stability, TypeInfo, UserVerificationRpcError,
+    rpc,
 };
 
 /// A file of an export, its path relative to the directory the caller chose.
@@ -50,6 +51,8 @@ struct MessageUnion {
     name: &'static str,
     methods: Vec<MethodInfo>,
     has_id: bool,
+    /// Whether each message may say when it was sent.
+    has_time: bool,
 }
 
 /// The methods and types of an export.
@@ -66,6 +69,11 @@ struct PublishedSurface {
 impl PublishedSurface {
     fn new(scope: ExportScope, contract: Contract) -> Self {
         let mut others = vec![(TypeInfo::of::<RawResponseItemCompletedNotification>(), true)];
+        if scope.generation == ProtocolGeneration::V166 {
+            others.push((TypeInfo::of::<RawResponseCompletedNotification>(), true));
+            others.push((TypeInfo::of::<ModelProviderError>(), true));
+            others.push((TypeInfo::of::<UserVerificationRpcError>(), true));
+        }
         others.extend(envelope().map(|info| (info, false)));
         Self::of(unions(scope), others, scope, contract)
     }
@@ -75,11 +83,17 @@ impl PublishedSurface {
         let request = TypeInfo::of::<rpc::RequestId>();
         let others = CODICIL_TYPES.iter().copied().chain([request]).map(|info| (info, false)).collect();
         let unions = vec![
-            MessageUnion { name: "CodicilRequest", methods: CODICIL_REQUESTS.to_vec(), has_id: true },
+            MessageUnion {
+                name: "CodicilRequest",
+                methods: CODICIL_REQUESTS.to_vec(),
+                has_id: true,
+                has_time: false,
+            },
             MessageUnion {
                 name: "CodicilNotification",
                 methods: CODICIL_NOTIFICATIONS.to_vec(),
                 has_id: false,
+                has_time: false,
             },
         ];
         Self::of(unions, others, scope, contract)
@@ -135,11 +149,17 @@ fn unions(scope: ExportScope) -> Vec<MessageUnion> {
         };
         methods.iter().filter(keep).map(|method| of_generation(*method, scope.generation)).collect()
     };
+    let union = |name, methods, has_id| MessageUnion {
+        name,
+        methods: published(methods),
+        has_id,
+        has_time: name == "ServerNotification" && scope.generation == ProtocolGeneration::V166,
+    };
     vec![
-        MessageUnion { name: "ClientRequest", methods: published(CLIENT_REQUESTS), has_id: true },
-        MessageUnion { name: "ClientNotification", methods: published(CLIENT_NOTIFICATIONS), has_id: false },
-        MessageUnion { name: "ServerRequest", methods: published(SERVER_REQUESTS), has_id: true },
-        MessageUnion { name: "ServerNotification", methods: published(NOTIFICATIONS), has_id: false },
+        union("ClientRequest", CLIENT_REQUESTS, true),
+        union("ClientNotification", CLIENT_NOTIFICATIONS, false),
+        union("ServerRequest", SERVER_REQUESTS, true),
+        union("ServerNotification", NOTIFICATIONS, false),
     ]
 }
 
@@ -271,7 +291,14 @@ fn referenced(reference: &str) -> Option<&str> {
 /// Returns the schema of a union of messages.
 fn union_schema(union: &MessageUnion) -> Value {
     let variants: Vec<_> = union.methods.iter().map(|method| message_schema(method, union.has_id)).collect();
-    json!({ "title": union.name, "oneOf": variants })
+    let mut schema = json!({ "title": union.name, "oneOf": variants });
+    if union.has_time
+        && let Some(members) = schema.as_object_mut()
+    {
+        let time = json!({ "type": "integer", "format": "int64", "description": "Unix milliseconds." });
+        members.insert("properties".into(), json!({ "emittedAtMs": time }));
+    }
+    schema
 }
 
 fn message_schema(method: &MethodInfo, has_id: bool) -> Value {

@@ -166,7 +166,11 @@ impl TypeFolders {
             };
             variants.push(format!("{{ \"method\": \"{}\"{id}{params}, }}", method.name));
         }
-        let body = format!("export type {} = {};\n", union.name, variants.join(" | "));
+        let mut messages = variants.join(" | ");
+        if union.has_time {
+            messages = format!("({messages}) & {{ emittedAtMs?: number }}");
+        }
+        let body = format!("export type {} = {messages};\n", union.name);
         self.source(union.name, used, &body)
     }
 

@@ -4,7 +4,7 @@
 use std::io;
 
 use codicil_config::{ConfigError, NotAllowed};
-use codicil_engine::ConfineError;
+use codicil_engine::{ConfineError, SettingsError};
 use codicil_exec::{ResizeError, SpawnError};
 use codicil_sandbox::SandboxError;
 
@@ -49,6 +49,10 @@ pub enum CommandError {
     #[error("failed to resize PTY: {0}")]
     Resize(#[from] ResizeError),
 
+    #[error("`permissionProfile` cannot be combined with `sandboxPolicy`")]
+    ProfileAndPolicy,
+    #[error(transparent)]
+    Profile(#[from] SettingsError),
     #[error("failed to load configuration: {0}")]
     Config(#[from] ConfigError),
     #[error(transparent)]

@@ -9,7 +9,7 @@ use std::{
 use codicil_config::{ConfigQuery, ConfigStore, ShellEnvironmentPolicy};
 use codicil_engine::{
     ConfinedProcess, CredentialVariables, ProxiedNetwork, SettingsOverrides, TurnSettings, confine,
-    environment_policy,
+    environment_policy, profile_policy,
 };
 use codicil_exec::{InputSource, ProcessEnvironment, ProcessSpec};
 use codicil_policy::{
@@ -39,7 +39,8 @@ pub fn prepare(
     let settings = config.load(&ConfigQuery::at(server_cwd))?;
     let input = if request.takes_input() { InputSource::Piped } else { InputSource::Null };
     let cwd = request.cwd.as_ref().map_or_else(|| server_cwd.to_owned(), |cwd| server_cwd.join(cwd));
-    let policy = match request.policy {
+    let named = request.profile.as_deref().map(|id| profile_policy(id, &settings)).transpose()?.flatten();
+    let policy = match request.policy.or(named) {
         Some(policy) => {
             settings.requirements.check_sandbox_policy(&policy)?;
             policy

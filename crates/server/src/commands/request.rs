@@ -28,6 +28,8 @@ pub struct ExecRequest {
     pub env: BTreeMap<String, Option<String>>,
     /// `None` for the configured policy.
     pub policy: Option<SandboxPolicy>,
+    /// The permission profile whose policy is used instead.
+    pub profile: Option<String>,
     pub family: CommandFamily,
 }
 
@@ -82,6 +84,9 @@ impl TryFrom<CommandExecParams> for ExecRequest {
         if params.process_id.is_none() && (takes_input || is_streamed) {
             return Err(CommandError::NoId);
         }
+        if params.permission_profile.is_some() && params.sandbox_policy.is_some() {
+            return Err(CommandError::ProfileAndPolicy);
+        }
         Ok(Self {
             command: params.command,
             process_id: params.process_id,
@@ -93,6 +98,7 @@ impl TryFrom<CommandExecParams> for ExecRequest {
             cwd: params.cwd.filter(|cwd| !cwd.is_empty()).map(PathBuf::from),
             env: params.env.unwrap_or_default(),
             policy: params.sandbox_policy,
+            profile: params.permission_profile,
             family: CommandFamily::Exec,
         })
     }
@@ -131,6 +137,7 @@ impl TryFrom<ProcessSpawnParams> for ExecRequest {
             cwd: Some(params.cwd.to_path_buf()),
             env: params.env.unwrap_or_default(),
             policy: Some(SandboxPolicy::DangerFullAccess),
+            profile: None,
             family: CommandFamily::Process,
         })
     }

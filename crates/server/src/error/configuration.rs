@@ -113,6 +113,7 @@ impl From<ServiceRefusal> for RpcError {
             | ServiceRefusal::NoPairingCode
             | ServiceRefusal::CatalogueSignedOut(_)
             | ServiceRefusal::CatalogueApiKey(_)
+            | ServiceRefusal::NoBedrock
             | ServiceRefusal::McpEvents => Self::invalid_request(error),
             ServiceRefusal::UserVerification => {
                 let data = json!({ "type": "unavailable", "reason": "providerUnavailable" });

@@ -23,6 +23,8 @@ impl From<CommandError> for RpcError {
             | CommandError::NoStdin
             | CommandError::StdinClosed
             | CommandError::Resize(_)
+            | CommandError::ProfileAndPolicy
+            | CommandError::Profile(_)
             | CommandError::Config(_)
             | CommandError::Confine(
                 ConfineError::Network(_)

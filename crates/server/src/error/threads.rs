@@ -296,7 +296,7 @@ impl From<SettingsError> for RpcError {
             | SettingsError::NoEnvironment(_)
             | SettingsError::ProfileAnd(_)
             | SettingsError::EmptyEffort
-            | SettingsError::ReviewerOfTurn
+            | SettingsError::Unsupported(_)
             | SettingsError::Config(_)
             | SettingsError::NotAllowed(_)
             | SettingsError::Provider(_)

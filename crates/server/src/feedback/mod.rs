@@ -9,7 +9,6 @@ mod redact;
 mod report;
 
 use std::{
-    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -90,14 +89,12 @@ impl Feedback {
     pub fn save(
         &self,
         params: FeedbackUploadParams,
-        tags: BTreeMap<String, String>,
         sender: &FeedbackSender,
         thread: Option<String>,
         path: &Path,
     ) -> Result<ThreadId, FeedbackError> {
         let thread_id = params.thread_id.clone().unwrap_or_else(placeholder_id);
-        let mut report = FeedbackReport::new(&thread_id, params, sender, thread);
-        report.tag(tags);
+        let report = FeedbackReport::new(&thread_id, params, sender, thread);
         report.save(path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => FeedbackError::PathExists,
             _ => FeedbackError::Save(error),

@@ -67,6 +67,12 @@ struct ReportAttachment {
     is_cut: bool,
 }
 
+/// Returns the labels of the client, as far as they fit, without secrets.
+fn shown_tags(tags: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let tags = tags.into_iter().take(MAX_TAGS);
+    tags.map(|(name, value)| (user_text(&name), user_text(&value))).collect()
+}
+
 impl FeedbackReport {
     pub fn new(
         thread_id: &ThreadId,
@@ -75,7 +81,7 @@ impl FeedbackReport {
         thread: Option<String>,
     ) -> Self {
         let mut attachments = Vec::new();
-        if params.include_logs {
+        if params.include_logs.unwrap_or_default() {
             attachments.extend(thread.map(|text| ReportAttachment::from_text("thread.json", text)));
             let log = recent_logs().text();
             if !log.is_empty() {
@@ -94,15 +100,9 @@ impl FeedbackReport {
             server_version: sender.server_version.clone(),
             os: std::env::consts::OS,
             arch: std::env::consts::ARCH,
-            tags: BTreeMap::new(),
+            tags: shown_tags(params.tags.unwrap_or_default()),
             attachments,
         }
-    }
-
-    /// Adds labels of the client.
-    pub fn tag(&mut self, tags: BTreeMap<String, String>) {
-        let tags = tags.into_iter().take(MAX_TAGS);
-        self.tags = tags.map(|(name, value)| (user_text(&name), user_text(&value))).collect();
     }
 
     /// Writes the report to a new file, which only its owner can read.

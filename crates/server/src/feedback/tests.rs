@@ -18,8 +18,9 @@ fn params(include_logs: bool) -> FeedbackUploadParams {
         classification: "bug".to_owned(),
         reason: Some("it ate my key sk-abcdefghijklmnop1234".to_owned()),
         thread_id: None,
-        include_logs,
+        include_logs: Some(include_logs),
         extra_log_files: None,
+        tags: None,
     }
 }
 

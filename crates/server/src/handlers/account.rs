@@ -51,9 +51,12 @@ pub async fn login_start(cx: Cx, params: LoginAccountParams) -> Result<LoginAcco
             notify_signed_in(&cx).await;
             Ok(LoginAccountResponse::ChatgptAuthTokens)
         }
-        LoginAccountParams::Chatgpt => {
+        LoginAccountParams::Chatgpt { .. } => {
             let login = cx.accounts().sign_in_with_browser().await?;
             Ok(follow_login(&cx, login))
+        }
+        LoginAccountParams::AmazonBedrock { .. } | LoginAccountParams::AmazonBedrockAccessKeys { .. } => {
+            Err(ServiceRefusal::NoBedrock.into())
         }
         LoginAccountParams::ChatgptDeviceCode => {
             let login = cx.accounts().sign_in_with_code().await?;

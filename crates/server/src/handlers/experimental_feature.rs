@@ -1,5 +1,7 @@
 //! `experimentalFeature/*`.
 
+use codicil_config::ConfigQuery;
+use codicil_engine::IncludeTurns;
 use codicil_protocol::{
     ExperimentalFeatureEnablementSetParams, ExperimentalFeatureEnablementSetResponse,
     ExperimentalFeatureListParams, ExperimentalFeatureListResponse,
@@ -12,7 +14,12 @@ pub async fn list(
     params: ExperimentalFeatureListParams,
 ) -> Result<ExperimentalFeatureListResponse, RpcError> {
     let config = cx.config().clone();
-    blocking(move || config.list_features(&params)).await
+    let Some(thread) = &params.thread_id else {
+        return blocking(move || config.list_features(&params)).await;
+    };
+    let cwd = cx.threads().read(thread, IncludeTurns::LeftOut).await?.thread.cwd;
+    let effective = blocking(move || config.load(&ConfigQuery::at(&cwd))).await?;
+    Ok(effective.features.list(&params)?)
 }
 
 pub async fn enablement_set(

@@ -1,5 +1,6 @@
 //! `externalAgentConfig/*`.
 
+use codicil_engine::{SettingsError, ThreadError};
 use codicil_migrate::external_agents::{ExternalAgents, ImportHistory};
 use codicil_protocol::{
     ExternalAgentConfigDetectParams, ExternalAgentConfigDetectResponse,
@@ -17,13 +18,16 @@ pub async fn detect(
 ) -> Result<ExternalAgentConfigDetectResponse, RpcError> {
     let agents = external_agents(&cx);
     let items = blocking(move || agents.detect(&params)).await?;
-    Ok(ExternalAgentConfigDetectResponse { items })
+    Ok(ExternalAgentConfigDetectResponse { items, connectors: Vec::new() })
 }
 
 pub async fn import(
     cx: Cx,
     params: ExternalAgentConfigImportParams,
 ) -> Result<ExternalAgentConfigImportResponse, RpcError> {
+    if !params.migration_items.iter().all(|item| ExternalAgents::can_import(&item.item_type)) {
+        return Err(ThreadError::from(SettingsError::Unsupported("migrationItems")).into());
+    }
     let agents = external_agents(&cx);
     blocking(move || agents.import(&params.migration_items)).await?;
     Ok(ExternalAgentConfigImportResponse { import_id: Uuid::now_v7().to_string() })

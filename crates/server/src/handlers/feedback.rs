@@ -6,6 +6,7 @@ use codicil_config::ConfigQuery;
 use codicil_engine::{IncludeTurns, ThreadError};
 use codicil_protocol::{
     FeedbackSaveParams, FeedbackSaveResponse, FeedbackUploadParams, FeedbackUploadResponse,
+    ProtocolGeneration,
 };
 
 use crate::{
@@ -18,6 +19,9 @@ use crate::{
 
 /// Writes a report to disk. If an endpoint is configured, the report is sent there after the response.
 pub async fn upload(cx: Cx, params: FeedbackUploadParams) -> Result<FeedbackUploadResponse, RpcError> {
+    if params.include_logs.is_none() && cx.generation() == ProtocolGeneration::V118 {
+        return Err(RpcError::malformed("missing field `includeLogs`"));
+    }
     let config = cx.config().clone();
     let config = blocking(move || Ok::<_, RpcError>(config.load(&ConfigQuery::default()))).await?;
     // An unusable configuration is reported elsewhere and may be what the report is about.
@@ -32,7 +36,7 @@ pub async fn upload(cx: Cx, params: FeedbackUploadParams) -> Result<FeedbackUplo
     if let Some(endpoint) = settings.feedback.endpoint {
         cx.feedback().send(endpoint, report);
     }
-    Ok(FeedbackUploadResponse { thread_id })
+    Ok(FeedbackUploadResponse { thread_id, prompt_hash: None })
 }
 
 /// Writes a report to a new file that the client names. Nothing is sent.
@@ -50,13 +54,12 @@ pub async fn save(cx: Cx, params: FeedbackSaveParams) -> Result<FeedbackSaveResp
     if !path.is_absolute() {
         return Err(FeedbackError::RelativePath.into());
     }
-    let report = FeedbackUploadParams { classification, reason, thread_id, include_logs, extra_log_files };
+    let include_logs = Some(include_logs);
+    let report =
+        FeedbackUploadParams { classification, reason, thread_id, include_logs, extra_log_files, tags };
     let thread = read_thread(&cx, &report).await?;
     let writer_cx = cx.clone();
-    let saved = move || {
-        let tags = tags.unwrap_or_default();
-        writer_cx.feedback().save(report, tags, &sender(&writer_cx), thread, &path)
-    };
+    let saved = move || writer_cx.feedback().save(report, &sender(&writer_cx), thread, &path);
     let thread_id = blocking(saved).await?;
     Ok(FeedbackSaveResponse { thread_id, saved_path: save_path, prompt_hash: None })
 }
@@ -68,7 +71,7 @@ async fn read_thread(cx: &Cx, params: &FeedbackUploadParams) -> Result<Option<St
     if let Err(error @ ThreadError::MalformedId(_)) = cx.threads().get(id) {
         return Err(error.into());
     }
-    if !params.include_logs {
+    if !params.include_logs.unwrap_or_default() {
         return Ok(None);
     }
     let thread = cx.threads().read(id, IncludeTurns::Included).await.ok();

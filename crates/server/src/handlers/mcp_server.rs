@@ -1,14 +1,15 @@
 //! `mcpServer/*`, and the table of configured servers for the other methods about MCP servers.
 
 use codicil_config::{ConfigError, ConfigQuery};
-use codicil_engine::{ClientCallError, ThreadClients};
+use codicil_engine::{ClientCallError, IncludeTurns, ThreadClients};
 use codicil_mcp::{APP_SERVER, CallError, LoginOptions, ServerConfigError, ServerTable};
 use codicil_protocol::{
     Frame, McpResourceReadParams, McpResourceReadResponse, McpServerEventStreamStartParams,
     McpServerEventStreamStartResponse, McpServerEventStreamStopParams, McpServerEventStreamStopResponse,
     McpServerOauthLoginCompleted, McpServerOauthLoginCompletedNotification, McpServerOauthLoginParams,
-    McpServerOauthLoginResponse, McpServerToolCallParams, McpServerToolCallResponse,
+    McpServerOauthLoginResponse, McpServerToolCallParams, McpServerToolCallResponse, ThreadId,
 };
+use uuid::Uuid;
 
 use crate::{background::blocking, cx::Cx, error::RpcError, refusals::ServiceRefusal};
 
@@ -17,20 +18,24 @@ pub async fn oauth_login(
     cx: Cx,
     params: McpServerOauthLoginParams,
 ) -> Result<McpServerOauthLoginResponse, RpcError> {
-    let servers = configured_servers(&cx).await?;
+    let servers = servers_of(&cx, params.thread_id.as_ref()).await?;
     let options = LoginOptions::from(&params);
     let login = cx.threads().engine().mcp.login(&servers, &params.name, options).await?;
     let clients = cx.clients().clone();
+    let login_id = Some(Uuid::now_v7().to_string());
+    let completed_id = login_id.clone();
     cx.background().spawn(async move {
         let outcome = login.completion.await;
         let completed = McpServerOauthLoginCompletedNotification {
             name: params.name,
             success: outcome.is_ok(),
             error: outcome.err().map(|error| error.to_string()),
+            login_id: completed_id,
+            thread_id: params.thread_id,
         };
         clients.notify_all(&Frame::notification::<McpServerOauthLoginCompleted>(&completed));
     });
-    Ok(McpServerOauthLoginResponse { authorization_url: login.authorization_url })
+    Ok(McpServerOauthLoginResponse { authorization_url: login.authorization_url, login_id })
 }
 
 /// Calls a tool. The thread's other requests and its turns go on meanwhile.
@@ -94,9 +99,17 @@ pub enum ServerTableError {
 
 /// Reads the MCP servers that are configured for the server's working directory, with that of the account's apps.
 pub async fn configured_servers(cx: &Cx) -> Result<ServerTable, RpcError> {
+    servers_of(cx, None).await
+}
+
+/// Returns the servers that are configured for the directory of a thread, or for that of the server.
+pub async fn servers_of(cx: &Cx, thread: Option<&ThreadId>) -> Result<ServerTable, RpcError> {
     let engine = cx.threads().engine().clone();
     let reader = engine.clone();
-    let query = ConfigQuery::at(cx.cwd());
+    let query = match thread {
+        Some(id) => ConfigQuery::at(&cx.threads().read(id, IncludeTurns::LeftOut).await?.thread.cwd),
+        None => ConfigQuery::at(cx.cwd()),
+    };
     let (config, mut table) = blocking(move || {
         let config = reader.config.load(&query)?;
         let table = reader.server_table(&config)?;

@@ -2,13 +2,13 @@
 
 use codicil_protocol::{ListMcpServerStatusParams, ListMcpServerStatusResponse};
 
-use super::mcp_server::configured_servers;
+use super::mcp_server::servers_of;
 use crate::{cx::Cx, error::RpcError};
 
 pub async fn list(
     cx: Cx,
     params: ListMcpServerStatusParams,
 ) -> Result<ListMcpServerStatusResponse, RpcError> {
-    let servers = configured_servers(&cx).await?;
+    let servers = servers_of(&cx, params.thread_id.as_ref()).await?;
     Ok(cx.threads().engine().mcp.status_page(&servers, &params).await?)
 }

@@ -6,12 +6,12 @@
 use codicil_extensions::{Extensions, PluginError, PluginId, RemoteError};
 use codicil_protocol::{
     PluginInstallParams, PluginInstallResponse, PluginInstalledParams, PluginInstalledResponse,
-    PluginListParams, PluginListResponse, PluginReadParams, PluginReadResponse, PluginReconcileParams,
-    PluginReconcileResponse, PluginSearchParams, PluginSearchResponse, PluginShareCheckoutParams,
-    PluginShareCheckoutResponse, PluginShareDeleteParams, PluginShareDeleteResponse, PluginShareListParams,
-    PluginShareListResponse, PluginShareSaveParams, PluginShareSaveResponse, PluginShareUpdateTargetsParams,
-    PluginShareUpdateTargetsResponse, PluginSkillReadParams, PluginSkillReadResponse, PluginUninstallParams,
-    PluginUninstallResponse,
+    PluginListMarketplaceKind, PluginListParams, PluginListResponse, PluginReadParams, PluginReadResponse,
+    PluginReconcileParams, PluginReconcileResponse, PluginSearchParams, PluginSearchResponse,
+    PluginShareCheckoutParams, PluginShareCheckoutResponse, PluginShareDeleteParams,
+    PluginShareDeleteResponse, PluginShareListParams, PluginShareListResponse, PluginShareSaveParams,
+    PluginShareSaveResponse, PluginShareUpdateTargetsParams, PluginShareUpdateTargetsResponse,
+    PluginSkillReadParams, PluginSkillReadResponse, PluginUninstallParams, PluginUninstallResponse,
 };
 
 use crate::{background::blocking, cx::Cx, error::RpcError, paging::ListPage, refusals::ServiceRefusal};
@@ -19,7 +19,12 @@ use crate::{background::blocking, cx::Cx, error::RpcError, paging::ListPage, ref
 pub async fn list(cx: Cx, params: PluginListParams) -> Result<PluginListResponse, RpcError> {
     let Extensions { plugins, featured, apps, .. } = extensions(&cx);
     let must_sync = params.force_remote_sync == Some(true);
+    let kinds = params.marketplace_kinds.clone();
     let mut listed = blocking(move || Ok::<_, RpcError>(plugins.list(&params))).await?;
+    if kinds.is_some_and(|kinds| !kinds.contains(&PluginListMarketplaceKind::Local)) {
+        listed.marketplaces.clear();
+        listed.marketplace_load_errors.clear();
+    }
     if let Some(config) = apps.global_config().await {
         listed.featured_plugin_ids = featured.ids(&listed, &config).await;
     }
@@ -47,8 +52,12 @@ pub async fn search(cx: Cx, params: PluginSearchParams) -> Result<PluginSearchRe
 }
 
 pub async fn read(cx: Cx, params: PluginReadParams) -> Result<PluginReadResponse, RpcError> {
+    let Some(marketplace) = params.marketplace_path else {
+        let action = "read remote plugin details";
+        return Err(no_local_marketplace(&cx, params.remote_marketplace_name, action, "plugin/read").await);
+    };
     let Extensions { plugins, apps, .. } = extensions(&cx);
-    let read = blocking(move || plugins.read(&params)).await?;
+    let read = blocking(move || plugins.read(&marketplace, &params.plugin_name)).await?;
     let mut plugin = read.detail;
     plugin.apps = apps.summaries(&read.app_ids).await;
     Ok(PluginReadResponse { plugin })
@@ -59,9 +68,13 @@ pub async fn install(cx: Cx, params: PluginInstallParams) -> Result<PluginInstal
     if params.force_remote_sync == Some(true) {
         return Err(sync_error(&extensions, RemoteError::Install).await.into());
     }
+    let Some(marketplace) = params.marketplace_path else {
+        let action = "install remote plugin";
+        return Err(no_local_marketplace(&cx, params.remote_marketplace_name, action, "plugin/install").await);
+    };
     let Extensions { plugins, skills, apps, .. } = extensions;
     let installation = blocking(move || {
-        let installation = plugins.install(&params)?;
+        let installation = plugins.install(&marketplace, &params.plugin_name)?;
         skills.forget();
         Ok::<_, PluginError>(installation)
     })
@@ -69,6 +82,19 @@ pub async fn install(cx: Cx, params: PluginInstallParams) -> Result<PluginInstal
     let mut apps_needing_auth = apps.summaries(&installation.app_ids).await;
     apps_needing_auth.retain(|app| app.needs_auth);
     Ok(PluginInstallResponse { auth_policy: installation.auth_policy, apps_needing_auth })
+}
+
+/// Refuses a request without the file of a marketplace: there is no remote catalogue.
+async fn no_local_marketplace(
+    cx: &Cx,
+    remote: Option<String>,
+    action: &'static str,
+    method: &'static str,
+) -> RpcError {
+    match remote {
+        Some(_) => ServiceRefusal::catalogue(cx, action, method).await.into(),
+        None => RpcError::malformed("missing field `marketplacePath`"),
+    }
 }
 
 pub async fn uninstall(cx: Cx, params: PluginUninstallParams) -> Result<PluginUninstallResponse, RpcError> {

@@ -16,6 +16,8 @@ pub mod section;
 pub mod timeline;
 pub mod turns;
 
+use std::time::Duration;
+
 use codicil_engine::{
     ElicitationChange, ForkName, IncludeTurns, RevertedThread, ThreadError, parse_injected_items,
 };
@@ -42,10 +44,11 @@ use codicil_protocol::{
 use codicil_store::MessageMatch;
 
 use crate::{
+    commands::CommandError,
     cx::Cx,
     encoded::{OpenedJson, ReadJson, ResumedMembers},
     error::RpcError,
-    generation::show_thread,
+    generation::{show_thread, show_turns},
     guardian_denial::GuardianDenial,
     opening::{
         announce_goal, announce_started, instruction_sources, open_new, send_notices_after_response,
@@ -113,6 +116,7 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
         opened.turns.clear();
     }
     show_thread(cx.generation(), &mut opened.thread);
+    show_turns(cx.generation(), &mut opened.turns);
     let seq = cx.has_cursor().then_some(opened.position);
     let instruction_sources = instruction_sources(&cx, &opened).await?;
     Ok(OpenedJson { opened, instruction_sources, resumed: Some(resumed), seq })
@@ -142,6 +146,7 @@ async fn fork_once(cx: &Cx, params: ThreadForkParams, attempt: Attempt) -> Resul
     }
     warn_after_response(cx, &mut opened);
     show_thread(cx.generation(), &mut opened.thread);
+    show_turns(cx.generation(), &mut opened.turns);
     let seq = cx.has_cursor().then_some(opened.position);
     let instruction_sources = instruction_sources(cx, &opened).await?;
     Ok(OpenedJson { opened, instruction_sources, resumed: None, seq })
@@ -170,6 +175,7 @@ pub async fn read(cx: Cx, params: ThreadReadParams) -> Result<ReadJson, RpcError
     let turns = if params.include_turns { IncludeTurns::Included } else { IncludeTurns::LeftOut };
     let mut read = cx.threads().read(&params.thread_id, turns).await?;
     show_thread(cx.generation(), &mut read.thread);
+    show_turns(cx.generation(), &mut read.turns);
     Ok(ReadJson(read))
 }
 
@@ -309,6 +315,7 @@ pub async fn settings_update(
         summary: params.summary,
         personality: params.personality,
         collaboration_mode: params.collaboration_mode,
+        disabled_plugin_ids: params.disabled_plugin_ids,
         ..TurnStartParams::new(params.thread_id.clone(), Vec::new())
     };
     let settings = thread.update_settings(change).await?;
@@ -360,7 +367,14 @@ pub async fn shell_command(
     cx: Cx,
     params: ThreadShellCommandParams,
 ) -> Result<ThreadShellCommandResponse, RpcError> {
-    let announced = cx.thread(&params.thread_id)?.shell_command(params.command).await?;
+    let timeout = match params.timeout_ms {
+        None => None,
+        Some(limit) => {
+            let limit = u64::try_from(limit).map_err(|_| CommandError::NegativeTimeout(limit))?;
+            Some(Duration::from_millis(limit))
+        }
+    };
+    let announced = cx.thread(&params.thread_id)?.shell_command(params.command, timeout).await?;
     cx.announce(announced);
     Ok(ThreadShellCommandResponse {})
 }

@@ -1,6 +1,5 @@
 //! `turn/*`.
 
-use codicil_engine::{SettingsError, ThreadError};
 use codicil_protocol::{
     TurnInterruptParams, TurnInterruptResponse, TurnSettingsUpdateParams, TurnSettingsUpdateResponse,
     TurnSettingsUpdateStatus, TurnStartParams, TurnStartResponse, TurnSteerParams, TurnSteerResponse,
@@ -33,11 +32,9 @@ pub async fn settings_update(
     cx: Cx,
     params: TurnSettingsUpdateParams,
 ) -> Result<TurnSettingsUpdateResponse, RpcError> {
-    if params.approvals_reviewer.is_some() {
-        return Err(ThreadError::from(SettingsError::ReviewerOfTurn).into());
-    }
     let thread = cx.thread(&params.thread_id)?;
     let change = TurnStartParams {
+        approvals_reviewer: params.approvals_reviewer,
         model: params.model,
         effort: params.effort,
         summary: params.summary,

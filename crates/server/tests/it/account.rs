@@ -19,7 +19,7 @@ async fn start(issuer: &TestIssuer, keys: &str, script: Script) -> App {
 }
 
 async fn begin(client: &mut TestClient) -> (String, String) {
-    match client.call::<AccountLoginStart>(LoginAccountParams::Chatgpt).await {
+    match client.call::<AccountLoginStart>(LoginAccountParams::chatgpt()).await {
         LoginAccountResponse::Chatgpt { login_id, auth_url } => (login_id, auth_url),
         other => panic!("{other:?}"),
     }
@@ -57,7 +57,8 @@ fn auth_json(app: &App) -> Value {
 
 fn is_signed_in(account: Option<Account>) -> bool {
     let plan_type = PlanType::Pro;
-    account == Some(Account::Chatgpt { email: "user@example.com".to_owned(), plan_type })
+    account
+        == Some(Account::Chatgpt { email: "user@example.com".to_owned(), plan_type, workspace_name: None })
 }
 
 #[tokio::test]
@@ -303,7 +304,7 @@ async fn the_configuration_restricts_the_login_methods() {
     };
     let only_api = "forced_login_method = \"api\"";
     let chatgpt = "ChatGPT login is disabled. Use API key login instead.";
-    assert_eq!(refused(only_api, LoginAccountParams::Chatgpt).await, chatgpt);
+    assert_eq!(refused(only_api, LoginAccountParams::chatgpt()).await, chatgpt);
     assert_eq!(refused(only_api, LoginAccountParams::ChatgptDeviceCode).await, chatgpt);
     assert_eq!(
         refused(only_api, given("acc-1")).await,

@@ -148,7 +148,7 @@ async fn other_logins_are_refused_while_external_tokens_are_active() {
     let mut app = start(Script::new()).await;
     give(&mut app, 1).await;
     let key = || LoginAccountParams::ApiKey { api_key: "sk-1".to_owned().into() };
-    for login in [key(), LoginAccountParams::Chatgpt, LoginAccountParams::ChatgptDeviceCode] {
+    for login in [key(), LoginAccountParams::chatgpt(), LoginAccountParams::ChatgptDeviceCode] {
         let error = app.try_call::<AccountLoginStart>(login).await.unwrap_err();
         assert_eq!(error.code, -32600);
         assert!(error.message.starts_with("External auth is active. "), "{}", error.message);

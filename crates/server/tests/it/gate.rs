@@ -166,3 +166,22 @@ async fn the_mock_method_echoes() {
         assert_eq!(app.exchange(request).await, json!({ "id": 7, "result": { "echoed": echoed } }));
     }
 }
+
+#[tokio::test]
+async fn an_empty_list_is_gated_in_the_later_generation_only() {
+    let empty = [
+        ("thread/start", json!({ "dynamicTools": [] }), "thread/start.dynamicTools"),
+        ("thread/resume", json!({ "threadId": NO_THREAD, "history": [] }), "thread/resume.history"),
+    ];
+    let mut later = App::builder().later_client().start().await;
+    for (method, params, descriptor) in &empty {
+        let answer = later.exchange(json!({ "id": "g", "method": method, "params": params })).await;
+        assert_eq!(gated(&answer), Some(*descriptor), "{method}");
+    }
+    let mut earlier = App::builder().start().await;
+    for (method, params, _) in &empty {
+        let answer = earlier.exchange(json!({ "id": "g", "method": method, "params": params })).await;
+        assert_eq!(gated(&answer), None, "{method}");
+    }
+    earlier.ignore_rest();
+}

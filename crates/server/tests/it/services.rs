@@ -18,11 +18,17 @@ async fn the_configuration_of_another_agent_is_detected_and_imported_once() {
     let mut app = App::builder().start().await;
     fs::write(app.workspace().join("CLAUDE.md"), "Rules for Claude\n").unwrap();
     let cwds = Some(vec![app.workspace().to_str().unwrap().to_owned()]);
-    let params = ExternalAgentConfigDetectParams { include_home: None, cwds };
+    let params = ExternalAgentConfigDetectParams { cwds, ..Default::default() };
     let items = app.call::<ExternalAgentConfigDetect>(params.clone()).await.items;
     assert_eq!(items.len(), 1);
     assert_eq!(items[0].item_type, ExternalAgentConfigMigrationItemType::AgentsMd);
-    app.call::<ExternalAgentConfigImport>(ExternalAgentConfigImportParams { migration_items: items }).await;
+    let import = ExternalAgentConfigImportParams {
+        migration_items: items,
+        migration_source: None,
+        provider_id: None,
+        source: None,
+    };
+    app.call::<ExternalAgentConfigImport>(import).await;
     assert_eq!(fs::read_to_string(app.workspace().join("AGENTS.md")).unwrap(), "Rules for Codex\n");
     assert!(app.call::<ExternalAgentConfigDetect>(params).await.items.is_empty());
 }
@@ -32,8 +38,9 @@ fn report(thread_id: Option<&str>, include_logs: bool) -> FeedbackUploadParams {
         classification: "bug".to_owned(),
         reason: None,
         thread_id: thread_id.map(ThreadId::from),
-        include_logs,
+        include_logs: Some(include_logs),
         extra_log_files: None,
+        tags: None,
     }
 }
 

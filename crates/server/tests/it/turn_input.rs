@@ -126,7 +126,8 @@ async fn additional_context_is_experimental() {
 #[tokio::test]
 async fn the_output_of_a_tool_starts_a_turn_in_every_dialect() {
     for wire_api in ["responses", "chat", "anthropic"] {
-        let mut app = App::start(Script::new().say("one").then().say("two").then().say("three")).await;
+        let script = Script::new().say("one").then().say("two").then().say("three");
+        let mut app = App::builder().later_client().script(script).start().await;
         let config = [("model_providers.mock.wire_api".to_owned(), json!(wire_api))];
         let params = ThreadStartParams { config: Some(config.into_iter().collect()), ..Default::default() };
         let thread = app.start_thread_with(params).await;
@@ -183,5 +184,59 @@ async fn the_output_of_a_tool_needs_a_name_and_no_input() {
         let error = app.try_call::<TurnStart>(turn(&thread, params)).await.unwrap_err();
         assert_eq!((error.code, error.message.as_str()), (-32600, expected));
     }
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn audio_and_images_by_id_reach_the_models_that_take_them() {
+    let wave = "data:audio/wav;base64,UklGRg==";
+    let check = async |wire_api: &str, input: Value, expected: Result<Value, &str>| {
+        let mut app = App::start(Script::new().say("Heard")).await;
+        let config = [("model_providers.mock.wire_api".to_owned(), json!(wire_api))];
+        let params = ThreadStartParams { config: Some(config.into_iter().collect()), ..Default::default() };
+        let thread = app.start_thread_with(params).await;
+        let asked = app.try_call::<TurnStart>(turn(&thread, json!({ "input": [input] }))).await;
+        match expected {
+            Ok(part) => {
+                asked.unwrap();
+                app.until::<TurnCompleted>().await;
+                let request = app.model().requests()[0].clone();
+                let parts = request.input().iter().flat_map(|item| item["content"].as_array().cloned());
+                let parts: Vec<_> = parts.flatten().collect();
+                assert!(parts.contains(&part), "{wire_api}: {parts:?}");
+            }
+            Err(message) => {
+                let error = asked.unwrap_err();
+                assert_eq!((error.code, error.message.as_str()), (-32600, message), "{wire_api}");
+            }
+        }
+        app.ignore_rest();
+    };
+    let audio = json!({ "type": "audio", "url": wave });
+    let part = json!({ "type": "input_audio", "audio_url": wave });
+    check("responses", audio.clone(), Ok(part)).await;
+    let part = json!({ "type": "input_audio", "input_audio": { "data": "UklGRg==", "format": "wav" } });
+    check("chat", audio.clone(), Ok(part)).await;
+    check("anthropic", audio, Err("audio cannot be sent to the model of this thread")).await;
+    let image = json!({ "type": "image", "fileId": "file-1" });
+    let part = json!({ "type": "input_image", "file_id": "file-1" });
+    check("responses", image.clone(), Ok(part)).await;
+    let refused = Err("an image by `fileId` cannot be sent to the model of this thread");
+    check("chat", image.clone(), refused.clone()).await;
+    check("anthropic", image, refused).await;
+}
+
+#[tokio::test]
+async fn an_audio_file_is_sent_with_its_content() {
+    let mut app = App::start(Script::new().say("Heard").then().say("Not heard")).await;
+    std::fs::write(app.workspace().join("a.wav"), b"RIFF....WAVE").unwrap();
+    let thread = app.start_thread().await;
+    let file = |path: &str| json!({ "input": [{ "type": "localAudio", "path": path }] });
+    run(&mut app, &thread, file("a.wav")).await;
+    let sent = app.model().requests()[0].body().to_string();
+    assert!(sent.contains("data:audio/wav;base64,UklGRi4uLi5XQVZF"), "{sent}");
+    run(&mut app, &thread, file("missing.wav")).await;
+    let sent = app.model().requests()[1].body().to_string();
+    assert!(sent.contains("[Audio cannot be heard: missing.wav: "), "{sent}");
     app.rest().await;
 }

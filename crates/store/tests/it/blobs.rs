@@ -20,7 +20,7 @@ async fn large_output_and_images_are_stored_once_and_come_back() {
     log.append(&begun("t1", "look at this")).await.unwrap();
     let picture = ResponseItem::Message {
         role: "user".to_owned(),
-        content: vec![ContentItem::InputImage { image_url: image.clone(), detail: None }],
+        content: vec![ContentItem::image(image.clone(), None)],
         end_turn: None,
         phase: None,
         id: None,

@@ -4,8 +4,8 @@ use std::{collections::HashMap, marker::PhantomData, ops::ControlFlow, path::Pat
 
 use bytes::Bytes;
 use codicil_protocol::{
-    Frame, Method, NotificationMethod, ServerNotification, ThreadLoadedList,
-    rpc::{ErrorObject, RequestId},
+    Frame, InspectFindings, Method, NotificationMethod, ServerNotification, ThreadLoadedList,
+    rpc::{ErrorObject, Message, RequestId},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -105,7 +105,9 @@ impl TestClient {
     pub async fn send<M: Method>(&mut self, params: M::Params) -> PendingRequest<M> {
         let id = RequestId::Integer(self.next_id);
         self.next_id += 1;
-        self.send_raw(Frame::request::<M>(&id, &params).bytes().clone()).await;
+        let is_later = InspectFindings::of(&params).is_later();
+        self.inbox.schema.note_request(id.clone(), M::NAME, is_later);
+        self.transmit(Frame::request::<M>(&id, &params).bytes().clone()).await;
         PendingRequest { id, method: PhantomData }
     }
 
@@ -179,8 +181,21 @@ impl TestClient {
     /// Sends any message.
     pub async fn send_raw(&mut self, message: impl Into<Bytes>) {
         let message = message.into();
+        if let Ok(Message::Request { id, method, .. }) = Message::parse(&String::from_utf8_lossy(&message)) {
+            // Its params may use what 0.118 does not have.
+            self.inbox.schema.note_request(id, &method, true);
+        }
+        self.transmit(message).await;
+    }
+
+    async fn transmit(&mut self, message: Bytes) {
         self.inbox.log_line("→", &String::from_utf8_lossy(message.get(..1000).unwrap_or(&message)));
         assert!(self.wire.send(message).await, "the connection is over:\n{}", self.inbox.log());
+    }
+
+    /// Returns how many messages of the server have been checked against the schema.
+    pub fn checked_messages(&self) -> usize {
+        self.inbox.schema.checked()
     }
 
     /// Sends messages one after the other, and passes everything that arrives to `take`, until that returns

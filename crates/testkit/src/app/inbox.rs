@@ -10,6 +10,8 @@ use codicil_protocol::{
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
+use super::schema_check::SchemaCheck;
+
 /// Number of messages that a failing test shows.
 const MAX_LOG_LINES: usize = 200;
 const MAX_LOG_LINE_CHARS: usize = 400;
@@ -29,6 +31,9 @@ pub(super) struct MessagePlacement {
     pub seq: Option<u64>,
     #[serde(default)]
     pub replay: bool,
+    /// When a notification was sent, in Unix milliseconds.
+    #[serde(rename = "emittedAtMs")]
+    emitted_at_ms: Option<i64>,
 }
 
 /// The server's answer to a request.
@@ -44,6 +49,7 @@ pub(super) struct ClientInbox {
     pub running: BTreeMap<String, String>,
     /// Requests of the server without an answer yet.
     pub asked: BTreeSet<RequestId>,
+    pub schema: SchemaCheck,
     log: VecDeque<String>,
 }
 
@@ -60,19 +66,28 @@ impl ClientInbox {
                     assert_eq!(*extension, json!({ "replayed": true }), "the extension of a response");
                     self.replayed.insert(id.clone());
                 }
+                self.schema.check_answer(&id, &result);
                 self.on_answer(id, Ok(result));
             }
-            Message::Error { id, error } => self.on_answer(id, Err(error)),
+            Message::Error { id, error } => {
+                self.schema.forget(&id);
+                self.on_answer(id, Err(error));
+            }
             Message::Notification { method, params } => {
                 check_notification(&method, params);
                 let place = placement(text);
-                self.on_message(IncomingMessage { method, id: None, params: value(params), place });
+                let params = value(params);
+                self.schema.check_time(&method, place.emitted_at_ms);
+                self.schema.check_notification(&method, &params);
+                self.on_message(IncomingMessage { method, id: None, params, place });
             }
             Message::Request { id, method, params, .. } => {
                 check_request(&method, params);
                 self.asked.insert(id.clone());
                 let place = placement(text);
-                self.on_message(IncomingMessage { method, id: Some(id), params: value(params), place });
+                let params = value(params);
+                self.schema.check_server_request(&method, &params);
+                self.on_message(IncomingMessage { method, id: Some(id), params, place });
             }
         }
     }

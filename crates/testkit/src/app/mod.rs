@@ -28,6 +28,7 @@ mod host;
 mod inbox;
 mod process;
 mod proxy;
+mod schema_check;
 #[cfg(test)]
 mod tests;
 mod threads;

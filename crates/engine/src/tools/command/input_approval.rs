@@ -41,6 +41,7 @@ pub(super) async fn approve(
     if guardian::is_enabled(turn) {
         let action = json!({
             "tool": call.name,
+            "call_id": call.item_id(),
             "session": input.session.to_string(),
             "chars": input.chars,
             "cwd": input.terminal.cwd,

@@ -145,9 +145,7 @@ fn model_output(output: ModelOutput) -> ToolOutput {
         ModelOutput::Parts(parts) => {
             let parts = parts.into_iter().map(|part| match part {
                 ModelPart::Text(text) => FunctionCallOutputContentItem::InputText { text },
-                ModelPart::Image(image_url) => {
-                    FunctionCallOutputContentItem::InputImage { image_url, detail: None }
-                }
+                ModelPart::Image(image_url) => FunctionCallOutputContentItem::image(image_url),
             });
             FunctionCallOutputBody::Content(parts.collect())
         }

@@ -1,15 +1,18 @@
 //! `thread/realtime/*`.
 
-use codicil_engine::{InputAccepted, RealtimeForm, ThreadError, realtime_voices};
+use codicil_engine::{InputAccepted, RealtimeForm, SettingsError, ThreadError, realtime_voices};
 use codicil_protocol::{
-    ProtocolGeneration, ThreadRealtimeAppendAudioParams, ThreadRealtimeAppendAudioResponse,
-    ThreadRealtimeAppendSpeechParams, ThreadRealtimeAppendSpeechResponse, ThreadRealtimeAppendTextParams,
-    ThreadRealtimeAppendTextResponse, ThreadRealtimeListVoicesParams, ThreadRealtimeListVoicesResponse,
-    ThreadRealtimeStartParams, ThreadRealtimeStartResponse, ThreadRealtimeStopParams,
-    ThreadRealtimeStopResponse,
+    ProtocolGeneration, RealtimeConversationVersion, ThreadRealtimeAppendAudioParams,
+    ThreadRealtimeAppendAudioResponse, ThreadRealtimeAppendSpeechParams, ThreadRealtimeAppendSpeechResponse,
+    ThreadRealtimeAppendTextParams, ThreadRealtimeAppendTextResponse, ThreadRealtimeListVoicesParams,
+    ThreadRealtimeListVoicesResponse, ThreadRealtimeStartParams, ThreadRealtimeStartResponse,
+    ThreadRealtimeStartTransport, ThreadRealtimeStopParams, ThreadRealtimeStopResponse,
 };
 
 use crate::{cx::Cx, error::RpcError};
+
+/// The messages with which a session can start. They wait in the queue of its inputs.
+const MAX_INITIAL_ITEMS: usize = 100;
 
 /// Opens a realtime session after the response. Its outcome, failure included, arrives as notifications.
 pub async fn start(
@@ -27,10 +30,26 @@ pub async fn start(
     if let Some(missing) = missing {
         return Err(RpcError::malformed(format_args!("missing field `{missing}`")));
     }
+    check_supported(&params)?;
     let voice = cx.threads().voice(&params.thread_id).await?;
     let origin = cx.origin();
     cx.after_response(move || voice.start(params, origin, form));
     Ok(ThreadRealtimeStartResponse {})
+}
+
+/// Refuses what this server cannot do in a session.
+fn check_supported(params: &ThreadRealtimeStartParams) -> Result<(), ThreadError> {
+    let is_socket = matches!(params.transport, None | Some(ThreadRealtimeStartTransport::Websocket));
+    let unsupported = if !is_socket {
+        "transport"
+    } else if params.version == Some(RealtimeConversationVersion::V3) {
+        "version: v3"
+    } else if params.initial_items.as_ref().is_some_and(|items| items.len() > MAX_INITIAL_ITEMS) {
+        "more than 100 initialItems"
+    } else {
+        return Ok(());
+    };
+    Err(SettingsError::Unsupported(unsupported).into())
 }
 
 pub async fn append_audio(

@@ -3,7 +3,8 @@
 use codicil_protocol::{
     AutoApprovalReviewCompleted, AutoApprovalReviewStarted, CommandExecutionApproval,
     CommandExecutionApprovalDecision, CommandExecutionRequestApprovalResponse, CommandExecutionStatus,
-    ConfigWarning, GuardianApprovalReviewStatus as Status,
+    ConfigWarning, GuardianApprovalReviewStatus as Status, TurnCompleted, TurnSettingsUpdate,
+    TurnSettingsUpdateStatus,
 };
 use codicil_testkit::{App, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
@@ -193,4 +194,26 @@ async fn a_reviewer_without_its_feature_is_reported_once() {
     app.start_turn(&thread, "And again").await;
     let transcript = app.rest().await;
     assert!(!transcript.contains("configWarning"), "{transcript}");
+}
+
+#[tokio::test]
+async fn the_reviewer_of_a_running_turn_can_be_changed() {
+    let call = json!({ "cmd": "touch made", "sandbox_permissions": "require_escalated" });
+    let script = Script::new().gate("g").call("exec_command", call).then();
+    let script = script.reply(assessment(5).when(is_guardian)).say("Done");
+    let config = "[features]\nguardian_approval = true\n";
+    let builder = App::builder().config(config).experimental().later_client();
+    let mut app = builder.script(script).start().await;
+    let thread = thread(&mut app, json!({})).await;
+    let turn = app.start_turn(&thread, "Make the file").await;
+    app.model().reached("g").await;
+    let change = json!({ "threadId": thread.id, "turnId": turn.id, "approvalsReviewer": "auto_review" });
+    let applied = app.call::<TurnSettingsUpdate>(serde_json::from_value(change).unwrap()).await;
+    assert_eq!(applied.status, TurnSettingsUpdateStatus::Applied);
+    app.model().release("g");
+    let judged = app.until::<AutoApprovalReviewCompleted>().await;
+    assert_eq!(judged.action.unwrap()["type"], "command");
+    app.until::<TurnCompleted>().await;
+    assert!(app.workspace().join("made").exists());
+    app.ignore_rest();
 }
