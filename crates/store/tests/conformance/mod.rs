@@ -254,7 +254,7 @@ async fn subagents_are_below_their_thread() {
     };
     let child = below(&root, "child").await;
     below(&child, "grandchild").await;
-    assert_eq!(store.children(&root).await.unwrap(), [child.clone()]);
+    assert_eq!(store.children(&root).await.unwrap(), std::slice::from_ref(&child));
     let list = |below| ListQuery { below: Some(below), ..ListQuery::default() };
     assert_eq!(previews(store, list(ListBelow::Children(root.clone()))).await, ["child"]);
     assert_eq!(previews(store, list(ListBelow::Descendants(root.clone()))).await, ["grandchild", "child"]);
