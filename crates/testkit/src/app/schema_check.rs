@@ -239,7 +239,17 @@ fn check_type_word(schema: &Map<String, Value>, value: &Value, at: &str) -> Resu
         Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).any(|word| is_of(word, value)),
         Some(word) => word.as_str().is_none_or(|word| is_of(word, value)),
     };
-    if is_allowed { Ok(()) } else { Err(format!("{at}: {value} is not of type {}", schema["type"])) }
+    if is_allowed { Ok(()) } else { Err(format!("{at}: {} is not of type {}", shown(value), schema["type"])) }
+}
+
+/// Returns a short text for a value. Most violations are those of choices that another choice makes good.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Object(_) => "an object".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::String(text) if text.len() > 100 => "a long text".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 fn is_of(word: &str, value: &Value) -> bool {
@@ -261,7 +271,7 @@ fn check_constants(schema: &Map<String, Value>, value: &Value, at: &str) -> Resu
         (_, Some(constant)) => constant == value,
         _ => true,
     };
-    if is_listed { Ok(()) } else { Err(format!("{at}: {value} is not one of the values")) }
+    if is_listed { Ok(()) } else { Err(format!("{at}: {} is not one of the values", shown(value))) }
 }
 
 #[cfg(test)]
