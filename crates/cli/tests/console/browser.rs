@@ -39,9 +39,16 @@ const condition = function () { CONDITION };
 const isMet = () => { try { return condition(given) === true; } catch { return false; } };
 if (isMet()) return done(true);
 let planned = null;
+let pause = 10;
 const end = (result) => { observer.disconnect(); clearInterval(looking); clearTimeout(planned); clearTimeout(ending); done(result); };
-const look = () => { planned = null; if (isMet()) end(true); };
-const observer = new MutationObserver(() => { planned ??= setTimeout(look, 10); });
+// The page has most of the time, also if looking takes long.
+const look = () => {
+  const began = performance.now();
+  planned = null;
+  if (isMet()) return end(true);
+  pause = Math.max(10, 3 * (performance.now() - began));
+};
+const observer = new MutationObserver(() => { planned ??= setTimeout(look, pause); });
 observer.observe(document, { subtree: true, childList: true, characterData: true, attributes: true });
 const looking = setInterval(look, 250);
 const ending = setTimeout(() => end(false), 5000);
@@ -58,7 +65,9 @@ let scopes = [document];
 for (const [role, name] of arguments[0]) {
   const expected = pattern(name);
   scopes = scopes.flatMap((scope) => [...scope.querySelectorAll(candidates[role] ?? "*")].filter((element) =>
-    element.computedRole === role && expected.test(element.computedName) && element.checkVisibility({ visibilityProperty: true })));
+    // What is cheap comes first: the browser computes roles and names anew after every change of the page.
+    element.checkVisibility({ visibilityProperty: true }) && expected.test(element.ariaLabel ?? element.computedName)
+      && element.computedRole === role && expected.test(element.computedName)));
 }
 return [...new Set(scopes)];
 "#;

@@ -59,7 +59,10 @@ pub async fn thread(
         // An archived thread can be shown, not opened.
         Err(error) => (stored_page(&console, &thread_id).await.map_err(|_| error)?, false),
     };
-    let wanted = query.turn.map(TurnId::from).filter(|turn| shown.view.turn(turn).is_none());
+    let shown_turns = all_turns(&shown.view);
+    // The view may have turns for which the page has no room.
+    let is_shown = |turn: &TurnId| shown_turns.0.contains(&format!("id=\"turn-{turn}\""));
+    let wanted = query.turn.map(TurnId::from).filter(|turn| !is_shown(turn));
     let linked = match wanted {
         Some(turn) => older::linked_turn(&console, &thread_id, &turn).await?,
         None => html! {},
@@ -80,7 +83,7 @@ pub async fn thread(
                 (status(view))
             }
             (linked)
-            div #(TURNS_ID) .turns { (all_turns(view)) }
+            div #(TURNS_ID) .turns { (shown_turns) }
             @if is_live {
                 div #questions-here .questions { (question_cards(&own, Some(&session.csrf))) }
                 div #(QUEUE_ID) .queue data-address={ "/threads/" (thread_id) "/queue" } {
