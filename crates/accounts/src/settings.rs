@@ -49,7 +49,9 @@ impl AccountSettings {
         Self {
             store: settings.and_then(|it| it.cli_auth_credentials_store).unwrap_or(CredentialsStore::File),
             forced_method: settings.and_then(|settings| settings.forced_login_method.clone()),
-            forced_workspaces: match settings.and_then(|it| it.forced_chatgpt_workspace_id.clone()) {
+            forced_workspaces: match settings
+                .and_then(|settings| settings.forced_chatgpt_workspace_id.clone())
+            {
                 None => Vec::new(),
                 Some(ForcedChatgptWorkspaceIds::One(id)) => vec![id],
                 Some(ForcedChatgptWorkspaceIds::Any(ids)) => ids,

@@ -168,8 +168,8 @@ const LATER_ITEMS: [&str; 3] =
 /// Leaves out the items of turns whose kinds the clients of a generation do not know.
 pub fn show_turns(generation: ProtocolGeneration, turns: &mut [StoredTurn]) {
     if generation == ProtocolGeneration::V118 {
-        let is_known = |item: &Box<RawValue>| !LATER_ITEMS.iter().any(|later| item.get().starts_with(later));
-        turns.iter_mut().for_each(|turn| turn.items.retain(is_known));
+        let is_known = |item: &RawValue| !LATER_ITEMS.iter().any(|later| item.get().starts_with(later));
+        turns.iter_mut().for_each(|turn| turn.items.retain(|item| is_known(item)));
     }
 }
 

@@ -24,13 +24,20 @@ async fn every_configured_server_is_listed() {
     let listed = soon(world.pool.status_page(&table(&config.concat()), &page(None, None))).await.unwrap();
     assert_eq!(listed.next_cursor, None);
     let listed = serde_json::to_value(listed.data).unwrap();
-    let nothing = |name: &str| json!({ "name": name, "tools": {}, "resources": [], "resourceTemplates": [], "authStatus": "unsupported" });
+    let nothing = |name: &str| {
+        json!({
+            "name": name, "serverInfo": null, "tools": {}, "resources": [], "resourceTemplates": [],
+            "authStatus": "unsupported",
+        })
+    };
     assert_eq!(listed[1], nothing("beta"));
     assert_eq!(listed[2], nothing("gamma"));
     assert_eq!(
         listed[0],
         json!({
             "name": "alpha",
+            "serverInfo": { "name": "test", "version": "1", "title": null, "description": null, "icons": null,
+                "websiteUrl": null },
             "tools": { "echo": { "name": "echo", "description": "The echo tool",
                 "inputSchema": { "type": "object", "properties": {} }, "annotations": { "readOnlyHint": true } } },
             "resources": [{ "uri": "test://notes", "name": "notes" }],
