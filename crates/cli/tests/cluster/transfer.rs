@@ -10,7 +10,7 @@ use crate::{codicil, database::TestDatabase, server, stdout};
 async fn a_home_moves_to_a_database_and_back() {
     let Some(database) = TestDatabase::create().await else { return };
     let large = "word ".repeat(20_000);
-    let replies = || Script::new().repeat(Reply::new().say(&"word ".repeat(20_000)));
+    let replies = || Script::new().repeat(Reply::new().say("word ".repeat(20_000)));
     let mut files = App::builder().script(replies()).over(TestTransport::Stdio).start().await;
     let kept = files.start_thread().await;
     files.run_turn(&kept, "kept").await;

@@ -74,6 +74,8 @@ pub fn wait_until_unlocked(socket: &Path, limit: Duration) -> bool {
     thread::spawn(move || {
         // An error means that the file system has no locks.
         let _ = file.lock_shared();
+        // Releases the lock before the caller tries to take it.
+        drop(file);
         let _ = sender.send(());
     });
     unlocked.recv_timeout(limit).is_ok()
