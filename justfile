@@ -49,3 +49,7 @@ screenshots:
 # Builds and opens the API documentation
 doc:
     cargo doc --workspace --no-deps --open
+
+# Runs every fuzz target for ten minutes, or one: `just fuzz sse` (needs cargo-fuzz; `seconds=60` shortens it)
+fuzz target="" seconds="600":
+    fuzz/run "{{ seconds }}" {{ target }}

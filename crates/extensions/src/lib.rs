@@ -21,6 +21,9 @@ mod account;
 mod backend;
 mod small_file;
 
+#[cfg(fuzzing)]
+pub mod fuzzing;
+
 pub use {
     account::{AccountFuture, AccountSource, AuthAccount, ChatgptAccount, NoAccount},
     apps::{Apps, RefetchApps, merge::app_slug},

@@ -45,6 +45,9 @@ mod chat;
 mod responses;
 mod scripted;
 
+#[cfg(fuzzing)]
+pub mod fuzzing;
+
 pub use {
     anthropic::anthropic_tier,
     catalogue::{ApplyPatch, CatalogueError, ModelCatalogue, ModelInfo, ThinkingStyle},

@@ -29,6 +29,9 @@ mod socks;
 mod config;
 mod connect;
 
+#[cfg(fuzzing)]
+pub mod fuzzing;
+
 pub use {
     config::{AllowedMethods, BadPattern, ProxyConfig, ProxyRules, SocksSupport},
     connect::{GateDecision, GateFuture, HostGate},

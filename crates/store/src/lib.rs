@@ -44,6 +44,9 @@ mod file_scanner;
 mod index;
 mod search_index;
 mod search_text;
+
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod summary;
 
 mod clock;

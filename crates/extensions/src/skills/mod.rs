@@ -15,7 +15,7 @@ pub(crate) mod roots;
 pub(crate) mod scan;
 mod watch;
 mod watcher;
-mod yaml;
+pub(crate) mod yaml;
 
 use std::{
     collections::HashSet,

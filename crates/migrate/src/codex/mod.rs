@@ -18,6 +18,9 @@ mod tool_items;
 mod transfer;
 mod whole_items;
 
+#[cfg(fuzzing)]
+pub mod fuzzing;
+
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io,

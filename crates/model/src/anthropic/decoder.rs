@@ -17,7 +17,7 @@ use crate::{
     wire_json::{TextJoiner, WireText, read_event, token_count},
 };
 
-pub(super) struct AnthropicDecoder {
+pub(crate) struct AnthropicDecoder {
     custom_tools: Vec<String>,
     response_id: String,
     usage: AnthropicUsage,

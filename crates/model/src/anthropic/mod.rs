@@ -1,6 +1,6 @@
 //! Anthropic's Messages API.
 
-mod decoder;
+pub(crate) mod decoder;
 mod messages;
 mod wire;
 

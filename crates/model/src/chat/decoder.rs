@@ -27,7 +27,7 @@ use crate::{
 const USAGE_TIME: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
-pub(super) struct ChatDecoder {
+pub(crate) struct ChatDecoder {
     custom_tools: Vec<String>,
     response_id: Option<String>,
     message: Option<OpenMessage>,

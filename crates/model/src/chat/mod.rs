@@ -1,7 +1,7 @@
 //! The Chat Completions API, as Ollama, LM Studio, vLLM and llama.cpp serve it.
 
 mod chunk;
-mod decoder;
+pub(crate) mod decoder;
 mod messages;
 mod think;
 mod wire;

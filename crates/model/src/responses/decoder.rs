@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[derive(Default)]
-pub(super) struct ResponsesDecoder {
+pub(crate) struct ResponsesDecoder {
     /// Item id of the last delta. Deltas of one item follow each other, so the id is rarely allocated.
     last_id: Option<ItemId>,
     /// Joins the deltas of the last item. The text of a completed item does not depend on it.

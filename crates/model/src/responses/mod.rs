@@ -1,6 +1,6 @@
 //! OpenAI's Responses API.
 
-mod decoder;
+pub(crate) mod decoder;
 mod input;
 mod wire;
 
