@@ -10,6 +10,10 @@ use crate::spec::ProcessEnvironment;
 static DEFAULT_EXCLUDES: LazyLock<NamePatterns> =
     LazyLock::new(|| NamePatterns::new(&["*KEY*", "*SECRET*", "*TOKEN*"]));
 
+/// Variables with credentials of the server itself. Commands never inherit them, whatever the configuration says.
+const SERVER_CREDENTIALS: [&str; 3] =
+    ["CODICIL_STORE", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"];
+
 /// Variables that a shell and its tools need to work at all.
 const CORE: [&str; 12] = [
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TEMP", "TMP", "TMPDIR", "USER",
@@ -61,7 +65,7 @@ impl EnvironmentPolicy {
 
     fn inherits(&self, name: &OsStr) -> bool {
         let is_inherited = match self.inherit {
-            InheritPolicy::All => true,
+            InheritPolicy::All => SERVER_CREDENTIALS.iter().all(|credential| name != *credential),
             InheritPolicy::Core => CORE.iter().any(|core| name == *core),
             InheritPolicy::None => false,
         };
@@ -154,7 +158,9 @@ mod tests {
 
     use super::*;
 
-    const SERVER: [(&str, &str); 7] = [
+    const SERVER: [(&str, &str); 9] = [
+        ("CODICIL_STORE", "postgres://user:password@host/threads"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer t"),
         ("PATH", "/bin"),
         ("HOME", "/home/me"),
         ("EDITOR", "vi"),
