@@ -59,7 +59,8 @@ pub fn prepare(
         roots: &RootCache::default(),
         server: server_places,
     };
-    let ConfinedProcess { preparation, network } = confine(&access, &settings, config, None)?;
+    let ConfinedProcess { preparation, network } =
+        confine(&access, &settings, config, request.profile.as_deref())?;
     let env = environment(&settings.settings.shell_environment_policy, request.env);
     let spec = ProcessSpec {
         stdin: input,

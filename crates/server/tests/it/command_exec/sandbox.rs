@@ -57,6 +57,30 @@ async fn the_policy_of_the_request_overrides_the_configuration() {
 }
 
 #[tokio::test]
+async fn the_permission_profile_of_the_request_overrides_the_configuration() {
+    if !confines() {
+        return;
+    }
+    let outside = outside();
+    fs::write(outside.path().join("secret"), "hidden").unwrap();
+    let config = "sandbox_mode = \"danger-full-access\"\n[permissions.narrow.filesystem]\n\":minimal\" = \"read\"\n\
+                  \":workspace_roots\" = { \".\" = \"write\" }\n";
+    let mut app = App::builder().experimental().config(config).start().await;
+    let profile = |id: &str| json!({ "permissionProfile": id });
+    let inside = app.workspace().join("inside");
+    assert!(!touches(&mut app, &inside, profile(":read-only")).await);
+    assert!(touches(&mut app, &inside, profile(":workspace")).await);
+    assert!(!touches(&mut app, &outside.path().join("one"), profile(":workspace")).await);
+    assert!(!touches(&mut app, &outside.path().join("one"), profile("narrow")).await);
+    let read = json!({ "command": ["cat", outside.path().join("secret")] });
+    let shown = exec(&mut app, super::with(read.clone(), profile(":read-only"))).await;
+    assert_eq!(shown.stdout, "hidden", "{shown:?}");
+    let refused = exec(&mut app, super::with(read, profile("narrow"))).await;
+    assert!(refused.exit_code != 0 && refused.stdout.is_empty(), "{refused:?}");
+    assert!(touches(&mut app, &outside.path().join("one"), profile(":danger-full-access")).await);
+}
+
+#[tokio::test]
 async fn a_command_without_network_has_a_variable_for_it() {
     if !confines() {
         return;

@@ -386,6 +386,21 @@ async fn a_command_of_the_client_reaches_only_listed_hosts() {
 }
 
 #[tokio::test]
+async fn a_command_of_the_client_uses_the_hosts_of_its_permission_profile() {
+    let Some(target) = Target::start().await else { return };
+    let profiles = "[permissions.p.network.domains]\n\"localhost\" = \"allow\"\n\
+                    [permissions.other.network]\nenabled = true\nallow_local_binding = true\n\
+                    [permissions.other.network.domains]\n\"127.0.0.1\" = \"allow\"";
+    let mut app =
+        App::builder().experimental().config(&config(&format!("{LOCAL}\n{profiles}"))).start().await;
+    let lines = format!("{}; {}", target.get("localhost"), target.get("127.0.0.1"));
+    let params = json!({ "command": ["bash", "-c", lines], "permissionProfile": "other" });
+    let ran = app.call::<codicil_protocol::CommandExec>(serde_json::from_value(params).unwrap()).await;
+    assert_eq!(ran.stdout.matches("reached").count(), 1, "{ran:?}");
+    assert!(ran.stdout.contains("localhost is not among the allowed hosts"), "{ran:?}");
+}
+
+#[tokio::test]
 async fn an_invalid_list_of_hosts_stops_commands() {
     let domains = "[permissions.p.network.domains]\n\"http://example.com\" = \"deny\"";
     let mut app = app(&config(domains), runs("true")).await;
