@@ -34,7 +34,7 @@ pub enum CliCommand {
     Exec(Box<ExecArgs>),
     /// Show the threads of a server in a browser, and talk to them there.
     Console(ConsoleArgs),
-    /// Show what this program does, in half a minute, without a network or a key.
+    /// Show what this program does, in a few seconds, without a network or a key.
     Demo(DemoArgs),
     /// Sign in, by default with a browser.
     Login(LoginArgs),
@@ -84,6 +84,27 @@ pub struct OverrideArgs {
 }
 
 impl OverrideArgs {
+    /// Refuses overrides for a command that does not read the configuration, on which they would have no effect.
+    pub fn check_used_by(&self, command: &CliCommand) -> anyhow::Result<()> {
+        let unaffected = match command {
+            CliCommand::Demo(_) => "demo",
+            CliCommand::Import(_) => "import",
+            CliCommand::MockModel(_) => "mock-model",
+            CliCommand::Reindex => "reindex",
+            CliCommand::Completion(_) => "completion",
+            CliCommand::Man(_) => "man",
+            _ => return Ok(()),
+        };
+        match self.to_arguments().first() {
+            Some(flag) => {
+                anyhow::bail!(
+                    "`codicil {unaffected}` does not read the configuration, so {flag} has no effect on it"
+                )
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Returns the arguments that make the same changes, for another process of this program.
     pub fn to_arguments(&self) -> Vec<&str> {
         let named = [("--config", &self.config), ("--enable", &self.enable), ("--disable", &self.disable)];

@@ -1,6 +1,6 @@
 //! `codicil completion`: prints a completion script for a shell.
 
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -15,6 +15,9 @@ pub struct CompletionArgs {
 }
 
 pub fn run(args: &CompletionArgs) -> anyhow::Result<ExitCode> {
-    clap_complete::generate(args.shell, &mut Cli::command(), "codicil", &mut std::io::stdout());
+    // The generator panics if it cannot write, so it does not write to standard output itself.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "codicil", &mut script);
+    std::io::stdout().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -50,6 +50,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let overrides = cli.overrides;
+    overrides.check_used_by(&cli.command)?;
     match cli.command {
         CliCommand::AppServer(args) => app_server::run(&overrides, args),
         CliCommand::Exec(args) => exec::run(overrides, *args),

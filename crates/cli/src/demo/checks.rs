@@ -32,13 +32,22 @@ impl From<Result<String, String>> for CheckVerdict {
 
 /// What was observed of the first turn.
 pub struct TurnEvidence<'a> {
+    /// The items in the order in which they were reported as completed.
     pub items: &'a [ThreadItem],
     /// Number of message deltas.
     pub deltas: usize,
-    /// Commands that needed an approval, and got it.
-    pub asked: &'a [String],
+    /// What happened to the questions of the turn.
+    pub questions: &'a [QuestionEvidence],
     /// Why there is no sandbox on this machine, if there is none.
     pub no_sandbox: Option<&'a str>,
+}
+
+/// What was observed of a question whose server was killed.
+pub struct QuestionEvidence {
+    /// Identities of the open questions before the kill.
+    pub before: Vec<String>,
+    /// Identities of the open questions of the next server.
+    pub after: Vec<String>,
 }
 
 /// Checks the first turn and its effects on the disk.
@@ -52,20 +61,22 @@ pub fn check_turn(evidence: &TurnEvidence<'_>, home: &DemoHome) -> Vec<DemoCheck
         ("a command ran in the sandbox", in_sandbox(sandboxed(evidence))),
         ("the sandbox kept a command from writing outside", in_sandbox(blocked(evidence, home))),
         ("a patch changed files", patched(evidence, home).into()),
-        ("approval for a command outside the sandbox was asked for", approved(evidence, home).into()),
+        ("approval for a command outside the sandbox was asked for", approved(evidence).into()),
+        ("the question outlived the server that asked it", outlived(evidence).into()),
+        ("the approved command ran once", ran_once(home).into()),
     ];
     claims.into_iter().map(|(claim, verdict)| DemoCheck { claim, verdict }).collect()
 }
 
-/// Compares the streamed items with those that another server has loaded.
+/// Compares the items that were streamed, by two servers, with those of the store.
 pub fn check_history(stored: &Thread, items: &[ThreadItem]) -> DemoCheck {
     let found: Vec<&ThreadItem> = stored.turns.iter().flat_map(|turn| &turn.items).collect();
     let verdict = if found.iter().copied().eq(items.iter()) {
-        CheckVerdict::True(format!("{} items, the same as were streamed", found.len()))
+        CheckVerdict::True(format!("{} items, the same as are stored", found.len()))
     } else {
         CheckVerdict::False(format!("{} items were stored and {} streamed", found.len(), items.len()))
     };
-    DemoCheck { claim: "another server found the thread as it was", verdict }
+    DemoCheck { claim: "the client missed nothing and saw nothing twice", verdict }
 }
 
 fn streamed(evidence: &TurnEvidence<'_>) -> Result<String, String> {
@@ -118,11 +129,28 @@ fn patched(evidence: &TurnEvidence<'_>, home: &DemoHome) -> Result<String, Strin
     }
 }
 
-fn approved(evidence: &TurnEvidence<'_>, home: &DemoHome) -> Result<String, String> {
-    match (evidence.asked, home.outside("stamp.txt").exists()) {
-        ([], _) => Err("nothing was asked".to_owned()),
-        ([_, ..], true) => Ok("asked, allowed, done".to_owned()),
-        ([_, ..], false) => Err("it was allowed and not done".to_owned()),
+fn approved(evidence: &TurnEvidence<'_>) -> Result<String, String> {
+    match evidence.questions {
+        [] => Err("nothing was asked".to_owned()),
+        [_, ..] => Ok("asked, and allowed".to_owned()),
+    }
+}
+
+fn outlived(evidence: &TurnEvidence<'_>) -> Result<String, String> {
+    let Some(QuestionEvidence { before, after }) = evidence.questions.first() else {
+        return Err("nothing was asked".to_owned());
+    };
+    if before.len() == 1 && before == after {
+        return Ok("killed with SIGKILL, and the next server asked the same".to_owned());
+    }
+    Err(format!("{} open questions before the kill, {} after it", before.len(), after.len()))
+}
+
+fn ran_once(home: &DemoHome) -> Result<String, String> {
+    match fs::read_to_string(home.outside("stamp.txt")) {
+        Ok(text) if text == "fixed\n" => Ok("stamp.txt has one line".to_owned()),
+        Ok(text) => Err(format!("stamp.txt says {text:?}")),
+        Err(error) => Err(format!("stamp.txt cannot be read: {error}")),
     }
 }
 

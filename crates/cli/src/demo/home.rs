@@ -3,6 +3,7 @@
 use std::{fs, io, path::PathBuf};
 
 use codicil_client::ServerLaunch;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 const SCRIPT: &str = include_str!("script.toml");
@@ -40,10 +41,25 @@ impl DemoHome {
         self.base.join(name)
     }
 
-    /// Returns the command line of the server: this program, with the demo's home.
+    /// Returns the command line of the server: this program, with the demo's home. The shell only writes the id of the
+    /// process down and becomes the server.
     pub fn server(&self) -> io::Result<ServerLaunch> {
         let program = std::env::current_exe()?;
-        Ok(ServerLaunch::new(program).env("CODICIL_HOME", self.home()).cwd(self.work()))
+        let script = "echo $$ > \"$1\" && exec \"$0\" app-server";
+        let launch = ServerLaunch::command(["sh", "-c", script]).arg(program).arg(self.process_file());
+        Ok(launch.env("CODICIL_HOME", self.home()).cwd(self.work()))
+    }
+
+    /// Kills the server, as a crash or the operating system would.
+    pub fn kill_server(&self) -> io::Result<()> {
+        let id = fs::read_to_string(self.process_file())?;
+        let id = id.trim().parse().ok().and_then(Pid::from_raw);
+        let id = id.ok_or_else(|| io::Error::other("the id of the server's process is unknown"))?;
+        Ok(kill_process(id, Signal::KILL)?)
+    }
+
+    fn process_file(&self) -> PathBuf {
+        self.base.join("server.pid")
     }
 
     /// Returns the configuration. The workspace is below the temporary directory, which commands may usually

@@ -1,4 +1,4 @@
-//! `codicil demo`: shows the main functions in half a minute, on any machine, without a network or a key.
+//! `codicil demo`: shows the main functions in a few seconds, on any machine, without a network or a key.
 //!
 //! The demo runs a real server in a process of its own, with the real sandbox, commands, patches, approvals
 //! and store. Only the model is scripted. Every claim at the end has been checked.

@@ -1,24 +1,29 @@
-//! Runs the demo: a server, a thread, a turn, the end of the server, a second server, and the thread again.
+//! Runs the demo: a server, a thread, a turn, a kill of the server while it waits for an answer, and the rest of the
+//! turn on the next server.
 
 use std::{
     io::{self, Write},
     process::ExitCode,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
+use anyhow::Context;
 use codicil_client::{
-    Client, ClientEvent, CompletedTurn, HandlerAnswer, IncludeTurns, RequestHandler,
+    Client, ClientEvent, HandlerAnswer, IncludeTurns, ReconnectOptions, RequestHandler,
     protocol::{
-        CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams, ServerNotification, Thread,
-        ThreadStart, ThreadStartParams,
+        CodicilRequestList, CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams,
+        ServerNotification, Thread, ThreadItem, ThreadStart, ThreadStartParams,
     },
-    resume, turn,
+    turn,
 };
 use codicil_sandbox::MachineProbe;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 
 use super::{
-    checks::{self, CheckVerdict, DemoCheck, TurnEvidence},
+    checks::{self, CheckVerdict, DemoCheck, QuestionEvidence, TurnEvidence},
     home::DemoHome,
 };
 use crate::{
@@ -31,9 +36,31 @@ pub struct DemoTour<'a> {
     palette: Palette,
 }
 
+/// Longest time for a new server after a kill.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What was seen of the first turn.
+#[derive(Default)]
+struct ObservedTurn {
+    /// Items in the order in which they were completed.
+    items: Vec<ThreadItem>,
+    /// Number of message deltas.
+    deltas: usize,
+    questions: Vec<QuestionEvidence>,
+}
+
+impl ObservedTurn {
+    fn note(&mut self, event: &ServerNotification) {
+        match event {
+            ServerNotification::AgentMessageDelta(_) => self.deltas += 1,
+            ServerNotification::ItemCompleted(completed) => self.items.push(completed.item.clone()),
+            _ => {}
+        }
+    }
+}
+
 /// An approval request, and the channel for its answer.
 struct TourQuestion {
-    command: String,
     reason: String,
     answer: oneshot::Sender<CommandExecutionApprovalDecision>,
 }
@@ -47,11 +74,7 @@ impl RequestHandler for QuestionForwarder {
         params: CommandExecutionRequestApprovalParams,
     ) -> HandlerAnswer<CommandExecutionApprovalDecision> {
         let (answer, decided) = oneshot::channel();
-        let question = TourQuestion {
-            command: params.command.unwrap_or_default(),
-            reason: params.reason.unwrap_or_default(),
-            answer,
-        };
+        let question = TourQuestion { reason: params.reason.unwrap_or_default(), answer };
         // Declined if the tour has ended.
         if self.0.send(question).await.is_err() {
             return Ok(CommandExecutionApprovalDecision::Decline);
@@ -72,15 +95,15 @@ impl<'a> DemoTour<'a> {
         self.heading("1. A server")?;
         let started_at = Instant::now();
         let (questions, asked) = mpsc::channel(8);
-        let builder = Client::builder().name("codicil-demo", env!("CARGO_PKG_VERSION"));
-        let client =
-            builder.clone().handler(QuestionForwarder(questions)).connect(self.home.server()?).await?;
+        let reconnect =
+            ReconnectOptions { first_delay: Duration::from_millis(20), ..ReconnectOptions::default() };
+        let builder = Client::builder().name("codicil-demo", env!("CARGO_PKG_VERSION")).resilient(reconnect);
+        let client = builder.handler(QuestionForwarder(questions)).connect(self.home.server()?).await?;
         let took = started_at.elapsed().as_millis();
         self.print(&format!("`codicil app-server` was started and answered after {took} ms."))?;
 
         self.heading("2. A thread")?;
-        let params = ThreadStartParams::default();
-        let started = client.call::<ThreadStart>(params).await?;
+        let started = client.call::<ThreadStart>(ThreadStartParams::default()).await?;
         let thread = started.thread;
         self.print(&format!("{} works in {}.", thread.id, started.cwd))?;
         let sandbox = tokio::task::spawn_blocking(|| MachineProbe::cached().kind()).await?;
@@ -91,69 +114,92 @@ impl<'a> DemoTour<'a> {
             }
         })?;
 
-        self.heading("3. A turn")?;
-        let (done, deltas, approved) = self.turn(&client, &thread, asked).await?;
+        self.heading("3. A turn, and a crash")?;
+        let observed = self.turn(&client, &thread, asked).await?;
+        let stored = client.read_thread(&thread.id, IncludeTurns::Yes).await?;
         let no_sandbox = sandbox.as_ref().err().map(String::as_str);
-        let evidence = TurnEvidence { items: &done.items, deltas, asked: &approved, no_sandbox };
+        let ObservedTurn { items, deltas, questions } = &observed;
+        let evidence = TurnEvidence { items, deltas: *deltas, questions, no_sandbox };
         let mut checks = checks::check_turn(&evidence, self.home);
+        checks.push(checks::check_history(&stored, items));
 
-        self.heading("4. Another server")?;
-        client.close().await;
-        let client = builder.connect(self.home.server()?).await?;
-        let stored = client.resume_thread(resume(&thread.id)).await?;
-        checks.push(checks::check_history(&stored, &done.items));
-        self.print("The first server has ended. A second one has loaded the thread.")?;
+        self.heading("4. Another turn")?;
         let question = "What did you do?";
         self.print(&self.palette.bold(&format!("> {question}")))?;
-        let again = client.run_turn(turn(&thread.id, question)).await?;
-        self.print(&again.agent_message)?;
+        self.print(&client.run_turn(turn(&thread.id, question)).await?.agent_message)?;
         let turns = client.read_thread(&thread.id, IncludeTurns::Yes).await?.turns.len();
         client.close().await;
 
         self.heading("What was shown")?;
         let is_good = self.print_verdicts(&checks)?;
+        let seconds = started_at.elapsed().as_secs_f64();
+        self.print(&self.palette.dim(&format!("2 servers, {turns} turns, {seconds:.1} s")))?;
         self.print(
-            &self.palette.dim(&format!("{turns} turns, {:.1} s", started_at.elapsed().as_secs_f64())),
+            "\nNext: `codicil demo --console` shows this in your browser, and you decide; `codicil exec \"…\"` runs one turn with a \
+             model of yours; `codicil app-server` serves clients.",
         )?;
-        self.print("\nNext: `codicil exec \"…\"` runs one turn with a model of yours; `codicil app-server` serves clients.")?;
         Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Runs and shows the first turn. Returns it with the number of message deltas and the approved commands.
+    /// Runs and shows the first turn.
     async fn turn(
         &self,
         client: &Client,
         thread: &Thread,
         mut questions: mpsc::Receiver<TourQuestion>,
-    ) -> anyhow::Result<(CompletedTurn, usize, Vec<String>)> {
+    ) -> anyhow::Result<ObservedTurn> {
         let task = "Please fix the greeting in this directory.";
         self.print(&self.palette.bold(&format!("> {task}")))?;
         let screen = ReportScreen::to(Box::new(io::stdout()), Box::new(io::stdout()), self.palette);
         let mut report = HumanReport::on(screen, &thread.cwd);
         let mut running = client.turn(turn(&thread.id, task)).await?;
-        let mut deltas = 0;
-        let mut approved = Vec::new();
+        let mut observed = ObservedTurn::default();
         loop {
             tokio::select! {
                 biased;
                 event = running.next() => match event {
                     Some(ClientEvent::Notification(event)) => {
-                        deltas += usize::from(matches!(event, ServerNotification::AgentMessageDelta(_)));
+                        observed.note(&event);
                         report.event(&event)?;
                     }
                     Some(ClientEvent::Missed(_) | ClientEvent::Snapshot(_)) => {}
                     None => break,
                 },
                 Some(question) = questions.recv() => {
-                    report.line(&self.palette.yellow(&format!("? {}", question.reason)))?;
-                    report.line(&self.palette.yellow("  You would decide here. The demo approves it once."))?;
-                    approved.push(question.command);
+                    observed.questions.push(self.crash(client, &question, &mut report).await?);
                     // The server may have cancelled the request.
                     let _ = question.answer.send(CommandExecutionApprovalDecision::Accept);
                 }
             }
         }
-        Ok((running.finish().await?, deltas, approved))
+        running.finish().await?;
+        Ok(observed)
+    }
+
+    /// Kills the server while a question is open, and waits until the client has reached the next one.
+    async fn crash(
+        &self,
+        client: &Client,
+        question: &TourQuestion,
+        report: &mut HumanReport,
+    ) -> anyhow::Result<QuestionEvidence> {
+        let shown = self.palette.yellow(&format!("? {}", question.reason));
+        report.line(&shown)?;
+        let before = open_questions(client).await?;
+        let mut connections = client.connections();
+        connections.mark_unchanged();
+        let killed_at = Instant::now();
+        self.home.kill_server().context("cannot kill the server")?;
+        report.line(&self.palette.red("  Before you can answer, the server is killed (SIGKILL)."))?;
+        timeout(RECONNECT_TIMEOUT, connections.changed()).await.context("there is no new server")??;
+        let after = open_questions(client).await?;
+        let took = killed_at.elapsed().as_millis();
+        report.line(&self.palette.green(&format!(
+            "  {took} ms later, another server has the thread. The client goes on at its cursor, and the question is still open:"
+        )))?;
+        report.line(&shown)?;
+        report.line(&self.palette.yellow("  You would decide here. The demo approves it once."))?;
+        Ok(QuestionEvidence { before, after })
     }
 
     fn print_verdicts(&self, checks: &[DemoCheck]) -> io::Result<bool> {
@@ -177,4 +223,10 @@ impl<'a> DemoTour<'a> {
         writeln!(out, "{text}")?;
         out.flush()
     }
+}
+
+/// Returns the identities of the open questions. They stay the same when another server asks.
+async fn open_questions(client: &Client) -> anyhow::Result<Vec<String>> {
+    let open = client.call::<CodicilRequestList>(Default::default()).await?;
+    Ok(open.data.into_iter().map(|request| request.request).collect())
 }

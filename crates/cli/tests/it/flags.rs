@@ -1,6 +1,9 @@
 //! The flags of `codicil app-server`, `--version` and completions.
 
-use std::fs;
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 
 use codicil_testkit::ServerProcess;
 
@@ -23,6 +26,30 @@ fn completions_are_printed() {
         assert!(output.status.success(), "{shell}");
         let script = text(&output.stdout);
         assert!(script.contains("app-server") && script.contains("codicil"), "{shell}: {script:.200}");
+    }
+}
+
+#[test]
+fn a_reader_that_stops_early_gets_no_panic() {
+    for arguments in [["completion", "bash"], ["man", ""]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_codicil"));
+        command.args(arguments.iter().filter(|argument| !argument.is_empty()));
+        let (reader, writer) = std::io::pipe().unwrap();
+        // Nobody reads.
+        drop(reader);
+        let output = command.stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        let errors = text(&output.stderr);
+        assert!(!errors.contains("panicked"), "{errors}");
+    }
+}
+
+#[test]
+fn overrides_are_refused_where_they_have_no_effect() {
+    for command in ["demo", "import", "mock-model", "reindex", "completion", "man"] {
+        let output = codicil(&[command, "-c", "model=x"]);
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        let errors = text(&output.stderr);
+        assert!(errors.contains("does not read the configuration, so --config has no effect"), "{errors}");
     }
 }
 
