@@ -13,11 +13,12 @@ use sha2::{Digest, Sha256};
 const STYLE: &str = concat!(include_str!("assets/console.css"), include_str!("assets/content.css"));
 
 /// The modules of the script, by their names.
-const SCRIPTS: [(&str, &str); 5] = [
+const SCRIPTS: [(&str, &str); 6] = [
     ("console.js", include_str!("assets/console.js")),
     ("live.js", include_str!("assets/live.js")),
     ("forms.js", include_str!("assets/forms.js")),
     ("composer.js", include_str!("assets/composer.js")),
+    ("suggestions.js", include_str!("assets/suggestions.js")),
     ("keyboard.js", include_str!("assets/keyboard.js")),
 ];
 

@@ -164,7 +164,7 @@ fn router(console: Console) -> Router {
         .route("/threads/{thread}/terminals", get(actions::terminals).post(actions::end_terminal))
         .route("/threads/{thread}/complete/files", get(actions::complete_files))
         .route("/threads/{thread}/complete/skills", get(actions::complete_skills))
-        .route("/threads/{thread}/turns/{turn}/items", get(pages::older_items))
+        .route("/threads/{thread}/turns/{turn}/items", get(pages::turn_items))
         .route("/threads/{thread}/turns/{turn}/diff", get(pages::turn_diff))
         .route("/threads/{thread}/turns/{turn}/fork", post(actions::fork_turn))
         .route("/threads/{thread}/turns/{turn}/revert", post(actions::revert_turn))

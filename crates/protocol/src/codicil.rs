@@ -22,6 +22,8 @@ requests! {
     both extension CodicilRequestAnswer = "codicil/request/answer" (CodicilRequestAnswerParams) -> CodicilRequestAnswerResponse;
     /// Returns the tokens that threads have used.
     both extension CodicilUsageRead = "codicil/usage/read" (CodicilUsageReadParams) -> CodicilUsageReadResponse;
+    /// Returns turns of a thread by their ids, with their plans.
+    both extension CodicilTurnRead = "codicil/turn/read" (CodicilTurnReadParams) -> CodicilTurnReadResponse;
     /// Moves the workspace of a thread to this server, because the server that has it is gone.
     both extension CodicilThreadRehome = "codicil/thread/rehome" (CodicilThreadRehomeParams) -> CodicilThreadRehomeResponse;
 }

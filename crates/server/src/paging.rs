@@ -213,11 +213,16 @@ impl HistoryPage {
     }
 }
 
+/// Returns a turn without its items.
+pub fn turn_head(turn: &StoredTurn) -> Turn {
+    Turn { items_view: TurnItemsView::NotLoaded, ..turn.head() }
+}
+
 /// Decodes a turn with the items that a view includes. A summary has the first message of the user and the last message
 /// of the agent.
 fn with_items(turn: &StoredTurn, view: TurnItemsView) -> Turn {
     if view == TurnItemsView::NotLoaded {
-        return Turn { items_view: view, ..turn.head() };
+        return turn_head(turn);
     }
     let mut turn = turn.decode();
     turn.items_view = view;

@@ -20,9 +20,9 @@ use codicil_protocol::{
     AccountRateLimitsRead, AccountRead, AccountSendAddCreditsNudgeEmail, AccountSessionList,
     AccountSessionSwitch, AccountUsageRead, AccountWorkspaceMessagesRead, AppInstalled, AppList, AppRead,
     BedrockCheckGovCloudRequirements, CodicilRequestAnswer, CodicilRequestList, CodicilSubscribe,
-    CodicilThreadRehome, CodicilUsageRead, CollaborationModeList, CommandExec, CommandExecResize,
-    CommandExecTerminate, CommandExecWrite, ConfigBatchWrite, ConfigMcpServerReload, ConfigRead,
-    ConfigRequirementsRead, ConfigValueWrite, EnvironmentAdd, EnvironmentInfo, EnvironmentStatus,
+    CodicilThreadRehome, CodicilTurnRead, CodicilUsageRead, CollaborationModeList, CommandExec,
+    CommandExecResize, CommandExecTerminate, CommandExecWrite, ConfigBatchWrite, ConfigMcpServerReload,
+    ConfigRead, ConfigRequirementsRead, ConfigValueWrite, EnvironmentAdd, EnvironmentInfo, EnvironmentStatus,
     ExperimentalFeatureEnablementSet, ExperimentalFeatureList, ExternalAgentConfigDetect,
     ExternalAgentConfigImport, ExternalAgentConfigImportReadHistories,
     ExternalAgentConfigImportRecordHistory, FeedbackSave, FeedbackUpload, FsCopy, FsCreateDirectory,
@@ -278,6 +278,7 @@ fn with_accounts(router: Router) -> Router {
         .on::<CodicilRequestList>(codicil::request_list)
         .on_encoded::<CodicilRequestAnswer, _>(codicil::request_answer)
         .on::<CodicilUsageRead>(codicil::usage_read)
+        .on::<CodicilTurnRead>(codicil::turn_read)
         .on::<CodicilThreadRehome>(codicil::thread_rehome)
 }
 

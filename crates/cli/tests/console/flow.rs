@@ -34,6 +34,14 @@ async fn the_first_run_leads_from_the_link_to_an_answer() {
 
     assert_eq!(browser.foreign_requests(&stage.origin).await, Vec::<String>::new());
     assert_eq!(browser.errors().await, Vec::<String>::new());
+
+    // After signing out, the page of the thread is not shown.
+    let thread = browser.address().await;
+    browser.click([("navigation", "Threads"), button("Sign out")]).await;
+    browser.find([textbox("Token")]).await;
+    browser.open(&thread).await;
+    browser.find([textbox("Token")]).await;
+    assert_eq!(browser.count([article("Agent message")]).await, 0);
 }
 
 #[tokio::test]

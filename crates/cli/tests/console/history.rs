@@ -116,13 +116,16 @@ async fn a_link_leads_to_a_turn_and_an_item() {
     // More than a page has at first, which ends in the middle of a turn.
     let turns = 8;
     let words = "many words ".repeat(1100);
-    let script = (0..turns).fold(Script::new(), |script, number| {
+    // The first turn has a plan.
+    let plan = json!({ "plan": [{ "step": "Begin well", "status": "completed" }] });
+    let script = (0..turns).fold(Script::new().call("update_plan", plan), |script, number| {
         let part = |part: usize| format!("Part {part} of {number}.\n\n{words}");
         script.reply(Reply::new().say(part(0)).say(part(1)).say(format!("Answer {number}.")))
     });
     let mut stage = Stage::start(script).await;
     stage.start_thread(&browser, "Question 0").await;
     let mut first_link = String::new();
+    let mut middle_links = Vec::new();
     for number in 0..turns {
         browser.sees([article("Agent message")], &format!("Answer {number}.")).await;
         browser.gone([button("Stop")]).await;
@@ -130,6 +133,9 @@ async fn a_link_leads_to_a_turn_and_an_item() {
             let address = "return [...document.querySelectorAll('[aria-label=\"Link to this agent message\"]')].at(-1).getAttribute('href')";
             first_link = browser.script(address, json!([])).await.as_str().unwrap().to_owned();
         }
+        // The links to the first part of each answer.
+        let address = "return [...document.querySelectorAll('[aria-label=\"Link to this agent message\"]')].at(-3).getAttribute('href')";
+        middle_links.push(browser.script(address, json!([])).await.as_str().unwrap().to_owned());
         if number + 1 < turns {
             stage.send(&browser, &format!("Question {}", number + 1)).await;
         }
@@ -143,6 +149,14 @@ async fn a_link_leads_to_a_turn_and_an_item() {
     let is_target =
         "return document.querySelector(':target')?.getAttribute('aria-label') === 'Agent message'";
     browser.until("the item is the target", is_target, json!([])).await;
+    browser.sees([("region", "Linked turn"), article("Plan")], "Begin well").await;
+    // So does a link to an item in the middle of any turn, also of the one that the page cuts.
+    let shows = "const target = document.querySelector(':target'); const { top } = target.getBoundingClientRect(); \
+        return target.innerText.includes(arguments[0]) && top >= 0 && top < innerHeight";
+    for (number, address) in middle_links.iter().enumerate() {
+        stage.visit(&browser, address).await;
+        browser.until("the linked item", shows, json!(format!("Part 0 of {number}."))).await;
+    }
     // Older turns come on demand.
     let path = first_link.split('?').next().unwrap();
     stage.visit(&browser, path).await;
@@ -155,6 +169,7 @@ async fn a_link_leads_to_a_turn_and_an_item() {
     // All of them, in order, each in its turn.
     browser.find_all([article("User message")], turns).await;
     browser.find_all([("region", "Turn")], turns).await;
+    browser.sees([("region", "Turn"), article("Plan")], "Begin well").await;
     let texts = "return [...document.querySelectorAll('section.turn')].map((turn) => [...turn.querySelectorAll('[aria-label=\"Agent message\"] .markdown')].map((text) => text.innerText.split('\\n')[0].trim()))";
     let expected: Vec<_> = (0..turns)
         .map(|number| {

@@ -24,9 +24,9 @@ async fn every_kind_of_item_is_shown() {
         .then()
         .say("A [link](https://example.com) and a table:\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```rust\nfn main() {}\n```\n")
         .usage(5000, 0, 100, 0);
-    let stage =
+    let mut stage =
         Stage::configured(script, "approval_policy = \"never\"\nsandbox_mode = \"read-only\"\n").await;
-    stage.start_thread(&browser, "Show everything").await;
+    let path = stage.start_thread(&browser, "Show everything").await;
     browser.gone([button("Stop")]).await;
 
     // Reasoning is folded, and opens.
@@ -48,6 +48,11 @@ async fn every_kind_of_item_is_shown() {
     browser.find([("main", "Thread"), ("meter", "Context window")]).await;
     browser.sees([("main", "Thread")], "tokens").await;
     assert_eq!(browser.errors().await, Vec::<String>::new());
+    // The tokens are stored with the thread.
+    stage.kill_and_restart().await;
+    stage.visit(&browser, &path).await;
+    browser.find([("main", "Thread"), ("meter", "Context window")]).await;
+    browser.sees([("main", "Thread")], "tokens").await;
 }
 
 #[tokio::test]

@@ -10,6 +10,9 @@ use crate::{
     stage::{Stage, escalated},
 };
 
+const ARROW_DOWN: &str = "\u{E015}";
+const ENTER: &str = "\u{E007}";
+
 const ROW: [(&str, &str); 2] = [("main", "Threads"), ("listitem", "")];
 
 #[tokio::test]
@@ -25,7 +28,7 @@ async fn the_list_is_live_and_has_filters() {
     let stage = Stage::start(script).await;
     let list = browser.another().await;
     stage.visit(&list, "/").await;
-    list.sees([("main", "Threads")], "No threads match.").await;
+    list.sees([("main", "Threads")], "There are no threads yet.").await;
 
     stage.start_thread(&browser, "The idle one").await;
     browser.sees([article("Agent message")], "Done").await;
@@ -40,17 +43,20 @@ async fn the_list_is_live_and_has_filters() {
     list.sees(ROW, "Running").await;
     list.sees(ROW, "1.2k tokens").await;
     list.sees(ROW, "mock-model").await;
+    // A filter is applied as soon as it is chosen.
     list.click([("radio", "Running")]).await;
-    list.click([button("Search")]).await;
     list.find_all(ROW, 2).await;
     list.click([("radio", "Waiting for me")]).await;
-    list.click([button("Search")]).await;
     list.find_all(ROW, 1).await;
     list.sees(ROW, "The waiting one").await;
     list.click([("radio", "All")]).await;
+    list.find_all(ROW, 3).await;
     list.fill([("combobox", "Directory")], "/nowhere").await;
     list.click([button("Search")]).await;
     list.find_all(ROW, 0).await;
+    list.sees([("main", "Threads")], "No threads match.").await;
+    list.click([link("Show all threads")]).await;
+    list.find_all(ROW, 3).await;
     // The content is searched, not only names.
     stage.visit(&list, "/").await;
     list.fill([("searchbox", "Search")], "Done").await;
@@ -103,16 +109,24 @@ async fn threads_are_forked_archived_restored_and_deleted() {
 async fn a_new_thread_has_what_the_form_says() {
     let Some(browser) = Browser::start().await else { return };
     let stage = Stage::start(Script::new().say("Here")).await;
-    for name in ["apples", "apricots", "bananas"] {
+    for name in ["apples", "apricots", "bananas", "apples/green", "apples/red"] {
         fs::create_dir(stage.home.workspace().join(name)).unwrap();
     }
     stage.visit(&browser, "/new").await;
-    // Directories of the server are completed.
+    // Directories of the server are completed, with the keyboard and with a click, deeper with each choice.
+    const DIRECTORY: (&str, &str) = ("combobox", "Directory");
+    const OPTION: (&str, &str) = ("option", "*");
     let workspace = stage.home.workspace().display().to_string();
-    browser.fill([("combobox", "Directory")], &format!("{workspace}/ap")).await;
-    let options = "return [...document.getElementById('directories').options].map((option) => option.value).join() === arguments[0]";
-    browser.until("suggestions", options, json!(format!("{workspace}/apples,{workspace}/apricots"))).await;
-    browser.fill([("combobox", "Directory")], "ples").await;
+    browser.fill([DIRECTORY], &format!("{workspace}/ap")).await;
+    browser.find_all([("listbox", "Directories"), OPTION], 2).await;
+    browser.fill([DIRECTORY], ARROW_DOWN).await;
+    browser.fill([DIRECTORY], ENTER).await;
+    browser.find([("listbox", "Directories"), ("option", "*/apples/red")]).await;
+    let value = "return document.getElementById('cwd').value === arguments[0]";
+    browser.until("the chosen directory", value, json!(format!("{workspace}/apples"))).await;
+    browser.click([("listbox", "Directories"), ("option", "*/apples/green")]).await;
+    browser.until("the directory below", value, json!(format!("{workspace}/apples/green"))).await;
+    browser.replace([DIRECTORY], &format!("{workspace}/apples")).await;
     browser.fill([textbox("Message")], "Where are you?").await;
     browser.fill([("combobox", "Model")], "chosen-model").await;
     browser.fill([("combobox", "Effort")], "Low").await;
@@ -126,5 +140,9 @@ async fn a_new_thread_has_what_the_form_says() {
     assert_eq!(browser.script(values, json!([])).await, json!(["never", "workspace-write"]));
     let requests = stage.model.requests();
     assert_eq!(requests[0].model(), Some("chosen-model"));
+    // An empty field offers the directories of the last threads.
+    stage.visit(&browser, "/new").await;
+    browser.click([DIRECTORY]).await;
+    browser.sees([("listbox", "Directories"), ("option", "*/apples*")], "used before").await;
     assert_eq!(browser.errors().await, Vec::<String>::new());
 }

@@ -102,8 +102,9 @@ async fn questions_of_the_agent_and_permissions_are_answered() {
 /// An MCP server whose tool `ask` asks the user with a form, and whose tool `visit` asks the user to open a page.
 const MCP_SERVER: &str = r#"#!/bin/sh
 tool() { printf '{"name":"%s","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}' "$1"; }
-form='{"mode":"form","message":"Who are you?","requestedSchema":{"type":"object","required":["name"],"properties":{"name":{"type":"string","title":"Name"},"age":{"type":"integer","title":"Age"},"sure":{"type":"boolean","title":"Sure"},"colour":{"type":"string","title":"Colour","enum":["red","blue"]}}}}'
+form='{"mode":"form","message":"Who are you?","requestedSchema":{"type":"object","required":["name"],"properties":{"name":{"type":"string","title":"Name"},"age":{"type":"integer","title":"Age"},"sure":{"type":"boolean","title":"Sure"},"colour":{"type":"string","title":"Colour","enum":["red","blue"]},"days":{"type":"array","title":"Days","items":{"type":"string","enum":["Monday","Tuesday","Friday"]}}}}}'
 url='{"mode":"url","message":"Sign in there","url":"https://example.com/sign-in","elicitationId":"e1"}'
+picture='{"type":"image","mimeType":"image/png","data":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGP4z8DwHwAFAAH/iZk9HQAAAABJRU5ErkJggg=="}'
 ask() {
   printf '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":%s}\n' "$1"
   read -r answer
@@ -115,7 +116,7 @@ while read -r line; do
   case $line in
     *'"method":"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}';;
     *'"method":"tools/list"'*) result="{\"tools\":[$(tool ask),$(tool visit)]}";;
-    *'"method":"tools/call"'*'"visit"'*) ask "$url";;
+    *'"method":"tools/call"'*'"visit"'*) ask "$url"; result="${result%??},$picture]}";;
     *'"method":"tools/call"'*) ask "$form";;
     *) continue;;
   esac
@@ -146,6 +147,9 @@ async fn forms_and_pages_of_mcp_servers_are_answered() {
     browser.fill([QUESTION, ("spinbutton", "Age")], "36").await;
     browser.click([QUESTION, ("checkbox", "Sure")]).await;
     browser.fill([QUESTION, ("combobox", "Colour")], "blue").await;
+    for day in [("checkbox", "Monday"), ("checkbox", "Friday")] {
+        browser.click([QUESTION, ("group", "Days"), day]).await;
+    }
     browser.click([QUESTION, button("Submit")]).await;
 
     browser.sees([("main", "Thread"), QUESTION], "Sign in there").await;
@@ -159,9 +163,24 @@ async fn forms_and_pages_of_mcp_servers_are_answered() {
     browser.click([article("Tool call"), disclosure("Arguments")]).await;
     browser.sees([article("Tool call")], "\"about\": \"you\"").await;
     let shown = browser.text([article("Tool call")]).await;
-    for part in [r#""age":36"#, r#""sure":true"#, r#""colour":"blue""#, r#""action":"accept""#] {
+    for part in [
+        r#""age":36"#,
+        r#""sure":true"#,
+        r#""colour":"blue""#,
+        r#""days":["Monday","Friday"]"#,
+        r#""action":"accept""#,
+    ] {
         assert!(shown.contains(part), "{part} is missing: {shown}");
     }
+    // So is it in the export.
+    let export = "const answer = await fetch(`${location.pathname}/export`); return answer.text()";
+    let export = browser.script(export, json!([])).await;
+    let export = export.as_str().unwrap_or_default();
+    assert!(export.contains("Tool call `people/ask`") && export.contains(r#""age":36"#), "{export}");
+    // An image of a result is shown as one.
+    browser.find([article("Tool call"), ("image", "Image of the result")]).await;
+    let is_loaded = "const image = document.querySelector('article img'); image.scrollIntoView(); return image.complete && image.naturalWidth === 1";
+    browser.until("the image is loaded", is_loaded, json!([])).await;
     assert_eq!(browser.errors().await, Vec::<String>::new());
 }
 

@@ -81,7 +81,7 @@ async fn a_console_is_added_to_a_server() {
 
     // Another client of the same server starts a thread, which appears in the browser by itself.
     browser.open(&link).await;
-    browser.sees([("main", "Threads")], "No threads match.").await;
+    browser.sees([("main", "Threads")], "There are no threads yet.").await;
     let client = codicil_client::Client::builder().connect(codicil_client::WebSocket::new(&address));
     let client = client.await.unwrap();
     let thread = client.start_thread(Default::default()).await.unwrap();

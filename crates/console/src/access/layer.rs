@@ -5,9 +5,13 @@
 
 use std::{io, net::SocketAddr, sync::Arc};
 
-use axum::{Router, middleware::from_fn_with_state, routing::get};
+use axum::{
+    Router,
+    middleware::from_fn_with_state,
+    routing::{get, post},
+};
 
-use super::{AllowedHosts, SessionKey, SignIn, SignInLinks, guard, sign_in, sign_in_page};
+use super::{AllowedHosts, SessionKey, SignIn, SignInLinks, guard, sign_in, sign_in_page, sign_out};
 use crate::assets;
 
 /// Who may use the routes behind a [`SessionLayer`].
@@ -68,6 +72,7 @@ impl SessionLayer {
     pub fn protect(&self, routes: Router) -> Router {
         let own = Router::new()
             .route("/sign-in", get(sign_in_page).post(sign_in))
+            .route("/sign-out", post(sign_out))
             .route("/assets/{name}", get(assets::asset))
             .with_state(self.0.clone());
         routes.merge(own).layer(from_fn_with_state(self.0.clone(), guard))

@@ -10,7 +10,7 @@ use axum::{
     Extension,
     extract::{Query, State},
     http::{HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
+    response::{IntoResponse, Redirect, Response},
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -106,6 +106,15 @@ pub async fn sign_in(
         SignIn::Links => false,
     };
     admit(&access, is_token || access.links.redeem(given))
+}
+
+/// Ends the session of a browser: the cookie is removed.
+pub async fn sign_out(State(access): State<Arc<AccessControl>>) -> Response {
+    let cookie = format!("{}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict", access.cookie);
+    match HeaderValue::from_str(&cookie) {
+        Ok(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to(PATH)).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }
 
 fn admit(access: &AccessControl, may_enter: bool) -> Response {

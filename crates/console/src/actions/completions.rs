@@ -28,11 +28,14 @@ pub struct Suggestion {
     hint: String,
 }
 
-/// `GET /complete/directories`: directories of the server that begin with the query.
+/// `GET /complete/directories`: directories of the server that begin with the query; those of the last threads without one.
 pub async fn complete_directories(
     State(console): State<Console>,
     Query(query): Query<CompletionQuery>,
 ) -> Json<Vec<Suggestion>> {
+    if query.q.is_empty() {
+        return Json(recent_directories(&console));
+    }
     let (parent, begin) = query.q.rsplit_once('/').unwrap_or(("", &query.q));
     let folder = if parent.is_empty() { "/" } else { parent };
     let Some(path) = AbsolutePathBuf::new(folder) else { return Json(Vec::new()) };
@@ -51,6 +54,16 @@ pub async fn complete_directories(
     names.sort_unstable();
     let suggestion = |name: String| Suggestion { text: format!("{parent}/{name}"), hint: String::new() };
     Json(names.into_iter().take(MAX_SUGGESTIONS).map(suggestion).collect())
+}
+
+fn recent_directories(console: &Console) -> Vec<Suggestion> {
+    let mut found: Vec<Suggestion> = Vec::new();
+    for thread in &console.overview.threads().threads {
+        if found.len() < MAX_SUGGESTIONS && found.iter().all(|known| known.text != thread.cwd) {
+            found.push(Suggestion { text: thread.cwd.clone(), hint: "used before".to_owned() });
+        }
+    }
+    found
 }
 
 /// `GET /threads/{thread}/complete/files`: files of the thread's directory.

@@ -16,7 +16,9 @@ use serde::Deserialize;
 use super::{go_to, input::parse};
 use crate::{
     access::{FormFields, Session},
-    pages::{EFFORTS, POLICIES, PageError, PageFrame, SANDBOXES, choices, model_input, page},
+    pages::{
+        EFFORTS, POLICIES, PageError, PageFrame, SANDBOXES, choices, directory_input, model_input, page,
+    },
     state::Console,
 };
 
@@ -43,9 +45,8 @@ fn form(models: &[Model], cwd: &str, session: &Session) -> Markup {
             header.page-head { h1 { "New thread" } }
             form.sheet method="post" action="/new" {
                 input type="hidden" name="csrf" value=(session.csrf);
-                label { "Directory" input name="cwd" value=(cwd) placeholder="The server's directory" autocomplete="off" list="directories" data-directories=""; }
-                datalist #directories {}
-                label { "Message" textarea name="text" rows="4" placeholder="What should the agent do?" {} }
+                label { "Message" textarea name="text" rows="5" placeholder="What should the agent do?" autofocus {} }
+                div { label for="cwd" { "Directory" } (directory_input(cwd, "The server's directory")) }
                 div.settings {
                     label { "Model" (model_input(models, "")) }
                     label { "Effort" select name="effort" { (choices(&EFFORTS, "", Some("Model's default"))) } }

@@ -1,6 +1,8 @@
 // The composer: images, completion of files and skills, and sending with the keyboard.
 
 import { notice } from "./forms.js";
+import { scrollToEnd } from "./live.js";
+import { suggestions } from "./suggestions.js";
 
 const MAX_IMAGE_BYTES = 8 << 20;
 
@@ -35,61 +37,21 @@ function wordAtCursor(message) {
 
 function completion(message, list) {
   let word = null;
-  let selected = 0;
   let asked = 0;
-
-  const hide = () => {
-    list.hidden = true;
-    list.replaceChildren();
-    message.removeAttribute("aria-activedescendant");
-  };
-  const select = (index) => {
-    const options = [...list.children];
-    if (options.length === 0) return;
-    selected = (index + options.length) % options.length;
-    options.forEach((option, at) => option.setAttribute("aria-selected", at === selected));
-    message.setAttribute("aria-activedescendant", options[selected].id);
-    options[selected].scrollIntoView({ block: "nearest" });
-  };
   const insert = (text) => {
     message.setRangeText(`${text} `, word.start, message.selectionStart, "end");
-    hide();
     message.focus();
   };
-  const show = (suggestions) => {
-    list.replaceChildren(...suggestions.map(({ text, hint }, index) => {
-      const option = document.createElement("li");
-      option.id = `completion-${index}`;
-      option.setAttribute("role", "option");
-      option.append(text);
-      if (hint) option.append(Object.assign(document.createElement("small"), { textContent: ` ${hint}` }));
-      option.onmousedown = (event) => { event.preventDefault(); insert(text); };
-      return option;
-    }));
-    list.hidden = suggestions.length === 0;
-    select(0);
-  };
-
+  const { show, hide } = suggestions(message, list, { choose: insert, isFirstSelected: true });
   message.addEventListener("input", async () => {
     word = wordAtCursor(message);
+    const number = ++asked;
     if (!word) return hide();
     const kind = word.sign === "@" ? "files" : "skills";
-    const number = ++asked;
     const address = `/threads/${message.dataset.complete}/complete/${kind}?q=${encodeURIComponent(word.text)}`;
     const response = await fetch(address).catch(() => null);
+    // Answers may overtake each other; only the last one counts.
     if (number === asked && response?.ok) show(await response.json());
-  });
-  message.addEventListener("blur", hide);
-  message.addEventListener("keydown", (event) => {
-    if (list.hidden) return;
-    const text = list.children[selected]?.firstChild?.textContent;
-    if (event.key === "ArrowDown") select(selected + 1);
-    else if (event.key === "ArrowUp") select(selected - 1);
-    else if ((event.key === "Enter" || event.key === "Tab") && text) insert(text);
-    else if (event.key === "Escape") hide();
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
   });
 }
 
@@ -118,6 +80,6 @@ export function handleComposer() {
   form.addEventListener("sent", () => {
     message.value = "";
     attachments.replaceChildren();
-    window.scrollTo(0, document.documentElement.scrollHeight);
+    scrollToEnd();
   });
 }

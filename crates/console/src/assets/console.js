@@ -3,7 +3,7 @@
 import { handleComposer } from "./composer.js";
 import { handleForms } from "./forms.js";
 import { handleKeys } from "./keyboard.js";
-import { follow } from "./live.js";
+import { follow, scrollToEnd } from "./live.js";
 
 document.documentElement.classList.add("js");
 handleForms();
@@ -12,4 +12,4 @@ handleKeys();
 follow();
 
 // A thread is opened at its end, a link at its item.
-if (document.body.dataset.thread && !location.hash) window.scrollTo(0, document.documentElement.scrollHeight);
+if (document.body.dataset.thread && !location.hash) scrollToEnd();

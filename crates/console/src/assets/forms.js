@@ -1,5 +1,7 @@
 // Sends forms in the background, so that a page stays where it is, and loads parts of pages on demand.
 
+import { suggestions } from "./suggestions.js";
+
 const token = document.querySelector("meta[name=csrf]")?.content ?? "";
 
 /** Shows a sentence for some seconds. */
@@ -77,15 +79,29 @@ async function load(event) {
   const place = link.closest(".more");
   if (link.href.includes("/output")) place.closest("article")?.querySelector("pre.output, .markdown")?.remove();
   if ("older" in link.dataset) joinTurns(template.content);
+  else leaveOutKnown(template.content);
   place.replaceWith(template.content);
   // What the reader was looking at stays in its place.
   if ("older" in link.dataset) window.scrollBy(0, document.documentElement.scrollHeight - height);
 }
 
+/** Leaves out items that the page shows already, and then the link to those behind them. */
+function leaveOutKnown(part) {
+  const known = [...part.querySelectorAll("article[id]")].filter((item) => document.getElementById(item.id));
+  known.forEach((item) => item.remove());
+  if (known.length > 0) part.querySelector(".more")?.remove();
+}
+
+/** Returns whether a part of the page has an element that another part has too. */
+function overlaps(one, other) {
+  return [...one.querySelectorAll("section[id], article[id]")].some(({ id }) => other.id === id || other.querySelector(`#${CSS.escape(id)}`));
+}
+
 /** Puts the earlier items of a turn that the page shows into it. A turn that a link led to is shown once, in its place. */
 function joinTurns(older) {
   for (const part of [...older.children].filter((child) => child.matches("section"))) {
-    document.querySelector(`.linked > #${CSS.escape(part.id)}`)?.parentElement.remove();
+    const linked = document.querySelector(".linked");
+    if (linked && overlaps(linked, part)) linked.remove();
     const shown = document.querySelector(`#turns > #${CSS.escape(part.id)} > .items`);
     if (!("continued" in part.dataset) || !shown) continue;
     shown.prepend(...part.querySelector(".items").children);
@@ -93,18 +109,31 @@ function joinTurns(older) {
   }
 }
 
-/** Completes directories in fields that ask for one. */
+/** Completes directories in fields that ask for one. An empty field has those of the last threads. */
 function completeDirectories() {
   for (const field of document.querySelectorAll("[data-directories]")) {
     let asked = 0;
-    field.addEventListener("input", async () => {
+    const ask = async (text) => {
       const number = ++asked;
-      const response = await fetch(`/complete/directories?q=${encodeURIComponent(field.value)}`).catch(() => null);
+      const response = await fetch(`/complete/directories?q=${encodeURIComponent(text)}`).catch(() => null);
       // Answers may overtake each other; only the last one counts.
-      if (!response?.ok || number !== asked) return;
-      const options = (await response.json()).map(({ text }) => Object.assign(document.createElement("option"), { value: text }));
-      field.list?.replaceChildren(...options);
-    });
+      const found = response?.ok ? await response.json() : [];
+      if (number === asked && document.activeElement === field) show(found);
+    };
+    const choose = (text) => {
+      field.value = text;
+      ask(`${text}/`);
+    };
+    const { show } = suggestions(field, document.getElementById(field.getAttribute("aria-controls")), { choose, isFirstSelected: false });
+    field.addEventListener("input", () => ask(field.value));
+    field.addEventListener("focus", () => { if (!field.value) ask(""); });
+  }
+}
+
+/** Applies a filter as soon as it is chosen. */
+function applyFilters() {
+  for (const form of document.querySelectorAll("[data-filters]")) {
+    form.addEventListener("change", (event) => { if (event.target.type === "radio") form.requestSubmit(); });
   }
 }
 
@@ -120,4 +149,5 @@ export function handleForms() {
     }
   });
   completeDirectories();
+  applyFilters();
 }

@@ -10,10 +10,21 @@ function parse(html) {
   return template.content;
 }
 
-/** Returns whether the reader is at the end of the page, which then stays in sight. */
+/** Returns how far a page is scrolled to show the end of its main part. The questions of other threads may be below it. */
+function endPosition() {
+  const main = document.getElementById("main");
+  const bottom = main ? main.getBoundingClientRect().bottom + window.scrollY : document.documentElement.scrollHeight;
+  return Math.max(bottom - window.innerHeight, 0);
+}
+
+/** Returns whether the reader is at the end of the thread, which then stays in sight. */
 function isAtEnd() {
-  const page = document.documentElement;
-  return page.scrollHeight - window.innerHeight - window.scrollY < 120;
+  return Math.abs(endPosition() - window.scrollY) < 120;
+}
+
+/** Shows the end of the thread. */
+export function scrollToEnd() {
+  window.scrollTo(0, endPosition());
 }
 
 /** Keeps open what a person has opened, and closed what a person has closed. Reasoning is open while it streams, and folded then. */
@@ -120,7 +131,7 @@ function syncQuestions(html) {
   if (here) syncChildren(here, cards.filter(isHere));
   const side = document.getElementById("questions");
   if (side) syncChildren(side, cards.filter((card) => !isHere(card)));
-  if (wasAtEnd && here?.children.length) window.scrollTo(0, document.documentElement.scrollHeight);
+  if (wasAtEnd && here?.children.length) scrollToEnd();
 }
 
 /** Marks the thread of this page in the list. */
@@ -154,7 +165,7 @@ function carryOut(event) {
     if (operation.op === "sync" && operation.id === "thread-list") refreshList();
   }
   if (event.lastEventId) after = event.lastEventId;
-  if (wasAtEnd && thread) window.scrollTo(0, document.documentElement.scrollHeight);
+  if (wasAtEnd && thread) scrollToEnd();
 }
 
 let source = null;

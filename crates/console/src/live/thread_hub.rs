@@ -10,8 +10,9 @@ use bytes::Bytes;
 use codicil_client::{
     Client, ClientError, ClientEvent, EventStream, IncludeTurns, PlacedEvent,
     protocol::{
-        CodicilSubscribe, CodicilSubscribeParams, CodicilSubscribeResponse, ServerNotification, ThreadId,
-        ThreadResume, ThreadResumeParams, ThreadResumeResponse, ThreadUnsubscribe, ThreadUnsubscribeParams,
+        CodicilSubscribe, CodicilSubscribeParams, CodicilSubscribeResponse, CodicilUsageRead,
+        CodicilUsageReadParams, ServerNotification, ThreadId, ThreadResume, ThreadResumeParams,
+        ThreadResumeResponse, ThreadTokenUsage, ThreadUnsubscribe, ThreadUnsubscribeParams,
     },
 };
 use thiserror::Error;
@@ -145,6 +146,7 @@ async fn read_thread(client: &Client, thread_id: &ThreadId) -> Result<ThreadPage
             let has_older = older_turns.is_some() || older_items.is_some();
             let mut view = ThreadView::new(*thread, has_older, open).with_settings(&resumed);
             plans.into_iter().flatten().for_each(|plan| view.set_plan(plan));
+            view.usage = stored_usage(client, thread_id).await;
             Ok(ThreadPage { view, seq: at.value() })
         }
         // An ephemeral thread has no snapshots. Its turns are in memory.
@@ -154,6 +156,18 @@ async fn read_thread(client: &Client, thread_id: &ThreadId) -> Result<ThreadPage
             Ok(ThreadPage { view: ThreadView::new(thread, false, Vec::new()).with_settings(&resumed), seq })
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Returns the tokens that a thread has used so far. A page is shown without them if the server cannot tell.
+async fn stored_usage(client: &Client, thread_id: &ThreadId) -> Option<ThreadTokenUsage> {
+    let params = CodicilUsageReadParams { thread_ids: vec![thread_id.clone()], since: None };
+    match client.call::<CodicilUsageRead>(params).await {
+        Ok(read) => read.data.into_iter().next().map(|read| read.usage),
+        Err(error) => {
+            tracing::debug!("cannot read the tokens of {thread_id}: {error}");
+            None
+        }
     }
 }
 

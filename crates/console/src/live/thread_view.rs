@@ -6,10 +6,13 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use codicil_client::protocol::{
-    AskForApproval, ImageSource, ItemId, ModeKind, ReasoningEffort, SandboxPolicy, ServerNotification,
-    Thread, ThreadItem, ThreadResumeResponse, ThreadSettings, ThreadSourceKind, ThreadStatus,
-    ThreadTokenUsage, Turn, TurnError, TurnId, TurnPlanUpdatedNotification, TurnStatus, UserInput,
+    AskForApproval, DynamicToolCallOutputContentItem, ImageSource, ItemId, ModeKind, ReasoningEffort,
+    SandboxPolicy, ServerNotification, Thread, ThreadItem, ThreadResumeResponse, ThreadSettings,
+    ThreadSourceKind, ThreadStatus, ThreadTokenUsage, Turn, TurnError, TurnId, TurnPlanUpdatedNotification,
+    TurnStatus, UserInput,
 };
+
+use serde_json::Value;
 
 /// Items that a view holds. When there are more, the oldest are forgotten.
 const MAX_ITEMS: usize = 240;
@@ -385,7 +388,30 @@ fn text_bytes(item: &ThreadItem) -> usize {
         ThreadItem::FileChange { changes, .. } => changes.iter().map(|change| change.diff.len()).sum(),
         ThreadItem::ImageGeneration { result, .. } => result.len(),
         ThreadItem::UserMessage { content, .. } => content.iter().map(input_bytes).sum(),
+        ThreadItem::McpToolCall { arguments, result, .. } => {
+            let parts =
+                result.iter().flat_map(|result| result.content.iter().chain(&result.structured_content));
+            value_bytes(arguments) + parts.map(value_bytes).sum::<usize>()
+        }
+        ThreadItem::DynamicToolCall { arguments, content_items, .. } => {
+            let parts = content_items.iter().flatten().map(|part| match part {
+                DynamicToolCallOutputContentItem::InputText { text } => text.len(),
+                DynamicToolCallOutputContentItem::InputImage { image_url } => image_url.len(),
+                _ => 0,
+            });
+            value_bytes(arguments) + parts.sum::<usize>()
+        }
         _ => 0,
+    }
+}
+
+/// Returns the size of the strings in a value.
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(value_bytes).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| name.len() + value_bytes(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 
@@ -446,7 +472,7 @@ fn append_to(sections: &mut Vec<String>, index: usize, text: &str) -> AppendedTe
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json, value::to_raw_value};
+    use serde_json::{json, value::to_raw_value};
 
     use super::*;
 

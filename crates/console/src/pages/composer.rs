@@ -48,7 +48,7 @@ pub fn composer(view: &ThreadView, models: &[Model], session: &Session) -> Marku
             form #composer method="post" action={ "/threads/" (thread) "/input" } data-live="" data-reset="" {
                 input type="hidden" name="csrf" value=(session.csrf);
                 label.visually-hidden for="message" { "Message" }
-                textarea #message name="text" rows="3" placeholder="Message the agent. @ completes files, $ completes skills." autocomplete="off" data-complete=(thread) {}
+                textarea #message name="text" rows="2" placeholder="Message the agent. @ completes files, $ completes skills." autocomplete="off" data-complete=(thread) {}
                 ul #completions .completions role="listbox" aria-label="Completions" hidden {}
                 div #attachments .attachments {}
                 div.composer-bar {
@@ -108,6 +108,17 @@ fn settings_form(view: &ThreadView, models: &[Model], session: &Session) -> Mark
             label { "Approvals" select name="policy" { (choices(&POLICIES, &policy, None)) } }
             label { "Sandbox" select name="sandbox" { (choices(&SANDBOXES, sandbox, None)) } }
             button { "Apply" }
+        }
+    }
+}
+
+/// Returns a field for a directory of the server, with its name. Its suggestions come from the script.
+pub fn directory_input(cwd: &str, placeholder: &str) -> Markup {
+    html! {
+        div.picker {
+            input #cwd name="cwd" value=(cwd) placeholder=(placeholder) autocomplete="off" spellcheck="false" role="combobox"
+                aria-expanded="false" aria-controls="directories" aria-autocomplete="list" data-directories="";
+            ul #directories .completions.below role="listbox" aria-label="Directories" hidden {}
         }
     }
 }

@@ -187,7 +187,8 @@ fn changes_page(console: &Console, session: &Session, changes: &ShownChanges, qu
         max_rows: if query.all.is_empty() { MAX_ROWS } else { MAX_ALL_ROWS },
         address: &changes.address,
     };
-    let frame = PageFrame { thread: None, ..PageFrame::new(changes.title, "diff") };
+    // Both sides of a diff need the whole width.
+    let frame = PageFrame { has_inbox: false, ..PageFrame::new(changes.title, "diff") };
     page(
         console,
         session,

@@ -8,7 +8,7 @@ use codicil_client::ClientError;
 use maud::{DOCTYPE, html};
 use thiserror::Error;
 
-use crate::{live::HubError, questions::AnswerError};
+use crate::{live::HubError, questions::AnswerError, render::text::visible};
 
 /// The reason why a page cannot be shown or a change cannot be made.
 #[derive(Debug, Error)]
@@ -42,6 +42,15 @@ impl PageError {
         }
     }
 
+    /// Returns what happened, in a few words.
+    fn title(&self) -> &'static str {
+        match self.status() {
+            StatusCode::NOT_FOUND => "Not found",
+            StatusCode::BAD_GATEWAY => "The server does not answer",
+            _ => "That is not possible",
+        }
+    }
+
     /// Returns the sentence for people: of an error of the server its own message.
     fn text(&self) -> String {
         match self {
@@ -59,15 +68,17 @@ impl IntoResponse for PageError {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
-                    title { "Codicil: not possible" }
+                    meta name="color-scheme" content="light dark";
+                    title { (self.title()) " · Codicil" }
                     link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
                     link rel="stylesheet" href="/assets/console.css";
                 }
                 body.plain-page {
                     main aria-label="Error" {
-                        h1 { "That is not possible" }
-                        p id="error" { (self.text()) }
-                        p { a href="/" { "All threads" } }
+                        p.brand { "Codicil" }
+                        h1 { (self.title()) }
+                        p id="error" { (visible(&self.text())) }
+                        p { a.button href="/" { "All threads" } }
                     }
                 }
             }

@@ -9,8 +9,10 @@ use axum::{
 };
 use codicil_client::{
     IncludeTurns,
-    protocol::{Thread, ThreadId, ThreadItem, UserInput},
+    protocol::{DynamicToolCallOutputContentItem, Thread, ThreadId, ThreadItem, UserInput},
 };
+
+use serde_json::Value;
 
 use super::{PageError, items::shell_text};
 use crate::{live::thread_title, render::ansi, state::Console};
@@ -83,16 +85,41 @@ fn write_item(text: &mut String, item: &ThreadItem) {
             }
             Ok(())
         }
-        ThreadItem::McpToolCall { server, tool, arguments, .. } => {
-            writeln!(text, "\nTool call `{server}/{tool}`\n\n{}", fenced("json", &arguments.to_string()))
+        ThreadItem::McpToolCall { server, tool, arguments, result, error, .. } => {
+            let parts = result.iter().flat_map(|result| &result.content);
+            let texts = parts.filter_map(|part| part.get("text")?.as_str());
+            let texts = texts.chain(error.iter().map(|error| error.message.as_str()));
+            write_call(text, &format!("{server}/{tool}"), arguments, texts)
         }
-        ThreadItem::DynamicToolCall { tool, arguments, .. } => {
-            writeln!(text, "\nTool call `{tool}`\n\n{}", fenced("json", &arguments.to_string()))
+        ThreadItem::DynamicToolCall { tool, arguments, content_items, .. } => {
+            let texts = content_items.iter().flatten().filter_map(|part| match part {
+                DynamicToolCallOutputContentItem::InputText { text } => Some(text.as_str()),
+                _ => None,
+            });
+            write_call(text, tool, arguments, texts)
         }
+        ThreadItem::CollabAgentToolCall { prompt: Some(prompt), .. } => {
+            writeln!(text, "\nTo a subagent:\n\n> {}", prompt.replace('\n', "\n> "))
+        }
+        ThreadItem::ContextCompaction { .. } => writeln!(text, "\n---\n\nThe history was compacted here."),
         ThreadItem::WebSearch { query, .. } => writeln!(text, "\nWeb search: {query}"),
         ThreadItem::ExitedReviewMode { review, .. } => writeln!(text, "\n### Review\n\n{review}"),
         _ => Ok(()),
     };
+}
+
+/// Writes the call of a tool with the texts of its result.
+fn write_call<'a>(
+    text: &mut String,
+    name: &str,
+    arguments: &Value,
+    results: impl Iterator<Item = &'a str>,
+) -> std::fmt::Result {
+    writeln!(text, "\nTool call `{name}`\n\n{}", fenced("json", &arguments.to_string()))?;
+    for result in results {
+        writeln!(text, "\n{}", fenced("", result))?;
+    }
+    Ok(())
 }
 
 /// Returns a code block whose fence is longer than any in its content.

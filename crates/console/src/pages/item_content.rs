@@ -7,8 +7,8 @@ use axum::{
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use codicil_client::protocol::{
-    self, FsReadFile, FsReadFileParams, ItemId, ThreadId, ThreadItem, ThreadItemsRead, ThreadItemsReadParams,
-    TurnId, UserInput,
+    self, DynamicToolCallOutputContentItem, FsReadFile, FsReadFileParams, ItemId, ThreadId, ThreadItem,
+    ThreadItemsRead, ThreadItemsReadParams, TurnId, UserInput,
 };
 use maud::{Markup, html};
 
@@ -80,6 +80,18 @@ pub async fn image(
         ThreadItem::ImageView { path, .. } => ImageBytes::File(path),
         ThreadItem::ImageGeneration { result, .. } => {
             ImageBytes::Data(format!("data:image/png;base64,{result}"))
+        }
+        ThreadItem::McpToolCall { result: Some(result), .. } => {
+            let data = result.content.get(index).and_then(|part| part.get("data")?.as_str());
+            ImageBytes::Data(format!("data:;base64,{}", data.ok_or_else(not_found)?))
+        }
+        ThreadItem::DynamicToolCall { content_items: Some(parts), .. } => {
+            match parts.into_iter().nth(index) {
+                Some(DynamicToolCallOutputContentItem::InputImage { image_url, .. }) => {
+                    ImageBytes::Data(image_url)
+                }
+                _ => return Err(not_found()),
+            }
         }
         _ => return Err(not_found()),
     };

@@ -1,8 +1,8 @@
 //! Items, each as an `article` that is named by its kind. Items of tools and of the rest are in `tool_items.rs`.
 
 use codicil_client::protocol::{
-    CommandAction, CommandExecutionStatus, FileUpdateChange, ItemId, PatchApplyStatus, ThreadId, ThreadItem,
-    TurnId, UserInput,
+    CommandAction, CommandExecutionStatus, FileUpdateChange, ImageSource, ItemId, PatchApplyStatus, ThreadId,
+    ThreadItem, TurnId, UserInput,
 };
 use maud::{Markup, html};
 
@@ -14,7 +14,7 @@ use crate::{
     live::{ItemPart, TurnView},
     render::{
         ansi::{self, OutputLines},
-        diff::{DiffLayout, DiffView, FileDiff, view},
+        diff::{DiffLayout, DiffView, FileDiff, change_counts, view},
         markdown::{link_address, markdown},
         text::{prefix, url_part, visible, visible_plain},
     },
@@ -115,7 +115,11 @@ impl ShownItem<'_> {
                 self.article("image", "Image", html! {}, body)
             }
             other => match tool_items::part(other) {
-                Some(ItemPartMarkup { class, kind, head, body }) => self.article(class, kind, head, body),
+                Some(ItemPartMarkup { class, kind, head, body }) => {
+                    let images = tool_items::image_numbers(other);
+                    let body = html! { (body) @for number in images { (self.image(number, "Image of the result")) } };
+                    self.article(class, kind, head, body)
+                }
                 None => html! {},
             },
         }
@@ -127,7 +131,7 @@ impl ShownItem<'_> {
             article.item.(class) id=(id) aria-label=(kind) tabindex="-1" {
                 header {
                     h3 { (kind) } " " (head)
-                    a.permalink href={ "/threads/" (self.thread) "?turn=" (self.turn) "#" (url_part(&id)) } aria-label={ "Link to this " (kind.to_lowercase()) } { "#" }
+                    a.permalink href={ "/threads/" (self.thread) "?turn=" (self.turn) "&item=" (url_part(self.id)) "#" (url_part(&id)) } aria-label={ "Link to this " (kind.to_lowercase()) } { "#" }
                 }
                 (body)
             }
@@ -151,6 +155,9 @@ impl ShownItem<'_> {
             @for (index, part) in content.iter().enumerate() {
                 @match part {
                     UserInput::Text { text, .. } => p.text { (visible(prefix(text, MAX_MESSAGE))) },
+                    UserInput::Image { source: ImageSource::Url { url }, .. } if !url.starts_with("data:") => {
+                        p { "Image at " (safe_link(url)) }
+                    }
                     UserInput::Image { .. } | UserInput::LocalImage { .. } => (self.image(index, "Attached image")),
                     UserInput::Skill { name, .. } => span.chip { "$" (visible(name)) },
                     UserInput::Mention { name, .. } => span.chip { "@" (visible(name)) },
@@ -219,13 +226,13 @@ impl ShownItem<'_> {
         let head = html! {
             span.chip.(class) { (state) }
             @if let Some(milliseconds) = duration_ms { " " span.meta { (format::duration(*milliseconds)) } }
+            " " span.meta { "in " (visible(cwd)) }
         };
         let text = aggregated_output.as_deref().unwrap_or_default();
         let output = ansi::output(text, OutputLines::SUMMARY);
         self.article("command", "Command", head, html! {
             pre.command-line { code { (visible(&shell_text(command))) } }
             (action_summary(command_actions))
-            p.meta { "in " (visible(cwd)) }
             @if self.is_open || !text.is_empty() {
                 pre.output id=(text_element_id(self.turn, self.id, ItemPart::Body)) tabindex="0" aria-label="Output" { (output.html) }
             }
@@ -247,12 +254,25 @@ impl ShownItem<'_> {
             _ => ("ok", "Applied"),
         };
         let address = format!("{}/diff", item_address(self.thread, self.turn, self.id));
-        self.article(
-            "file-change",
-            "File change",
-            html! { span.chip.(class) { (state) } },
-            diffs(changes, &address),
-        )
+        // The question about a change shows its diff.
+        let body = match status {
+            PatchApplyStatus::InProgress => changed_files(changes, &address),
+            _ => diffs(changes, &address),
+        };
+        self.article("file-change", "File change", html! { span.chip.(class) { (state) } }, body)
+    }
+}
+
+/// Returns the names of changed files, with a link to the diff.
+fn changed_files(changes: &[FileUpdateChange], address: &str) -> Markup {
+    html! {
+        ul.changed-files {
+            @for change in changes.iter().take(MAX_DIFFS) {
+                @let file = FileDiff::from_change(change);
+                li { span.path { (visible(&file.path)) } " " (change_counts(&file)) }
+            }
+        }
+        p.more { a href=(address) { "Show the changes" @if changes.len() > MAX_DIFFS { " of all " (changes.len()) " files" } } }
     }
 }
 

@@ -49,13 +49,13 @@ pub fn page(console: &Console, session: &Session, frame: &PageFrame<'_>, main: M
             }
             body data-events=(frame.events) data-thread=[frame.thread] data-section=(frame.section) {
                 a.skip href="#main" { "Skip to content" }
-                (navigation(console, frame, count))
+                (navigation(console, session, frame, count))
                 (main)
                 @if frame.has_inbox {
                     aside.inbox aria-label="Inbox" {
                         h2 { "Inbox " span #question-count .count { @if count > 0 { (count) } } }
                         div #(QUESTIONS_ID) .questions { (question_cards(&elsewhere, Some(&session.csrf))) }
-                        p.empty { "No other questions are waiting." }
+                        p.empty { @if frame.thread.is_some() { "No other questions are waiting." } @else { "No questions are waiting." } }
                     }
                 }
                 (help())
@@ -65,7 +65,7 @@ pub fn page(console: &Console, session: &Session, frame: &PageFrame<'_>, main: M
     }
 }
 
-fn navigation(console: &Console, frame: &PageFrame<'_>, count: usize) -> Markup {
+fn navigation(console: &Console, session: &Session, frame: &PageFrame<'_>, count: usize) -> Markup {
     let current = |section: &str| (frame.section == section).then_some("page");
     html! {
         nav.sidebar aria-label="Threads" {
@@ -79,9 +79,13 @@ fn navigation(console: &Console, frame: &PageFrame<'_>, count: usize) -> Markup 
             }
             a.button.new href="/new" { "New thread" }
             ul #(THREAD_LIST_ID) .thread-list { (thread_links(&console.overview.threads().threads)) }
-            p.foot {
-                button type="button" data-help="" { "Keyboard" } " "
+            div.foot {
+                button.link type="button" data-help="" { "Keyboard" }
                 a href="/device" { "Sign in another device" }
+                form.inline method="post" action="/sign-out" {
+                    input type="hidden" name="csrf" value=(session.csrf);
+                    button.link { "Sign out" }
+                }
             }
         }
     }

@@ -13,6 +13,7 @@ mod inbox;
 mod item_content;
 mod items;
 mod layout;
+mod linked;
 mod older;
 mod question_cards;
 mod question_forms;
@@ -25,7 +26,9 @@ mod tool_items;
 mod turns;
 mod usage;
 
-pub use composer::{EFFORTS, POLICIES, SANDBOXES, choices, model_input, next_turn, sandbox_name};
+pub use composer::{
+    EFFORTS, POLICIES, SANDBOXES, choices, directory_input, model_input, next_turn, sandbox_name,
+};
 pub use diff::{item_diff, thread_diff, turn_diff};
 pub use error::PageError;
 pub use export::export;
@@ -34,7 +37,8 @@ pub use inbox::inbox;
 pub use item_content::{all_output, image};
 pub use items::{StreamedText, text_element_id};
 pub use layout::{PageFrame, page};
-pub use older::{older_items, older_turns};
+pub use linked::turn_items;
+pub use older::older_turns;
 pub use question_cards::question_cards;
 pub use queue::queue;
 pub use sign_in::{device_link, sign_in, sign_in_required, signed_in};

@@ -6,17 +6,16 @@
 
 use axum::extract::{Path, Query, State};
 use codicil_client::protocol::{
-    ItemId, SortDirection, ThreadId, ThreadItem, ThreadItemEntry, ThreadItemsList, ThreadItemsListAnchor,
-    ThreadItemsListCursor, ThreadItemsListParams, ThreadItemsListResponse, ThreadTurnsList,
-    ThreadTurnsListParams, ThreadTurnsListResponse, Turn, TurnId, TurnItemsView,
+    CodicilTurnEntry, CodicilTurnRead, CodicilTurnReadParams, ItemId, SortDirection, ThreadId,
+    ThreadItemEntry, ThreadItemsList, ThreadItemsListCursor, ThreadItemsListParams, ThreadItemsListResponse,
+    ThreadTurnsList, ThreadTurnsListParams, Turn, TurnId, TurnItemsView,
 };
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{PageError, items, turns};
+use super::{PageError, turns};
 use crate::{
     live::{ThreadView, TurnView},
-    render::text::url_part,
     state::Console,
 };
 
@@ -26,13 +25,13 @@ const OLDER_ITEMS: u32 = 60;
 /// HTML that is loaded at a time, in bytes.
 const OLDER_BYTES: usize = 160_000;
 
-/// Turns or items of one request when one of them is looked for. The server returns no more.
+/// Items of one request when one of them is looked for. The server returns no more.
 const SEARCHED_AT_ONCE: u32 = 100;
 
 /// Turns that are shown of a thread that cannot be opened.
 const STORED_TURNS: u32 = 8;
 
-/// Where the next older part of a thread begins: before an item that a page shows, or at the cursors of the part before.
+/// Where the next older part of a thread begins: before an item that a page shows, or at the cursor of the part before.
 #[derive(Debug, Deserialize)]
 pub struct OlderQuery {
     /// The turn of the first item that is shown.
@@ -41,8 +40,6 @@ pub struct OlderQuery {
     item: Option<String>,
     /// The cursor of the items before.
     items: Option<String>,
-    /// The cursor of the turns before `turn`.
-    turns: Option<String>,
 }
 
 /// The place in a thread before which everything is older than what a page shows.
@@ -50,13 +47,12 @@ struct OlderPlace {
     /// The turn of the first item that is shown, which may have more items.
     turn: Option<TurnId>,
     items: Option<String>,
-    turns: Option<String>,
 }
 
 impl OlderPlace {
     fn link(&self, thread: &ThreadId) -> Markup {
         let turn = self.turn.as_ref().map(|turn| turn.to_string());
-        let parts = [("turn", &turn), ("items", &self.items), ("turns", &self.turns)];
+        let parts = [("turn", &turn), ("items", &self.items)];
         let pairs = parts.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
         link(thread, pairs)
     }
@@ -88,13 +84,14 @@ pub async fn older_turns(
 ) -> Result<Markup, PageError> {
     let thread = ThreadId::from(thread);
     let place = match query {
-        OlderQuery { turn, items: items @ Some(_), turns, .. } => {
-            OlderPlace { turn: turn.map(TurnId::from), items, turns }
+        OlderQuery { turn, items: items @ Some(_), .. } => OlderPlace { turn: turn.map(TurnId::from), items },
+        OlderQuery { turn: Some(turn), item: None, .. } => {
+            OlderPlace { turn: Some(TurnId::from(turn)), items: None }
         }
-        OlderQuery { turn: Some(turn), item, .. } => {
-            let (turn, item) = (TurnId::from(turn), item.map(ItemId::from));
-            match place_before(&console, &thread, turn, item.as_ref()).await? {
-                Some(place) => place,
+        OlderQuery { turn: Some(turn), item: Some(item), .. } => {
+            let turn = TurnId::from(turn);
+            match items_before(&console, &thread, &turn, &ItemId::from(item)).await? {
+                Some(cursor) => OlderPlace { turn: Some(turn), items: Some(cursor) },
                 None => return Ok(html! {}),
             }
         }
@@ -110,31 +107,28 @@ async fn older_part(console: &Console, thread: &ThreadId, place: OlderPlace) -> 
     let groups = by_turn(found.data);
     let is_new = |turn: &&TurnId| next.turn.as_ref() != Some(*turn);
     let wanted: Vec<TurnId> = groups.iter().map(|group| &group.id).filter(is_new).cloned().collect();
-    let heads = turn_heads(console, thread, next.turns.clone(), &wanted).await?;
-    let views: Vec<TurnView> = groups
-        .into_iter()
-        .map(|group| match heads.iter().find(|head| head.id == group.id) {
-            Some(head) => TurnView::from(Turn { items: group.items, ..head.clone() }),
-            None => TurnView::from(group),
-        })
-        .collect();
+    let mut heads = turn_heads(console, thread, wanted).await?;
+    let views: Vec<TurnView> = groups.into_iter().map(|group| with_head(group, &mut heads)).collect();
     let shown = turns::newest_turns(thread, views.iter().rev(), next.turn.as_ref(), OLDER_BYTES);
     if shown.is_cut {
         // The same part, as far as it is shown, ends at the cursor of the rest.
         let count = u32::try_from(shown.items).unwrap_or(OLDER_ITEMS);
         next.items = items_page(console, thread, place.items, count).await?.next_cursor;
     }
-    if let Some((turn, _)) = shown.first
-        && let Some(index) = heads.iter().position(|head| head.id == *turn)
-    {
-        let count = u32::try_from(index + 1).unwrap_or(OLDER_ITEMS);
-        next.turns = turns_page(console, thread, next.turns, count).await?.next_cursor;
-    }
     next.turn = shown.first.map(|(turn, _)| turn.clone()).or(next.turn);
     Ok(html! {
         @if next.items.is_some() { (next.link(thread)) }
         (shown.html)
     })
+}
+
+/// Returns the view of a turn with some of its items. Of a turn that a page shows already, only the items are needed.
+fn with_head(group: Turn, heads: &mut Vec<CodicilTurnEntry>) -> TurnView {
+    let Some(index) = heads.iter().position(|head| head.turn.id == group.id) else {
+        return TurnView::from(group);
+    };
+    let CodicilTurnEntry { turn, plan } = heads.swap_remove(index);
+    TurnView { plan, ..TurnView::from(Turn { items: group.items, ..turn }) }
 }
 
 /// Groups items by their turns, newest first. The items of a turn are in order.
@@ -150,40 +144,17 @@ fn by_turn(entries: Vec<ThreadItemEntry>) -> Vec<Turn> {
     groups
 }
 
-/// Returns turns without items, newest first, until all that are wanted are among them.
-async fn turn_heads(
+/// Returns turns without items, with their plans.
+pub async fn turn_heads(
     console: &Console,
     thread: &ThreadId,
-    mut cursor: Option<String>,
-    wanted: &[TurnId],
-) -> Result<Vec<Turn>, PageError> {
-    let mut heads: Vec<Turn> = Vec::new();
-    loop {
-        let missing = wanted.iter().filter(|turn| !heads.iter().any(|head| head.id == **turn)).count();
-        let Some(at) = cursor.take().filter(|_| missing > 0) else { return Ok(heads) };
-        let count = u32::try_from(missing).unwrap_or(SEARCHED_AT_ONCE);
-        let page = turns_page(console, thread, Some(at), count).await?;
-        heads.extend(page.data);
-        cursor = page.next_cursor;
+    turn_ids: Vec<TurnId>,
+) -> Result<Vec<CodicilTurnEntry>, PageError> {
+    if turn_ids.is_empty() {
+        return Ok(Vec::new());
     }
-}
-
-/// Returns the place before an item, or before a turn that has none. Pages begin near the end of their thread.
-async fn place_before(
-    console: &Console,
-    thread: &ThreadId,
-    turn: TurnId,
-    item: Option<&ItemId>,
-) -> Result<Option<OlderPlace>, PageError> {
-    let items = match item {
-        Some(item) => match items_before(console, thread, &turn, item).await? {
-            Some(cursor) => Some(cursor),
-            None => return Ok(None),
-        },
-        None => None,
-    };
-    let turns = turns_before(console, thread, &turn).await?;
-    Ok(Some(OlderPlace { turn: Some(turn), items, turns }))
+    let params = CodicilTurnReadParams { thread_id: thread.clone(), turn_ids };
+    Ok(console.client.call::<CodicilTurnRead>(params).await?.data)
 }
 
 /// Returns the cursor of the items before one; `None` if it is the first.
@@ -213,30 +184,6 @@ async fn items_before(
     }
 }
 
-/// Returns the cursor of the turns before one; `None` if it is the first.
-async fn turns_before(
-    console: &Console,
-    thread: &ThreadId,
-    turn: &TurnId,
-) -> Result<Option<String>, PageError> {
-    let mut cursor = None;
-    loop {
-        let page = turns_page(console, thread, cursor.clone(), SEARCHED_AT_ONCE).await?;
-        let Some(index) = page.data.iter().position(|found| found.id == *turn) else {
-            cursor = page.next_cursor;
-            if cursor.is_none() {
-                return Err(PageError::NotFound(format!("turn {turn}")));
-            }
-            continue;
-        };
-        let count = u32::try_from(index + 1).unwrap_or(SEARCHED_AT_ONCE);
-        let until = turns_page(console, thread, cursor.clone(), count).await?;
-        if until.data.last().is_some_and(|last| last.id == *turn) {
-            return Ok(until.next_cursor);
-        }
-    }
-}
-
 /// Returns items of a thread, newest first.
 async fn items_page(
     console: &Console,
@@ -254,23 +201,6 @@ async fn items_page(
     Ok(console.client.call::<ThreadItemsList>(params).await?)
 }
 
-/// Returns turns of a thread without their items, newest first.
-async fn turns_page(
-    console: &Console,
-    thread: &ThreadId,
-    cursor: Option<String>,
-    limit: u32,
-) -> Result<ThreadTurnsListResponse, PageError> {
-    let params = ThreadTurnsListParams {
-        thread_id: thread.clone(),
-        cursor,
-        limit: Some(limit),
-        sort_direction: Some(SortDirection::Desc),
-        items_view: Some(TurnItemsView::NotLoaded),
-    };
-    Ok(console.client.call::<ThreadTurnsList>(params).await?)
-}
-
 /// Returns the newest turns of a thread that cannot be opened, in order, and whether there are older ones.
 pub async fn stored_turns(console: &Console, thread: &ThreadId) -> Result<(Vec<Turn>, bool), PageError> {
     let params = ThreadTurnsListParams {
@@ -283,69 +213,4 @@ pub async fn stored_turns(console: &Console, thread: &ThreadId) -> Result<(Vec<T
     let page = console.client.call::<ThreadTurnsList>(params).await?;
     let has_older = page.next_cursor.is_some();
     Ok((page.data.into_iter().rev().collect(), has_older))
-}
-
-/// Returns a turn that is too old for the page, for a link to it.
-pub async fn linked_turn(console: &Console, thread: &ThreadId, turn: &TurnId) -> Result<Markup, PageError> {
-    let mut cursor = None;
-    loop {
-        let page = turns_page(console, thread, cursor, SEARCHED_AT_ONCE).await?;
-        if let Some(head) = page.data.into_iter().find(|found| found.id == *turn) {
-            let (items, link) = items_of_turn(console, thread, turn, None).await?;
-            let shown = turns::turn(thread, &TurnView::from(Turn { items, ..head }), &link);
-            return Ok(
-                html! { section.linked aria-label="Linked turn" { h2 { "Linked turn" } (link) (shown) } },
-            );
-        }
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            return Err(PageError::NotFound(format!("turn {turn}")));
-        }
-    }
-}
-
-#[derive(Debug, Deserialize)]
-pub struct OlderItemsQuery {
-    /// The first item that is shown already.
-    before: String,
-}
-
-/// `GET /threads/{thread}/turns/{turn}/items`: the items of a linked turn before one, as a part of the page.
-pub async fn older_items(
-    State(console): State<Console>,
-    Path((thread, turn)): Path<(String, String)>,
-    Query(query): Query<OlderItemsQuery>,
-) -> Result<Markup, PageError> {
-    let (thread, turn) = (ThreadId::from(thread), TurnId::from(turn));
-    let (found, link) = items_of_turn(&console, &thread, &turn, Some(query.before.into())).await?;
-    let view = TurnView::from(Turn { items: found, ..Turn::in_progress(turn) });
-    Ok(html! {
-        (link)
-        @for item in &view.items { (items::item(&thread, &view, item)) }
-    })
-}
-
-/// Returns the last items of a turn before one, in order, and the link to those before them.
-async fn items_of_turn(
-    console: &Console,
-    thread: &ThreadId,
-    turn: &TurnId,
-    before: Option<ItemId>,
-) -> Result<(Vec<ThreadItem>, Markup), PageError> {
-    let anchor = before.map(|item_id| ThreadItemsListCursor::Anchor(ThreadItemsListAnchor::Item { item_id }));
-    let params = ThreadItemsListParams {
-        thread_id: thread.clone(),
-        turn_id: Some(turn.clone()),
-        cursor: anchor,
-        limit: Some(OLDER_ITEMS),
-        sort_direction: Some(SortDirection::Desc),
-    };
-    let page = console.client.call::<ThreadItemsList>(params).await?;
-    let first = page.data.last().and_then(|entry| entry.item.id()).filter(|_| page.next_cursor.is_some());
-    let address =
-        first.map(|first| format!("/threads/{thread}/turns/{turn}/items?before={}", url_part(first)));
-    let link = html! {
-        @if let Some(address) = address { p.more { a.button data-more="" href=(address) { "Show earlier items" } } }
-    };
-    Ok((page.data.into_iter().rev().map(|entry| entry.item).collect(), link))
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use codicil_client::protocol::{
+    AbsolutePathBuf, AdditionalFileSystemPermissions, AdditionalNetworkPermissions,
     CommandExecutionApprovalDecision, CommandExecutionRequestApprovalParams, FileChangeRequestApprovalParams,
-    NetworkPolicyRuleAction, PermissionsRequestApprovalParams, SandboxPolicy, ServerRequest,
+    FileSystemAccessMode, FileSystemPath, NetworkPolicyRuleAction, PermissionsRequestApprovalParams,
+    SandboxPolicy, ServerRequest,
 };
 use maud::{Markup, html};
 
@@ -44,8 +46,8 @@ fn card(question: &Question, csrf: Option<&str>) -> Markup {
             header {
                 h3 { (visible(&title)) }
                 p.meta {
-                    a href={ "/threads/" (question.thread_id) } { (visible(&question.thread_title)) }
-                    @if let Some(asked) = question.asked_at { " · " time datetime=(timestamp(asked)) { (age(asked)) } }
+                    a.from href={ "/threads/" (question.thread_id) } { (visible(&question.thread_title)) }
+                    @if let Some(asked) = question.asked_at { " " time datetime=(timestamp(asked)) { (age(asked)) } }
                     @if let Some(deadline) = question.deadline {
                         " · answered by default in " (deadline.saturating_sub(unix_now()).max(0)) " s"
                     }
@@ -104,11 +106,7 @@ fn command(question: &Question, params: &CommandExecutionRequestApprovalParams) 
         (action_summary(params.command_actions.as_deref().unwrap_or_default()))
         @if let Some(cwd) = &params.cwd { p.meta { "in " (visible(cwd)) } }
         @if let Some(permissions) = &params.additional_permissions {
-            (wanted_access(
-                permissions.network.as_ref().and_then(|network| network.enabled).unwrap_or(false),
-                permissions.file_system.as_ref().and_then(|files| files.read.as_deref()).map(paths).unwrap_or_default(),
-                permissions.file_system.as_ref().and_then(|files| files.write.as_deref()).map(paths).unwrap_or_default(),
-            ))
+            (wanted_access(permissions.network.as_ref(), permissions.file_system.as_ref()))
         }
         @if params.network_approval_context.is_none() && let Some(settings) = &question.settings { (sandbox_limits(settings)) }
         (buttons(&command_buttons(params)))
@@ -210,15 +208,9 @@ fn file_change(question: &Question, params: &FileChangeRequestApprovalParams) ->
 }
 
 fn permissions(params: &PermissionsRequestApprovalParams) -> Markup {
-    let network = params.permissions.network.as_ref().and_then(|network| network.enabled).unwrap_or(false);
-    let files = params.permissions.file_system.as_ref();
     html! {
         @if let Some(reason) = &params.reason { p.reason { (visible(reason)) } }
-        (wanted_access(
-            network,
-            files.and_then(|files| files.read.as_deref()).map(paths).unwrap_or_default(),
-            files.and_then(|files| files.write.as_deref()).map(paths).unwrap_or_default(),
-        ))
+        (wanted_access(params.permissions.network.as_ref(), params.permissions.file_system.as_ref()))
         (buttons(&[
             AnswerButton::new("accept", "Approve", "primary"),
             AnswerButton::new("acceptForSession", "Approve for session", ""),
@@ -227,24 +219,50 @@ fn permissions(params: &PermissionsRequestApprovalParams) -> Markup {
     }
 }
 
-/// Returns paths as text.
-fn paths<P: serde::Serialize>(paths: &[P]) -> Vec<String> {
-    let text = |path: &P| serde_json::to_value(path).ok().and_then(|path| path.as_str().map(str::to_owned));
-    paths.iter().filter_map(text).collect()
-}
-
 /// Returns what the sandbox would refuse without the permissions.
-fn wanted_access(network: bool, read: Vec<String>, write: Vec<String>) -> Markup {
+fn wanted_access(
+    network: Option<&AdditionalNetworkPermissions>,
+    files: Option<&AdditionalFileSystemPermissions>,
+) -> Markup {
+    let has_network = network.and_then(|network| network.enabled).unwrap_or(false);
+    let paths = files.map(wanted_paths).unwrap_or_default();
     html! {
-        @if network || !read.is_empty() || !write.is_empty() {
+        @if has_network || !paths.is_empty() {
             p { "The sandbox refuses this so far:" }
             ul.access {
-                @if network { li { "using the network" } }
-                @for path in &read { li { "reading " code { (visible(path)) } } }
-                @for path in &write { li { "writing " code { (visible(path)) } } }
+                @if has_network { li { "using the network" } }
+                @for (verb, path) in &paths { li { (verb) " " code { (visible(path)) } } }
             }
         }
     }
+}
+
+/// Returns the files of a request with what is wanted to be done with them. Rules that repeat the lists are left out.
+fn wanted_paths(files: &AdditionalFileSystemPermissions) -> Vec<(&'static str, String)> {
+    let text = |path: &AbsolutePathBuf| path.to_str().unwrap_or_default().to_owned();
+    let read = files.read.iter().flatten().map(|path| ("reading", text(path)));
+    let write = files.write.iter().flatten().map(|path| ("writing", text(path)));
+    let mut found: Vec<_> = read.chain(write).collect();
+    for entry in files.entries.iter().flatten() {
+        let verb = match entry.access {
+            FileSystemAccessMode::Read => "reading",
+            FileSystemAccessMode::Write => "writing",
+            FileSystemAccessMode::Deny => "not using",
+            FileSystemAccessMode::Unrecognized(_) => "using",
+        };
+        let wanted = (verb, rule_path(&entry.path));
+        if !found.contains(&wanted) {
+            found.push(wanted);
+        }
+    }
+    found
+}
+
+/// Returns the files of a rule as text.
+fn rule_path(path: &FileSystemPath) -> String {
+    let value = serde_json::to_value(path).unwrap_or_default();
+    let named = ["path", "pattern"].iter().find_map(|name| value.get(name)?.as_str().map(str::to_owned));
+    named.unwrap_or_else(|| value.get("value").unwrap_or(&value).to_string())
 }
 
 pub fn buttons(buttons: &[AnswerButton]) -> Markup {

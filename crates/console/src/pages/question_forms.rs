@@ -16,16 +16,19 @@ use crate::render::text::{visible, visible_plain};
 
 pub fn user_input(params: &ToolRequestUserInputParams) -> Markup {
     html! {
-        @for question in &params.questions { (agent_question(question)) }
+        @for (index, question) in params.questions.iter().enumerate() {
+            // The card has the first question as its title.
+            (agent_question(question, if index == 0 { "visually-hidden" } else { "" }))
+        }
         (buttons(&[AnswerButton::new("submit", "Answer", "primary"), AnswerButton::new("decline", "Decline", "danger")]))
     }
 }
 
-fn agent_question(question: &ToolRequestUserInputQuestion) -> Markup {
+fn agent_question(question: &ToolRequestUserInputQuestion, title_class: &str) -> Markup {
     let kind = if question.is_secret { "password" } else { "text" };
     html! {
         fieldset {
-            legend { (visible(&question.question)) }
+            legend class=(title_class) { (visible(&question.question)) }
             @if let Some(options) = &question.options {
                 @for option in options {
                     label.option {
@@ -74,10 +77,13 @@ fn answers(accept: &'static str) -> Vec<AnswerButton> {
 }
 
 fn form_fields(schema: &McpElicitationSchema) -> Markup {
+    let is_required = |name: &String| schema.required.iter().flatten().any(|required| required == name);
+    let (required, optional): (Vec<_>, Vec<_>) =
+        schema.properties.iter().partition(|(name, _)| is_required(name));
     html! {
-        @for (name, property) in &schema.properties {
-            @let is_required = schema.required.iter().flatten().any(|required| required == name);
-            (form_field(name, property, is_required))
+        div.fields {
+            @for (name, property) in required { (form_field(name, property, true)) }
+            @for (name, property) in optional { (form_field(name, property, false)) }
         }
     }
 }
@@ -128,13 +134,30 @@ struct Choice<'a> {
 
 fn choice_field(name: &str, field: &str, schema: &McpElicitationEnumSchema, is_required: bool) -> Markup {
     let choice = Choice::of(schema);
+    if choice.is_multiple {
+        return multiple_choice(name, field, &choice);
+    }
     html! {
         label {
             (label(name, choice.title, choice.description))
-            select name=(field) multiple[choice.is_multiple] required[is_required && !choice.is_multiple] {
-                @if !is_required && !choice.is_multiple { option value="" { "—" } }
+            select name=(field) required[is_required] {
+                @if !is_required { option value="" { "—" } }
                 @for (value, text) in &choice.options {
                     option value=(value) selected[choice.selected.contains(value)] { (visible_plain(text)) }
+                }
+            }
+        }
+    }
+}
+
+fn multiple_choice(name: &str, field: &str, choice: &Choice<'_>) -> Markup {
+    html! {
+        fieldset {
+            legend { (label(name, choice.title, choice.description)) }
+            @for (value, text) in &choice.options {
+                label.option {
+                    input type="checkbox" name=(field) value=(value) checked[choice.selected.contains(value)];
+                    " " (visible_plain(text))
                 }
             }
         }
@@ -200,6 +223,6 @@ fn titled(options: &[McpElicitationConstOption]) -> Vec<(&str, &str)> {
 fn label(name: &str, title: Option<&str>, description: Option<&str>) -> Markup {
     html! {
         span { (visible(title.unwrap_or(name))) }
-        @if let Some(description) = description { span.meta { " " (visible(description)) } }
+        @if let Some(description) = description { " " span.description { (visible(description)) } }
     }
 }

@@ -23,7 +23,8 @@ pub fn sign_in(access: &AccessControl, reason: Option<&str>) -> Markup {
     plain(
         "Sign in",
         html! {
-            h1 { "Codicil" }
+            p.brand { "Codicil" }
+            h1 { "Sign in" }
             @if let Some(reason) = reason { p.error role="alert" { (reason) } }
             form method="post" action="/sign-in" {
                 label for="token" { "Token" }
@@ -70,8 +71,11 @@ pub async fn device_link(
         html! {
             main #main aria-label="Sign in another device" {
                 h1 { "Sign in another device" }
-                p { "Open this link there within ten minutes. It works once." }
-                p { label for="link" { "Link" } " " input #link .wide readonly value=(url); }
+                div.sheet {
+                    p { "Open this link there within ten minutes. It works once." }
+                    label for="link" { "Link" }
+                    input #link .wide readonly value=(url);
+                }
             }
         },
     ))

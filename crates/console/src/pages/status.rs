@@ -21,7 +21,11 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{PageFrame, format, page, usage};
-use crate::{access::Session, render::text::visible, state::Console};
+use crate::{
+    access::Session,
+    render::text::{visible, visible_plain},
+    state::Console,
+};
 
 /// A section that takes longer is left out: an MCP server may not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -165,9 +169,14 @@ fn mcp_servers(console: &Console, answer: ListMcpServerStatusResponse) -> Markup
     html! {
         @if answer.data.is_empty() { p { "No MCP servers are configured." } }
         @for server in &answer.data {
-            details {
-                summary { (visible(&server.name)) " " span.chip { (server.tools.len()) " tools" } " " (sign_in_state(&server.auth_status)) }
-                @match console.overview.mcp_error(&server.name) {
+            @let error = console.overview.mcp_error(&server.name);
+            details open[error.is_some()] {
+                summary {
+                    (visible(&server.name)) " "
+                    @if error.is_some() { span.chip.failed { "Failed" } } @else { span.chip { (server.tools.len()) " tools" } }
+                    " " (sign_in_state(&server.auth_status))
+                }
+                @match error {
                     Some(error) => p.error { (visible(&error)) },
                     None if server.tools.is_empty() => p.meta { "Disabled, not reachable, or without tools." },
                     None => {}
@@ -313,13 +322,18 @@ fn origin(origins: &BTreeMap<String, ConfigLayerMetadata>, key: &str) -> Markup 
     };
     html! {
         @match found.map(|found| &found.name) {
-            Some(ConfigLayerSource::User { file, .. } | ConfigLayerSource::System { file }) => (visible(&wire_name(file))),
-            Some(ConfigLayerSource::Project { dot_codex_folder }) => (visible(&wire_name(dot_codex_folder))),
+            Some(ConfigLayerSource::User { file, .. } | ConfigLayerSource::System { file }) => (short_name(&wire_name(file))),
+            Some(ConfigLayerSource::Project { dot_codex_folder }) => (short_name(&wire_name(dot_codex_folder))),
             Some(ConfigLayerSource::SessionFlags) => "command line",
             Some(_) => "administrator",
             None => "default",
         }
     }
+}
+
+/// Returns the last parts of a path, and the whole path as a tooltip.
+fn short_name(path: &str) -> Markup {
+    html! { span title=(visible_plain(path)) { (visible(format::short_path(path))) } }
 }
 
 /// Returns a value as it is on the wire.

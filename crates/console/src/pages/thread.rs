@@ -14,7 +14,9 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::{
-    PageError, PageFrame, composer, format, items, older, page, question_cards, queue,
+    PageError, PageFrame, composer, format, items,
+    linked::{self, LinkedPlace},
+    older, page, question_cards, queue,
     threads::{ShownStatus, thread_menu},
     turns,
 };
@@ -44,6 +46,8 @@ const TITLE_ID: &str = "thread-title";
 pub struct ThreadQuery {
     /// A turn to show, also if it is an old one.
     turn: Option<String>,
+    /// An item of the turn to show.
+    item: Option<String>,
 }
 
 /// `GET /threads/{thread}`
@@ -60,11 +64,10 @@ pub async fn thread(
         Err(error) => (stored_page(&console, &thread_id).await.map_err(|_| error)?, false),
     };
     let shown_turns = all_turns(&shown.view);
-    // The view may have turns for which the page has no room.
-    let is_shown = |turn: &TurnId| shown_turns.0.contains(&format!("id=\"turn-{turn}\""));
-    let wanted = query.turn.map(TurnId::from).filter(|turn| !is_shown(turn));
-    let linked = match wanted {
-        Some(turn) => older::linked_turn(&console, &thread_id, &turn).await?,
+    let place =
+        query.turn.map(|turn| LinkedPlace { turn: TurnId::from(turn), item: query.item.map(ItemId::from) });
+    let linked = match place.filter(|place| is_live && !place.is_on(&shown_turns)) {
+        Some(place) => linked::linked_turn(&console, &thread_id, &place, &shown_turns).await?,
         None => html! {},
     };
     let models = console.models().await;
@@ -111,7 +114,7 @@ async fn stored_page(console: &Console, thread_id: &ThreadId) -> Result<ThreadPa
 }
 
 fn title(view: &ThreadView) -> Markup {
-    html! { h1 #(TITLE_ID) { (visible(view.title())) } }
+    html! { h1 #(TITLE_ID) title=(visible_plain(view.title())) { (visible(view.title())) } }
 }
 
 fn status(view: &ThreadView) -> Markup {
@@ -189,7 +192,7 @@ pub fn change_ops(view: &ThreadView, change: &ViewChange) -> Vec<PageOp> {
             let Some(turn) = view.turn(id) else { return Vec::new() };
             let mut ops = vec![
                 PageOp::Drop { id: "no-turns".to_owned() },
-                PageOp::put(turns::turn_id(turn), TURNS_ID, turns::turn(thread, turn, &html! {})),
+                PageOp::put(turns::turn_id(turn), TURNS_ID, turns::turn(thread, turn)),
             ];
             ops.extend(head_ops(view));
             ops

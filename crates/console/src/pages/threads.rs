@@ -14,7 +14,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::{
-    PageError, PageFrame,
+    PageError, PageFrame, directory_input,
     format::{age, short_path, timestamp, tokens},
     page,
 };
@@ -192,32 +192,48 @@ fn search_form(query: &ThreadsQuery) -> Markup {
     let filters =
         [("", "All"), ("running", "Running"), ("waiting", "Waiting for me"), ("archived", "Archived")];
     html! {
-        form.filters role="search" aria-label="Threads" method="get" action="/" {
+        form.filters role="search" aria-label="Threads" method="get" action="/" data-filters="" {
             label.visually-hidden for="q" { "Search" }
             input #q name="q" type="search" placeholder="Search names and content" value=(query.q);
             label.visually-hidden for="cwd" { "Directory" }
-            input #cwd name="cwd" placeholder="Directory" value=(query.cwd) autocomplete="off" list="directories" data-directories="";
-            datalist #directories {}
+            (directory_input(&query.cwd, "Directory"))
+            button { "Search" }
             fieldset.choices {
                 legend.visually-hidden { "Show" }
                 @for (value, label) in filters {
                     label { input type="radio" name="show" value=(value) checked[query.show == value]; span { (label) } }
                 }
             }
-            button { "Search" }
         }
     }
 }
 
 fn table(rows: &ThreadRows, query: &ThreadsQuery, session: &Session) -> Markup {
     html! {
-        @if rows.found.is_empty() { p.empty { "No threads match." } }
+        @if rows.found.is_empty() { (no_threads(query)) }
         ul.rows {
             @for found in &rows.found { (row(found, rows.tokens.get(&found.thread.id).copied(), query.show == "archived", session)) }
         }
         @if let Some(cursor) = &rows.next_cursor {
             @let next = next_page(query, cursor);
             p { a.button href={ "/?" (next) } { "Next page" } }
+        }
+    }
+}
+
+/// Returns what an empty list says: nothing was found, or there is nothing yet.
+fn no_threads(query: &ThreadsQuery) -> Markup {
+    let is_filtered = !(query.q.is_empty() && query.show.is_empty() && query.cwd.is_empty());
+    html! {
+        div.empty-page {
+            @if is_filtered {
+                p { "No threads match." }
+                p { a href="/" { "Show all threads" } }
+            } @else {
+                p { "There are no threads yet." }
+                p.meta { "A thread is a conversation with an agent that works in a directory of the server." }
+                p { a.button.primary href="/new" { "Start the first one" } }
+            }
         }
     }
 }
@@ -264,11 +280,12 @@ pub fn thread_menu(thread: &Thread, is_archived: bool, session: &Session) -> Mar
         details.menu {
             summary aria-label={ "Actions for " (visible_plain(thread_title(thread))) } { "⋯" }
             div.menu-body {
-                form method="post" action=(action("rename")) data-live="" {
+                form.rename method="post" action=(action("rename")) data-live="" {
                     (csrf)
                     label { "Name" input name="name" value=(thread.name.as_deref().unwrap_or_default()) required; }
                     button { "Rename" }
                 }
+                hr;
                 form method="post" action=(action("fork")) { (csrf) button { "Fork" } }
                 @if is_archived {
                     form method="post" action=(action("unarchive")) data-live="" { (csrf) button { "Restore" } }
@@ -276,7 +293,8 @@ pub fn thread_menu(thread: &Thread, is_archived: bool, session: &Session) -> Mar
                     form method="post" action=(action("archive")) data-live="" { (csrf) button { "Archive" } }
                 }
                 a href=(action("export")) { "Export as Markdown" }
-                form method="post" action=(action("delete")) data-confirm="Delete this thread for ever?" {
+                hr;
+                form.delete method="post" action=(action("delete")) data-confirm="Delete this thread for ever?" {
                     (csrf)
                     label.sure { input type="checkbox" name="sure" required; " For ever" }
                     button.danger { "Delete" }

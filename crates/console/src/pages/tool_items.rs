@@ -19,6 +19,9 @@ use crate::render::{
 /// The longest text of arguments and results on a thread's page.
 const MAX_VALUE: usize = 4_000;
 
+/// Images of one result on a thread's page.
+const MAX_IMAGES: usize = 8;
+
 /// What an item's article contains.
 pub struct ItemPartMarkup {
     pub class: &'static str,
@@ -165,7 +168,7 @@ fn mcp_outcome(result: Option<&McpToolCallResult>, error: Option<&McpToolCallErr
     html! {
         @if let Some(error) = error { p.error { (visible(&error.message)) } }
         @if let Some(result) = result {
-            @for part in &result.content {
+            @for part in result.content.iter().filter(|part| !is_mcp_image(part)) {
                 @match part.get("text").and_then(Value::as_str) {
                     Some(text) => pre.output tabindex="0" aria-label="Result" { (ansi::output(prefix(text, 4 * MAX_VALUE), OutputLines::SUMMARY).html) },
                     None => (value("Result", part)),
@@ -180,11 +183,36 @@ fn dynamic_outcome(content: Option<&[DynamicToolCallOutputContentItem]>) -> Mark
     html! {
         @for part in content.unwrap_or_default() {
             @match part {
+                part if is_dynamic_image(part) => {},
                 DynamicToolCallOutputContentItem::InputText { text } => pre.output tabindex="0" aria-label="Result" { (visible(prefix(text, 4 * MAX_VALUE))) },
                 other => (value("Result", &serde_json::to_value(other).unwrap_or_default())),
             }
         }
     }
+}
+
+/// Returns which parts of a tool's result are images.
+pub fn image_numbers(item: &ThreadItem) -> Vec<usize> {
+    let is_image: Vec<bool> = match item {
+        ThreadItem::McpToolCall { result: Some(result), .. } => {
+            result.content.iter().map(is_mcp_image).collect()
+        }
+        ThreadItem::DynamicToolCall { content_items: Some(parts), .. } => {
+            parts.iter().map(is_dynamic_image).collect()
+        }
+        _ => Vec::new(),
+    };
+    let numbered = is_image.into_iter().enumerate();
+    numbered.filter_map(|(number, is_image)| is_image.then_some(number)).take(MAX_IMAGES).collect()
+}
+
+/// Images elsewhere are not loaded.
+fn is_dynamic_image(part: &DynamicToolCallOutputContentItem) -> bool {
+    matches!(part, DynamicToolCallOutputContentItem::InputImage { image_url } if image_url.starts_with("data:"))
+}
+
+fn is_mcp_image(part: &Value) -> bool {
+    part.get("type").and_then(Value::as_str) == Some("image")
 }
 
 fn value(label: &str, value: &Value) -> Markup {

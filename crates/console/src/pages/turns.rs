@@ -11,8 +11,13 @@ use crate::{
     render::{diff, text::visible},
 };
 
+/// Returns the id of a turn's element.
+pub fn element_id(turn: &TurnId) -> String {
+    format!("turn-{turn}")
+}
+
 pub fn turn_id(turn: &TurnView) -> String {
-    format!("turn-{}", turn.id)
+    element_id(&turn.id)
 }
 
 pub fn items_id(turn: &TurnView) -> String {
@@ -84,10 +89,10 @@ pub fn newest_turns<'a>(
     shown
 }
 
-/// Returns a turn with all items of the view. `earlier` leads to those before.
-pub fn turn(thread: &ThreadId, turn: &TurnView, earlier: &Markup) -> Markup {
+/// Returns a turn with all items of the view.
+pub fn turn(thread: &ThreadId, turn: &TurnView) -> Markup {
     let items: Vec<Markup> = turn.items.iter().map(|item| items::item(thread, turn, item)).collect();
-    let content = html! { (earlier) (items_element(turn, items.iter())) (end(thread, turn)) };
+    let content = html! { (items_element(turn, items.iter())) (end(thread, turn)) };
     html! { section.turn id=(turn_id(turn)) aria-label="Turn" { (content) } }
 }
 
@@ -97,7 +102,7 @@ fn items_element<'m>(turn: &TurnView, items: impl Iterator<Item = &'m Markup>) -
 
 /// Returns the end of a turn: its plan, its errors and how it ended.
 pub fn end(thread: &ThreadId, turn: &TurnView) -> Markup {
-    let files = diff::parse(&turn.diff).len();
+    let files = diff::file_count(&turn.diff);
     html! {
         footer.turn-end id=(end_id(turn)) {
             @if let Some(plan) = &turn.plan { (checklist(plan)) }

@@ -23,17 +23,17 @@ pub enum ChartKind {
     Line,
 }
 
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 180.0;
-const LEFT: f64 = 56.0;
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = 28.0;
+const WIDTH: f64 = 360.0;
+const HEIGHT: f64 = 140.0;
+const LEFT: f64 = 40.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 24.0;
 
 /// The most points that are drawn; the last ones are kept.
 const MAX_POINTS: usize = 400;
 
 /// Labels below the axis; more would overlap.
-const MAX_LABELS: usize = 8;
+const MAX_LABELS: usize = 5;
 
 /// Returns a chart with its table of numbers.
 pub fn chart(series: &ChartSeries, kind: ChartKind) -> Markup {
@@ -165,7 +165,7 @@ fn labels(points: &[ChartPoint<'_>], scale: &ChartScale) -> Markup {
     html! {
         g.axis aria-hidden="true" {
             @for (number, point) in points.iter().enumerate().step_by(every) {
-                text x=(scale.x(number)) y=(HEIGHT - 8.0) text-anchor="middle" { (point.label) }
+                text x=(scale.x(number)) y=(HEIGHT - 7.0) text-anchor="middle" { (point.label) }
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use codicil_client::protocol::{FileUpdateChange, PatchChangeKind};
 
-pub use super::diff_table::{DiffLayout, DiffView, view};
+pub use super::diff_table::{DiffLayout, DiffView, change_counts, view};
 
 /// The changes to one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,6 +104,11 @@ pub fn parse(text: &str) -> Vec<FileDiff> {
         reader.line(line);
     }
     reader.finish()
+}
+
+/// Returns the number of files of a diff that git writes, without reading the rest.
+pub fn file_count(text: &str) -> usize {
+    text.lines().filter(|line| line.starts_with("diff --git ")).count()
 }
 
 /// Reads hunks without file headers.
@@ -369,6 +374,7 @@ mod tests {
             diff --git a/p b/q\nsimilarity index 100%\nrename from p\nrename to q\n\
             diff --git a/i.png b/i.png\nBinary files a/i.png and b/i.png differ\n\
             diff --git \"a/t\\tb\" \"b/t\\tb\"\n--- \"a/t\\tb\"\n+++ \"b/t\\303\\244\"\n@@ -1 +1 @@\n-a\r\n+b\r\n";
+        assert_eq!(file_count(text), 6);
         assert_eq!(
             show(&parse(text)),
             [

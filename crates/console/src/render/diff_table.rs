@@ -79,15 +79,22 @@ pub fn view(file: &FileDiff, options: DiffView<'_>) -> Markup {
         section.file-diff aria-label={ "Changes of " (visible_plain(&file.path)) } {
             header {
                 span.path { (title(file)) }
-                span.counts {
-                    span.added { "+" (file.count(DiffLineKind::Added)) } " "
-                    span.removed { "−" (file.count(DiffLineKind::Removed)) }
-                }
+                (change_counts(file))
                 // A link, because the question about a change is a form, and forms cannot contain forms.
                 a.button role="button" href={ (options.address) "?layout=" (options.layout.other().as_str()) }
                     aria-pressed=(is_pressed) data-diff-layout="" { "Side by side" }
             }
             (table(file, &rows, options))
+        }
+    }
+}
+
+/// Returns the numbers of added and removed lines.
+pub fn change_counts(file: &FileDiff) -> Markup {
+    html! {
+        span.counts {
+            span.added { "+" (file.count(DiffLineKind::Added)) } " "
+            span.removed { "−" (file.count(DiffLineKind::Removed)) }
         }
     }
 }

@@ -29,6 +29,8 @@ async fn stored_thread(fixture: &Fixture, turns: &[usize], item: impl Fn(usize) 
             records.push(Record::Item { turn_id: turn_id.clone(), item: item(number) });
             number += 1;
         }
+        let plan = json!({ "turnId": turn_id, "explanation": null, "plan": [{ "step": format!("Plan of turn{turn}."), "status": "completed" }] });
+        records.push(Record::plan(&serde_json::from_value(plan).unwrap()));
         records.push(Record::TurnEnd { turn_id, status: TurnStatus::Completed, error: None, cause: None });
     }
     let store = Store::open(fixture.home.path()).unwrap();
@@ -55,9 +57,9 @@ async fn older_items_are_loaded_in_parts_of_one_size_whatever_their_turns() {
     let turns: Vec<usize> = [1, 170, 2, 1, 90].into_iter().chain([2; 40]).collect();
     let thread = stored_thread(&fixture, &turns, item).await;
     let page = fixture.browser.get(&format!("/threads/{thread}")).await.body;
-    assert_eq!(page.matches("<article").count(), 120, "the end of the thread");
+    assert_eq!(item_numbers(&page).len(), 120, "the end of the thread");
     let parts = older_parts(&fixture, &page).await;
-    let sizes: Vec<_> = parts.iter().map(|part| part.matches("<article").count()).collect();
+    let sizes: Vec<_> = parts.iter().map(|part| item_numbers(part).len()).collect();
     assert_eq!(sizes, [60, 60, 60, 44], "of 344 items");
     let all: String = [page].into_iter().chain(parts).collect();
     for number in 0..turns.iter().sum() {
@@ -66,10 +68,96 @@ async fn older_items_are_loaded_in_parts_of_one_size_whatever_their_turns() {
     for turn in 0..turns.len() {
         // The end of a turn is there once, also if its items are in several parts.
         assert_eq!(all.matches(&format!("id=\"turn-turn{turn}-end\"")).count(), 1, "turn {turn}");
+        // So is its plan.
+        assert_eq!(all.matches(&format!("Plan of turn{turn}.")).count(), 1, "turn {turn}");
     }
     // The long turns begin on one page and continue with the next ones.
     assert_eq!(all.matches("data-continued").count(), 4);
     fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_link_leads_to_any_item_and_turn() {
+    let fixture = Fixture::start(SCRIPT).await;
+    let turns = [3, 400, 250, 1];
+    let thread = stored_thread(&fixture, &turns, item).await;
+    let ends = || {
+        turns.iter().scan(0, |end, items| {
+            *end += items;
+            Some(*end)
+        })
+    };
+    let turn_of = |number: usize| ends().position(|end| number < end).unwrap();
+    // In the first turn, within the second, before and behind the place where the page cuts the third one, and the last item.
+    for number in [0, 2, 3, 200, 402, 403, 500, 533, 534, 600, 653] {
+        let turn = format!("turn{}", turn_of(number));
+        let page =
+            fixture.browser.get(&format!("/threads/{thread}?turn={turn}&item=item{number}")).await.body;
+        assert!(page.len() < MAX_PAGE, "{number}: {} bytes", page.len());
+        let target = format!("id=\"item-{turn}-item{number}\"");
+        assert_eq!(page.matches(&target).count(), 1, "{number}");
+        assert_unique_ids(&page);
+        let shown = linked_items(&page);
+        assert_eq!(shown.is_empty(), number >= 534, "{number}: the end of the thread has {shown:?}");
+        assert!(shown.is_empty() || shown.contains(&number), "{number}: {shown:?}");
+        // Everything else of the turn is loaded on demand, once.
+        let mut all = shown;
+        for side in ["before", "after"] {
+            let mut next = more(&page, side);
+            while let Some(address) = next {
+                let part = fixture.browser.get(&address).await.body;
+                all.extend(item_numbers(&part));
+                next = more(&part, side);
+            }
+        }
+        all.sort_unstable();
+        let own = (0..654).filter(|other| turn_of(*other) == turn_of(number));
+        let expected: Vec<_> = own.filter(|other| *other < 534 || turn_of(*other) != 2).collect();
+        assert!(all.is_empty() || all == expected || all.starts_with(&expected), "{number}: {all:?}");
+    }
+    // A link to a turn leads to its beginning.
+    let page = fixture.browser.get(&format!("/threads/{thread}?turn=turn1")).await.body;
+    assert_eq!(page.matches("id=\"turn-turn1\"").count(), 1);
+    assert_eq!(linked_items(&page).first(), Some(&3));
+    assert!(page.contains("Plan of turn1."), "a linked turn has its plan");
+    for gone in ["turn=nothing", "turn=turn1&item=nothing", "turn=turn1&item=item0"] {
+        let page = fixture.browser.get(&format!("/threads/{thread}?{gone}")).await;
+        assert!(
+            page.status == 200 && page.body.contains("not part of this thread any more"),
+            "{gone}: {page:?}"
+        );
+    }
+    fixture.stop().await;
+}
+
+#[track_caller]
+fn assert_unique_ids(page: &str) {
+    let mut ids: Vec<_> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    ids.sort_unstable();
+    let twice: Vec<_> = ids.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+    assert_eq!(twice, Vec::<&str>::new());
+}
+
+/// Returns the numbers of the items in the section of a linked turn.
+fn linked_items(page: &str) -> Vec<usize> {
+    let section = page
+        .split("<section class=\"linked\"")
+        .nth(1)
+        .and_then(|rest| rest.split("<div id=\"turns\"").next());
+    section.map(item_numbers).unwrap_or_default()
+}
+
+/// Returns the numbers of the items of a part, in order.
+fn item_numbers(part: &str) -> Vec<usize> {
+    let ids = part.split("<article class=\"item ").skip(1).filter_map(|rest| rest.split("id=\"item-").nth(1));
+    ids.filter_map(|id| id.split('"').next()?.rsplit_once("-item")?.1.parse().ok()).collect()
+}
+
+/// Returns the address of more items of a linked turn, on one side.
+fn more(page: &str, side: &str) -> Option<String> {
+    let mut addresses =
+        page.split("data-more=\"\" href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    addresses.find(|address| address.contains(&format!("?{side}="))).map(str::to_owned)
 }
 
 #[tokio::test]

@@ -7,19 +7,29 @@ use codicil_engine::{
 use codicil_protocol::{
     CodicilRequestAnswerParams, CodicilRequestAnswerResponse, CodicilRequestListParams,
     CodicilRequestListResponse, CodicilSubscribeParams, CodicilThreadRehomeParams,
-    CodicilThreadRehomeResponse, CodicilUsageReadParams, CodicilUsageReadResponse, CodicilWaitingRequest,
-    SubscriptionScope,
+    CodicilThreadRehomeResponse, CodicilTurnEntry, CodicilTurnRead, CodicilTurnReadParams,
+    CodicilTurnReadResponse, CodicilUsageReadParams, CodicilUsageReadResponse, CodicilWaitingRequest, Method,
+    SubscriptionScope, TurnId,
 };
 use codicil_store::StoredTurn;
 use serde_json::value::to_raw_value;
 
-use crate::{cx::Cx, encoded::SubscriptionJson, error::RpcError, paging::newest_entry_cursor};
+use crate::{
+    cx::Cx,
+    encoded::SubscriptionJson,
+    error::RpcError,
+    handlers::thread::turns::read_turns,
+    paging::{newest_entry_cursor, turn_head},
+};
 
 /// The number of requests on a page, unless the client asks for less.
 const PAGE: usize = 100;
 
 /// The threads that one `codicil/usage/read` reads.
 const MAX_USAGE_THREADS: usize = 200;
+
+/// The turns that one `codicil/turn/read` reads.
+const MAX_READ_TURNS: usize = 100;
 
 /// Moves the workspace of a thread to this server.
 pub async fn thread_rehome(
@@ -133,6 +143,19 @@ pub async fn request_answer(
     Ok(match cx.threads().answer_request(&thread_id, request, answer, cx.key()).await? {
         AnswerOutcome::Accepted => CodicilRequestAnswerResponse::Accepted {},
         AnswerOutcome::AlreadyResolved { by, at } => CodicilRequestAnswerResponse::AlreadyResolved { by, at },
+    })
+}
+
+/// Returns turns without their items, with their plans.
+pub async fn turn_read(cx: Cx, params: CodicilTurnReadParams) -> Result<CodicilTurnReadResponse, RpcError> {
+    let read = read_turns(&cx, &params.thread_id, CodicilTurnRead::NAME).await?;
+    let entry = |id: &TurnId| {
+        let found = read.turns.iter().find(|turn| turn.id == *id)?;
+        let plan = found.plan.clone().map(|plan| plan.into_notification(read.thread.id.clone()));
+        Some(CodicilTurnEntry { turn: turn_head(found), plan })
+    };
+    Ok(CodicilTurnReadResponse {
+        data: params.turn_ids.iter().take(MAX_READ_TURNS).filter_map(entry).collect(),
     })
 }
 

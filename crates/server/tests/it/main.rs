@@ -57,6 +57,7 @@ mod threads;
 mod token_usage;
 mod tools;
 mod turn_input;
+mod turn_read;
 mod turns;
 mod unix;
 mod waiting_requests;

@@ -20,7 +20,7 @@ pub async fn list(cx: Cx, params: ThreadTurnsListParams) -> Result<ThreadTurnsLi
 }
 
 /// Reads a thread with its turns, for a method that ephemeral threads do not support.
-pub(super) async fn read_turns(
+pub(in crate::handlers) async fn read_turns(
     cx: &Cx,
     thread_id: &ThreadId,
     method: &'static str,
