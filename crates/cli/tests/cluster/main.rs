@@ -9,6 +9,7 @@
 #[path = "../../../store-postgres/tests/it/database.rs"]
 mod database;
 
+mod check;
 mod children;
 mod failures;
 mod one_server;
