@@ -5,6 +5,8 @@ use std::{fs, io, path::PathBuf};
 use codicil_client::ServerLaunch;
 use tempfile::TempDir;
 
+use crate::database::STORE_VARIABLE;
+
 const SCRIPT: &str = include_str!("script.toml");
 
 pub struct DemoHome {
@@ -43,7 +45,9 @@ impl DemoHome {
     /// Returns the command line of the server: this program, with the demo's home.
     pub fn server(&self) -> io::Result<ServerLaunch> {
         let program = std::env::current_exe()?;
-        Ok(ServerLaunch::new(program).env("CODICIL_HOME", self.home()).cwd(self.work()))
+        let launch = ServerLaunch::new(program).env("CODICIL_HOME", self.home());
+        // Never in a database: the demo leaves nothing behind.
+        Ok(launch.env(STORE_VARIABLE, "").cwd(self.work()))
     }
 
     /// Returns the configuration. The workspace is below the temporary directory, which commands may usually

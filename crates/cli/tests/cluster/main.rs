@@ -13,6 +13,7 @@ mod check;
 mod children;
 mod failures;
 mod one_server;
+mod programs;
 mod transfer;
 mod two_servers;
 
