@@ -9,6 +9,7 @@
 #[path = "../../../store-postgres/tests/it/database.rs"]
 mod database;
 
+mod chaos;
 mod check;
 mod children;
 mod failures;
