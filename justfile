@@ -42,6 +42,12 @@ bench *arguments:
     cargo build --profile dist -p codicil-cli -p codicil-bench
     target/dist/codicil-bench --server codicil=target/dist/codicil {{ arguments }}
 
+# Kills and suspends servers of a cluster and its database, for five minutes with 200 threads (`seed=7` repeats a run)
+chaos seed="" seconds="300" threads="200":
+    CODICIL_CHAOS_SECONDS={{ seconds }} CODICIL_CHAOS_THREADS={{ threads }} \
+        CODICIL_CHAOS_SEED={{ if seed == "" { `date +%s` } else { seed } }} \
+        cargo test -p codicil-cli --test cluster -- --nocapture nothing_is_lost_or_doubled
+
 # Takes the pictures of the console in docs/images again; look at them afterwards
 screenshots:
     cargo test -p codicil-cli --test console -- --ignored screenshots

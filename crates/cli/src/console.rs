@@ -16,12 +16,12 @@ use clap::Args;
 use codicil_client::{InProcessServer, ServerAddress, WebSocket};
 use codicil_config::{ConfigStore, HomeDirectory};
 use codicil_console::{ConsoleOptions, ConsoleServer, SessionKey, SignIn};
-use codicil_server::{Server, ServerSetup, connect};
+use codicil_server::{ClusterDuty, Server, ServerSetup, connect};
 use codicil_store::Store;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::{args::OverrideArgs, logging, shutdown::EndSignals, version};
+use crate::{args::OverrideArgs, database::OwnServerArgs, logging, shutdown::EndSignals, version};
 
 /// The file in the home with the key that signs sessions.
 const KEY_FILE: &str = "console.key";
@@ -35,7 +35,7 @@ pub struct ConsoleArgs {
     #[arg(long)]
     open: bool,
     /// Show the server at this address, ws:// or wss://, instead of one in this process.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["store", "node"])]
     connect: Option<String>,
     /// The file with the token that signs in, needed unless the console listens on loopback. With --connect it is also the
     /// token for that server.
@@ -43,6 +43,8 @@ pub struct ConsoleArgs {
     token_file: Option<PathBuf>,
     #[command(flatten)]
     proxy: ConsoleProxyArgs,
+    #[command(flatten)]
+    database: OwnServerArgs,
 }
 
 /// How browsers reach a console through a proxy.
@@ -111,24 +113,36 @@ async fn show_own(
     codicil_config::remove_leftovers(config.home().path());
     let token = args.token_file.as_deref().map(read_token).transpose()?;
     let options = console_options(args.listen, token, &args.proxy, config.home().path())?;
-    let server = server(config)?;
-    let console = RunningConsole::start(in_process(&server), options).await?;
-    console.announce(args.open)?;
-    signals.received().await;
-    let stopped = console.stop().await;
+    let store = args.database.open_store(&config).await?;
+    let server = server(config, store)?;
+    let shown = show_until_signal(&server, options, args.open, signals).await;
     server.stop().await;
-    stopped
+    shown
+}
+
+async fn show_until_signal(
+    server: &Server,
+    options: ConsoleOptions,
+    open: bool,
+    signals: &mut EndSignals,
+) -> anyhow::Result<()> {
+    let console = RunningConsole::start(in_process(server), options).await?;
+    console.announce(open)?;
+    signals.received().await;
+    console.stop().await
 }
 
 /// Creates a server for this process.
-pub fn server(config: ConfigStore) -> anyhow::Result<Server> {
-    Ok(Server::new(ServerSetup {
+pub fn server(config: ConfigStore, store: Store) -> anyhow::Result<Server> {
+    let server = Server::new(ServerSetup {
         protocol: version::protocol_defaults(None, &config),
         cwd: env::current_dir().context("the current directory is gone")?,
-        store: Store::open(config.home().path().to_path_buf())?,
+        store,
         config,
         allow_unauthenticated: false,
-    }))
+    });
+    server.join_cluster(ClusterDuty::AllThreads);
+    Ok(server)
 }
 
 /// Returns the address of a server in this process.

@@ -2,7 +2,7 @@
 //!
 //! The address of the database can contain a password, so it is never printed.
 
-use std::{convert::Infallible, env, fmt, process, str::FromStr, sync::Arc, time::Duration};
+use std::{convert::Infallible, env, fmt, path::PathBuf, process, str::FromStr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use clap::Args;
@@ -13,8 +13,8 @@ use codicil_store_postgres::{
     BackendSettings, DatabaseAddress, PostgresBackend, PostgresStore, SharedPlaces,
 };
 
-/// The environment variable with the address of the database.
-const VARIABLE: &str = "CODICIL_STORE";
+/// The environment variable with the address of the database. An empty one counts as none.
+pub const STORE_VARIABLE: &str = "CODICIL_STORE";
 /// The time after which other servers take over the threads of one that does not renew its lease.
 const LEASE_TIME: Duration = Duration::from_secs(6);
 
@@ -31,6 +31,18 @@ pub struct DatabaseArgs {
     /// Where clients and other servers reach this one [default: the address of the listener].
     #[arg(long, value_name = "URL")]
     advertise: Option<String>,
+}
+
+/// The database of a program that runs a server for itself, which other programs do not reach.
+#[derive(Clone, Debug, Default, Args)]
+pub struct OwnServerArgs {
+    /// Keep threads in a PostgreSQL database that several servers share. CODICIL_STORE and `[codicil.store] url` mean
+    /// the same and hide the password.
+    #[arg(long, value_name = "URL", global = true)]
+    store: Option<DatabaseUrl>,
+    /// The name of the server (`--node`) whose disk this is [default: the host's name].
+    #[arg(long, value_name = "NAME", global = true)]
+    node: Option<String>,
 }
 
 /// The address of a database. It is checked when it is used: the parser of arguments would print one that is refused.
@@ -69,7 +81,7 @@ impl DatabaseUrl {
 
 /// Returns the database that is chosen: by an argument, else by the environment, else by the configuration.
 pub fn chosen_url(given: Option<&DatabaseUrl>, config: &ConfigStore) -> Option<DatabaseUrl> {
-    let named = || env::var(VARIABLE).ok().filter(|url| !url.is_empty()).map(DatabaseUrl);
+    let named = || env::var(STORE_VARIABLE).ok().filter(|url| !url.is_empty()).map(DatabaseUrl);
     let configured = || {
         let store = settings(config);
         store.url.map(DatabaseUrl)
@@ -99,19 +111,41 @@ impl DatabaseArgs {
             places: SharedPlaces(store.places),
             ttl: LEASE_TIME,
         };
-        let name = settings.name.clone();
-        let backend = url.join(settings).await?;
-        tracing::info!(node = name, "threads are in PostgreSQL");
-        Ok(Store::open_shared(home, Arc::new(backend))?)
+        join_as(&url, settings, home).await
     }
 }
 
-/// Returns how a program takes part that only copies threads.
-pub fn transfer_settings(node: Option<String>) -> BackendSettings {
-    let host = host_name();
+impl OwnServerArgs {
+    /// Opens the store that is chosen. With a database, the program takes part beside the server whose disk it uses,
+    /// under a name of its own.
+    pub async fn open_store(&self, config: &ConfigStore) -> anyhow::Result<Store> {
+        let home = config.home().path().to_path_buf();
+        let Some(url) = self.chosen_url(config) else { return Ok(Store::open(home)?) };
+        let store = settings(config);
+        let disk = self.node.clone().or(store.node);
+        let settings = BackendSettings { places: SharedPlaces(store.places), ..program_settings(disk) };
+        join_as(&url, settings, home).await
+    }
+
+    /// Returns the database that is chosen.
+    pub fn chosen_url(&self, config: &ConfigStore) -> Option<DatabaseUrl> {
+        chosen_url(self.store.as_ref(), config)
+    }
+}
+
+async fn join_as(url: &DatabaseUrl, settings: BackendSettings, home: PathBuf) -> anyhow::Result<Store> {
+    let name = settings.name.clone();
+    let backend = url.join(settings).await?;
+    tracing::info!(node = name, "threads are in PostgreSQL");
+    Ok(Store::open_shared(home, Arc::new(backend))?)
+}
+
+/// Returns how a program takes part that no client reaches, with the name of the server whose disk it uses.
+pub fn program_settings(node: Option<String>) -> BackendSettings {
+    let disk = node.unwrap_or_else(host_name);
     BackendSettings {
-        name: format!("transfer-{host}-{}", process::id()),
-        disk: node.unwrap_or(host),
+        name: format!("{disk}-{}", process::id()),
+        disk,
         url: String::new(),
         places: SharedPlaces::default(),
         ttl: LEASE_TIME,

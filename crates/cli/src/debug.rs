@@ -12,12 +12,11 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use codicil_client::{Client, Endpoint, turn};
 use codicil_protocol::{ThreadStart, ThreadStartParams};
-use codicil_server::{Server, ServerSetup, connect};
-use codicil_store::Store;
+use codicil_server::{ClusterDuty, Server, ServerSetup, connect};
 use tokio::sync::mpsc;
 use tracing::level_filters::LevelFilter;
 
-use crate::{args::OverrideArgs, logging, version};
+use crate::{args::OverrideArgs, database::OwnServerArgs, logging, version};
 
 /// Messages that may wait in each direction.
 const QUEUE: usize = 64;
@@ -26,6 +25,8 @@ const QUEUE: usize = 64;
 pub struct DebugArgs {
     #[command(subcommand)]
     subject: DebugSubject,
+    #[command(flatten)]
+    database: OwnServerArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -55,16 +56,17 @@ pub fn run(overrides: &OverrideArgs, args: DebugArgs) -> anyhow::Result<ExitCode
         args.subject;
     logging::init_at(LevelFilter::ERROR);
     let config = overrides.config_store()?;
-    let setup = ServerSetup {
-        protocol: version::protocol_defaults(None, &config),
-        cwd: env::current_dir().context("the current directory is gone")?,
-        store: Store::open(config.home().path().to_path_buf())?,
-        config,
-        allow_unauthenticated: false,
-    };
+    let cwd = env::current_dir().context("the current directory is gone")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(async {
-        let server = Server::new(setup);
+        let server = Server::new(ServerSetup {
+            protocol: version::protocol_defaults(None, &config),
+            cwd,
+            store: args.database.open_store(&config).await?,
+            config,
+            allow_unauthenticated: false,
+        });
+        server.join_cluster(ClusterDuty::OwnThreads);
         let result = send_message(&server, &message).await;
         server.stop().await;
         result

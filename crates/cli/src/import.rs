@@ -14,13 +14,14 @@ use std::{
 
 use anyhow::Context;
 use clap::Args;
-use codicil_config::HomeDirectory;
 use codicil_migrate::codex::{
     FailedFile, ImportMode, ImportOutcome, ImportProgress, ImportReport, ImportSource, ImportedFile,
     import_threads,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+
+use crate::{args::OverrideArgs, database::OwnServerArgs};
 
 /// Time between progress lines when standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
@@ -39,12 +40,15 @@ pub struct ImportArgs {
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    database: OwnServerArgs,
 }
 
 /// Runs the import. Exits with 1 if a file could not be imported.
-pub fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
+pub fn run(overrides: &OverrideArgs, args: &ImportArgs) -> anyhow::Result<ExitCode> {
     crate::logging::init();
-    let home = HomeDirectory::from_env()?;
+    let config = overrides.config_store()?;
+    let home = config.home();
     let from = match &args.from {
         Some(path) => path.clone(),
         None => default_codex_home()?,
@@ -52,14 +56,22 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     let source = ImportSource::open(&std::path::absolute(from)?)?;
     let mode = if args.dry_run { ImportMode::DryRun } else { ImportMode::Write };
     let mut progress = ProgressDisplay::new(source.files.len());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let report = runtime.block_on(import_threads(&source, &home, mode, &mut progress));
+    // The import blocks the main thread. The lease in a database is renewed on another one.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let report = runtime.block_on(async {
+        let store = args.database.open_store(&config).await?;
+        let report = import_threads(&source, home, &store, mode, &mut progress).await;
+        store.close().await?;
+        anyhow::Ok(report?)
+    });
     progress.finish();
     let report = report?;
+    let is_shared = args.database.chosen_url(&config).is_some();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&as_json(&report, &source, home.path(), mode))?);
     } else {
-        print!("{}", as_text(&report, &source, home.path(), mode));
+        let target = if is_shared { "the database".to_owned() } else { home.path().display().to_string() };
+        print!("{}", as_text(&report, &source, &target, mode));
     }
     Ok(if report.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -106,14 +118,14 @@ fn outcome_name(outcome: ImportOutcome) -> &'static str {
     }
 }
 
-fn as_text(report: &ImportReport, source: &ImportSource, home: &Path, mode: ImportMode) -> String {
+fn as_text(report: &ImportReport, source: &ImportSource, target: &str, mode: ImportMode) -> String {
     let mut text = String::new();
     let verb = match mode {
         ImportMode::DryRun => "Would import",
         ImportMode::Write => "Imported",
     };
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{verb} from {} to {}", source.root.display(), home.display());
+    let _ = writeln!(text, "{verb} from {} to {target}", source.root.display());
     let rows = [
         (report.count(ImportOutcome::Imported), "new"),
         (report.count(ImportOutcome::Updated), "updated: grown, renamed or archived since the last import"),

@@ -5,11 +5,20 @@ use std::{
     process::ExitCode,
 };
 
-use codicil_config::HomeDirectory;
+use anyhow::bail;
 use codicil_store::{BacklogProgress, Store};
 
-pub fn run() -> anyhow::Result<ExitCode> {
-    let store = Store::open(HomeDirectory::from_env()?.path().to_path_buf())?;
+use crate::{args::OverrideArgs, database::chosen_url};
+
+pub fn run(overrides: &OverrideArgs) -> anyhow::Result<ExitCode> {
+    let config = overrides.config_store()?;
+    if chosen_url(None, &config).is_some() {
+        bail!(
+            "the threads are in a database, whose indexes PostgreSQL maintains: there is nothing to rebuild. \
+             `codicil store check` verifies them"
+        );
+    }
+    let store = Store::open(config.home().path().to_path_buf())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let shows_progress = std::io::stderr().is_terminal();

@@ -13,12 +13,12 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use codicil_config::HomeDirectory;
 use codicil_store::{CheckFinding, CheckProgress, CheckReport, Store, StoreError, TransferOutcome};
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::{
     args::OverrideArgs,
-    database::{DatabaseUrl, chosen_url, transfer_settings},
+    database::{DatabaseUrl, chosen_url, program_settings},
     logging,
     style::{ColorChoice, Palette, without_control_characters},
 };
@@ -69,9 +69,12 @@ struct TransferPlace {
 
 #[derive(Debug, Args)]
 struct CheckArgs {
-    /// The home to check; by default the one that servers use.
+    /// The home whose files are checked; by default what servers use is checked, a database or the files of the home.
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
+    /// The database to check.
+    #[arg(long, value_name = "URL", conflicts_with = "home")]
+    store: Option<DatabaseUrl>,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -80,7 +83,7 @@ struct CheckArgs {
 pub fn run(overrides: &OverrideArgs, args: StoreArgs) -> anyhow::Result<ExitCode> {
     logging::init();
     match args.command {
-        StoreCommand::Check(args) => check(args),
+        StoreCommand::Check(args) => check(overrides, args),
         StoreCommand::Migrate(MigrateArgs { to, place }) => transfer(&to, place, Direction::ToDatabase),
         StoreCommand::Export(ExportArgs { from, place }) => {
             let url = chosen_url(from.as_ref(), &overrides.config_store()?);
@@ -106,7 +109,7 @@ fn transfer(url: &DatabaseUrl, place: TransferPlace, direction: Direction) -> an
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let files = Store::open(&home)?;
-        let backend = Arc::new(url.join(transfer_settings(place.node)).await?);
+        let backend = Arc::new(url.join(program_settings(place.node)).await?);
         let database = Store::open_shared(&home, backend)?;
         let copied = match direction {
             Direction::ToDatabase => copy_all(&files, &database).await,
@@ -149,31 +152,49 @@ async fn copy_all(from: &Store, to: &Store) -> anyhow::Result<ExitCode> {
 }
 
 /// Exits with 1 if something is damaged.
-fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
+fn check(overrides: &OverrideArgs, args: CheckArgs) -> anyhow::Result<ExitCode> {
+    let database = match &args.home {
+        Some(_) => None,
+        None => chosen_url(args.store.as_ref(), &overrides.config_store()?),
+    };
     let home = match args.home {
         Some(home) => home,
         None => HomeDirectory::from_env()?.path().to_path_buf(),
     };
-    let store = Store::open(home)?;
-    let shows_progress = std::io::stderr().is_terminal();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let report = runtime.block_on(store.check(move |progress| {
-        if shows_progress {
-            show(progress);
+    let what = if database.is_some() { "threads" } else { "files" };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let report = runtime.block_on(async {
+        let store = match &database {
+            Some(url) => Store::open_shared(&home, Arc::new(url.join(program_settings(None)).await?))?,
+            None => Store::open(&home)?,
+        };
+        let report = store.check(shown_progress(what)).await;
+        if database.is_some() {
+            store.close().await?;
         }
-    }))?;
-    if shows_progress {
-        eprintln!();
-    }
-    let text =
-        if args.json { as_json(&report)? } else { as_text(&report, Palette::of_stdout(ColorChoice::Auto)) };
+        anyhow::Ok(report?)
+    })?;
+    let palette = Palette::of_stdout(ColorChoice::Auto);
+    let text = if args.json { as_json(&report)? } else { as_text(&report, database.is_some(), palette) };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Overwrites one line. A line that cannot be written does not stop the work.
-fn show(progress: CheckProgress) {
-    let _ = write!(std::io::stderr(), "\r{} of {} files", progress.done, progress.total);
+/// Returns what shows the progress of a check on a terminal.
+fn shown_progress(what: &'static str) -> impl FnMut(CheckProgress) + Send + 'static {
+    let bar = std::io::stderr().is_terminal().then(|| {
+        let style =
+            ProgressStyle::with_template(&format!("{{bar:40}} {{pos}} of {{len}} {what} {{eta_precise}}"));
+        ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    });
+    move |CheckProgress { done, total }| {
+        let Some(bar) = &bar else { return };
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+        if done == total {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 fn as_json(report: &CheckReport) -> anyhow::Result<String> {
@@ -186,7 +207,7 @@ fn as_json(report: &CheckReport) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&value)? + "\n")
 }
 
-fn as_text(report: &CheckReport, palette: Palette) -> String {
+fn as_text(report: &CheckReport, is_database: bool, palette: Palette) -> String {
     let mut text = String::new();
     for CheckFinding { is_problem, path, line, message, .. } in &report.findings {
         let word = if *is_problem { palette.red("problem") } else { palette.dim("note   ") };
@@ -199,9 +220,10 @@ fn as_text(report: &CheckReport, palette: Palette) -> String {
         let _ = writeln!(text, "… and {} more findings", report.unlisted);
     }
     let CheckReport { threads, records, blobs, index_rows, problems, .. } = report;
+    let rows = if is_database { "list entries" } else { "index rows" };
     let _ = writeln!(
         text,
-        "{threads} threads with {records} records, {blobs} blobs and {index_rows} index rows read"
+        "{threads} threads with {records} records, {blobs} blobs and {index_rows} {rows} read"
     );
     let verdict = match problems {
         0 => "Everything is sound.".to_owned(),

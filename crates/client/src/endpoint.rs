@@ -203,6 +203,7 @@ impl ServerLaunch {
         self
     }
 
+    #[allow(clippy::disallowed_methods, reason = "a server needs its credentials")]
     pub(crate) fn environment(&self) -> ProcessEnvironment {
         let mut environment: ProcessEnvironment = env::vars_os().collect();
         for (name, value) in &self.env {

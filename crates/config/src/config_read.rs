@@ -11,6 +11,7 @@ use crate::{
     error::{ConfigError, ConfigProblem},
     layers::LayerStack,
     origins::origins,
+    shown_address,
     toml_json::table_to_json,
 };
 
@@ -45,8 +46,9 @@ const DEFAULTS: [(&str, &str, bool); 4] = [
 ];
 
 pub(crate) fn response(layers: &LayerStack, include_layers: bool) -> Result<ConfigReadResponse, ConfigError> {
-    let merged = layers.merged();
+    let mut merged = layers.merged();
     let origins = origins(layers, &merged);
+    shown_address::hide_password(&mut merged);
     let layers = include_layers.then(|| layers.to_wire());
     Ok(ConfigReadResponse { config: to_wire(&merged)?, origins, layers })
 }

@@ -17,7 +17,7 @@ use crate::{
     catalogue::unknown_keys,
     error::{ConfigError, ConfigProblem, FileProblem},
     files::ConfigFile,
-    key_location,
+    key_location, shown_address,
     toml_json::to_json,
     version::version,
 };
@@ -107,10 +107,12 @@ impl SettingsLayer {
     }
 
     fn to_wire(&self) -> ConfigLayer {
+        let mut written = (*self.written).clone();
+        shown_address::hide_password(&mut written);
         ConfigLayer {
             name: self.source.clone(),
             version: self.version.clone(),
-            config: to_json(&Value::Table((*self.written).clone())),
+            config: to_json(&Value::Table(written)),
             disabled_reason: self.disabled_reason.clone(),
         }
     }

@@ -47,6 +47,7 @@ mod network;
 mod otel_settings;
 mod permission_profiles;
 mod settings;
+mod shown_address;
 mod tables;
 
 mod deprecations;

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use codicil_exec::SERVER_CREDENTIALS;
 use codicil_protocol::GitInfo;
 use tokio::{process::Command, time::timeout};
 
@@ -49,6 +50,9 @@ fn read_command(cwd: &Path) -> Command {
     command.args(NEUTRAL_SETTINGS.iter().flat_map(|setting| ["-c", setting]));
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS"]
     {
+        command.env_remove(name);
+    }
+    for name in SERVER_CREDENTIALS {
         command.env_remove(name);
     }
     command

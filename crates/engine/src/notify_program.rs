@@ -5,7 +5,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use codicil_exec::{CaptureLimit, InputSource, Process, ProcessExit, ProcessSpec};
+use codicil_exec::{CaptureLimit, InputSource, Process, ProcessExit, ProcessSpec, inherited_environment};
 use codicil_protocol::{ThreadId, TurnId};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -65,7 +65,7 @@ impl NotifyPrograms {
 
 /// Runs a program to its end. Dropping the future kills it.
 async fn run(argv: Vec<String>, thread: ThreadId, turn: TurnId, cwd: PathBuf) {
-    let mut spec = ProcessSpec::new(&argv, &cwd, std::env::vars_os().collect());
+    let mut spec = ProcessSpec::new(&argv, &cwd, inherited_environment());
     spec.timeout = Some(PROGRAM_TIME);
     spec.stdin = InputSource::Null;
     let process = match Process::spawn(spec).await {

@@ -47,7 +47,9 @@ mod sessions;
 mod startup;
 
 pub use {
-    environment::{EnvironmentPolicy, InheritPolicy, add_tool_defaults},
+    environment::{
+        EnvironmentPolicy, InheritPolicy, SERVER_CREDENTIALS, add_tool_defaults, inherited_environment,
+    },
     exit::ProcessExit,
     head_tail::HeadTail,
     input::ProcessInput,

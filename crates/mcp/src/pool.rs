@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use codicil_exec::ProcessEnvironment;
+use codicil_exec::{ProcessEnvironment, inherited_environment};
 use codicil_model::AccountAuth;
 use codicil_protocol::{Secret, Tool};
 use futures_util::future::join_all;
@@ -73,7 +73,7 @@ struct ConnectionKey {
 impl PoolOptions {
     /// Creates options with the environment of this process.
     pub fn new(home: impl Into<PathBuf>, identity: ClientIdentity) -> PoolOptions {
-        PoolOptions { home: home.into(), identity, environment: std::env::vars_os().collect(), account: None }
+        PoolOptions { home: home.into(), identity, environment: inherited_environment(), account: None }
     }
 }
 

@@ -12,11 +12,27 @@ use crate::server::Server;
 /// The time between two looks for threads whose server is gone.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
+/// The threads that a server over a database looks after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterDuty {
+    /// Its own, and those of servers that are gone.
+    AllThreads,
+    /// Its own. For programs that end soon.
+    OwnThreads,
+}
+
 /// Starts what a server over a database does besides serving clients. Does nothing for a store of files.
-pub fn start(server: &Server) {
+pub fn start(server: &Server, duty: ClusterDuty) {
     if server.shared.setup.store.backend().is_none() {
         return;
     }
+    give_up_when_fenced(server);
+    if duty == ClusterDuty::AllThreads {
+        take_over_abandoned(server);
+    }
+}
+
+fn give_up_when_fenced(server: &Server) {
     let fenced = server.shared.clone();
     server.shared.background.spawn(async move {
         let Some(backend) = fenced.setup.store.backend() else { return };
@@ -26,6 +42,9 @@ pub fn start(server: &Server) {
             }
         }
     });
+}
+
+fn take_over_abandoned(server: &Server) {
     let sweeping = server.shared.clone();
     server.shared.background.spawn(async move {
         let Some(backend) = sweeping.setup.store.backend() else { return };

@@ -38,6 +38,7 @@ mod timeline;
 mod transport;
 mod user_agent;
 
+pub use cluster::ClusterDuty;
 pub use feedback::{RecentLogs, recent_logs};
 pub use generation::{DEFAULT_GENERATION, ProtocolDefaults, generation_of};
 pub use server::{Server, ServerSetup};

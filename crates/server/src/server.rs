@@ -24,7 +24,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     background::BackgroundTasks,
     clients::ClientRegistry,
-    cluster,
+    cluster::{self, ClusterDuty},
     ephemeral::EphemeralThreads,
     feedback::Feedback,
     files::FileServices,
@@ -172,11 +172,17 @@ impl Server {
 
     /// Serves until the server is stopped or, over stdio, until the client disconnects.
     pub async fn serve(&self, listen: ListenAddress, auth: WsAuth) -> Result<(), ListenError> {
-        cluster::start(self);
+        self.join_cluster(ClusterDuty::AllThreads);
         let result = listen.run(self, auth).await;
         self.stop().await;
         drop(self.socket_lock.lock().take());
         result
+    }
+
+    /// Starts what a server over a database does besides serving clients. [`serve`](Self::serve) does this itself; programs
+    /// that connect to a server within their process call it once.
+    pub fn join_cluster(&self, duty: ClusterDuty) {
+        cluster::start(self, duty);
     }
 
     /// Lets the listeners of clients answer `/metrics`, to clients that may connect.

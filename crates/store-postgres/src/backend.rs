@@ -1,12 +1,12 @@
 //! The backend of the store: translates between threads of the protocol and rows of the database.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
 use codicil_protocol::ThreadId;
 use codicil_store::{
     AppendOutcome, Backend, BackendFuture, BackendKey, EntryChange, EntryLabel, EntryPage, EntryQuery,
-    ListBelow, ListSort, LiveRun, LogEnd, NewEntry, OwnerNode, RunId, RunState, StoreError, ThreadEntry,
-    ThreadHome, TurnActivity,
+    ListBelow, ListSort, LiveRun, LogEnd, NewEntry, OwnerNode, RunId, RunState, StoreError, TableCheck,
+    TableFinding, TableProblem, ThreadEntry, ThreadHome, TurnActivity,
 };
 use uuid::Uuid;
 
@@ -14,6 +14,7 @@ use crate::{
     address::DatabaseAddress,
     append_statement::{self, LineBatch, RowChange, ThreadState},
     blobs::BlobHash,
+    check::{ViolatedRule, Violation},
     cluster_node::{BackendSettings, ClusterNode},
     error::PostgresError,
     lease::{Claim, Epoch, TreeLease},
@@ -335,6 +336,34 @@ impl Backend for PostgresBackend {
         Box::pin(async move { self.store.replace_document(name, version, &text).await.map_err(store_error) })
     }
 
+    fn unindexed(&self) -> BackendFuture<'_, Vec<(ThreadId, u64)>> {
+        Box::pin(async {
+            let threads = self.store.unindexed().await.map_err(store_error)?;
+            Ok(threads.into_iter().map(|(thread, from)| (id_of(thread), from)).collect())
+        })
+    }
+
+    fn index_messages<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        lines: Range<u64>,
+        trigrams: Vec<i32>,
+    ) -> BackendFuture<'a, ()> {
+        Box::pin(async move {
+            let thread = uuid_of(thread)?;
+            self.store.index_messages(thread, lines, &trigrams).await.map_err(store_error)
+        })
+    }
+
+    fn check_tables<'a>(&'a self, after: &'a str) -> BackendFuture<'a, TableCheck> {
+        Box::pin(async move {
+            let after = Uuid::try_parse(after).unwrap_or_default();
+            let page = self.store.violations_after(after).await.map_err(store_error)?;
+            let findings = page.violations.into_iter().map(table_finding).collect();
+            Ok(TableCheck { findings, next: page.next.map(id_of) })
+        })
+    }
+
     fn abandoned(&self) -> BackendFuture<'_, Vec<ThreadId>> {
         Box::pin(async {
             let places = self.node.reachable();
@@ -380,6 +409,18 @@ impl BackendKey for LockedKey {
     fn forget(self: Box<Self>) -> BackendFuture<'static, ()> {
         Box::pin(async move { self.0.forget().await.map_err(store_error) })
     }
+}
+
+fn table_finding(violation: Violation) -> TableFinding {
+    let problem = match violation.rule {
+        ViolatedRule::Gaps => TableProblem::MissingLines,
+        ViolatedRule::Overlaps => TableProblem::DoubledLines,
+        ViolatedRule::Epochs => TableProblem::DecreasingEpoch,
+        ViolatedRule::LineCount => TableProblem::UnreadableLines,
+        ViolatedRule::End | ViolatedRule::Fence | ViolatedRule::Tree => TableProblem::WrongLease,
+        ViolatedRule::Entry | ViolatedRule::Orphan => TableProblem::OrphanedRow,
+    };
+    TableFinding { thread: id_of(violation.thread), problem, message: violation.detail }
 }
 
 fn id_of(thread: Uuid) -> ThreadId {
@@ -435,7 +476,7 @@ fn thread_query(query: &EntryQuery) -> Result<ThreadQuery, StoreError> {
             Some(ListBelow::Descendants(id)) => Some(ThreadsBelow::Descendants(uuid_of(id)?)),
         },
         search_term: query.search_term.clone(),
-        line_text: query.line_text.clone(),
+        trigrams: query.trigrams.clone(),
     })
 }
 

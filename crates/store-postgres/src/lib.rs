@@ -22,6 +22,7 @@ mod append_queue;
 mod append_statement;
 mod blobs;
 mod documents;
+mod message_index;
 mod request_keys;
 mod thread_lines;
 mod thread_list;

@@ -234,6 +234,10 @@ impl PostgresStore {
                 delete from codicil_log using gone where codicil_log.thread = gone.thread
             ), entry as (
                 delete from codicil_thread using gone where id = gone.thread
+            ), search as (
+                delete from codicil_search using gone where codicil_search.thread = gone.thread
+            ), part as (
+                delete from codicil_search_part using gone where codicil_search_part.thread = gone.thread
             )
             select thread from gone";
         let values =

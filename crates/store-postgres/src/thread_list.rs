@@ -63,8 +63,8 @@ pub struct ThreadQuery {
     pub below: Option<ThreadsBelow>,
     /// A case-sensitive substring of the name or the first user message.
     pub search_term: Option<String>,
-    /// Lowercase ASCII that the lines contain, in any case.
-    pub line_text: Option<String>,
+    /// Only threads whose messages may contain all these trigrams.
+    pub trigrams: Option<Vec<i32>>,
 }
 
 /// What threads are sorted by.
@@ -128,7 +128,7 @@ impl PostgresStore {
             (&query.section as _, Type::TEXT),
             (&query.project as _, Type::TEXT),
             (&query.only as _, Type::UUID_ARRAY),
-            (&query.line_text as _, Type::TEXT),
+            (&query.trigrams as _, Type::INT4_ARRAY),
         ];
         let answer = self.pool.query("list threads", &query.sql(), &values).await?;
         let found: i64 = answer.rows.first().map_or(Ok(0), |row| column(row, "found"))?;
@@ -234,8 +234,11 @@ impl ThreadQuery {
                         and ($13::text is null or facts #>> '{{section,sectionId}}' = $13)
                         and ($14::text is null or facts ->> 'projectId' = $14)
                         and ($15::uuid[] is null or id = any($15))
-                        and ($16::text is null or exists (select from codicil_log g where g.thread = codicil_thread.id
-                            and position($16 in lower(encode(g.lines, 'escape'))) > 0))
+                        and ($16::integer[] is null or id in (
+                            select thread from codicil_search_part where trigrams @> $16
+                            union all
+                            select l.thread from codicil_lease l left join codicil_search s using (thread)
+                            where s.next is distinct from l.next))
                         and {below}
                     order by {key} {order}, id {order} limit $9 + 1
                 ) matching

@@ -6,7 +6,7 @@
 //! A writer states the end that it expects, an ordinal and an [`Epoch`]. The epoch counts the owners of a thread, so an append
 //! of a server that has lost the thread has no effect.
 
-use std::{collections::HashMap, fmt, pin::Pin};
+use std::{collections::HashMap, fmt, ops::Range, pin::Pin};
 
 use codicil_protocol::ThreadId;
 
@@ -90,6 +90,20 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     /// Replaces a document if it still has this version. Returns whether it had.
     fn replace_document<'a>(&'a self, name: &'a str, version: i64, text: String) -> BackendFuture<'a, bool>;
+
+    /// Returns some threads whose messages are not all indexed, each with the ordinal from which on they are not.
+    fn unindexed(&self) -> BackendFuture<'_, Vec<(ThreadId, u64)>>;
+
+    /// Adds the trigrams of the messages in a range of lines to the index, if it ends where the range begins.
+    fn index_messages<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        lines: Range<u64>,
+        trigrams: Vec<i32>,
+    ) -> BackendFuture<'a, ()>;
+
+    /// Checks what must hold of the tables, for some threads after an id.
+    fn check_tables<'a>(&'a self, after: &'a str) -> BackendFuture<'a, TableCheck>;
 
     /// Returns threads with a running turn whose owner is not alive, and whose workspace this server can reach.
     fn abandoned(&self) -> BackendFuture<'_, Vec<ThreadId>>;
@@ -235,8 +249,8 @@ pub struct EntryQuery {
     pub project_id: Option<String>,
     /// A case-sensitive substring of the name or the first user message.
     pub search_term: Option<String>,
-    /// Lowercase ASCII that the lines contain, in any case.
-    pub line_text: Option<String>,
+    /// The trigrams of a text, for [`Backend::index_messages`]: only threads whose messages may contain all of them.
+    pub trigrams: Option<Vec<i32>>,
 }
 
 /// The position of an entry in a list.
@@ -254,6 +268,39 @@ pub struct EntryPosition {
 pub struct EntryPage {
     pub entries: Vec<ThreadEntry>,
     pub has_more: bool,
+}
+
+/// The result of checking a part of the tables.
+#[derive(Clone, Debug)]
+pub struct TableCheck {
+    pub findings: Vec<TableFinding>,
+    /// The last thread of this part; `None` if it was the last part.
+    pub next: Option<ThreadId>,
+}
+
+/// Something that must not be in the tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableFinding {
+    pub thread: ThreadId,
+    pub problem: TableProblem,
+    pub message: String,
+}
+
+/// What can be wrong with the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableProblem {
+    /// Ordinals without lines.
+    MissingLines,
+    /// Ordinals with several lines.
+    DoubledLines,
+    /// An epoch below the one before.
+    DecreasingEpoch,
+    /// More or fewer lines than ordinals.
+    UnreadableLines,
+    /// A lease that does not fit its thread or its tree.
+    WrongLease,
+    /// A row that belongs to no thread.
+    OrphanedRow,
 }
 
 /// What threads have in common.

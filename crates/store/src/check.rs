@@ -12,16 +12,14 @@ use serde::Serialize;
 use crate::{
     blobs,
     error::{Result, StoreError},
-    file_end,
     file_scanner::FileScanner,
     index::{self, IndexRows},
     layout::{self, ARCHIVED, FileName, HomeLayout, SESSIONS},
-    record_lines::RecordLines,
-    replay::{HistoryWanted, Replay},
-    run_lock::{self, RunState},
+    run_lock,
     store::{Store, StoreInner},
     summary::ThreadSummary,
-    thread::{LoadProblem, StoredTurn, decode_history},
+    thread::StoredTurn,
+    thread_check::{self, is_torn},
     work_pool::WorkLane,
 };
 
@@ -40,7 +38,7 @@ pub struct CheckReport {
     pub records: u64,
     /// The number of blobs that were read.
     pub blobs: usize,
-    /// The number of index rows that were compared.
+    /// The number of index rows, in a database of list entries, that were compared.
     pub index_rows: usize,
     /// The number of findings that mean damage, including those that are not listed.
     pub problems: usize,
@@ -56,9 +54,9 @@ pub struct CheckFinding {
     pub kind: FindingKind,
     /// Whether this means damage. Other findings are the traces of normal events.
     pub is_problem: bool,
-    /// The file, relative to the home.
+    /// The file, relative to the home; the id of a thread in a database.
     pub path: String,
-    /// The line in the file, counted from 1.
+    /// The line of the thread, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
     pub message: String,
@@ -86,16 +84,23 @@ pub enum FindingKind {
     UnfinishedTurn,
     /// A file with the name of a thread that cannot be read as one.
     NotAThread,
-    /// A row of the index that differs from its file, or is missing.
+    /// A row of the index that differs from its file, or is missing. In a database, a list entry that differs from the
+    /// records.
     IndexRow,
     /// An index that cannot be read.
     DamagedIndex,
+    /// An epoch below the one before, in a database: a writer that was overtaken has written.
+    DecreasingEpoch,
+    /// A lease that does not fit its thread, in a database.
+    WrongLease,
+    /// A row of a table that belongs to no thread, in a database.
+    OrphanedRow,
 }
 
 /// The progress of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckProgress {
-    /// The number of files that have been read.
+    /// The number of files, in a database of threads, that have been read.
     pub done: usize,
     pub total: usize,
 }
@@ -113,7 +118,23 @@ impl CheckReport {
         self.problems == 0
     }
 
-    fn add(&mut self, kind: FindingKind, path: &str, line: Option<u64>, message: impl Into<String>) {
+    /// Adds the findings of a part.
+    pub(crate) fn absorb(&mut self, part: Self) {
+        self.threads += part.threads;
+        self.records += part.records;
+        self.unlisted += part.unlisted;
+        for CheckFinding { kind, path, line, message, .. } in part.findings {
+            self.add(kind, &path, line, message);
+        }
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        kind: FindingKind,
+        path: &str,
+        line: Option<u64>,
+        message: impl Into<String>,
+    ) {
         let is_problem = kind.is_problem();
         self.problems += usize::from(is_problem);
         if self.findings.len() < MAX_FINDINGS {
@@ -127,7 +148,13 @@ impl CheckReport {
 
 impl Store {
     /// Reads every thread, blob and index row, and reports what is damaged. Servers can use the home meanwhile.
-    pub async fn check(&self, progress: impl FnMut(CheckProgress) + Send + 'static) -> Result<CheckReport> {
+    pub async fn check(
+        &self,
+        mut progress: impl FnMut(CheckProgress) + Send + 'static,
+    ) -> Result<CheckReport> {
+        if let Some(shared) = &self.shared {
+            return shared.check(self.all_threads().await?, &self.inner.pool, &mut progress).await;
+        }
         self.run(WorkLane::Load, move |inner| HomeCheck::new(inner).run(progress)).await
     }
 }
@@ -207,48 +234,10 @@ impl<'a> HomeCheck<'a> {
             Ok(bytes) => bytes,
             Err(error) => return self.report.add(FindingKind::NotAThread, &path, None, error.to_string()),
         };
-        let lines = RecordLines::of(&bytes);
-        let mut replay = Replay::run(&lines, HistoryWanted::TurnsAndHistory);
-        // For its warnings.
-        decode_history(&mut replay);
-        if replay.meta.is_none() {
-            let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            let reason = file_end::first_line_reason(first);
-            return self.report.add(FindingKind::NotAThread, &path, None, format!("not a thread: {reason}"));
-        }
-        self.report.threads += 1;
-        self.report.records += lines.len() as u64;
-        let torn_line = is_torn(&bytes).then(|| bytes.split(|byte| *byte == b'\n').count() as u64);
-        let mut unreadable = HashSet::new();
-        for warning in &replay.warnings.list {
-            let line = Some(warning.line);
-            let mut add = |kind, message: &str| self.report.add(kind, &path, line, message);
-            match warning.problem {
-                LoadProblem::Unreadable if line == torn_line => {
-                    add(FindingKind::TornTail, "the last line is incomplete; the next append removes it");
-                }
-                LoadProblem::Unreadable => {
-                    unreadable.insert(warning.line);
-                    add(FindingKind::UnreadableLine, "the line is not a record; it is skipped");
-                }
-                LoadProblem::UnreadableSetting => {
-                    add(FindingKind::UnreadableSetting, "a setting has an unknown form; it is ignored");
-                }
-                LoadProblem::UnknownKind => {
-                    add(FindingKind::UnknownRecord, "a record of a later version; it is skipped");
-                }
-                // Ordinals are compared below, and blobs are looked up at the end.
-                LoadProblem::OutOfOrder | LoadProblem::MissingBlob => {}
-            }
-        }
-        let unlisted = replay.warnings.total - replay.warnings.list.len();
-        if unlisted > 0 {
-            let message = format!("{unlisted} more lines have problems");
-            self.report.add(FindingKind::UnreadableLine, &path, None, message);
-        }
-        self.check_ordinals(&path, &lines, &unreadable);
-        self.collect_references(&path, &lines);
-        for turn in replay.turns.iter().filter(|turn| !turn.ended) {
+        let Some(checked) = thread_check::check_lines(&mut self.report, &path, &bytes) else { return };
+        let references = checked.references.into_iter();
+        self.references.extend(references.map(|(line, hash)| (path.clone(), line, hash)));
+        for turn in &checked.unfinished {
             let message = self.unfinished_message(turn);
             self.report.add(FindingKind::UnfinishedTurn, &path, None, message);
         }
@@ -258,46 +247,8 @@ impl<'a> HomeCheck<'a> {
         }
     }
 
-    fn check_ordinals(&mut self, path: &str, lines: &RecordLines<'_>, unreadable: &HashSet<u64>) {
-        let mut before: Option<(u64, u64)> = None;
-        for (line, head) in lines.heads() {
-            let ordinal = head.ordinal;
-            let expected = before.map_or(0, |(_, highest)| highest + 1);
-            let lost = unreadable
-                .iter()
-                .filter(|lost| **lost < line && before.is_none_or(|(line_before, _)| **lost > line_before));
-            if Some(ordinal) == before.map(|(_, highest)| highest) {
-                let message = format!("the ordinal {ordinal} is used twice");
-                self.report.add(FindingKind::DoubledOrdinal, path, Some(line), message);
-            } else if ordinal < expected {
-                let message = format!("the ordinal {ordinal} comes after {}", expected - 1);
-                self.report.add(FindingKind::OutOfOrder, path, Some(line), message);
-            } else if ordinal - expected > lost.count() as u64 {
-                let message = format!("records {expected} to {} are missing", ordinal - 1);
-                self.report.add(FindingKind::MissingRecords, path, Some(line), message);
-            }
-            before = Some((line, ordinal.max(before.map_or(0, |(_, highest)| highest))));
-        }
-    }
-
-    fn collect_references(&mut self, path: &str, lines: &RecordLines<'_>) {
-        for (line, head) in lines.heads().filter(|(_, head)| head.blobs) {
-            let hashes = blobs::references(head.record);
-            self.references.extend(hashes.map(|hash| (path.to_owned(), line, hash.to_owned())));
-        }
-    }
-
     fn unfinished_message(&self, turn: &StoredTurn) -> String {
-        let id = &turn.id;
-        let Some(run) = &turn.run else {
-            return format!("the turn {id} has no end; it counts as interrupted");
-        };
-        match run_lock::state(self.layout, run) {
-            RunState::Live(owner) => format!("the turn {id} has no end: {owner}, runs it"),
-            RunState::Own | RunState::Over => format!(
-                "the turn {id} has no end: its run {run} is over; it is settled when the thread is loaded"
-            ),
-        }
+        thread_check::unfinished_message(turn, |run| run_lock::state(self.layout, run))
     }
 
     fn check_blob(&mut self, path: &Path) {
@@ -349,11 +300,6 @@ fn read_settled(path: &Path) -> std::io::Result<Vec<u8>> {
         return Ok(bytes);
     }
     layout::read_regular(path)
-}
-
-/// Returns whether the last line is not a whole record.
-fn is_torn(bytes: &[u8]) -> bool {
-    RecordLines::of(bytes).end < bytes.len() as u64
 }
 
 /// Returns the regular files in the directories at a depth below `dir`, in order.

@@ -23,6 +23,7 @@ mod list;
 mod organization;
 mod search;
 mod thread;
+mod thread_check;
 mod thread_keys;
 mod thread_lines;
 mod thread_log;
@@ -58,7 +59,8 @@ mod work_pool;
 pub use {
     backend::{
         AppendOutcome, Backend, BackendFuture, BackendKey, EntryChange, EntryLabel, EntryPage, EntryPosition,
-        EntryQuery, Epoch, LineBatch, LogEnd, NewEntry, OwnerNode, ThreadEntry, ThreadHome, TurnActivity,
+        EntryQuery, Epoch, LineBatch, LogEnd, NewEntry, OwnerNode, TableCheck, TableFinding, TableProblem,
+        ThreadEntry, ThreadHome, TurnActivity,
     },
     blobs::BLOB_MIN,
     check::{CheckFinding, CheckProgress, CheckReport, FindingKind},

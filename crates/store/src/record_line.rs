@@ -12,6 +12,8 @@ use crate::clock::{STAMP_LEN, stamp};
 
 /// The version in every line. Readers accept any version and skip records that they do not know.
 pub const VERSION: u32 = 1;
+/// The member of lines whose large strings are stored as blobs.
+const BLOBS: &str = "\"blobs\":true,";
 
 /// The kind of a record, from the head of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +88,7 @@ impl<'a> LineHead<'a> {
         let rest = rest.strip_prefix(",\"timestamp\":\"")?;
         let (timestamp, rest) = rest.split_at_checked(STAMP_LEN)?;
         let rest = rest.strip_prefix("\",")?;
-        let (blobs, record) = match rest.strip_prefix("\"blobs\":true,") {
+        let (blobs, record) = match rest.strip_prefix(BLOBS) {
             Some(rest) => (true, rest),
             None => (false, rest),
         };
@@ -159,13 +161,18 @@ pub fn reorder(line: &str) -> Option<String> {
     String::from_utf8(line).ok().filter(|line| LineHead::read(line).is_some())
 }
 
+/// Returns whether large strings of some of these lines may be stored as blobs.
+pub fn has_blobs(lines: &[u8]) -> bool {
+    memchr::memmem::find(lines, BLOBS.as_bytes()).is_some()
+}
+
 /// Appends a line to a batch. `record` is a JSON object, with or without its opening brace.
 pub fn write(batch: &mut Vec<u8>, ordinal: u64, timestamp: &str, blobs: bool, record: &str) {
     write_version(batch, VERSION, ordinal, timestamp, blobs, record.strip_prefix('{').unwrap_or(record));
 }
 
 fn write_version(batch: &mut Vec<u8>, v: u32, ordinal: u64, timestamp: &str, blobs: bool, record: &str) {
-    let blobs = if blobs { "\"blobs\":true," } else { "" };
+    let blobs = if blobs { BLOBS } else { "" };
     let head = format!("{{\"v\":{v},\"ordinal\":{ordinal},\"timestamp\":\"{timestamp}\",{blobs}");
     batch.extend_from_slice(head.as_bytes());
     batch.extend_from_slice(record.as_bytes());

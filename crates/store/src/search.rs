@@ -19,6 +19,7 @@ use crate::{
     error::{Result, StoreError},
     index::{IndexedFile, RowPage},
     list::{ListCursor, ListQuery, ListSort, ListedThread},
+    record_line,
     search_index::{SearchCandidates, SearchFile, read_from},
     search_text::{SearchTerm, TextMatch, message_text},
     store::{Store, StoreInner},
@@ -123,8 +124,8 @@ impl Store {
 
     /// Indexes the messages of all threads. Searches do this in the background.
     pub async fn index_messages(&self) -> Result<()> {
-        if self.shared.is_some() {
-            return Ok(());
+        if let Some(shared) = &self.shared {
+            return shared.index_messages().await;
         }
         self.run(WorkLane::List, |inner| inner.index_messages()).await
     }
@@ -184,7 +185,8 @@ impl StoreInner {
             return None;
         }
         let bytes = read_from(&path, unknown_from).ok()?;
-        if !term.may_be_in(&bytes) {
+        // Texts that are stored apart from their records are not in the file.
+        if !term.may_be_in(&bytes) && !record_line::has_blobs(&bytes) {
             return None;
         }
         first_snippet(&self.lines(&row.id).ok()?, term)

@@ -24,17 +24,15 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 use serde::Deserialize;
 
 use crate::{
-    blobs,
+    blobs::{self, BlobSource},
     error::{Result, StoreError},
     layout::{self, HomeLayout},
     record_line::{self, LineHead, RecordKind},
-    search_text::{SearchTerm, message_text},
+    search_text::{MAX_TRIGRAMS, SearchTerm, message_text},
 };
 
 const SCHEMA_VERSION: i64 = 1;
 const BUSY: Duration = Duration::from_secs(2);
-/// The trigrams of a text that are looked up at most. More do not exclude many more threads.
-const MAX_TRIGRAMS: usize = 24;
 /// The bytes of files that are indexed in one transaction.
 const BATCH_BYTES: u64 = 8 << 20;
 
@@ -223,15 +221,15 @@ pub(crate) fn read_from(path: &Path, from: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the texts of the messages in whole lines of a file, also of turns that were dropped later.
-pub(crate) fn messages<'a>(layout: &'a HomeLayout, lines: &'a [u8]) -> impl Iterator<Item = String> + 'a {
+/// Returns the texts of the messages in whole lines, also of turns that were dropped later.
+pub(crate) fn messages<'a>(texts: &'a dyn BlobSource, lines: &'a [u8]) -> impl Iterator<Item = String> + 'a {
     let mut rest = lines;
     std::iter::from_fn(move || {
         while !rest.is_empty() {
             let end = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
             let (line, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
             rest = after;
-            if let Some(text) = message_of(layout, line) {
+            if let Some(text) = message_of(texts, line) {
                 return Some(text);
             }
         }
@@ -239,7 +237,7 @@ pub(crate) fn messages<'a>(layout: &'a HomeLayout, lines: &'a [u8]) -> impl Iter
     })
 }
 
-fn message_of(layout: &HomeLayout, line: &[u8]) -> Option<String> {
+fn message_of(texts: &dyn BlobSource, line: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct ItemRecord {
         item: codicil_protocol::ThreadItem,
@@ -252,7 +250,7 @@ fn message_of(layout: &HomeLayout, line: &[u8]) -> Option<String> {
     let line = record_line::canonical(std::str::from_utf8(line).ok()?.trim_end())?;
     let head = LineHead::read(&line).filter(|head| head.kind == RecordKind::Item)?;
     let json = head.json();
-    let json = if head.blobs { blobs::move_in(layout, &json, &mut Vec::new()) } else { json };
+    let json = if head.blobs { blobs::move_in(texts, &json, &mut Vec::new()) } else { json };
     message_text(&serde_json::from_str::<ItemRecord>(&json).ok()?.item)
 }
 

@@ -4,6 +4,8 @@ use codicil_protocol::{ThreadItem, ThreadSearchTextRange, UserInput};
 
 /// The characters of a long text that are kept on each side of a match.
 const CONTEXT_CHARS: usize = 80;
+/// The trigrams of a text that are looked up at most. More do not exclude many more threads.
+pub(crate) const MAX_TRIGRAMS: usize = 24;
 /// Marks where a text was cut.
 const CUT: &str = "... ";
 
@@ -27,12 +29,6 @@ impl SearchTerm {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b' ';
         let plain = text.bytes().all(is_plain).then(|| text.to_ascii_lowercase().into_bytes());
         Self { folded: text.chars().flat_map(char::to_lowercase).collect(), plain }
-    }
-
-    /// Returns the text in lowercase, if JSON writes it as it is.
-    pub fn plain_text(&self) -> Option<String> {
-        let plain = self.plain.as_ref().filter(|plain| !plain.is_empty())?;
-        String::from_utf8(plain.clone()).ok()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -8,6 +8,7 @@ use codicil_client::{
     turn,
 };
 use codicil_config::{ConfigSources, ConfigStore, HomeDirectory};
+use codicil_store::Store;
 
 use super::home::DemoHome;
 use crate::{
@@ -17,7 +18,8 @@ use crate::{
 
 pub async fn show(home: &DemoHome, listen: SocketAddr, signals: &mut EndSignals) -> anyhow::Result<ExitCode> {
     let sources = ConfigSources::of(HomeDirectory::new(home.home())?);
-    let server = console::server(ConfigStore::new(sources))?;
+    // Never in a database: the demo leaves nothing behind.
+    let server = console::server(ConfigStore::new(sources), Store::open(home.home())?)?;
     let options = console::console_options(listen, None, &Default::default(), &home.home())?;
     let console = RunningConsole::start(console::in_process(&server), options).await?;
     // The question is left to the person in the browser.

@@ -6,6 +6,8 @@ use codicil_client::ServerLaunch;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::database::STORE_VARIABLE;
+
 const SCRIPT: &str = include_str!("script.toml");
 
 pub struct DemoHome {
@@ -47,7 +49,8 @@ impl DemoHome {
         let program = std::env::current_exe()?;
         let script = "echo $$ > \"$1\" && exec \"$0\" app-server";
         let launch = ServerLaunch::command(["sh", "-c", script]).arg(program).arg(self.process_file());
-        Ok(launch.env("CODICIL_HOME", self.home()).cwd(self.work()))
+        // Never in a database: the demo leaves nothing behind.
+        Ok(launch.env("CODICIL_HOME", self.home()).env(STORE_VARIABLE, "").cwd(self.work()))
     }
 
     /// Kills the server, as a crash or the operating system would.

@@ -7,9 +7,7 @@ use codicil_store_postgres::{DatabaseAddress, DatabaseDiagnosis};
 use tokio::time::timeout;
 
 use super::{DoctorFinding, FindingStatus};
-
-/// The variable with the address of the database.
-const STORE_VARIABLE: &str = "CODICIL_STORE";
+use crate::database::STORE_VARIABLE;
 
 /// Maximum time to reach the database and to ask it.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(15);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use codicil_protocol::SandboxMode;
 
-use crate::style::ColorChoice;
+use crate::{database::OwnServerArgs, style::ColorChoice};
 
 /// Runs one turn without interaction. The agent's answer goes to standard output, everything else to standard
 /// error.
@@ -91,6 +91,8 @@ pub struct ExecOptions {
     /// A label for the thread, for metrics.
     #[arg(long, value_name = "LABEL", hide = true, global = true)]
     pub thread_source: Option<String>,
+    #[command(flatten)]
+    pub database: OwnServerArgs,
 }
 
 /// A sandbox mode on the command line.

@@ -5,18 +5,19 @@ use std::path::PathBuf;
 use codicil_client::{Client, ClientBuilder, ClientError, Endpoint, EventStream};
 use codicil_config::ConfigStore;
 use codicil_protocol::SessionSource;
-use codicil_server::{Server, ServerSetup, connect};
-use codicil_store::Store;
+use codicil_server::{ClusterDuty, Server, ServerSetup, connect};
 
-use crate::version;
+use crate::{database::OwnServerArgs, version};
 
 /// Creates the server. It opens the store, and does nothing else before the first request. The source of its
 /// threads is `exec`.
-pub fn serve(config: ConfigStore, cwd: PathBuf) -> anyhow::Result<Server> {
-    let store = Store::open(config.home().path().to_path_buf())?;
+pub async fn serve(config: ConfigStore, database: &OwnServerArgs, cwd: PathBuf) -> anyhow::Result<Server> {
+    let store = database.open_store(&config).await?;
     let protocol = version::protocol_defaults(None, &config);
     let setup = ServerSetup { config, store, cwd, protocol, allow_unauthenticated: false };
-    Ok(Server::with_source(setup, SessionSource::Exec))
+    let server = Server::with_source(setup, SessionSource::Exec);
+    server.join_cluster(ClusterDuty::OwnThreads);
+    Ok(server)
 }
 
 /// Connects a client. Returns it with the stream of its notifications.

@@ -13,11 +13,12 @@ mod screen;
 mod thread;
 mod usage;
 
-use std::{env, process::ExitCode, time::Duration};
+use std::{env, path::Path, process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use codicil_client::{Client, ClientLimits, ClientTimeouts};
 use codicil_config::ConfigQuery;
+use codicil_server::Server;
 use tracing::level_filters::LevelFilter;
 
 pub use self::{
@@ -27,12 +28,22 @@ pub use self::{
     thread::user_thread_sources,
 };
 use self::{
+    args::{ExecOptions, ThreadChoice},
     decline::DeclineHandler,
     report::ExecReport,
     run::{ExecRun, ExecTask, ReasoningOutput},
     thread::ExecThread,
 };
 use crate::{args::OverrideArgs, logging};
+
+/// What the command line says about a run.
+struct ExecSettings<'a> {
+    choice: &'a ThreadChoice,
+    options: &'a ExecOptions,
+    overrides: &'a OverrideArgs,
+    cwd: &'a Path,
+    reasoning: ReasoningOutput,
+}
 
 /// How a run ended, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,23 +77,14 @@ pub fn run(mut overrides: OverrideArgs, mut exec: ExecArgs) -> anyhow::Result<Ex
 
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
-        let server = in_process::serve(config, cwd.clone())?;
-        let (declining, declined) = DeclineHandler::new();
-        let (client, events) = in_process::client(&server, builder(options.json, declining)).await?;
-        let mut report = ExecReport::new(&options);
-        let thread = match ExecThread::open(&client, &choice, &options, &overrides, &cwd).await {
-            Ok(thread) => thread,
-            Err(error) => {
-                report.thread_failed(&error)?;
-                return Err(error);
-            }
-        };
+        let server = in_process::serve(config, &options.database, cwd.clone()).await?;
         let task = ExecTask { input, output_schema: schema };
-        let run = ExecRun::new(&client, &thread, (events, declined), &mut report);
-        let outcome = run.with_reasoning(reasoning).turn(task).await;
-        drop(client);
+        let settings =
+            ExecSettings { choice: &choice, options: &options, overrides: &overrides, cwd: &cwd, reasoning };
+        let ran = run_turn(&server, &settings, task).await;
+        // Whatever has happened, the thread belongs to nobody afterwards.
         server.stop().await;
-        let (outcome, message) = outcome?;
+        let (outcome, message) = ran?;
         if let Some(path) = &options.output_last_message {
             std::fs::write(path, message)
                 .with_context(|| format!("cannot write the last message to {}", path.display()))?;
@@ -92,6 +94,27 @@ pub fn run(mut overrides: OverrideArgs, mut exec: ExecArgs) -> anyhow::Result<Ex
     // Threads that still block end with the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome.map(ExitCode::from)
+}
+
+/// Runs the turn on a client of the server. Returns how it ended, and the agent's last message.
+async fn run_turn(
+    server: &Server,
+    run: &ExecSettings<'_>,
+    task: ExecTask,
+) -> anyhow::Result<(ExecOutcome, String)> {
+    let ExecSettings { choice, options, overrides, cwd, reasoning } = run;
+    let (declining, declined) = DeclineHandler::new();
+    let (client, events) = in_process::client(server, builder(options.json, declining)).await?;
+    let mut report = ExecReport::new(options);
+    let thread = match ExecThread::open(&client, choice, options, overrides, cwd).await {
+        Ok(thread) => thread,
+        Err(error) => {
+            report.thread_failed(&error)?;
+            return Err(error);
+        }
+    };
+    let run = ExecRun::new(&client, &thread, (events, declined), &mut report);
+    run.with_reasoning(*reasoning).turn(task).await
 }
 
 /// Returns the builder of the client. It drops no events, and opts out of deltas where only whole items are

@@ -9,8 +9,12 @@
 #[path = "../../../store-postgres/tests/it/database.rs"]
 mod database;
 
+mod chaos;
+mod check;
+mod children;
 mod failures;
 mod one_server;
+mod programs;
 mod transfer;
 mod two_servers;
 

@@ -1,14 +1,26 @@
 //! Two servers over one database.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
 
 use codicil_protocol::{
     AgentMessageDelta, CodicilThreadRehome, ThreadResume, ThreadResumeParams, TurnStart, TurnStatus,
 };
 use codicil_testkit::{Reply, Script};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{from_value, json};
 
 use crate::{codicil, database::TestDatabase, server, stdout};
+
+/// The time after which other servers may take over, and what a takeover may take then.
+const LEASE_TIME: Duration = Duration::from_secs(6);
+const TAKEOVER_TIME: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn a_thread_belongs_to_one_server_until_it_stops() {
@@ -55,7 +67,7 @@ async fn a_thread_belongs_to_one_server_until_it_stops() {
 }
 
 #[tokio::test]
-async fn a_thread_of_a_killed_server_is_taken_over() {
+async fn a_thread_of_a_killed_server_is_taken_over_in_time() {
     let Some(database) = TestDatabase::create().await else { return };
     let script = Script::new().say("begun").hang().then().say("done");
     let mut app = server(&database, script).start().await;
@@ -63,6 +75,7 @@ async fn a_thread_of_a_killed_server_is_taken_over() {
     let thread = app.start_thread().await;
     app.start_turn(&thread, "hello").await;
     app.until::<AgentMessageDelta>().await;
+    let machine = MachineLoad::measure();
     app.process().kill();
     let killed = Instant::now();
     // The other server finds the turn by itself, and ends it.
@@ -70,11 +83,13 @@ async fn a_thread_of_a_killed_server_is_taken_over() {
         let read = beside.read(&thread).await;
         match read.turns.last() {
             Some(turn) if turn.status == TurnStatus::Interrupted => break killed.elapsed(),
-            _ if killed.elapsed() > Duration::from_secs(30) => panic!("not taken over: {read:?}"),
+            _ if killed.elapsed() > Duration::from_secs(60) => panic!("not taken over: {read:?}"),
             _ => tokio::task::yield_now().await,
         }
     };
-    eprintln!("taken over after {ended:?}");
+    let slowdown = machine.slowdown();
+    eprintln!("taken over after {ended:?}, on a machine that was slower by {slowdown:.1}");
+    assert!(ended <= LEASE_TIME + TAKEOVER_TIME.mul_f64(slowdown), "{ended:?}");
     beside.resume(&thread).await;
     assert_eq!(beside.run_turn(&thread, "again").await.status, TurnStatus::Completed);
     beside.ignore_rest();
@@ -82,4 +97,67 @@ async fn a_thread_of_a_killed_server_is_taken_over() {
     drop(beside);
     drop(app);
     database.check().await;
+}
+
+#[tokio::test]
+async fn a_planned_stop_frees_threads_at_once_also_those_with_a_turn() {
+    let Some(database) = TestDatabase::create().await else { return };
+    let script = Script::new().say("begun").hang().then().say("done");
+    let mut app = server(&database, script).start().await;
+    let mut beside = app.another_server().await;
+    let thread = app.start_thread().await;
+    app.start_turn(&thread, "hello").await;
+    app.until::<AgentMessageDelta>().await;
+    let machine = MachineLoad::measure();
+    app.process().terminate();
+    assert!(app.process().wait().await.success());
+    let stopped = Instant::now();
+    // The first attempt succeeds.
+    let resumed = beside.resume(&thread).await;
+    let freed = stopped.elapsed();
+    assert!(freed <= Duration::from_secs(1).mul_f64(machine.slowdown()), "{freed:?}");
+    assert_eq!(resumed.turns.last().map(|turn| &turn.status), Some(&TurnStatus::Interrupted));
+    assert_eq!(beside.run_turn(&thread, "again").await.status, TurnStatus::Completed);
+    beside.ignore_rest();
+    app.ignore_rest();
+    drop(beside);
+    drop(app);
+    database.check().await;
+}
+
+/// Measures how much slower programs run because others use the processors.
+struct MachineLoad {
+    is_over: Arc<AtomicBool>,
+    measuring: JoinHandle<f64>,
+}
+
+impl MachineLoad {
+    fn measure() -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ending = is_over.clone();
+        let measuring = thread::spawn(move || {
+            let (mut wall, mut own) = (Duration::ZERO, Duration::ZERO);
+            while !ending.load(Ordering::Relaxed) || own.is_zero() {
+                let (began, used) = (Instant::now(), processor_time());
+                while processor_time() < used + Duration::from_millis(5) {}
+                wall += began.elapsed();
+                own += processor_time() - used;
+                thread::sleep(Duration::from_millis(95));
+            }
+            (wall.as_secs_f64() / own.as_secs_f64()).max(1.0)
+        });
+        Self { is_over, measuring }
+    }
+
+    /// Returns the time that work has taken in relation to that of a machine without other work.
+    fn slowdown(self) -> f64 {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.measuring.join().unwrap()
+    }
+}
+
+/// Returns the processor time that this thread has used.
+fn processor_time() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(used.tv_sec).unwrap(), u32::try_from(used.tv_nsec).unwrap())
 }

@@ -14,7 +14,7 @@ mod verdict;
 
 use std::time::Instant;
 
-use codicil_exec::{CaptureLimit, InputSource, Process, ProcessExit, ProcessSpec};
+use codicil_exec::{CaptureLimit, InputSource, Process, ProcessExit, ProcessSpec, inherited_environment};
 use codicil_protocol::{
     Frame, HookCompleted, HookCompletedNotification, HookExecutionMode, HookHandlerType, HookRunStatus,
     HookRunSummary, HookStarted, HookStartedNotification,
@@ -89,8 +89,7 @@ fn summary(hook: &DeclaredHook, event: &HookEvent) -> HookRunSummary {
 
 /// Runs the command with the event on its standard input.
 async fn execute(hook: &DeclaredHook, event: &HookEvent, context: &HookContext) -> HookExit {
-    let env = std::env::vars_os().collect();
-    let mut spec = ProcessSpec::new(["/bin/sh", "-c", &hook.command], &context.cwd, env);
+    let mut spec = ProcessSpec::new(["/bin/sh", "-c", &hook.command], &context.cwd, inherited_environment());
     spec.timeout = Some(hook.timeout);
     spec.stdin = InputSource::Piped;
     let mut process = match Process::spawn(spec).await {

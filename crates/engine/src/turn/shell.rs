@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use codicil_exec::{Process, ProcessSpec, ShellStart, UserShell, display};
+use codicil_exec::{Process, ProcessSpec, ShellStart, UserShell, display, inherited_environment};
 use codicil_prompts::user_shell_command_message;
 use codicil_protocol::{CommandAction, CommandExecutionSource, ThreadId, TurnId};
 use tokio_util::sync::CancellationToken;
@@ -40,7 +40,7 @@ impl ShellTask {
         self.reporter.report_one(TurnEvent::Started(item.started())).await;
         let began = Instant::now();
         let mut screen = CommandScreen::new(self.thread.clone(), self.turn.clone(), item.id.clone());
-        let environment = std::env::vars_os().collect();
+        let environment = inherited_environment();
         let spec = ProcessSpec { timeout: self.timeout, ..ProcessSpec::new(&argv, &self.cwd, environment) };
         let exit_code = tokio::select! {
             biased;

@@ -1,4 +1,5 @@
 //! Helpers that start commands, read their output, and wait for the end of processes.
+#![allow(clippy::disallowed_methods)]
 
 use std::{
     env, fmt, fs,

@@ -6,7 +6,9 @@
 
 use std::{ffi::OsString, path::Path, time::Duration};
 
-use codicil_exec::{CaptureLimit, Process, ProcessEnvironment, ProcessExit, ProcessSpec};
+use codicil_exec::{
+    CaptureLimit, Process, ProcessEnvironment, ProcessExit, ProcessSpec, inherited_environment,
+};
 
 use super::{MarketplaceError, source::GitSource};
 
@@ -139,7 +141,7 @@ async fn run(arguments: &[&str], folder: &Path, hidden: Option<&str>) -> Result<
 }
 
 fn environment() -> ProcessEnvironment {
-    let mut variables: ProcessEnvironment = std::env::vars_os().collect();
+    let mut variables = inherited_environment();
     for name in REMOVED_VARIABLES {
         variables.remove(&OsString::from(name));
     }

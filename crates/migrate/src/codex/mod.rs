@@ -73,22 +73,24 @@ pub enum ImportMode {
     DryRun,
 }
 
-/// Imports all files of `source` into `home`. A file that fails is reported and does not stop the others.
+/// Imports all files of `source` into the store of `home`. A file that fails is reported and does not stop the others.
 pub async fn import_threads(
     source: &ImportSource,
     home: &HomeDirectory,
+    store: &Store,
     mode: ImportMode,
     progress: &mut dyn ImportProgress,
 ) -> Result<ImportReport, CodexImportError> {
-    check_different(&source.root, home.path())?;
+    if store.backend().is_none() {
+        check_different(&source.root, home.path())?;
+    }
     let _lock = match mode {
         ImportMode::Write => Some(lock_imports(home)?),
         ImportMode::DryRun => None,
     };
-    let store = Store::open(home.path().to_path_buf())?;
     let mut report = ImportReport::default();
     for file in &source.files {
-        let transfer = FileTransfer { store: &store, file, names: &source.names, mode };
+        let transfer = FileTransfer { store, file, names: &source.names, mode };
         match transfer.run().await {
             Ok(imported) => report.imported.push(imported),
             Err(error) => {
@@ -99,7 +101,6 @@ pub async fn import_threads(
         }
         progress.file_finished(&report);
     }
-    store.close().await?;
     Ok(report)
 }
 

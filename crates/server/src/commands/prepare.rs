@@ -11,7 +11,7 @@ use codicil_engine::{
     ConfinedProcess, CredentialVariables, ProxiedNetwork, SettingsOverrides, TurnSettings, confine,
     environment_policy, profile_policy,
 };
-use codicil_exec::{InputSource, ProcessEnvironment, ProcessSpec};
+use codicil_exec::{InputSource, ProcessEnvironment, ProcessSpec, inherited_environment};
 use codicil_policy::{
     CommandRules, DomainRules, NetworkDecision, NetworkDestination, NetworkPolicies, ThreadGrants,
     decide_network,
@@ -78,7 +78,7 @@ fn environment(
     changes: impl IntoIterator<Item = (String, Option<String>)>,
 ) -> ProcessEnvironment {
     // As in the reference server, variables that look like credentials stay unless the configuration removes them.
-    let mut env = environment_policy(policy, CredentialVariables::Keep).apply(&std::env::vars_os().collect());
+    let mut env = environment_policy(policy, CredentialVariables::Keep).apply(&inherited_environment());
     for (name, value) in changes {
         match value {
             Some(value) => env.insert(name.into(), value.into()),

@@ -22,13 +22,15 @@ async fn check(damage: &str, expected: &[ViolatedRule]) {
 
 #[tokio::test]
 async fn damage_is_reported() {
-    use ViolatedRule::{End, Entry, Epochs, Fence, LineCount, Ordinals, Tree};
-    check("delete from codicil_log where first = 2", &[Ordinals]).await;
+    use ViolatedRule::{End, Entry, Epochs, Fence, Gaps, LineCount, Orphan, Overlaps, Tree};
+    check("delete from codicil_log where first = 2", &[Gaps]).await;
+    check("update codicil_log set next = 3 where first = 1", &[Overlaps, LineCount]).await;
+    check("delete from codicil_log", &[Orphan]).await;
     check("delete from codicil_log where first = 3", &[End]).await;
     check("update codicil_log set epoch = 0 where first = 2", &[Epochs]).await;
     check("update codicil_log set epoch = 9 where first = 3", &[Fence]).await;
     check("update codicil_log set lines = '' where first = 2", &[LineCount]).await;
     check("update codicil_lease set root = gen_random_uuid()", &[Tree, Entry]).await;
     check("delete from codicil_thread", &[Entry]).await;
-    check("delete from codicil_lease", &[End, Entry]).await;
+    check("delete from codicil_lease", &[Orphan, Entry]).await;
 }

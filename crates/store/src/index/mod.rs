@@ -32,7 +32,7 @@ pub use backlog::BacklogProgress;
 pub use changes::{GitChange, SummaryChange};
 pub use labels::IndexedFile;
 pub use query::RowPage;
-pub use verify::{IndexRows, differences};
+pub use verify::{IndexRows, differences, differing_fields};
 
 use crate::{
     error::{Result, StoreError, is_busy},

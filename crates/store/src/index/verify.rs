@@ -102,7 +102,8 @@ pub fn differences(layout: &HomeLayout, index: &IndexRows, files: &[ThreadSummar
     differences
 }
 
-fn differing_fields(found: &ThreadSummary, expected: &ThreadSummary) -> Vec<&'static str> {
+/// Returns the names of the members in which two rows differ.
+pub fn differing_fields(found: &ThreadSummary, expected: &ThreadSummary) -> Vec<&'static str> {
     let fields = [
         ("path", (&found.dir, &found.file) == (&expected.dir, &expected.file)),
         ("archive state", found.archived == expected.archived),

@@ -1,7 +1,9 @@
 //! Threads that several servers share: everything above the lines of a [`Backend`].
 
+mod check;
 mod entry;
 mod log;
+mod message_index;
 mod search;
 
 pub(crate) use entry::whole_change;
@@ -12,6 +14,7 @@ use codicil_protocol::ThreadId;
 use jiff::Timestamp;
 
 pub(crate) use log::SharedLog;
+use message_index::MessageIndexing;
 
 use crate::{
     backend::{Backend, EntryLabel, EntryPage, EntryPosition, EntryQuery, NewEntry, ThreadHome},
@@ -39,11 +42,12 @@ const MAX_CHANGES: usize = 32;
 pub(crate) struct SharedThreads {
     pub backend: Arc<dyn Backend>,
     layout: HomeLayout,
+    indexing: Arc<MessageIndexing>,
 }
 
 impl SharedThreads {
     pub fn new(backend: Arc<dyn Backend>, layout: HomeLayout) -> Self {
-        Self { backend, layout }
+        Self { backend, layout, indexing: Arc::default() }
     }
 
     /// Reads the lines of a thread, and the blobs that are wanted.
@@ -121,14 +125,14 @@ impl SharedThreads {
     }
 
     pub async fn summary(&self, id: &ThreadId) -> Result<ListedThread> {
-        let row = entry::row_of(self.backend.entry(id).await?);
-        let organization = self.organization().await?;
-        Ok(self.listed(row, &organization))
+        let (entry, organization) = tokio::try_join!(self.backend.entry(id), self.organization())?;
+        Ok(self.listed(entry::row_of(entry), &organization))
     }
 
     pub async fn list(&self, query: &ListQuery) -> Result<ThreadPage> {
-        let organization = self.organization().await?;
-        let RowPage { rows, has_more } = self.rows(&entry_query(query)?).await?;
+        let entries = entry_query(query)?;
+        let (organization, page) = tokio::try_join!(self.organization(), self.rows(&entries))?;
+        let RowPage { rows, has_more } = page;
         let cursor = |row: &ThreadSummary| ListCursor::of(query.sort, row).text();
         let next_cursor = rows.last().filter(|_| has_more).and_then(cursor);
         let backwards_cursor = rows.first().and_then(cursor);
@@ -256,6 +260,6 @@ fn entry_query(query: &ListQuery) -> Result<EntryQuery> {
         section_id: query.section_id.clone(),
         project_id: query.project_id.clone(),
         search_term: query.search_term().map(str::to_owned),
-        line_text: None,
+        trigrams: None,
     })
 }

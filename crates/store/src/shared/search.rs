@@ -1,7 +1,7 @@
-//! Searching the messages of threads in a backend. It excludes threads whose lines cannot contain the text; the lines of the
-//! others are read in the order of the result until a page is full.
+//! Searching the messages of threads in a backend. Its index excludes threads whose messages cannot contain the text; the
+//! lines of the others are read in the order of the result until a page is full.
 
-use super::{RowPage, SharedThreads, entry_query};
+use super::{RowPage, SharedThreads, entry_query, message_index::term_trigrams};
 use crate::{
     backend::EntryQuery,
     error::{Result, StoreError},
@@ -19,7 +19,8 @@ impl SharedThreads {
         let limit = query.page_size();
         let organization = self.organization().await?;
         let mut page = SearchPage { found: Vec::new(), next_cursor: None, backwards_cursor: None };
-        let mut entries = EntryQuery { line_text: term.plain_text(), ..entry_query(&list)? };
+        let mut entries = EntryQuery { trigrams: term_trigrams(&term), ..entry_query(&list)? };
+        self.start_indexing();
         let mut last_cursor = None;
         'pages: loop {
             let RowPage { rows, has_more } = self.rows(&entries).await?;

@@ -427,6 +427,60 @@ async fn messages_are_searched() {
     assert_eq!(store.search_thread(&id, "needle").await.unwrap().len(), 1);
 }
 
+/// Returns the first messages of the threads whose messages contain a text.
+async fn found(store: &Store, term: &str) -> Vec<String> {
+    let query = SearchQuery { term: term.to_owned(), ..SearchQuery::default() };
+    let page = store.search(query).await.unwrap();
+    page.found.into_iter().map(|(listed, _)| listed.thread.preview).collect()
+}
+
+#[tokio::test]
+async fn searches_find_the_same_before_and_after_messages_are_indexed() {
+    let home = open!();
+    let store = &home.store;
+    let mut plain = thread(store, "plain words").await;
+    let long = format!("{} haystack {}", "straw ".repeat(20_000), "Straße ÉTÉ ".repeat(10));
+    thread(store, &long).await;
+    thread(store, "quotes \" and \\ and 100% _under\nnext line").await;
+    let preview = |text: &str| text.chars().take(9).collect::<String>();
+    let check = async |term: &str, expected: &[&str]| {
+        let found: Vec<_> = found(store, term).await.iter().map(|text| preview(text)).collect();
+        assert_eq!(found, expected, "{term:?}");
+    };
+    let check_all = async || {
+        check("WORDS", &["plain wor"]).await;
+        // In a text that is stored apart from its record, behind what a list shows.
+        check("haystack", &["straw str"]).await;
+        check("straße été", &["straw str"]).await;
+        check("\" AND \\", &["quotes \" "]).await;
+        check("100% _U", &["quotes \" "]).await;
+        check("under\nNEXT", &["quotes \" "]).await;
+        check("an answer", &["quotes \" ", "straw str", "plain wor"]).await;
+        // Too short for the index.
+        check("wo", &["plain wor"]).await;
+        check("1", &["quotes \" "]).await;
+        // The trigrams are there, the text is not.
+        check("wordsplain", &[]).await;
+        check("plain  words", &[]).await;
+    };
+    check_all().await;
+    store.index_messages().await.unwrap();
+    check_all().await;
+
+    // What is added later is found at once, indexed or not.
+    plain.append(&turn("turn-2", "a later needle", "an answer")).await.unwrap();
+    check("later needle", &["plain wor"]).await;
+    store.index_messages().await.unwrap();
+    check("later needle", &["plain wor"]).await;
+    // What is dropped or deleted is not found, although it was indexed.
+    plain.append(&[Record::Rollback { turns: 1 }]).await.unwrap();
+    check("later needle", &[]).await;
+    store.delete(plain.id()).await.unwrap();
+    check("words", &[]).await;
+    store.index_messages().await.unwrap();
+    check("an answer", &["quotes \" ", "straw str"]).await;
+}
+
 #[tokio::test]
 async fn a_run_is_that_of_the_store() {
     let home = open!();

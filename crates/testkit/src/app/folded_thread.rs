@@ -110,6 +110,13 @@ impl FoldedThread {
         self.turns.iter().any(|turn| turn.status == "inProgress")
     }
 
+    /// Returns whether a turn has ended.
+    pub fn has_ended(&self, turn: &str) -> bool {
+        self.turns
+            .iter()
+            .any(|known| known.id == turn && known.status != "inProgress" && !known.status.is_null())
+    }
+
     /// Checks that the messages add up to what `thread/read` returns.
     pub fn check(&self, thread: &Thread) {
         let expected: Vec<_> = thread

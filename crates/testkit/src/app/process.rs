@@ -122,6 +122,21 @@ impl ServerProcess {
         self.signal(Signal::KILL);
     }
 
+    /// Sends SIGSTOP: the process does nothing until [`wake`](Self::wake).
+    pub fn suspend(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Sends SIGCONT.
+    pub fn wake(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Returns whether the process has ended.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Waits for the process to end. Panics if it does not.
     pub async fn wait(&mut self) -> ExitStatus {
         match timeout(PATIENCE, self.child.wait()).await {

@@ -5,7 +5,7 @@ use std::fmt;
 use codicil_config::{InheritEnvironment, ShellEnvironmentPolicy};
 use codicil_exec::{
     EnvironmentPolicy, InheritPolicy, InputSource, ProcessEnvironment, ProcessSpec, SessionError,
-    SessionEvent, SessionId, SpawnError, TerminalSize, add_tool_defaults,
+    SessionEvent, SessionId, SpawnError, TerminalSize, add_tool_defaults, inherited_environment,
 };
 use codicil_policy::{AccessGrant, SandboxPermissions};
 use codicil_protocol::{
@@ -208,7 +208,7 @@ impl CommandRun<'_> {
 pub(super) fn command_environment(turn: &TurnTools) -> ProcessEnvironment {
     let set = &turn.config.settings.shell_environment_policy;
     let policy = environment_policy(set, CredentialVariables::Exclude);
-    let mut env = policy.apply(&std::env::vars_os().collect());
+    let mut env = policy.apply(&inherited_environment());
     env.insert("CODEX_THREAD_ID".into(), turn.thread.thread_id.to_string().into());
     env
 }
