@@ -11,6 +11,7 @@ mod database;
 
 mod failures;
 mod one_server;
+mod relay;
 mod transfer;
 mod two_servers;
 
