@@ -167,6 +167,8 @@ fn default_name(host: &str, listen: &ListenAddress) -> String {
 /// Returns where others reach a server; empty if they cannot.
 fn default_url(host: &str, listen: &ListenAddress) -> String {
     match listen {
+        // The port is not known before the server listens.
+        ListenAddress::WebSocket(address) if address.port() == 0 => String::new(),
         ListenAddress::WebSocket(address) if address.ip().is_unspecified() => {
             format!("ws://{host}:{}", address.port())
         }

@@ -181,7 +181,8 @@ impl ClientBuilder {
 
     /// Does the same if the server has the extension. The connection to another server ends like that of any client.
     pub(crate) fn resilient_if_supported(mut self, options: ReconnectOptions) -> Self {
-        self.capabilities.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true });
+        self.capabilities.codicil =
+            Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true, relay: None });
         self.reconnect = Some(options);
         self
     }

@@ -76,6 +76,7 @@ pub use {
     resilient::ReconnectOptions,
     supervisor::{RestartLimits, Supervisor},
     tools::ClientTools,
+    transport::{ByteStream, SocketStream, open_socket},
     turn::{CompletedReview, RunningTurn},
 };
 

@@ -62,6 +62,17 @@ pub struct CodicilCapabilities {
     /// Adds `seq` to the messages of threads, and allows `codicil/subscribe`.
     #[serde(default)]
     pub cursor: bool,
+    /// Set by a server that relays the messages of a client to this one.
+    pub relay: Option<RelayedClient>,
+}
+
+/// The client whose messages another server relays. The rest of `initialize` is that of the client.
+#[wire]
+pub struct RelayedClient {
+    /// Whether the client itself uses the extension.
+    pub extension: bool,
+    /// The generation of the client's connection, such as `0.166.0`.
+    pub generation: String,
 }
 
 /// What the server offers of the extension, in the result of `initialize`.

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::{
     AgentMessageDelta, CommandExecutionOutputDelta, FileChangeOutputDelta, MessagePlace, Method,
@@ -66,6 +67,19 @@ impl Frame {
     /// Returns a notification that the caller has encoded itself, for speed. `bytes` is the whole message.
     pub fn written<N: NotificationMethod>(bytes: impl Into<Bytes>) -> Self {
         Self::new(FrameKind::Notification(N::NAME), bytes.into())
+    }
+
+    /// Returns a notification that another server has encoded. `bytes` is the message without its position.
+    pub fn relayed_notification(method: &'static str, bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        let text_at = if DELTAS.contains(&method) { text_of_delta(&bytes) } else { None };
+        Self { text_at, ..Self::new(FrameKind::Notification(method), bytes) }
+    }
+
+    /// Returns a server request whose params another server has encoded.
+    pub fn relayed_request(method: &'static str, id: &rpc::RequestId, params: &RawValue) -> Self {
+        let bytes = encode(&OutgoingMessage::Request { method, id, params });
+        Self::new(FrameKind::Request(method), bytes)
     }
 
     pub fn request<M: Method>(id: &rpc::RequestId, params: &M::Params) -> Self {
@@ -232,7 +246,7 @@ pub const PLACE_LEN: usize = r#","seq":9007199254740991,"replay":true"#.len();
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum OutgoingMessage<'a, T: Serialize> {
+enum OutgoingMessage<'a, T: Serialize + ?Sized> {
     Notification { method: &'a str, params: &'a T },
     Request { method: &'a str, id: &'a rpc::RequestId, params: &'a T },
     KeyedRequest { method: &'a str, id: &'a rpc::RequestId, params: &'a T, codicil: RequestExtension<'a> },
@@ -254,7 +268,7 @@ struct ResponseExtension {
 }
 
 /// The protocol's types have string keys and no foreign `Serialize`, so encoding them cannot fail.
-fn encode<T: Serialize>(message: &OutgoingMessage<'_, T>) -> Bytes {
+fn encode<T: Serialize + ?Sized>(message: &OutgoingMessage<'_, T>) -> Bytes {
     serde_json::to_vec(message).expect("wire types are always JSON").into()
 }
 

@@ -65,16 +65,27 @@ pub struct ClientSession {
     generation: AtomicGeneration,
     /// What the client asked of the extension; `None` if it does not use it.
     pub codicil: Option<CodicilCapabilities>,
+    /// Whether another server relays the messages of the client to this one.
+    pub is_relayed: bool,
+    /// The params of `initialize`, for servers that this one relays to.
+    pub initialized_with: InitializeParams,
     opted_out: HashSet<String>,
 }
 
 impl ClientSession {
     /// Returns the session of a client, whose generation is `default` unless the client chooses one.
     pub fn new(params: InitializeParams, default: ProtocolGeneration) -> Self {
+        let initialized_with = params.clone();
         let generation = AtomicGeneration::new(negotiate(&params, default));
-        let capabilities = params.capabilities.unwrap_or_default();
+        let mut capabilities = params.capabilities.unwrap_or_default();
+        let relayed = capabilities.codicil.as_mut().and_then(|codicil| codicil.relay.take());
+        if relayed.as_ref().is_some_and(|relayed| !relayed.extension) {
+            capabilities.codicil = None;
+        }
         Self {
             generation,
+            is_relayed: relayed.is_some(),
+            initialized_with,
             name: params.client_info.name,
             version: params.client_info.version,
             experimental: capabilities.experimental_api,
@@ -103,6 +114,7 @@ impl ConnectedClient {
     /// Sets the session. Returns false if there already is one.
     pub fn initialize(&self, session: ClientSession) -> bool {
         let has_cursor = session.has_cursor();
+        let is_relayed = session.is_relayed;
         let generation = session.generation();
         let is_first = self.session.set(session).is_ok();
         if is_first {
@@ -110,6 +122,9 @@ impl ConnectedClient {
         }
         if is_first && has_cursor {
             self.outbox.use_cursor();
+        }
+        if is_first && is_relayed {
+            self.outbox.show_places();
         }
         is_first
     }
@@ -170,7 +185,7 @@ impl ConnectedClient {
     }
 
     /// Sends a server request. Clients cannot opt out of those: a turn waits for the answer.
-    fn ask(&self, frame: &Frame) {
+    pub fn ask(&self, frame: &Frame) {
         if self.session().is_some() {
             self.outbox.push(frame);
         }
@@ -223,7 +238,7 @@ impl ClientRegistry {
 
     /// Sets the session of a client. Returns false if there already is one.
     pub fn initialize(&self, client: &ConnectedClient, session: ClientSession) -> bool {
-        if session.has_cursor() {
+        if session.has_cursor() || session.is_relayed {
             self.0.has_cursors.store(true, Ordering::Relaxed);
         }
         client.initialize(session)
@@ -306,6 +321,11 @@ impl ClientRegistry {
     pub fn is_last_subscriber(&self, id: ClientId, thread: &ThreadId) -> bool {
         let subscriptions = self.0.subscriptions.read();
         subscriptions.by_thread.get(thread).is_some_and(|all| all.iter().all(|client| client.id == id))
+    }
+
+    /// Returns an id for a server request that this server passes on.
+    pub fn new_question_id(&self) -> RequestId {
+        self.0.questions.new_id()
     }
 
     /// Passes the answer of a client on to the asker, if this client was asked.

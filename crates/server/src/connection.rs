@@ -10,17 +10,17 @@ use codicil_protocol::{
     rpc::{Message, RequestId},
 };
 use codicil_telemetry::TracePosition;
-use futures_util::{Stream, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use serde_json::value::RawValue;
+use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::time::timeout;
 
 use crate::{
     clients::ConnectedClient,
     cx::Cx,
-    error::RpcError,
+    error::{ErrorPlace, RpcError},
     inbound::max_message_bytes,
     limits::{FLUSH_TIME, MAX_IN_FLIGHT},
     outbox::OutboxClosed,
+    relay::{ClientRelay, RelayRequest, RequestParts},
     request_keys::request_key,
     route::{PendingResponse, QueuedResponse},
     server::ServerShared,
@@ -32,7 +32,9 @@ pub async fn serve(
     client: Arc<ConnectedClient>,
     mut messages: impl Stream<Item = Bytes> + Unpin,
 ) {
-    let mut connection = Connection { shared, client, in_flight: FuturesUnordered::new() };
+    let relay = ClientRelay::new(&shared, &client);
+    let _ending = relay.clone().map(EndOnDrop);
+    let mut connection = Connection { shared, client, relay, in_flight: FuturesUnordered::new() };
     let client = connection.client.clone();
     let closed = client.outbox.wait_closed();
     tokio::pin!(closed);
@@ -58,16 +60,20 @@ pub async fn serve(
     connection.end().await;
 }
 
-/// A request without its params.
-struct RequestHead<'a> {
-    id: RequestId,
-    method: &'a str,
-    trace: TracePosition,
+/// Ends the connections to other nodes with the connection of the client.
+struct EndOnDrop(Arc<ClientRelay>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 struct Connection {
     shared: Arc<ServerShared>,
     client: Arc<ConnectedClient>,
+    /// Requests that other nodes serve; `None` if there are no others.
+    relay: Option<Arc<ClientRelay>>,
     in_flight: FuturesUnordered<BoxFuture<'static, QueuedResponse>>,
 }
 
@@ -84,8 +90,7 @@ impl Connection {
         };
         match Message::parse(text) {
             Ok(Message::Request { id, method, params, codicil, trace }) => {
-                let trace = TracePosition::of_request(trace);
-                self.request(RequestHead { id, method: &method, trace }, params, codicil)
+                self.request(&RequestParts { id: &id, method: &method, params, extension: codicil, trace });
             }
             Ok(Message::Response { id, result }) => self.answer(&id, Ok(result.to_owned())),
             Ok(Message::Error { id, error }) => self.answer(&id, Err(error)),
@@ -95,24 +100,43 @@ impl Connection {
         }
     }
 
-    fn request(&mut self, head: RequestHead<'_>, params: Option<&RawValue>, extension: Option<&RawValue>) {
-        let RequestHead { id, method, trace } = head;
+    fn request(&mut self, parts: &RequestParts<'_>) {
+        let RequestParts { id, method, params, extension, trace } = *parts;
         if let Some(reason) = self.overload() {
             METRICS.overload_refusals.inc(reason);
-            self.client.outbox.push(&Frame::error(&id, RpcError::overloaded().object()));
+            self.client.outbox.push(&Frame::error(id, RpcError::overloaded().object()));
             return;
         }
         let mut cx = Cx::new(self.client.clone(), self.shared.clone());
         match request_key(&cx, method, params, extension) {
             Ok(key) => cx.set_key(key),
             Err(error) => {
-                return self.client.outbox.push(&Frame::error(&id, RpcError::from(error).object()));
+                return self.client.outbox.push(&Frame::error(id, RpcError::from(error).object()));
             }
         }
-        cx.set_trace(trace);
-        match self.shared.router.call(cx, id, method, params) {
+        if let Some(relay) = &self.relay
+            && let Some(request) = relay.read(parts, cx.key().is_some())
+        {
+            return self.request_of_thread(relay.clone(), request, cx);
+        }
+        cx.set_trace(TracePosition::of_request(trace));
+        match self.shared.router.call(cx, id.clone(), method, params) {
             PendingResponse::Ready(response) => response.send(&self.client),
             PendingResponse::Pending(work) => self.in_flight.push(work),
+        }
+    }
+
+    /// Serves a request about a thread that another node may own.
+    fn request_of_thread(&mut self, relay: Arc<ClientRelay>, request: Arc<RelayRequest>, mut cx: Cx) {
+        if let Some(posted) = relay.post(&request) {
+            return self.in_flight.push(relay.follow(request, Some(posted), None).boxed());
+        }
+        cx.set_trace(request.trace_position());
+        match self.shared.router.call(cx, request.id.clone(), &request.method, Some(&request.params)) {
+            PendingResponse::Ready(response) if response.place == ErrorPlace::Here => {
+                response.send(&self.client);
+            }
+            pending => self.in_flight.push(relay.serve(request, pending).boxed()),
         }
     }
 
@@ -125,7 +149,13 @@ impl Connection {
     }
 
     fn answer(&self, id: &RequestId, answer: ClientReply) {
-        self.shared.clients.answer(self.client.id, id, answer);
+        let answer = match &self.relay {
+            Some(relay) => relay.answer(id, answer),
+            None => Err(answer),
+        };
+        if let Err(answer) = answer {
+            self.shared.clients.answer(self.client.id, id, answer);
+        }
     }
 
     /// Gives open requests a moment to finish, then releases everything that the client holds.

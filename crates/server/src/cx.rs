@@ -2,7 +2,7 @@
 
 use std::{
     path::Path,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, OnceLock, atomic::Ordering},
 };
 
 use codicil_accounts::Accounts;
@@ -11,7 +11,9 @@ use codicil_engine::{
     AnnounceGuard, AnnouncedReply, RequestKey, ThreadClients, ThreadCounts, ThreadError, ThreadHandle,
     Threads, TurnOrigin,
 };
-use codicil_protocol::{Frame, NotificationMethod, ProtocolGeneration, ThreadId, rpc::RequestId};
+use codicil_protocol::{
+    Frame, MessagePlace, MessageSeq, NotificationMethod, ProtocolGeneration, ThreadId, rpc::RequestId,
+};
 use codicil_telemetry::TracePosition;
 use parking_lot::Mutex;
 
@@ -31,7 +33,7 @@ use crate::{
 pub struct Cx {
     pub client: Arc<ConnectedClient>,
     shared: Arc<ServerShared>,
-    after_response: Arc<Mutex<Vec<AfterReply>>>,
+    response: Arc<ResponseParts>,
     key: Option<RequestKey>,
     request_id: Option<RequestId>,
     trace: TracePosition,
@@ -46,6 +48,13 @@ impl Drop for CountedRequest {
     }
 }
 
+/// What a handler adds to its response.
+#[derive(Default)]
+struct ResponseParts {
+    after: Mutex<Vec<AfterReply>>,
+    position: OnceLock<MessagePlace>,
+}
+
 /// Work that runs once the response is queued.
 pub type AfterReply = Box<dyn FnOnce() + Send>;
 
@@ -54,7 +63,7 @@ impl Cx {
         Self {
             client,
             shared,
-            after_response: Arc::default(),
+            response: Arc::default(),
             key: None,
             request_id: None,
             trace: TracePosition::default(),
@@ -91,6 +100,11 @@ impl Cx {
     /// Returns whether the response is that of an earlier request with the same key.
     pub fn is_replayed(&self) -> bool {
         self.key.as_ref().is_some_and(RequestKey::is_replayed)
+    }
+
+    /// Returns whether the response says that it is replayed. Clients without the extension do not see it.
+    pub fn shows_replayed(&self) -> bool {
+        self.is_replayed() && self.client.session().is_some_and(|session| session.codicil.is_some())
     }
 
     /// Returns a loaded thread, for a change that has the key of this request.
@@ -178,13 +192,31 @@ impl Cx {
         self.client.session().is_some_and(ClientSession::has_cursor)
     }
 
+    /// Returns whether another server relays this request.
+    pub fn is_relayed(&self) -> bool {
+        self.client.session().is_some_and(|session| session.is_relayed)
+    }
+
+    /// Tells a server that relays this request from which position the messages of the thread follow.
+    pub fn note_position(&self, thread_id: &ThreadId, position: MessageSeq) {
+        if self.is_relayed() {
+            // The first position counts; a handler opens one thread.
+            let _ = self.response.position.set(MessagePlace::new(thread_id.clone(), position));
+        }
+    }
+
+    /// Returns the position that is sent with the response.
+    pub fn response_position(&self) -> Option<MessagePlace> {
+        self.response.position.get().cloned()
+    }
+
     pub fn generation(&self) -> ProtocolGeneration {
         self.client.generation()
     }
 
     /// Runs `work` once the response is queued. If the client disconnects first, `work` is dropped.
     pub fn after_response(&self, work: impl FnOnce() + Send + 'static) {
-        self.after_response.lock().push(Box::new(work));
+        self.response.after.lock().push(Box::new(work));
     }
 
     /// Notifies this client after the response.
@@ -213,7 +245,7 @@ impl Cx {
 
     /// Returns the work that follows the response. What a replayed response is about was announced by the first one.
     pub fn take_after_response(&self) -> Vec<AfterReply> {
-        let work = std::mem::take(&mut *self.after_response.lock());
+        let work = std::mem::take(&mut *self.response.after.lock());
         if self.is_replayed() {
             work.into_iter().map(|held| -> AfterReply { Box::new(move || drop(held)) }).collect()
         } else {

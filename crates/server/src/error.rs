@@ -7,6 +7,7 @@
 mod configuration;
 mod extensions;
 mod machine;
+mod relay;
 mod threads;
 
 use std::fmt;
@@ -16,9 +17,26 @@ use serde_json::{Value, json};
 
 use crate::{request_keys::KeyError, route::UnroutedMethod};
 
+/// The code in the data of errors about a thread that another server owns.
+pub const OWNED_BY_NODE: &str = "ownedByNode";
+
 /// The error of a response.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RpcError(ErrorObject);
+pub struct RpcError {
+    object: ErrorObject,
+    place: ErrorPlace,
+}
+
+/// What an error says about the server that has the thread of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorPlace {
+    /// The error is about something else.
+    Here,
+    /// The thread is not loaded here. Another server may have it.
+    NotLoaded,
+    /// Another server owns the thread.
+    Elsewhere,
+}
 
 impl RpcError {
     /// Refuses a request because the client has too many open requests or too much to read.
@@ -28,7 +46,7 @@ impl RpcError {
 
     /// Returns whether the request was refused because something is at its limit.
     pub fn is_overload(&self) -> bool {
-        self.0.code == codes::OVERLOADED
+        self.object.code == codes::OVERLOADED
     }
 
     /// Refuses a request that comes before `initialize`.
@@ -76,8 +94,13 @@ impl RpcError {
         Self::internal("internal error")
     }
 
+    /// Returns what the error says about where the thread is.
+    pub fn place(&self) -> ErrorPlace {
+        self.place
+    }
+
     pub fn object(&self) -> &ErrorObject {
-        &self.0
+        &self.object
     }
 
     /// Reports a request that is not valid, or not valid now.
@@ -100,12 +123,18 @@ impl RpcError {
     }
 
     fn new(code: i64, message: impl fmt::Display) -> Self {
-        Self(ErrorObject { code, message: message.to_string(), data: None })
+        let object = ErrorObject { code, message: message.to_string(), data: None };
+        Self { object, place: ErrorPlace::Here }
+    }
+
+    #[must_use]
+    fn at(self, place: ErrorPlace) -> Self {
+        Self { place, ..self }
     }
 
     #[must_use]
     fn with_data(mut self, data: impl Into<Option<Value>>) -> Self {
-        self.0.data = data.into();
+        self.object.data = data.into();
         self
     }
 }

@@ -87,6 +87,10 @@ impl AtomicGeneration {
 /// Returns the generation that a client chooses or is known to have, else `default`.
 pub fn negotiate(params: &InitializeParams, default: ProtocolGeneration) -> ProtocolGeneration {
     let capabilities = params.capabilities.as_ref();
+    let relayed = capabilities.and_then(|capabilities| capabilities.codicil.as_ref()?.relay.as_ref());
+    if let Some(generation) = relayed.and_then(|relayed| generation_of(&relayed.generation)) {
+        return generation;
+    }
     let requested = capabilities
         .and_then(|capabilities| capabilities.extensions.as_ref()?.get(PROTOCOL_EXTENSION))
         .and_then(|extension| extension.get("protocolVersion"))
@@ -141,6 +145,12 @@ fn has_later_capability(capabilities: &InitializeCapabilities) -> bool {
         capabilities.explicit_gateway_oauth,
     ];
     flags.contains(&Some(true)) || capabilities.extensions.is_some()
+}
+
+/// Returns whether only clients after 0.118 send a request.
+pub fn is_later_request(method: &str) -> bool {
+    let is_it = |known: &&MethodInfo| known.name == method;
+    CLIENT_REQUESTS.iter().find(is_it).is_some_and(|known| known.generations == MethodGenerations::Since166)
 }
 
 /// Returns whether only clients after 0.118 know a message.

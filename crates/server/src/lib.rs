@@ -29,6 +29,7 @@ mod outbox;
 mod paging;
 mod questions;
 mod refusals;
+mod relay;
 mod request_keys;
 mod route;
 mod router;

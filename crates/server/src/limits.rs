@@ -118,6 +118,13 @@ pub const MAX_CLIENT_EPHEMERAL_THREADS: usize = 2048;
 /// Ephemeral threads of all connections: about 300 MB, if they are idle and short.
 pub const MAX_EPHEMERAL_THREADS: usize = 8192;
 
+/// Requests and answers of one client that wait for one other node.
+pub const MAX_RELAYED_COMMANDS: usize = 512;
+
+/// How long requests wait for the next owner of a thread whose owner is gone: a lease of six seconds, two seconds in which others
+/// find the thread, and the time to load it or to stop a node.
+pub const OWNER_SEARCH_TIME: Duration = Duration::from_secs(15);
+
 /// How long the last messages may take to be sent when a connection or the server ends.
 pub const FLUSH_TIME: Duration = Duration::from_secs(2);
 

@@ -47,8 +47,10 @@ struct OutboxQueue {
     closed: Option<OutboxClosed>,
     /// The form in which the client receives messages.
     generation: ProtocolGeneration,
-    /// Whether the client receives positions.
+    /// Whether the client subscribes at positions.
     has_cursor: bool,
+    /// Whether messages are sent with their positions: to a client with a cursor, or to a server that relays them.
+    shows_places: bool,
     /// Threads whose notifications are dropped until the client subscribes again.
     behind: HashSet<ThreadId>,
 }
@@ -143,7 +145,14 @@ impl ClientOutbox {
 
     /// Sends positions with the messages of threads from now on.
     pub fn use_cursor(&self) {
-        self.queue.lock().has_cursor = true;
+        let mut queue = self.queue.lock();
+        queue.has_cursor = true;
+        queue.shows_places = true;
+    }
+
+    /// Sends positions to a server that relays the messages to its client, whether the client has a cursor or not.
+    pub fn show_places(&self) {
+        self.queue.lock().shows_places = true;
     }
 
     /// Ends the wait for a new subscription to a thread.
@@ -186,11 +195,21 @@ impl ClientOutbox {
 
     /// Waits until the client has read enough to be read from again.
     pub async fn wait_for_room(&self) {
+        self.wait_until_below(PAUSE_READING_BYTES).await;
+    }
+
+    /// Waits until the client has read enough for a producer without end. For producers whose messages may not be dropped and
+    /// who are the only ones of their kind: more than one message may be queued at once.
+    pub async fn wait_for_stream_room(&self) {
+        self.wait_until_below(STREAM_BYTES).await;
+    }
+
+    async fn wait_until_below(&self, limit: usize) {
         loop {
             let drained = self.drained.notified();
             {
                 let queue = self.queue.lock();
-                if queue.closed.is_some() || queue.total() <= PAUSE_READING_BYTES {
+                if queue.closed.is_some() || queue.total() <= limit {
                     return;
                 }
             }
@@ -256,7 +275,7 @@ impl OutboxQueue {
     }
 
     fn append(&mut self, frame: &Frame) {
-        let place = frame.place().filter(|_| self.has_cursor).cloned();
+        let place = frame.place().filter(|_| self.shows_places).cloned();
         let replayable_from = place.as_ref().filter(|_| frame.is_notification()).map(|place| place.seq);
         let bytes = EntryBytes::Shared(frame.bytes_for(self.generation).clone());
         let has_time = frame.is_notification() && self.generation == ProtocolGeneration::V166;
@@ -312,7 +331,7 @@ impl OutboxQueue {
     fn join(&mut self, frame: &Frame) -> bool {
         let Some(last) = self.entries.back_mut() else { return false };
         let Some(text) = frame.continuation(last.bytes.as_slice()) else { return false };
-        let place = frame.place().filter(|_| self.has_cursor);
+        let place = frame.place().filter(|_| self.shows_places);
         let is_replay = |place: Option<&MessagePlace>| place.map(|place| place.is_replay);
         let is_too_long = last.bytes.as_slice().len() + text.len() > MAX_JOINED_BYTES;
         if is_too_long || is_replay(last.place.as_ref()) != is_replay(place) {

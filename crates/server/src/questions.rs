@@ -44,12 +44,17 @@ impl OpenQuestions {
         audience: QuestionAudience,
         encode: &dyn Fn(&RequestId) -> Frame,
     ) -> (RequestId, Frame, oneshot::Receiver<ClientAnswer>) {
-        let id = RequestId::Integer(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let id = self.new_id();
         let frame = encode(&id);
         let (reply, answer) = oneshot::channel();
         let pending = PendingQuestion { audience, frame: frame.clone(), reply };
         self.pending.lock().insert(id.clone(), pending);
         (id, frame, answer)
+    }
+
+    /// Returns an id that no other server request of this process has.
+    pub fn new_id(&self) -> RequestId {
+        RequestId::Integer(self.next_id.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Passes an answer on to the asker. An answer to an unknown question, or a second answer, is ignored.

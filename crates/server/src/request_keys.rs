@@ -14,7 +14,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use crate::{cx::Cx, error::RpcError};
+use crate::{clients::ClientSession, cx::Cx, error::RpcError};
 
 /// The member `codicil` of a request.
 #[derive(Deserialize)]
@@ -46,7 +46,8 @@ pub fn request_key(
     params: Option<&RawValue>,
     extension: Option<&RawValue>,
 ) -> Result<Option<RequestKey>, KeyError> {
-    if cx.client.session().is_none_or(|session| session.codicil.is_none()) {
+    let may_use_keys = |session: &ClientSession| session.codicil.is_some() || session.is_relayed;
+    if !cx.client.session().is_some_and(may_use_keys) {
         return Ok(None);
     }
     let key = match extension.map(read_key).transpose()?.flatten() {

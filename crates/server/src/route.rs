@@ -23,7 +23,7 @@ use tracing::{Instrument, Span};
 use crate::{
     clients::ConnectedClient,
     cx::{AfterReply, Cx},
-    error::RpcError,
+    error::{ErrorPlace, RpcError},
     limits::{MAX_REASON_BYTES, MAX_RESPONSE_BYTES},
 };
 
@@ -33,19 +33,39 @@ pub enum PendingResponse {
     Pending(BoxFuture<'static, QueuedResponse>),
 }
 
+impl PendingResponse {
+    pub async fn ready(self) -> QueuedResponse {
+        match self {
+            Self::Ready(response) => response,
+            Self::Pending(work) => work.await,
+        }
+    }
+}
+
 /// A response and the work that follows it.
 pub struct QueuedResponse {
-    frame: Frame,
+    /// The message; `None` if the owner of the thread has answered and it is queued already.
+    frame: Option<Frame>,
     afterwards: Vec<AfterReply>,
+    /// What an error says about where the thread is.
+    pub place: ErrorPlace,
 }
 
 impl QueuedResponse {
-    fn error(id: &RequestId, error: &RpcError) -> Self {
-        Self { frame: Frame::error(id, error.object()), afterwards: Vec::new() }
+    pub fn error(id: &RequestId, error: &RpcError) -> Self {
+        let frame = Some(Frame::error(id, error.object()));
+        Self { frame, afterwards: Vec::new(), place: error.place() }
+    }
+
+    /// Returns what remains of a response that is queued already.
+    pub fn queued() -> Self {
+        Self { frame: None, afterwards: Vec::new(), place: ErrorPlace::Here }
     }
 
     pub fn send(self, client: &ConnectedClient) {
-        client.outbox.push(&self.frame);
+        if let Some(frame) = &self.frame {
+            client.outbox.push(frame);
+        }
         self.afterwards.into_iter().for_each(|work| work());
     }
 }
@@ -185,30 +205,36 @@ async fn respond<T: Serialize>(
 ) -> QueuedResponse {
     // Encoding can panic too: a path that is not UTF-8 has no JSON form.
     let encoded = AssertUnwindSafe(async {
+        let mut place = ErrorPlace::Here;
         let frame = match handled.await {
             Ok(response) => {
                 METRICS.requests.inc(RequestEnd::Answered);
                 note_outcome(&Span::current(), SpanOutcome::Completed);
-                if cx.is_replayed() {
+                let frame = if cx.shows_replayed() {
                     Frame::replayed_response(&id, &response)
                 } else {
                     Frame::response(&id, &response)
+                };
+                match cx.response_position() {
+                    Some(position) => frame.at(position),
+                    None => frame,
                 }
             }
             Err(error) => {
+                place = error.place();
                 count_error(&error);
                 note_error_code(&Span::current(), error.object().code);
                 tracing::debug!(code = error.object().code, message = %error.object().message, "request failed");
                 Frame::error(&id, error.object())
             }
         };
-        replace_too_long(&id, frame)
+        (replace_too_long(&id, frame), place)
     });
-    let frame = encoded.catch_unwind().await.unwrap_or_else(|_panic| {
+    let (frame, place) = encoded.catch_unwind().await.unwrap_or_else(|_panic| {
         tracing::error!("the handler panicked; the panic itself is logged above");
-        Frame::error(&id, RpcError::panicked().object())
+        (Frame::error(&id, RpcError::panicked().object()), ErrorPlace::Here)
     });
-    QueuedResponse { frame, afterwards: cx.take_after_response() }
+    QueuedResponse { frame: Some(frame), afterwards: cx.take_after_response(), place }
 }
 
 fn count_error(error: &RpcError) {
@@ -241,7 +267,9 @@ fn admit<M: Method>(cx: &Cx, params: Option<&RawValue>) -> Result<M::Params, Rpc
     }
     let gated = match M::STABILITY {
         Stability::Experimental => Some(M::NAME),
-        Stability::Extension if session.codicil.is_none() => return Err(RpcError::extension(M::NAME)),
+        Stability::Extension if session.codicil.is_none() && !session.is_relayed => {
+            return Err(RpcError::extension(M::NAME));
+        }
         Stability::Stable | Stability::Extension => findings.experimental_use_in(cx.generation()),
     };
     match gated {

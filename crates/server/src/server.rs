@@ -60,6 +60,8 @@ pub struct ServerShared {
     pub places: Arc<ServerPlaces>,
     pub inbound: Arc<InboundBudget>,
     pub ephemeral_threads: Arc<EphemeralThreads>,
+    /// How this server proves to other nodes that it may connect: as its own clients do.
+    pub cluster_auth: OnceLock<WsAuth>,
     /// Requests that are being served.
     pub requests: AtomicUsize,
     /// Whether the listeners of clients answer `/metrics`.
@@ -150,6 +152,7 @@ impl Server {
             files: FileServices::default(),
             inbound: Arc::default(),
             ephemeral_threads: Arc::default(),
+            cluster_auth: OnceLock::new(),
             requests: AtomicUsize::new(0),
             shows_metrics: AtomicBool::new(false),
             environment,
@@ -173,6 +176,8 @@ impl Server {
     /// Serves until the server is stopped or, over stdio, until the client disconnects.
     pub async fn serve(&self, listen: ListenAddress, auth: WsAuth) -> Result<(), ListenError> {
         self.join_cluster(ClusterDuty::AllThreads);
+        // Fails for a second listener, whose clients are relayed with the token of the first.
+        let _ = self.shared.cluster_auth.set(auth.clone());
         let result = listen.run(self, auth).await;
         self.stop().await;
         drop(self.socket_lock.lock().take());

@@ -15,6 +15,7 @@ mod children;
 mod failures;
 mod one_server;
 mod programs;
+mod relay;
 mod transfer;
 mod two_servers;
 

@@ -6,6 +6,8 @@ mod child;
 mod stream;
 mod websocket;
 
+pub use websocket::{ByteStream, SocketStream, open_socket};
+
 use std::collections::VecDeque;
 
 use bytes::Bytes;

@@ -33,21 +33,26 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-type SocketStream = WebSocketStream<Box<dyn ByteStream>>;
+/// An open websocket to a server.
+pub type SocketStream = WebSocketStream<Box<dyn ByteStream>>;
 
 pub async fn connect(socket: &WebSocket, limits: &ClientLimits) -> Result<TransportLink, String> {
-    let request = request(socket)?;
-    let stream = connect_stream(&request).await?;
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(limits.message_bytes))
-        .max_frame_size(Some(limits.message_bytes));
-    let (stream, _) =
-        client_async_with_config(request, stream, Some(config)).await.map_err(|error| refusal(&error))?;
-    let (sink, source) = stream.split();
+    let (sink, source) = open_socket(socket, limits.message_bytes).await?.split();
     Ok(TransportLink {
         source: MessageSource::WebSocket(SocketReader { source, ready: None }),
         sink: MessageSink::WebSocket(SocketWriter { sink }),
     })
+}
+
+/// Opens a websocket to a server, for programs that pass messages on. Messages that are longer end the connection.
+pub async fn open_socket(socket: &WebSocket, max_message_bytes: usize) -> Result<SocketStream, String> {
+    let request = request(socket)?;
+    let stream = connect_stream(&request).await?;
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(max_message_bytes))
+        .max_frame_size(Some(max_message_bytes));
+    let opened = client_async_with_config(request, stream, Some(config)).await;
+    opened.map(|(stream, _)| stream).map_err(|error| refusal(&error))
 }
 
 fn request(socket: &WebSocket) -> Result<Request, String> {

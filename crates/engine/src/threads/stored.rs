@@ -10,7 +10,7 @@ use codicil_protocol::{
     ThreadMetadataGitInfoUpdateParams, ThreadMetadataUpdateParams, ThreadReadState, ThreadStatus,
 };
 use codicil_store::{
-    ListQuery, Organization, RealtimeEntry, Record, RunState, StoreError, StoredThread, ThreadPage,
+    ListQuery, Organization, OwnerNode, RealtimeEntry, Record, RunState, StoreError, StoredThread, ThreadPage,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -123,12 +123,24 @@ impl Threads {
         if location.archived {
             return Err(ThreadError::NotStored(id.clone()));
         }
+        self.check_owner(id).await?;
         self.check_writer(id, generation).await?;
         self.check_not_in_use(id).await?;
         self.unload(id).await;
         self.settle_waiting(id).await?;
         self.0.engine.store.archive(id).await.map_err(not_stored)?;
         Ok(())
+    }
+
+    /// Refuses a thread that another server owns: it may have loaded the thread.
+    async fn check_owner(&self, id: &ThreadId) -> Result<(), ThreadError> {
+        let Some(backend) = self.0.engine.store.backend() else { return Ok(()) };
+        match backend.other_owner(id).await? {
+            Some(OwnerNode { name: node, url }) => {
+                Err(StoreError::OwnedElsewhere { thread: id.clone(), node, url }.into())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Ends the turn of a stored thread that waits for answers: its thread is about to be archived.

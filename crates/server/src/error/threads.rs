@@ -9,8 +9,11 @@ use codicil_store::StoreError;
 use serde_json::json;
 
 use crate::{
-    ephemeral::TooManyEphemeralThreads, error::RpcError, guardian_denial::GuardianDenialError,
-    handlers::thread::items::ItemsReadError, paging::PageError,
+    ephemeral::TooManyEphemeralThreads,
+    error::{ErrorPlace, OWNED_BY_NODE, RpcError},
+    guardian_denial::GuardianDenialError,
+    handlers::thread::items::ItemsReadError,
+    paging::PageError,
 };
 
 impl From<ThreadError> for RpcError {
@@ -18,11 +21,11 @@ impl From<ThreadError> for RpcError {
         match error {
             ThreadError::InUse { ref owner, .. } => {
                 let data = json!({ "reason": "threadInUse", "pid": owner.pid });
-                Self::invalid_request(error).with_data(data)
+                Self::invalid_request(error).with_data(data).at(ErrorPlace::NotLoaded)
             }
             ThreadError::Store(StoreError::OwnedElsewhere { ref node, ref url, .. }) => {
-                let data = json!({ "codicil": { "code": "ownedByNode", "node": node, "url": url } });
-                Self::invalid_request(error).with_data(data)
+                let data = json!({ "codicil": { "code": OWNED_BY_NODE, "node": node, "url": url } });
+                Self::invalid_request(error).with_data(data).at(ErrorPlace::Elsewhere)
             }
             ThreadError::WorkspaceUnavailable { ref node, .. } => {
                 let data = json!({ "codicil": { "code": "workspaceUnavailable", "node": node } });
@@ -31,10 +34,11 @@ impl From<ThreadError> for RpcError {
             ThreadError::Store(StoreError::Unavailable(_)) => {
                 Self::internal(error).with_data(json!({ "codicil": { "code": "storeUnavailable" } }))
             }
+            ThreadError::NotFound(_) | ThreadError::NotLoaded(_) => {
+                Self::invalid_request(error).at(ErrorPlace::NotLoaded)
+            }
             ThreadError::MalformedId(_)
             | ThreadError::NotShared
-            | ThreadError::NotFound(_)
-            | ThreadError::NotLoaded(_)
             | ThreadError::NotStored(_)
             | ThreadError::NotArchived(_)
             | ThreadError::OtherPath { .. }
@@ -192,6 +196,7 @@ impl From<QueueError> for RpcError {
     fn from(error: QueueError) -> Self {
         match error {
             QueueError::NoThread(_) => Self::internal(error),
+            QueueError::NotLoaded => Self::invalid_request(error).at(ErrorPlace::NotLoaded),
             QueueError::Ephemeral(_)
             | QueueError::NoInput
             | QueueError::Full(_)
@@ -199,8 +204,7 @@ impl From<QueueError> for RpcError {
             | QueueError::Order
             | QueueError::Cursor(_)
             | QueueError::Empty
-            | QueueError::TurnRunning
-            | QueueError::NotLoaded => Self::invalid_request(error),
+            | QueueError::TurnRunning => Self::invalid_request(error),
         }
     }
 }
@@ -255,9 +259,8 @@ impl From<AttachmentError> for RpcError {
 impl From<SampleError> for RpcError {
     fn from(error: SampleError) -> Self {
         match error {
-            SampleError::Params(_) | SampleError::NotLoaded | SampleError::OtherTurn => {
-                Self::invalid_request(error)
-            }
+            SampleError::NotLoaded => Self::invalid_request(error).at(ErrorPlace::NotLoaded),
+            SampleError::Params(_) | SampleError::OtherTurn => Self::invalid_request(error),
             SampleError::Canceled | SampleError::Model(_) => Self::internal(error),
         }
     }

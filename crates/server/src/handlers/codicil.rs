@@ -42,9 +42,14 @@ pub async fn thread_rehome(
 
 /// Subscribes the client to a thread at a position. Missed messages follow the response, then those of the running thread.
 pub async fn subscribe(cx: Cx, params: CodicilSubscribeParams) -> Result<SubscriptionJson, RpcError> {
-    if !cx.has_cursor() {
+    if !cx.has_cursor() && !cx.is_relayed() {
         return Err(RpcError::no_cursor());
     }
+    subscribe_client(&cx, params).await
+}
+
+/// Subscribes the client, whether it has a cursor or not.
+pub async fn subscribe_client(cx: &Cx, params: CodicilSubscribeParams) -> Result<SubscriptionJson, RpcError> {
     let AnnouncedReply { answer: mut subscription, announce } =
         cx.threads().subscribe(&params.thread_id, params.after).await?;
     // The form of the id that the thread itself uses.

@@ -118,6 +118,7 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
     show_thread(cx.generation(), &mut opened.thread);
     show_turns(cx.generation(), &mut opened.turns);
     let seq = cx.has_cursor().then_some(opened.position);
+    cx.note_position(&opened.thread.id, opened.position);
     let instruction_sources = instruction_sources(&cx, &opened).await?;
     Ok(OpenedJson { opened, instruction_sources, resumed: Some(resumed), seq })
 }

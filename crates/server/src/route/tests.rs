@@ -22,7 +22,7 @@ async fn call(router: &Router, method: &str, params: Value) -> Value {
         PendingResponse::Ready(response) => response,
         PendingResponse::Pending(work) => work.await,
     };
-    serde_json::from_slice(response.frame.bytes()).unwrap()
+    serde_json::from_slice(response.frame.unwrap().bytes()).unwrap()
 }
 
 async fn panics_at_once(_: Cx, _: ThreadLoadedListParams) -> Result<ThreadLoadedListResponse, RpcError> {

@@ -11,15 +11,18 @@ use std::{
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 /// The shortest shared secret that is accepted.
 const MIN_SECRET_BYTES: usize = 32;
 
+/// How long a token is valid that this server signs to connect to another one.
+const OWN_TOKEN_SECONDS: u64 = 60;
+
 /// The authentication that a websocket listener requires.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum WsAuth {
     /// None, for loopback addresses.
     #[default]
@@ -31,6 +34,7 @@ pub enum WsAuth {
 }
 
 /// A secret that `Debug` does not print.
+#[derive(Clone)]
 pub struct TokenSecret(Vec<u8>);
 
 impl fmt::Debug for TokenSecret {
@@ -40,7 +44,7 @@ impl fmt::Debug for TokenSecret {
 }
 
 /// The claims that a signed token needs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SignedTokenRules {
     secret: TokenSecret,
     pub issuer: Option<String>,
@@ -89,7 +93,34 @@ impl WsAuth {
     }
 }
 
+impl WsAuth {
+    /// Returns a token that a server with the same authentication accepts; `None` if it asks for none.
+    pub fn own_token(&self) -> Option<String> {
+        match self {
+            Self::None => None,
+            Self::Capability(secret) => String::from_utf8(secret.0.clone()).ok(),
+            Self::Signed(rules) => rules.sign_token(unix_now()),
+        }
+    }
+}
+
 impl SignedTokenRules {
+    /// Returns a token that these rules accept for a minute.
+    fn sign_token(&self, now: f64) -> Option<String> {
+        let claims = SignedClaims {
+            exp: now as u64 + OWN_TOKEN_SECONDS,
+            iss: self.issuer.as_deref(),
+            aud: self.audience.as_deref(),
+        };
+        let claims = BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(&claims).ok()?);
+        let signed_part =
+            format!("{}.{claims}", BASE64_URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"JWT"}"#));
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.secret.0).ok()?;
+        mac.update(signed_part.as_bytes());
+        let signature = BASE64_URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
+        Some(format!("{signed_part}.{signature}"))
+    }
+
     fn accepts_token(&self, token: &str, now: f64) -> bool {
         self.verify(token).is_some_and(|claims| self.accepts_claims(&claims, now))
     }
@@ -118,6 +149,16 @@ impl SignedTokenRules {
             && matches(&self.issuer, claims.iss.as_slice())
             && matches(&self.audience, claims.aud.as_slice())
     }
+}
+
+/// The claims of a token that this server signs.
+#[derive(Serialize)]
+struct SignedClaims<'a> {
+    exp: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iss: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aud: Option<&'a str>,
 }
 
 #[derive(Deserialize)]

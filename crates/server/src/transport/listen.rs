@@ -74,7 +74,9 @@ impl ListenAddress {
     pub(crate) async fn run(self, server: &Server, auth: WsAuth) -> Result<(), ListenError> {
         match self {
             Self::WebSocket(address) => websocket::run(server, address, auth).await,
-            other if !matches!(auth, WsAuth::None) => Err(ListenError::AuthWithoutWebSocket(other)),
+            other if !matches!(auth, WsAuth::None) && server.shared.setup.store.backend().is_none() => {
+                Err(ListenError::AuthWithoutWebSocket(other))
+            }
             Self::Stdio => stdio::run(server).await.map_err(ListenError::Stdio),
             Self::Unix(path) => unix::run(server, path).await,
             Self::Control => unix::run_control(server).await,

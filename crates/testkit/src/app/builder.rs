@@ -59,6 +59,12 @@ impl AppBuilder {
         self
     }
 
+    /// Lets servers over websockets listen at ports that are known before, so that other servers reach them.
+    pub fn known_port(mut self) -> Self {
+        self.launch.knows_port = true;
+        self
+    }
+
     /// Sets an environment variable of the real binary.
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.launch.environment.push((name.to_owned(), value.to_owned()));
@@ -79,13 +85,13 @@ impl AppBuilder {
 
     /// Lets clients use the extension `codicil`.
     pub fn extension(mut self) -> Self {
-        self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: false });
+        self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: false, relay: None });
         self
     }
 
     /// Lets clients use the extension, with positions in the messages of threads.
     pub fn cursor(mut self) -> Self {
-        self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true });
+        self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true, relay: None });
         self
     }
 

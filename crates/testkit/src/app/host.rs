@@ -21,6 +21,8 @@ pub(super) struct ServerLaunch {
     /// Arguments and environment variables of the binary.
     pub arguments: Vec<String>,
     pub environment: Vec<(String, String)>,
+    /// Whether a websocket listens at a port that is known before the server starts, and can be advertised.
+    pub knows_port: bool,
 }
 
 impl ServerLaunch {
@@ -47,7 +49,9 @@ impl ServerHost {
                 (Self::Stdio(process), wire)
             }
             TestTransport::WebSocket => {
-                let mut process = launch.spawn(home, &["app-server", "--listen", "ws://127.0.0.1:0"]);
+                let port = if launch.knows_port { free_port() } else { 0 };
+                let listen = format!("ws://127.0.0.1:{port}");
+                let mut process = launch.spawn(home, &["app-server", "--listen", &listen]);
                 let address = process.announced_address().await;
                 let wire = TestWire::websocket(&address).await;
                 (Self::WebSocket { process, address }, wire)
@@ -90,6 +94,12 @@ impl ServerHost {
             Self::Stdio(process) | Self::WebSocket { process, .. } => Some(process),
         }
     }
+}
+
+/// Returns a port that nothing listens at.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("there are free ports");
+    listener.local_addr().expect("it is bound").port()
 }
 
 impl TestHome {

@@ -160,3 +160,15 @@ fn secrets_are_not_printed() {
     assert!(shown.contains("***") && !shown.contains("0123"), "{shown}");
     assert!(!format!("{:?}", WsAuth::Capability(TokenSecret(b"0123".to_vec()))).contains("0123"));
 }
+
+#[test]
+fn the_token_of_a_server_is_accepted_by_servers_with_the_same_authentication() {
+    for rules in [signed(None, None), signed(Some("cluster"), Some("nodes"))] {
+        let own = rules.sign_token(NOW).unwrap();
+        assert!(rules.accepts_token(&own, NOW) && !rules.accepts_token(&own, NOW + 120.0));
+        assert!(!signed(Some("other"), None).accepts_token(&own, NOW));
+    }
+    let auth = WsAuth::Capability(TokenSecret(b"the token".to_vec()));
+    assert!(auth.allows(Some(&format!("Bearer {}", auth.own_token().unwrap()))));
+    assert_eq!(WsAuth::None.own_token(), None);
+}

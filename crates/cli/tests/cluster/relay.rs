@@ -1,0 +1,304 @@
+//! Clients that work on threads which another server owns.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use codicil_protocol::{
+    AgentMessageDelta, CommandExecutionApproval, CommandExecutionApprovalDecision,
+    CommandExecutionRequestApprovalResponse, ItemCompleted, Thread, ThreadItem, ThreadNameSet,
+    ThreadQueueAdd, ThreadQueueList, TurnCompleted, TurnStart, TurnStatus, TurnSteer,
+};
+use codicil_testkit::{App, AppBuilder, ReceivedMessage, Reply, Script, ServerBeside, TestTransport};
+use serde_json::{Value, from_value, json};
+
+use crate::database::TestDatabase;
+
+/// The time after which other servers take over, and the time in which they look.
+const TAKEOVER: Duration = Duration::from_secs(8);
+/// What a busy machine may take longer.
+const SLACK: Duration = Duration::from_secs(6);
+
+/// Returns a server over a database that other servers reach.
+fn node(database: &TestDatabase, script: Script) -> AppBuilder {
+    App::builder()
+        .script(script)
+        .experimental()
+        .over(TestTransport::WebSocket)
+        .known_port()
+        .arguments(["--store", &database.address()])
+}
+
+/// Appends a line, outside the sandbox and therefore only after an approval.
+fn append_line() -> Value {
+    json!({ "cmd": "echo line >> lines", "sandbox_permissions": "require_escalated", "justification": "May I?" })
+}
+
+fn accept() -> CommandExecutionRequestApprovalResponse {
+    CommandExecutionRequestApprovalResponse { decision: CommandExecutionApprovalDecision::Accept }
+}
+
+fn lines(app: &App) -> usize {
+    fs::read_to_string(app.workspace().join("lines")).unwrap_or_default().lines().count()
+}
+
+fn input(thread: &Thread, text: &str) -> Value {
+    json!({ "threadId": thread.id, "input": [{ "type": "text", "text": text }] })
+}
+
+/// Reads everything up to the end of the turn. Plain clients see no position.
+async fn until_completed(client: &mut ServerBeside) -> Vec<ReceivedMessage> {
+    let mut messages = Vec::new();
+    loop {
+        let message = client.next_received().await.expect("the connection stays open");
+        assert!(message.seq.is_none() && !message.is_replay, "{message:?}");
+        let is_last = message.method == "turn/completed";
+        messages.push(message);
+        if is_last {
+            return messages;
+        }
+    }
+}
+
+fn count(messages: &[ReceivedMessage], method: &str) -> usize {
+    messages.iter().filter(|message| message.method == method).count()
+}
+
+/// Starts two servers. The first owns a thread with a turn, the client of the second has resumed it.
+async fn two_nodes(builder: AppBuilder) -> (App, ServerBeside, Thread) {
+    let mut a = builder.start().await;
+    let mut b = a.another_server().await;
+    let thread = a.start_thread().await;
+    assert_eq!(a.run_turn(&thread, "hello").await.status, TurnStatus::Completed);
+    assert_eq!(b.resume(&thread).await.turns.len(), 1);
+    (a, b, thread)
+}
+
+async fn works_through_another_server(builder: impl Fn(AppBuilder) -> AppBuilder) {
+    let Some(database) = TestDatabase::create().await else { return };
+    let script = (Script::new().say("hi").then())
+        .say_deltas(["stre", "aming"])
+        .then()
+        .call("exec_command", append_line())
+        .then()
+        .say("ran")
+        .then()
+        .say("begun")
+        .hang()
+        .then()
+        .say("one")
+        .unfinished()
+        .gate("steered")
+        .say("two")
+        .then()
+        .say("three");
+    let (mut a, mut b, thread) = two_nodes(builder(node(&database, script))).await;
+
+    // Both clients see the same turn.
+    let turn = b.start_turn(&thread, "stream").await;
+    let messages = until_completed(&mut b).await;
+    let order: Vec<_> = messages.iter().map(|message| message.method.as_str()).collect();
+    assert_eq!(count(&messages, "turn/started"), 1, "{order:?}");
+    assert!(count(&messages, "item/agentMessage/delta") >= 1, "{order:?}");
+    let seen = a.until_where::<TurnCompleted>(|completed| completed.turn.id == turn.id).await;
+    assert_eq!(seen.turn.status, TurnStatus::Completed);
+
+    // An approval is answered through the other server.
+    b.start_turn(&thread, "run").await;
+    let asked = b.expect_request::<CommandExecutionApproval>().await;
+    let asked_of_a = a.expect_request::<CommandExecutionApproval>().await;
+    assert_eq!(asked.params, asked_of_a.params);
+    b.reply(&asked, accept()).await;
+    let messages = until_completed(&mut b).await;
+    let resolved = messages.iter().find(|message| message.method == "serverRequest/resolved").unwrap();
+    assert_eq!(resolved.params["requestId"], json!(asked.id));
+    assert_eq!(lines(&a), 1);
+
+    // A turn is interrupted.
+    let turn = b.start_turn(&thread, "hang").await;
+    b.until::<AgentMessageDelta>().await;
+    b.interrupt(&turn).await;
+    assert_eq!(b.until::<TurnCompleted>().await.turn.status, TurnStatus::Interrupted);
+
+    // A turn is steered.
+    let turn = b.start_turn(&thread, "steer").await;
+    b.until::<AgentMessageDelta>().await;
+    let mut steer = input(&thread, "left");
+    steer["expectedTurnId"] = json!(turn.id);
+    assert_eq!(b.call::<TurnSteer>(from_value(steer).unwrap()).await.turn_id, turn.id);
+    a.model().release("steered");
+    assert_eq!(b.until::<TurnCompleted>().await.turn.status, TurnStatus::Completed);
+    let asked = a.model().requests().last().unwrap().body().to_string();
+    assert!(asked.contains("left"), "{asked}");
+
+    let name = json!({ "threadId": thread.id, "name": "renamed" });
+    b.call::<ThreadNameSet>(from_value(name).unwrap()).await;
+    assert_eq!(b.read(&thread).await.name.as_deref(), Some("renamed"));
+    a.ignore_rest();
+    b.ignore_rest();
+    drop(b);
+    drop(a);
+    database.check().await;
+}
+
+#[tokio::test]
+async fn a_plain_client_works_on_a_thread_of_another_server() {
+    works_through_another_server(|builder| builder).await;
+}
+
+#[tokio::test]
+async fn a_client_of_the_later_generation_works_on_a_thread_of_another_server() {
+    works_through_another_server(AppBuilder::later_client).await;
+}
+
+#[tokio::test]
+async fn input_is_queued_through_another_server() {
+    let Some(database) = TestDatabase::create().await else { return };
+    let script = Script::new()
+        .say("hi")
+        .then()
+        .say("begun")
+        .unfinished()
+        .gate("end")
+        .say("ended")
+        .then()
+        .say("queued");
+    let (mut a, mut b, thread) = two_nodes(node(&database, script).later_client()).await;
+    b.start_turn(&thread, "first").await;
+    b.until::<AgentMessageDelta>().await;
+    let mut second = input(&thread, "second");
+    second["clientUserMessageId"] = json!("c-second");
+    b.call::<ThreadQueueAdd>(from_value(second).unwrap()).await;
+    let listed = b.call::<ThreadQueueList>(from_value(json!({ "threadId": thread.id })).unwrap()).await;
+    assert_eq!(listed.data.len(), 1);
+    a.model().release("end");
+    b.until::<TurnCompleted>().await;
+    b.until::<TurnCompleted>().await;
+    let said = |item: &ThreadItem| matches!(item, ThreadItem::AgentMessage { text, .. } if text == "queued");
+    assert!(b.read(&thread).await.turns.iter().flat_map(|turn| &turn.items).any(said));
+    a.ignore_rest();
+    b.ignore_rest();
+}
+
+#[tokio::test]
+async fn a_thread_that_is_loaded_elsewhere_takes_turns_without_being_resumed() {
+    let Some(database) = TestDatabase::create().await else { return };
+    let mut a = node(&database, Script::new().repeat(Reply::new().say("done"))).start().await;
+    let mut b = a.another_server().await;
+    let thread = a.start_thread().await;
+    a.run_turn(&thread, "hello").await;
+    let turn = b.call::<TurnStart>(from_value(input(&thread, "more")).unwrap()).await.turn;
+    a.until_where::<TurnCompleted>(|completed| completed.turn.id == turn.id).await;
+    a.ignore_rest();
+    b.ignore_rest();
+}
+
+async fn survives_a_killed_owner(builder: impl Fn(AppBuilder) -> AppBuilder) {
+    let Some(database) = TestDatabase::create().await else { return };
+    let script = (Script::new().say("hi").then())
+        .say("Let me look")
+        .call("exec_command", append_line())
+        .call_id("c")
+        .then()
+        .say("done")
+        .then()
+        .say("again");
+    let (mut a, mut b, thread) = two_nodes(builder(node(&database, script))).await;
+    let turn = b.start_turn(&thread, "run").await;
+    let mut before = Vec::new();
+    let first = loop {
+        let message = b.next_received().await.unwrap();
+        if message.id.is_some() {
+            break message;
+        }
+        before.push(message);
+    };
+    a.process().kill();
+    let killed = Instant::now();
+    let again = b.expect_request::<CommandExecutionApproval>().await;
+    let taken_over = killed.elapsed();
+    eprintln!("the approval came again after {taken_over:?}");
+    assert!(taken_over <= TAKEOVER + SLACK, "{taken_over:?}");
+    assert_eq!(json!(again.params), first.params, "the same request");
+    assert_eq!(lines(&a), 0);
+    b.reply(&again, accept()).await;
+    let after = until_completed(&mut b).await;
+    let ended = &after.last().unwrap().params["turn"];
+    assert_eq!((&ended["id"], &ended["status"]), (&json!(turn.id), &json!("completed")));
+    assert_eq!(lines(&a), 1);
+    // Nothing that is stored came twice.
+    let all = [before, after].concat();
+    assert_eq!(count(&all, "turn/started"), 1);
+    assert_eq!(count(&all, "turn/completed"), 1);
+    let completed = all.iter().filter(|message| message.method == "item/completed");
+    let mut items: Vec<_> = completed.map(|message| message.params["item"]["id"].to_string()).collect();
+    let total = items.len();
+    items.sort();
+    items.dedup();
+    assert_eq!(items.len(), total, "{items:?}");
+    // The connection goes on.
+    assert_eq!(b.run_turn(&thread, "again").await.status, TurnStatus::Completed);
+    a.ignore_rest();
+    b.ignore_rest();
+    drop(b);
+    drop(a);
+    database.check().await;
+}
+
+#[tokio::test]
+async fn an_approval_comes_again_when_the_owner_is_killed() {
+    survives_a_killed_owner(|builder| builder).await;
+}
+
+#[tokio::test]
+async fn an_approval_comes_again_to_a_later_client_when_the_owner_is_killed() {
+    survives_a_killed_owner(AppBuilder::later_client).await;
+}
+
+#[tokio::test]
+async fn a_client_stays_with_its_thread_when_the_owner_is_stopped() {
+    let Some(database) = TestDatabase::create().await else { return };
+    let script = Script::new().repeat(Reply::new().say("done"));
+    let (mut a, mut b, thread) = two_nodes(node(&database, script)).await;
+    assert_eq!(b.run_turn(&thread, "more").await.status, TurnStatus::Completed);
+    a.process().terminate();
+    let stopped = Instant::now();
+    // Sent while the owner stops: it is carried out there, or by the next owner. The former may interrupt the turn.
+    let turn = b.start_turn(&thread, "while it stops").await;
+    b.until_where::<TurnCompleted>(|completed| completed.turn.id == turn.id).await;
+    eprintln!("the turn ended {:?} after the signal", stopped.elapsed());
+    a.process().wait().await;
+    assert_eq!(b.run_turn(&thread, "after").await.status, TurnStatus::Completed);
+    assert_eq!(b.read(&thread).await.turns.len(), 4);
+    a.ignore_rest();
+    b.ignore_rest();
+    drop(b);
+    drop(a);
+    database.check().await;
+}
+
+#[tokio::test]
+async fn a_client_with_a_cursor_gets_positions_of_another_server() {
+    let Some(database) = TestDatabase::create().await else { return };
+    let script = Script::new().repeat(Reply::new().say("done"));
+    let (mut a, mut b, thread) = two_nodes(node(&database, script).cursor()).await;
+    b.start_turn(&thread, "more").await;
+    let mut last = 0;
+    loop {
+        let message = b.next_received().await.unwrap();
+        let Some(seq) = message.seq else { continue };
+        assert!(seq > last, "{message:?}");
+        last = seq;
+        if message.method == "turn/completed" {
+            break;
+        }
+    }
+    let key = "0c4f";
+    let first = b.keyed("turn/start", &input(&thread, "once"), key).await;
+    b.until::<ItemCompleted>().await;
+    let second = b.keyed("turn/start", &input(&thread, "once"), key).await;
+    assert!(second.is_replayed && second.result["turn"]["id"] == first.result["turn"]["id"]);
+    a.ignore_rest();
+    b.ignore_rest();
+}

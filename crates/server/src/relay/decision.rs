@@ -1,0 +1,20 @@
+//! The one place that decides what happens to a request whose thread another node owns.
+
+use codicil_store::OwnerNode;
+
+use crate::clients::ClientSession;
+
+/// What happens to a request whose thread another node owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerAction {
+    /// This node relays the request and the messages of the thread.
+    Relay,
+    /// The client gets the error `ownedByNode`, which says where the thread is.
+    Refuse,
+}
+
+/// Decides about a request. A client that follows redirections would be told to go to the owner here.
+pub fn decide(session: &ClientSession, owner: &OwnerNode) -> OwnerAction {
+    // A request that was relayed once is not relayed again. A node without an address listens on no network.
+    if session.is_relayed || owner.url.is_empty() { OwnerAction::Refuse } else { OwnerAction::Relay }
+}
