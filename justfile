@@ -42,6 +42,11 @@ bench *arguments:
     cargo build --profile dist -p codicil-cli -p codicil-bench
     target/dist/codicil-bench --server codicil=target/dist/codicil {{ arguments }}
 
+# Works with one server for an hour and fails if its memory, descriptors, processes or disk grow: `just soak --minutes 5`
+soak *arguments:
+    cargo build --profile dist -p codicil-cli -p codicil-bench
+    target/dist/codicil-bench soak --server codicil=target/dist/codicil {{ arguments }}
+
 # Takes the pictures of the console in docs/images again; look at them afterwards
 screenshots:
     cargo test -p codicil-cli --test console -- --ignored screenshots
