@@ -55,6 +55,6 @@ screenshots:
 doc:
     cargo doc --workspace --no-deps --open
 
-# Runs every fuzz target for ten minutes, or one: `just fuzz sse` (needs cargo-fuzz; `seconds=60` shortens it)
+# Runs every fuzz target for ten minutes, or one, here for a minute: `just fuzz sse 60` (needs cargo-fuzz)
 fuzz target="" seconds="600":
     fuzz/run "{{ seconds }}" {{ target }}
