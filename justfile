@@ -48,6 +48,11 @@ chaos seed="" seconds="300" threads="200":
         CODICIL_CHAOS_SEED={{ if seed == "" { `date +%s` } else { seed } }} \
         cargo test -p codicil-cli --test cluster -- --nocapture nothing_is_lost_or_doubled
 
+# Works with one server for an hour and fails if its memory, descriptors, processes or disk grow: `just soak --minutes 5`
+soak *arguments:
+    cargo build --profile dist -p codicil-cli -p codicil-bench
+    target/dist/codicil-bench soak --server codicil=target/dist/codicil {{ arguments }}
+
 # Takes the pictures of the console in docs/images again; look at them afterwards
 screenshots:
     cargo test -p codicil-cli --test console -- --ignored screenshots
@@ -56,6 +61,6 @@ screenshots:
 doc:
     cargo doc --workspace --no-deps --open
 
-# Runs every fuzz target for ten minutes, or one: `just fuzz sse` (needs cargo-fuzz; `seconds=60` shortens it)
+# Runs every fuzz target for ten minutes, or one, here for a minute: `just fuzz sse 60` (needs cargo-fuzz)
 fuzz target="" seconds="600":
     fuzz/run "{{ seconds }}" {{ target }}

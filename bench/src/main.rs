@@ -10,24 +10,29 @@ mod cases;
 mod meter;
 mod model;
 mod server;
+mod soak;
 mod table;
 mod wire;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use codicil_testkit::ModelServer;
 
 use crate::{
     cases::CASES,
     server::{Bench, ServerSpec},
+    soak::SoakArgs,
     table::Table,
 };
 
 /// Measures app-servers side by side: the last server is compared with the others.
 #[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 struct Args {
+    #[command(subcommand)]
+    command: Option<BenchCommand>,
     /// A server, as NAME=PATH of its binary; it is started as `PATH app-server`.
     #[arg(long = "server", value_name = "NAME=PATH", required = true)]
     servers: Vec<ServerSpec>,
@@ -45,9 +50,26 @@ struct Args {
     scratch: PathBuf,
 }
 
+#[derive(Subcommand)]
+enum BenchCommand {
+    Soak(SoakArgs),
+    /// Serves the MCP server of the soak.
+    #[command(hide = true)]
+    McpServer,
+}
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let args = Args::parse();
+    match &args.command {
+        Some(BenchCommand::Soak(args)) => soak::run(args).await,
+        Some(BenchCommand::McpServer) => soak::serve_mcp(),
+        None => compare(&args).await,
+    }
+}
+
+/// Runs the cases for all servers and prints the table.
+async fn compare(args: &Args) -> Result<()> {
     let chosen: Vec<_> = CASES.iter().filter(|case| args.selects(case.name)).collect();
     if chosen.is_empty() {
         let names: Vec<_> = CASES.iter().map(|case| case.name).collect();

@@ -111,8 +111,12 @@ impl Bench {
 
     /// Starts a server that listens for websockets. Returns it with its port.
     pub async fn listen(&self, spec: &ServerSpec) -> Result<(Server, u16)> {
+        self.listen_in(spec, &self.home()?).await
+    }
+
+    pub async fn listen_in(&self, spec: &ServerSpec, home: &Path) -> Result<(Server, u16)> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let server = self.spawn(spec, &self.home()?, &["--listen", &format!("ws://127.0.0.1:{port}")])?;
+        let server = self.spawn(spec, home, &["--listen", &format!("ws://127.0.0.1:{port}")])?;
         let started_at = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
             anyhow::ensure!(started_at.elapsed() < Duration::from_secs(20), "the server does not listen");
@@ -129,6 +133,10 @@ pub struct Server {
 }
 
 impl Server {
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// Returns the connection over the standard streams. There is only one.
     pub fn wire(&mut self) -> Result<Wire> {
         let to = self.child.stdin.take().context("stdio is taken")?;

@@ -38,6 +38,7 @@ pub struct Incoming<'m> {
     #[serde(borrow)]
     result: Option<&'m RawValue>,
     pub error: Option<Value>,
+    seq: Option<u64>,
 }
 
 impl Incoming<'_> {
@@ -47,6 +48,16 @@ impl Incoming<'_> {
             return None;
         }
         self.id?.get().parse().ok()
+    }
+
+    /// Returns the id of this message, if it is a request of the server.
+    pub fn request_id(&self) -> Option<Value> {
+        self.method.as_ref().and(self.id).map(|id| parsed(Some(id)))
+    }
+
+    /// Returns the position of this message in its thread, for clients with a cursor.
+    pub fn seq(&self) -> Option<u64> {
+        self.seq
     }
 
     pub fn is(&self, method: &str) -> bool {
@@ -94,8 +105,12 @@ impl Wire {
     }
 
     pub async fn initialize(&mut self) -> Result<()> {
+        self.initialize_with(json!({ "experimentalApi": true })).await
+    }
+
+    pub async fn initialize_with(&mut self, capabilities: Value) -> Result<()> {
         let client = json!({ "name": "bench", "title": "Bench", "version": "1.0.0" });
-        let params = json!({ "clientInfo": client, "capabilities": { "experimentalApi": true } });
+        let params = json!({ "clientInfo": client, "capabilities": capabilities });
         self.call("initialize", params).await?;
         self.write(json!({ "method": "initialized" }).to_string()).await
     }
@@ -123,6 +138,11 @@ impl Wire {
             }
             sleep(OVERLOAD_PAUSE).await;
         }
+    }
+
+    /// Answers a request of the server.
+    pub async fn answer(&mut self, request_id: &Value, result: Value) -> Result<()> {
+        self.write(json!({ "id": request_id, "result": result }).to_string()).await
     }
 
     pub async fn start_thread(&mut self, cwd: &str) -> Result<Value> {
