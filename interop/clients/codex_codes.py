@@ -4,6 +4,7 @@ from install import cargo
 
 WHAT = "codex-codes 0.166.4 (crate), stdio"
 GENERATION = "0.166.0"
+CHECKS_FRAMES = True
 
 
 def install(cache):

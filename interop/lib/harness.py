@@ -14,6 +14,8 @@ import subprocess
 import tempfile
 import time
 
+import frames
+
 HERE = pathlib.Path(__file__).resolve().parent.parent
 PATIENCE = 60
 
@@ -49,11 +51,13 @@ def until(what, condition, patience=PATIENCE):
 
 
 class Place:
-    """One check's surroundings. `generation` is the version that the server announces."""
+    """One check's surroundings. `generation` is the version that the server announces. `is_recorded` says that every message
+    between clients and the server is written down; `codicil` is then a pass-through in front of `binary`."""
 
-    def __init__(self, codicil, cache, generation="0.118.0"):
+    def __init__(self, codicil, cache, generation="0.118.0", is_recorded=False):
         self.codicil, self.cache, self.generation = str(codicil), pathlib.Path(cache), generation
-        self.processes = []
+        self.binary, self.is_recorded = str(codicil), is_recorded
+        self.processes, self.proxies = [], []
         self.root = None
 
     def __enter__(self):
@@ -63,6 +67,9 @@ class Place:
             directory.mkdir()
         self.model_log = self.root / "model.jsonl"
         self.server_log = self.root / "server.log"
+        self.frames = self.root / "frames"
+        if self.is_recorded:
+            self.codicil = str(frames.recorded(self.binary, self.frames))
         (self.work / "greeting.txt").write_text("Helo, world!\n")
         self._git()
         try:
@@ -76,6 +83,8 @@ class Place:
     def __exit__(self, kind, _error, _trace):
         for process in reversed(self.processes):
             end(process)
+        for proxy in self.proxies:
+            proxy.close()
         if kind is not None and kind is not Skipped and os.environ.get("CODICIL_INTEROP_KEEP"):
             print(f"      left for you to look at: {self.root}")
         else:
@@ -104,14 +113,17 @@ class Place:
         """A server that listens on a websocket; gives its address."""
         port = self.free_port()
         log = open(self.server_log, "ab")
-        self.start([self.codicil, "app-server", "--listen", f"ws://127.0.0.1:{port}"], cwd=self.work, stderr=log,
+        self.start([self.binary, "app-server", "--listen", f"ws://127.0.0.1:{port}"], cwd=self.work, stderr=log,
                    stdout=log, stdin=subprocess.DEVNULL, env=self.environment())
         until("the server to listen", lambda: listens(port))
-        return f"ws://127.0.0.1:{port}"
+        if not self.is_recorded:
+            return f"ws://127.0.0.1:{port}"
+        self.proxies.append(frames.Proxy(port, self.frames))
+        return self.proxies[-1].address
 
     def start_model(self, script):
         """A model server that follows a script; gives its address."""
-        command = [self.codicil, "mock-model", "--script", script, "--log", self.model_log]
+        command = [self.binary, "mock-model", "--script", script, "--log", self.model_log]
         process = self.start([str(part) for part in command], stdout=subprocess.PIPE, text=True)
         address = process.stdout.readline().strip()
         expect(address.startswith("http://"), "the model server did not start")
@@ -156,8 +168,33 @@ class Place:
         with open(self.model_log) as log:
             return [json.loads(line)["body"] for line in log if line.endswith("\n")]
 
+    def thread_records(self):
+        """The files of all threads, as one text."""
+        files = [path for path in self.home.rglob("*.jsonl") if "sessions" in str(path) or "threads" in str(path)]
+        return "".join(path.read_text(errors="replace") for path in files)
+
+    def thread_name(self):
+        """The name that a thread was given last."""
+        def found():
+            with open(self.frames_of("thread/name/set")) as log:
+                named = [json.loads(line)["message"] for line in log if '"thread/name/set"' in line]
+            return named[-1]["params"]["name"]
+        return until("a thread with a name", lambda: self.frames_of("thread/name/set") and found())
+
+    def frames_of(self, method):
+        """The recorded connection that has used a method."""
+        logs = [path for path in self.frames.glob("*.jsonl") if f'"{method}"' in path.read_text()]
+        return logs[0] if logs else None
+
     def greeting(self):
         return (self.work / "greeting.txt").read_text()
+
+    def check_frames(self, python):
+        """Fails if the schema does not allow a message that the server has sent."""
+        checked, violations = frames.check(self, python)
+        expect(not violations, "the schema does not allow:\n" + "\n".join(violations[:30]))
+        expect(checked, "no message was recorded")
+        return checked
 
     # -- inside
 

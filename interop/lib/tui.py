@@ -12,8 +12,9 @@ def install(cache, version):
     return npm(cache, f"codex-{version}", f"@openai/codex@{version}") / "node_modules" / ".bin" / "codex"
 
 
-def check(place, program, more=lambda screen: None):
-    """`more` is what only some versions have; it happens before the turn that is interrupted."""
+def check(place, program, more=lambda screen: None, recalled=(ANSWER, "The greeting is mended.")):
+    """`more` is what only some versions have; it happens before the turn that is interrupted. `recalled` is to be seen when
+    the session is resumed: a screen holds the end of it."""
     address = place.serve()
     # The interface has settings of its own, and asks to sign in unless its provider needs no account.
     home = place.root / "tui-home"
@@ -25,7 +26,7 @@ def check(place, program, more=lambda screen: None):
         file.write("check_for_update_on_startup = false\n" + settings)
     environment = place.environment(CODEX_HOME=str(home), TERM="xterm-256color")
     first_session(place, lambda *words: Screen("one", [program, *words], place.work, environment), address, more)
-    resumed_session(lambda *words: Screen("two", [program, *words], place.work, environment), address)
+    resumed_session(lambda *words: Screen("two", [program, *words], place.work, environment), address, recalled)
 
 
 def first_session(place, start, address, more):
@@ -61,10 +62,10 @@ def first_session(place, start, address, more):
         screen.wait("PROGRAM-ENDED")
 
 
-def resumed_session(start, address):
+def resumed_session(start, address, recalled):
     with start("resume", "--last", "--remote", address) as screen:
-        screen.wait(ANSWER)
-        screen.wait("The greeting is mended.")
+        for text in recalled:
+            screen.wait(text)
         screen.say("are you still there")
         screen.wait("You said: are you still there")
         screen.say("/quit")
