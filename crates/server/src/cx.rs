@@ -12,6 +12,7 @@ use codicil_engine::{
     Threads, TurnOrigin,
 };
 use codicil_protocol::{Frame, NotificationMethod, ProtocolGeneration, ThreadId, rpc::RequestId};
+use codicil_store::Backend;
 use codicil_telemetry::TracePosition;
 use parking_lot::Mutex;
 
@@ -151,6 +152,11 @@ impl Cx {
     pub fn count_request(&self) -> CountedRequest {
         self.shared.requests.fetch_add(1, Ordering::Relaxed);
         CountedRequest(self.shared.clone())
+    }
+
+    /// Returns the database that holds the threads of several servers; `None` if they are in files.
+    pub fn backend(&self) -> Option<&Arc<dyn Backend>> {
+        self.shared.setup.store.backend()
     }
 
     pub fn threads(&self) -> &Threads {

@@ -28,6 +28,7 @@ mod opening;
 mod outbox;
 mod paging;
 mod questions;
+mod redirect;
 mod refusals;
 mod request_keys;
 mod route;

@@ -25,6 +25,7 @@ use crate::{
     cx::{AfterReply, Cx},
     error::RpcError,
     limits::{MAX_REASON_BYTES, MAX_RESPONSE_BYTES},
+    redirect::RedirectedRequest,
 };
 
 /// A response that is ready, or the future that produces it.
@@ -153,21 +154,22 @@ fn serve<M: Method, T: Serialize + 'static>(
     handler: &impl RouteHandler<M, T>,
     cx: Cx,
     id: RequestId,
-    params: Option<&RawValue>,
+    raw: Option<&RawValue>,
 ) -> PendingResponse {
-    let params = match admit::<M>(&cx, params) {
+    let params = match admit::<M>(&cx, raw) {
         Ok(params) => params,
         Err(error) => {
             count_error(&error);
             return PendingResponse::Ready(QueuedResponse::error(&id, &error));
         }
     };
+    let redirected = RedirectedRequest::new(&cx, raw);
     let span = request_span(M::NAME, &id, cx.trace());
     let counted = cx.count_request();
     let handled = span.in_scope(|| handler.handle(cx.clone(), params));
     let respond = async move {
         let _counted = counted;
-        respond(cx, id, handled).await
+        respond(cx, id, handled, redirected).await
     };
     let mut work = respond.instrument(span).boxed();
     // Polled once here, so that what a handler does before its first `.await` happens in order of arrival.
@@ -182,20 +184,19 @@ async fn respond<T: Serialize>(
     cx: Cx,
     id: RequestId,
     handled: BoxFuture<'static, Result<T, RpcError>>,
+    redirected: Option<RedirectedRequest>,
 ) -> QueuedResponse {
     // Encoding can panic too: a path that is not UTF-8 has no JSON form.
     let encoded = AssertUnwindSafe(async {
-        let frame = match handled.await {
-            Ok(response) => {
-                METRICS.requests.inc(RequestEnd::Answered);
-                note_outcome(&Span::current(), SpanOutcome::Completed);
-                if cx.is_replayed() {
-                    Frame::replayed_response(&id, &response)
-                } else {
-                    Frame::response(&id, &response)
-                }
-            }
+        // Encoded before anything else is awaited: a response need not be `Send`.
+        let handled = handled.await.map(|response| encode(&cx, &id, &response));
+        let frame = match handled {
+            Ok(frame) => frame,
             Err(error) => {
+                let error = match redirected {
+                    Some(request) => request.replace(&cx, error).await,
+                    None => error,
+                };
                 count_error(&error);
                 note_error_code(&Span::current(), error.object().code);
                 tracing::debug!(code = error.object().code, message = %error.object().message, "request failed");
@@ -209,6 +210,12 @@ async fn respond<T: Serialize>(
         Frame::error(&id, RpcError::panicked().object())
     });
     QueuedResponse { frame, afterwards: cx.take_after_response() }
+}
+
+fn encode<T: Serialize>(cx: &Cx, id: &RequestId, response: &T) -> Frame {
+    METRICS.requests.inc(RequestEnd::Answered);
+    note_outcome(&Span::current(), SpanOutcome::Completed);
+    if cx.is_replayed() { Frame::replayed_response(id, response) } else { Frame::response(id, response) }
 }
 
 fn count_error(error: &RpcError) {

@@ -10,6 +10,7 @@
 mod database;
 
 mod failures;
+mod moved_threads;
 mod one_server;
 mod transfer;
 mod two_servers;
