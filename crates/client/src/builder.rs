@@ -8,19 +8,22 @@ use codicil_protocol::{
 };
 use serde_json::json;
 use tokio::{sync::mpsc, time::timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     client::Client,
     connection,
+    connection_state::ConnectionState,
     endpoint::{Endpoint, EndpointKind, ServerAddress},
     error::ClientError,
     events::EventStream,
     handler::{AnyHandler, RequestHandler},
+    nodes::ThreadNodes,
     options::{ClientLimits, ClientTimeouts, RetryOptions, ThreadDefaults},
     policies::DeclineAll,
     receiver::MessageReceiver,
     reconnect::ConnectionRecovery,
-    resilient::ReconnectOptions,
+    resilient::{ReconnectOptions, Resilience},
     responder::RequestResponder,
     shared::ClientShared,
     tools::ClientTools,
@@ -182,7 +185,7 @@ impl ClientBuilder {
     /// Does the same if the server has the extension. The connection to another server ends like that of any client.
     pub(crate) fn resilient_if_supported(mut self, options: ReconnectOptions) -> Self {
         self.capabilities.codicil =
-            Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true, relay: None });
+            Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true, ..Default::default() });
         self.reconnect = Some(options);
         self
     }
@@ -214,47 +217,48 @@ impl ClientBuilder {
     /// what the server wrote to standard error.
     pub async fn open(mut self, endpoint: impl Into<Endpoint>) -> Result<Client, ClientError> {
         let endpoint = endpoint.into();
-        let recovery = self.recovery(&endpoint)?;
-        self.is_local = !matches!(endpoint.0, EndpointKind::Address(ServerAddress::WebSocket(_)));
+        let socket = match &endpoint.0 {
+            EndpointKind::Address(ServerAddress::WebSocket(socket)) => Some(socket.clone()),
+            _ => None,
+        };
+        self.is_local = socket.is_none();
+        if let Some(codicil) = &mut self.capabilities.codicil {
+            // Other nodes take the credentials of a websocket. They are not known for other endpoints.
+            codicil.redirect = socket.is_some();
+        }
+        let (outgoing, posted) = mpsc::channel(self.limits.outgoing.max(1));
+        let first = Arc::new(ConnectionState::first(outgoing, CancellationToken::new()));
+        let recovery = self.recovery(&endpoint, ThreadNodes::new(first.clone(), self.clone(), socket))?;
         let within = self.timeouts.connect;
         let opening = timeout(within, transport::open(endpoint, &self.limits)).await;
         let timed_out = || ClientError::ResponseTimeout { method: "connect".to_owned(), within };
         let link = opening.map_err(|_| timed_out())??;
-        let (outgoing, posted) = mpsc::channel(self.limits.outgoing.max(1));
         let resilience = recovery.as_ref().map(|recovery| recovery.state.clone());
-        let shared = Arc::new(ClientShared::new(self.limits.clone(), resilience));
-        let responder = RequestResponder {
-            handler: self.handler.clone(),
-            tools: self.tools.clone(),
-            shared: shared.clone(),
-            outgoing: outgoing.downgrade(),
-        };
-        let receiver = MessageReceiver::new(shared.clone(), responder);
+        let shared = Arc::new(ClientShared::new(self.limits.clone(), first.clone(), resilience));
+        let responder = RequestResponder::new(&self, shared.clone());
+        let receiver = MessageReceiver::new(shared.clone(), first, responder);
         // Not joined: the task ends within `timeouts.close` after the last handle of the client is dropped.
         tokio::spawn(connection::run(link, posted, receiver, self.timeouts.close, recovery));
-        Ok(Client::new(shared, outgoing, self))
+        Ok(Client::new(shared, self))
     }
 
     /// Returns how the connection is opened again, if it is.
-    fn recovery(&self, endpoint: &Endpoint) -> Result<Option<ConnectionRecovery>, ClientError> {
-        let Some(options) = self.reconnect.clone() else { return Ok(None) };
+    fn recovery(
+        &self,
+        endpoint: &Endpoint,
+        nodes: ThreadNodes,
+    ) -> Result<Option<ConnectionRecovery>, ClientError> {
+        if self.reconnect.is_none() {
+            return Ok(None);
+        }
         let EndpointKind::Address(address) = &endpoint.0 else {
             let reason = "a client that reconnects needs an address, not an open connection".to_owned();
             return Err(ClientError::Connect { to: "the server".to_owned(), reason });
         };
-        Ok(Some(ConnectionRecovery {
-            address: address.clone(),
-            initialize: self.initialize_params(),
-            limits: self.limits.clone(),
-            options,
-            within: self.timeouts.connect,
-            state: Arc::default(),
-            attempts: 0,
-            since: None,
-        }))
+        Ok(Some(ConnectionRecovery::new(self, address.clone(), Arc::new(Resilience::new(nodes)))))
     }
 
-    fn initialize_params(&self) -> InitializeParams {
+    pub(crate) fn initialize_params(&self) -> InitializeParams {
         InitializeParams { client_info: self.info.clone(), capabilities: Some(self.capabilities.clone()) }
     }
 }

@@ -3,28 +3,16 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use codicil_protocol::{
-    Frame, InitializeResponse, KEYED_REQUESTS, Method, NotificationMethod, ThreadId,
-    rpc::{RequestId, codes},
-};
+use codicil_protocol::{Frame, InitializeResponse, Method, NotificationMethod, ThreadId, rpc::RequestId};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::{
-    sync::{
-        mpsc::{self, error::TrySendError},
-        watch,
-    },
-    time::{Instant, sleep, timeout_at},
-};
-use uuid::Uuid;
+use tokio::sync::watch;
 
 use crate::{
     builder::ClientBuilder,
     error::{ClientError, Disconnected},
     events::EventStream,
     missing_fields,
-    pending::{CallAnswer, CallFailure, WaitingCall},
-    receiver::send_and_forget,
     shared::ClientShared,
 };
 
@@ -53,7 +41,6 @@ pub struct Client {
 
 struct ClientInner {
     shared: Arc<ClientShared>,
-    outgoing: mpsc::Sender<Bytes>,
     options: ClientBuilder,
 }
 
@@ -69,12 +56,8 @@ impl Client {
         ClientBuilder::default()
     }
 
-    pub(crate) fn new(
-        shared: Arc<ClientShared>,
-        outgoing: mpsc::Sender<Bytes>,
-        options: ClientBuilder,
-    ) -> Self {
-        Self { inner: Arc::new(ClientInner { shared, outgoing, options }) }
+    pub(crate) fn new(shared: Arc<ClientShared>, options: ClientBuilder) -> Self {
+        Self { inner: Arc::new(ClientInner { shared, options }) }
     }
 
     /// Calls a method of the protocol. The request is queued before this function returns, so requests reach the
@@ -141,7 +124,7 @@ impl Client {
     /// Sends a notification. Waits while the outgoing queue is full.
     pub async fn notify<N: NotificationMethod>(&self, params: N::Params) -> Result<(), ClientError> {
         let message = Frame::notification::<N>(&params).bytes().clone();
-        match self.inner.outgoing.send(message).await {
+        match self.inner.shared.first.outgoing.send(message).await {
             Ok(()) => Ok(()),
             Err(_) => Err(ClientError::Disconnected(self.disconnected().await)),
         }
@@ -168,7 +151,7 @@ impl Client {
         self.inner.shared.naming.get()
     }
 
-    /// Returns the number of connections so far, to be watched. It grows when a client that
+    /// Returns the number of connections to the server so far, to be watched. It grows when a client that
     /// [reconnects](ClientBuilder::resilient) has done so; other clients have one connection.
     pub fn connections(&self) -> watch::Receiver<u64> {
         match self.inner.shared.resilience() {
@@ -210,91 +193,6 @@ impl Client {
     pub(crate) fn set_server(&self, server: InitializeResponse) {
         // The server refuses a second handshake, so the first response stays.
         let _ = self.inner.shared.server.set(server);
-    }
-
-    /// Sends a request and ignores its response. The request is dropped if the outgoing queue is full.
-    pub(crate) fn send_and_forget<M: Method>(&self, params: &M::Params) {
-        send_and_forget::<M>(&self.inner.shared, &self.inner.outgoing, params);
-    }
-
-    /// Sends a request and returns its raw result, repeating the request while the server is overloaded.
-    fn exchange<E>(
-        &self,
-        method: String,
-        encode: E,
-        is_keyed: bool,
-        within: Duration,
-    ) -> impl Future<Output = Result<Bytes, ClientError>> + Send + use<E>
-    where
-        E: Fn(&RequestId) -> Bytes + Send + 'static,
-    {
-        let client = self.clone();
-        let began = Instant::now();
-        let mut posted = self.post(&encode, is_keyed);
-        async move {
-            let deadline = began.checked_add(within).unwrap_or_else(|| began + FOREVER);
-            let mut retries = 0;
-            loop {
-                let answer = timeout_at(deadline, posted.answer(&client)).await;
-                let failure = match answer {
-                    Ok(Ok(result)) => return Ok(result),
-                    Ok(Err(failure)) => failure,
-                    Err(_) => return Err(ClientError::ResponseTimeout { method, within }),
-                };
-                let error = match failure {
-                    CallFailure::Disconnected(reason) => return Err(ClientError::Disconnected(reason)),
-                    CallFailure::Error(error) => error,
-                };
-                let delay = client.inner.options.retry.delay(retries);
-                let is_in_time = |delay: &Duration| Instant::now() + *delay < deadline;
-                match delay.filter(|delay| error.code == codes::OVERLOADED && is_in_time(delay)) {
-                    Some(delay) => sleep(delay).await,
-                    None => return Err(ClientError::ResponseError { method, error }),
-                }
-                retries += 1;
-                posted = client.post(&encode, is_keyed);
-            }
-        }
-    }
-
-    /// Returns a key for a request, if the client reconnects and the method takes one.
-    fn new_key(&self, method: &str) -> Option<String> {
-        let takes_key = self.inner.shared.resilience().is_some() && KEYED_REQUESTS.contains(&method);
-        takes_key.then(|| Uuid::now_v7().to_string())
-    }
-
-    fn post(&self, encode: &impl Fn(&RequestId) -> Bytes, is_keyed: bool) -> PostedRequest {
-        let waiting = self.inner.shared.pending.open();
-        let message = encode(&waiting.id());
-        if is_keyed {
-            waiting.keep_message(&message);
-        }
-        let unsent = match self.inner.outgoing.try_send(message) {
-            // A closed queue means that the connection is ending; the pending call then fails with the reason.
-            Ok(()) | Err(TrySendError::Closed(_)) => None,
-            Err(TrySendError::Full(message)) => Some(message),
-        };
-        PostedRequest { waiting, unsent }
-    }
-}
-
-/// One year: longer than any connection, and small enough to be added to an `Instant`.
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-/// A request whose response is pending.
-struct PostedRequest {
-    waiting: WaitingCall,
-    /// The message, if the outgoing queue was full.
-    unsent: Option<Bytes>,
-}
-
-impl PostedRequest {
-    async fn answer(&mut self, client: &Client) -> CallAnswer {
-        if let Some(message) = self.unsent.take() {
-            // Fails when the connection is ending; the pending call then fails with the reason.
-            let _ = client.inner.outgoing.send(message).await;
-        }
-        self.waiting.answer().await
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    connection_state::ConnectionState,
     error::{DisconnectCause, Disconnected},
     receiver::MessageReceiver,
     reconnect::ConnectionRecovery,
@@ -32,18 +33,13 @@ pub async fn run(
     let shared = receiver.shared().clone();
     let _guard = EndOnDrop(shared.clone());
     loop {
-        let TransportLink { mut source, sink } = link;
         let began = Instant::now();
-        let writing = write(sink, &mut outgoing, shared.closing.clone());
-        let cause = read_and_write(&mut source, writing, &mut receiver, grace).await;
-        let reason = Disconnected { cause, stderr_tail: source.stderr_tail() };
-        // Kills a spawned server that has not exited, before the callers learn of the end.
-        drop(source);
+        let reason = serve(link, &mut outgoing, &mut receiver, grace).await;
         let again = async {
             let recovery = recovery.as_mut().filter(|_| shared.resilience().is_some())?;
             tracing::warn!("{reason}; connecting again");
             recovery.note_end(began);
-            *recovery.state.is_recovering.write() = true;
+            *shared.first.is_recovering.write() = true;
             // What was not written belongs to the old connection.
             while outgoing.try_recv().is_ok() {}
             shared.pending.fail_unkeyed(&Arc::new(reason.clone()));
@@ -68,6 +64,58 @@ pub async fn run(
     }
 }
 
+/// Runs a connection to a node until it ends. It is not opened again: the threads of the node are searched.
+pub async fn run_node(
+    recovery: ConnectionRecovery,
+    mut outgoing: mpsc::Receiver<Bytes>,
+    mut receiver: MessageReceiver,
+    grace: Duration,
+) {
+    let connection = receiver.connection().clone();
+    let cause = DisconnectCause::Failed("its task has ended".to_owned());
+    let reason = Disconnected { cause, stderr_tail: String::new() };
+    let mut end = NodeEnd { shared: receiver.shared().clone(), connection, reason };
+    let opened = tokio::select! {
+        biased;
+        () = end.connection.closing.cancelled() => return,
+        opened = recovery.open_in_time(&mut receiver) => opened,
+    };
+    match opened {
+        Ok(link) => {
+            end.connection.note_open();
+            end.reason = serve(link, &mut outgoing, &mut receiver, grace).await;
+        }
+        Err(reason) => end.reason.cause = DisconnectCause::Failed(reason),
+    }
+}
+
+/// Gives a node up when its task ends.
+struct NodeEnd {
+    shared: Arc<ClientShared>,
+    connection: Arc<ConnectionState>,
+    reason: Disconnected,
+}
+
+impl Drop for NodeEnd {
+    fn drop(&mut self) {
+        self.shared.lose_node(&self.connection, self.reason.clone());
+    }
+}
+
+/// Serves an open connection and returns how it ended.
+async fn serve(
+    link: TransportLink,
+    outgoing: &mut mpsc::Receiver<Bytes>,
+    receiver: &mut MessageReceiver,
+    grace: Duration,
+) -> Disconnected {
+    let TransportLink { mut source, sink } = link;
+    let writing = write(sink, outgoing, receiver.connection().closing.clone());
+    let cause = read_and_write(&mut source, writing, receiver, grace).await;
+    // A spawned server that has not exited is killed with the source, before the callers learn of the end.
+    Disconnected { cause, stderr_tail: source.stderr_tail() }
+}
+
 /// Reads until the source ends. Once writing has finished, the server has `grace` to close its side.
 async fn read_and_write(
     source: &mut MessageSource,
@@ -77,7 +125,8 @@ async fn read_and_write(
 ) -> DisconnectCause {
     tokio::pin!(writing);
     let shared = receiver.shared().clone();
-    let closing = shared.closing.clone();
+    let connection = receiver.connection().clone();
+    let closing = connection.closing.clone();
     let mut deadline: Option<Instant> = None;
     let mut is_written = false;
     let mut cause = DisconnectCause::ClosedByClient;
@@ -105,7 +154,7 @@ async fn read_and_write(
                     cause = DisconnectCause::Failed(reason);
                 }
             }
-            () = wants_subscriptions(&shared) => receiver.subscribe_again(),
+            () = wants_subscriptions(&shared, &connection) => receiver.subscribe_again(),
             // A server that does not read must not delay closing.
             () = closing.cancelled(), if deadline.is_none() => deadline = Some(Instant::now() + grace),
             () = sleep_until(limit), if deadline.is_some() => return cause,
@@ -114,9 +163,9 @@ async fn read_and_write(
 }
 
 /// Waits until a thread is to be subscribed again.
-async fn wants_subscriptions(shared: &ClientShared) {
+async fn wants_subscriptions(shared: &ClientShared, connection: &ConnectionState) {
     match shared.resilience() {
-        Some(resilience) => resilience.wanted_changed.notified().await,
+        Some(_) => connection.wanted_changed.notified().await,
         None => std::future::pending().await,
     }
 }

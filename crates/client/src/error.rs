@@ -40,6 +40,17 @@ pub enum ClientError {
         /// The code, message and data of the response.
         error: ErrorObject,
     },
+    /// The thread is at a node that cannot be reached, or has moved too often meanwhile. See
+    /// [`ClientBuilder::resilient`](crate::ClientBuilder::resilient).
+    #[error("{method} failed: the thread is at node {node}, which cannot be reached")]
+    ThreadUnreachable {
+        /// The method that was called.
+        method: String,
+        /// The name of the node.
+        node: String,
+        /// The address of the node, without credentials.
+        url: String,
+    },
     /// The server's response does not have the form that the method prescribes.
     #[error("the answer to {method} cannot be read: {reason}")]
     ResponseInvalid {
@@ -73,6 +84,7 @@ impl ClientError {
             Self::ResponseTimeout { .. } => "response_timeout",
             Self::Disconnected(_) => "port_exit",
             Self::ResponseError { .. } => "response_error",
+            Self::ThreadUnreachable { .. } => "thread_unreachable",
             Self::ResponseInvalid { .. } => "response_invalid",
             Self::TurnTimeout(_) => "turn_timeout",
             Self::TurnFailed(_) => "turn_failed",

@@ -422,13 +422,16 @@ mod tests {
 
     #[test]
     fn a_reader_that_can_be_served_again_misses_nothing() {
-        let resilience = Arc::<Resilience>::default();
+        let resilience = Arc::new(Resilience::alone());
         let limits = ClientLimits { events: 3, ..ClientLimits::default() };
         let (queue, mut events) = EventQueue::new(&limits, Some(resilience.clone()));
         (1..=10).for_each(|seq| push_at(&queue, seq));
-        assert!(resilience.take_wanted().is_empty(), "not before the reader has caught up");
+        assert!(
+            resilience.take_wanted(&resilience.nodes.first).is_empty(),
+            "not before the reader has caught up"
+        );
         assert_eq!(read(&mut events), ["1", "2", "3"]);
-        assert_eq!(resilience.take_wanted(), [(Arc::from("t"), 3)].into());
+        assert_eq!(resilience.take_wanted(&resilience.nodes.first), [(Arc::from("t"), 3)].into());
         // Messages that arrive before the answer would leave a gap.
         push_at(&queue, 11);
         queue.resume("t", 3);
@@ -438,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_replaces_what_a_reader_has_missed() {
-        let resilience = Arc::<Resilience>::default();
+        let resilience = Arc::new(Resilience::alone());
         let limits = ClientLimits { events: 1, ..ClientLimits::default() };
         let (queue, mut events) = EventQueue::new(&limits, Some(resilience));
         (1..=3).for_each(|seq| push_at(&queue, seq));

@@ -45,8 +45,12 @@ mod responder;
 mod tools;
 
 mod connection;
+mod connection_state;
+mod exchange;
 mod ids;
 mod missing_fields;
+mod nodes;
+mod open_requests;
 mod pending;
 mod receiver;
 mod reconnect;

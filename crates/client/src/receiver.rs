@@ -6,8 +6,8 @@ use std::{collections::HashMap, sync::Arc};
 use bytes::Bytes;
 use codicil_protocol::{
     CodicilBehind, CodicilBehindNotification, CodicilOpenRequest, CodicilSubscribe, CodicilSubscribeResponse,
-    Frame, ItemCompleted, ItemStarted, Method, NOTIFICATIONS, NotificationMethod, ServerNotification,
-    ServerRequest, ServerRequestResolved, ThreadArchived, ThreadClosed, ThreadDeleted, TurnCompleted,
+    ItemCompleted, ItemStarted, Method, NOTIFICATIONS, NotificationMethod, ServerNotification, ServerRequest,
+    ServerRequestResolved, ThreadArchived, ThreadClosed, ThreadDeleted, TurnCompleted,
     rpc::{ErrorObject, Message, RequestId, codes},
 };
 use serde::Deserialize;
@@ -15,17 +15,13 @@ use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
 };
-use tokio::{
-    sync::mpsc,
-    task::{AbortHandle, JoinSet},
-};
 
 use crate::{
-    error::{DisconnectCause, Disconnected},
+    connection_state::ConnectionState,
     events::EventDelivery,
     ids::MessageIds,
     missing_fields,
-    open_edits::OpenEdits,
+    open_requests::OpenRequest,
     pending::CallFailure,
     resilient::{ThreadPlace, seq_of},
     responder::{IncomingRequest, RequestResponder, RequestSlot},
@@ -38,40 +34,28 @@ const LOGGED_CHARS: usize = 200;
 /// Dispatches the messages of one connection. Owns the tasks that answer server requests.
 pub struct MessageReceiver {
     shared: Arc<ClientShared>,
+    connection: Arc<ConnectionState>,
     responder: RequestResponder,
-    requests: HashMap<RequestId, OpenRequest>,
-    answering: JoinSet<()>,
-    edits: OpenEdits,
     /// The threads of subscriptions without an answer yet.
     subscribing: HashMap<RequestId, Arc<str>>,
     next_subscription: u64,
 }
 
-/// A server request that is being answered, or whose answer the server may not have received.
-struct OpenRequest {
-    slot: Arc<RequestSlot>,
-    method: String,
-    params: Value,
-    task: AbortHandle,
-    /// Whether the current connection has asked it.
-    is_current: bool,
-}
-
 impl MessageReceiver {
-    pub fn new(shared: Arc<ClientShared>, responder: RequestResponder) -> Self {
-        Self {
-            shared,
-            responder,
-            requests: HashMap::new(),
-            answering: JoinSet::new(),
-            edits: OpenEdits::default(),
-            subscribing: HashMap::new(),
-            next_subscription: 0,
-        }
+    pub fn new(
+        shared: Arc<ClientShared>,
+        connection: Arc<ConnectionState>,
+        responder: RequestResponder,
+    ) -> Self {
+        Self { shared, connection, responder, subscribing: HashMap::new(), next_subscription: 0 }
     }
 
     pub fn shared(&self) -> &Arc<ClientShared> {
         &self.shared
+    }
+
+    pub fn connection(&self) -> &Arc<ConnectionState> {
+        &self.connection
     }
 
     /// Processes one message. Never waits and never fails: an invalid message is logged and skipped.
@@ -88,7 +72,7 @@ impl MessageReceiver {
                 }
             },
             Ok(Message::Error { id, error }) => match self.subscribing.remove(&id) {
-                Some(thread) => self.lose_thread(&thread, &error.message),
+                Some(thread) => self.shared.handle_refusal(&thread, &error),
                 None => self.resolve_call(&id, Err(CallFailure::Error(error))),
             },
             Ok(Message::Notification { method, params }) => {
@@ -132,17 +116,15 @@ impl MessageReceiver {
         let has_route = self.shared.routes.has_route(&ids);
         let has_edits = has_edits(method, params);
         if method == TurnCompleted::NAME {
-            self.edits.end_turn(thread.unwrap_or_default());
+            self.shared.edits.lock().end_turn(thread.unwrap_or_default());
         }
-        if matches!(method, ThreadClosed::NAME | ThreadArchived::NAME | ThreadDeleted::NAME) {
-            self.forget_thread(thread);
-        }
+        self.note_thread_end(method, thread);
         if !has_reader && !has_route && !has_edits {
             return;
         }
         let event = Arc::new(self.decode(method, params));
         if has_edits {
-            self.edits.record(&event, size, self.shared.limits.event_bytes);
+            self.shared.edits.lock().record(&event, size, self.shared.limits.event_bytes);
         }
         let delivery = EventDelivery { event: &event, size, place };
         if has_route {
@@ -156,15 +138,36 @@ impl MessageReceiver {
     /// Notes the position of a message. Returns its place, if it has one.
     fn advance<'a>(&self, thread: Option<&'a str>, seq: Option<u64>) -> Option<ThreadPlace<'a>> {
         let place = ThreadPlace { thread: thread?, seq: seq? };
-        if let Some(resilience) = self.shared.resilience() {
-            resilience.advance(place);
-        }
+        self.follow(place);
         Some(place)
     }
 
-    fn forget_thread(&self, thread: Option<&str>) {
-        if let (Some(resilience), Some(thread)) = (self.shared.resilience(), thread) {
-            resilience.forget(thread);
+    /// Notes how far a thread was followed, and over which connection.
+    fn follow(&self, place: ThreadPlace<'_>) {
+        if let Some(resilience) = self.shared.resilience()
+            && resilience.advance(place)
+        {
+            resilience.nodes.note_thread(place.thread, &self.connection);
+        }
+    }
+
+    /// Returns whether a thread is followed over this connection.
+    fn has_thread(&self, thread: &str) -> bool {
+        let resilience = self.shared.resilience();
+        resilience
+            .is_none_or(|resilience| resilience.nodes.connection_of(thread).number == self.connection.number)
+    }
+
+    /// Stops following a thread that has ended. One that its server has given up in the middle of a turn goes on elsewhere.
+    fn note_thread_end(&self, method: &str, thread: Option<&str>) {
+        let Some(thread) = thread else { return };
+        match method {
+            ThreadClosed::NAME if !self.has_thread(thread) => {}
+            ThreadClosed::NAME if self.shared.search_closed(thread) => {}
+            ThreadClosed::NAME | ThreadArchived::NAME | ThreadDeleted::NAME => {
+                self.shared.forget_thread(thread);
+            }
+            _ => {}
         }
     }
 
@@ -174,7 +177,7 @@ impl MessageReceiver {
             && let Ok(OpenedThread { thread, seq }) = serde_json::from_str(result.get())
         {
             let place = ThreadPlace { thread: &thread.id, seq };
-            resilience.advance(place);
+            self.follow(place);
             if is_replayed {
                 resilience.subscribe_again(place);
             }
@@ -192,14 +195,18 @@ impl MessageReceiver {
 
     /// Subscribes to the threads that readers have fallen behind on.
     pub fn subscribe_again(&mut self) {
-        let wanted = self.shared.resilience().map(|resilience| resilience.take_wanted());
+        let wanted = self.shared.resilience().map(|resilience| resilience.take_wanted(&self.connection));
         for (thread, after) in wanted.into_iter().flatten() {
             let message = self.subscribe(&thread, after);
-            if let Some(outgoing) = self.responder.outgoing.upgrade() {
-                // Ends when the queue has room or the connection ends.
-                self.answering.spawn(async move { drop(outgoing.send(message).await) });
-            }
+            self.send(message);
         }
+    }
+
+    /// Sends a message, once the queue has room.
+    fn send(&self, message: Bytes) {
+        let connection = self.connection.clone();
+        // Fails when the connection has ended.
+        self.shared.tasks.spawn(async move { drop(connection.outgoing.send(message).await) });
     }
 
     /// Returns the request that subscribes to a thread after a position.
@@ -232,7 +239,11 @@ impl MessageReceiver {
                 self.shared.routes.replace(&thread, at);
                 self.handle_open_requests(requests);
             }
-            Err(error) => self.lose_thread(thread, &error.to_string()),
+            Err(error) => return self.shared.lose_thread(thread, &error.to_string()),
+        }
+        self.shared.requests.end_search(thread);
+        if let Some(resilience) = self.shared.resilience() {
+            resilience.nodes.end_search(thread);
         }
     }
 
@@ -243,30 +254,16 @@ impl MessageReceiver {
         }
     }
 
-    /// Ends the turns of a thread that the server does not know any more.
-    fn lose_thread(&self, thread: &str, reason: &str) {
-        tracing::warn!(thread, "cannot follow the thread any more: {reason}");
-        self.forget_thread(Some(thread));
-        let cause = DisconnectCause::Failed(format!("thread {thread} cannot be followed: {reason}"));
-        let reason = Arc::new(Disconnected { cause, stderr_tail: String::new() });
-        self.shared.routes.lose_thread(thread, &reason);
-    }
-
     /// Prepares for the messages of another connection.
     pub fn begin_recovery(&mut self) {
         self.subscribing.clear();
-        self.requests.values_mut().for_each(|request| request.is_current = false);
+        self.shared.requests.note_end(&self.connection);
     }
 
     /// Drops the server requests that the new connection has not asked. Returns the answers that it needs.
     pub fn end_recovery(&mut self) -> Vec<Bytes> {
-        for (_, gone) in self.requests.extract_if(|_, request| !request.is_current) {
-            gone.task.abort();
-        }
-        if let Some(resilience) = self.shared.resilience() {
-            *resilience.is_recovering.write() = false;
-        }
-        self.requests.values().filter_map(|request| request.slot.message()).collect()
+        *self.connection.is_recovering.write() = false;
+        self.shared.requests.end_recovery(&self.connection)
     }
 
     fn decode(&self, method: &str, params: Option<&RawValue>) -> ServerNotification {
@@ -282,19 +279,17 @@ impl MessageReceiver {
     }
 
     fn handle_request(&mut self, id: RequestId, method: &str, params: Option<&RawValue>) {
-        while self.answering.try_join_next().is_some() {}
         let value = params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
-        if self.continue_request(&id, method, &value) {
+        if self.resume_request(&id, method, &value) {
             return;
         }
         // A client that reconnects keeps its answers until the server confirms them.
-        let is_kept =
-            self.shared.resilience().is_some() && self.requests.len() < self.shared.limits.server_requests;
-        self.requests.retain(|_, request| is_kept || !request.task.is_finished());
-        if self.requests.len() >= self.shared.limits.server_requests {
+        let keeps_answers = self.shared.resilience().is_some();
+        if !self.shared.requests.make_room(self.shared.limits.server_requests, keeps_answers) {
             tracing::warn!(method, "refused a server request: too many are being answered");
             let message = "too many requests at once".to_owned();
-            return self.responder.refuse(&id, ErrorObject { code: codes::OVERLOADED, message, data: None });
+            let error = ErrorObject { code: codes::OVERLOADED, message, data: None };
+            return self.responder.refuse(&self.connection, &id, &error);
         }
         let request = match ServerRequest::decode(method, params) {
             ServerRequest::Unknown(unknown) => {
@@ -303,32 +298,36 @@ impl MessageReceiver {
             }
             request => request,
         };
-        let slot = RequestSlot::new(id.clone());
-        let incoming = IncomingRequest::new(slot.clone(), method, params, request, &self.edits);
-        let task = self.answering.spawn(self.responder.clone().answer(incoming));
+        let slot = RequestSlot::new(&self.connection, id.clone());
+        let incoming = IncomingRequest::new(slot.clone(), method, params, request, &self.shared.edits.lock());
+        let answering = self.responder.clone().answer(incoming);
+        let Some(task) = self.shared.tasks.spawn(answering) else { return };
+        let thread = MessageIds::of(params).thread.map(Into::into);
         let method = method.to_owned();
-        self.requests.insert(id, OpenRequest { slot, method, params: value, task, is_current: true });
+        let request = OpenRequest { slot, thread, method, params: value, task, is_current: true };
+        self.shared.requests.insert(&self.connection, id, request);
     }
 
-    /// Continues a request that the last connection has asked too, under its new id. Returns whether there is one.
-    fn continue_request(&mut self, id: &RequestId, method: &str, params: &Value) -> bool {
-        let is_same = |request: &OpenRequest| request.method == method && request.params == *params;
-        let known = self.requests.iter().find(|(_, request)| is_same(request)).map(|(id, _)| id.clone());
-        let known = known.filter(|_| self.shared.resilience().is_some());
-        let Some(mut request) = known.and_then(|known| self.requests.remove(&known)) else { return false };
-        id.clone_into(&mut request.slot.id.lock());
-        request.is_current = true;
-        self.requests.insert(id.clone(), request);
-        true
+    /// Goes on with a request that was asked before, under its new id. Returns whether there is one.
+    fn resume_request(&self, id: &RequestId, method: &str, params: &Value) -> bool {
+        if self.shared.resilience().is_none() {
+            return false;
+        }
+        let resumed = self.shared.requests.resume(&self.connection, id, method, params);
+        let answer = resumed.as_ref().and_then(|answer| answer.clone());
+        // Otherwise it is sent at the end of the recovery.
+        if let Some(answer) = answer.filter(|_| !*self.connection.is_recovering.read()) {
+            self.send(answer);
+        }
+        resumed.is_some()
     }
 
     /// Cancels a request that was answered by another client or is no longer valid.
     fn cancel_request(&mut self, params: Option<&RawValue>) {
         let params = params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
         let id = params.and_then(|mut params| params.get_mut("requestId").map(Value::take));
-        let id = id.and_then(|id| serde_json::from_value::<RequestId>(id).ok());
-        if let Some(request) = id.and_then(|id| self.requests.remove(&id)) {
-            request.task.abort();
+        if let Some(id) = id.and_then(|id| serde_json::from_value::<RequestId>(id).ok()) {
+            self.shared.requests.cancel(&self.connection, id);
         }
     }
 
@@ -370,13 +369,4 @@ fn has_edits(method: &str, params: Option<&RawValue>) -> bool {
     // The text is searched first, so that other items are not decoded if no reader wants them.
     matches!(method, ItemStarted::NAME | ItemCompleted::NAME)
         && params.is_some_and(|params| params.get().contains("\"fileChange\""))
-}
-
-/// Sends a request and ignores its response. The request is dropped if the outgoing queue is full.
-pub fn send_and_forget<M: Method>(shared: &ClientShared, outgoing: &mpsc::Sender<Bytes>, params: &M::Params) {
-    let call = shared.pending.open();
-    let message = Frame::request::<M>(&call.id(), params).bytes().clone();
-    if outgoing.try_send(message).is_err() {
-        tracing::debug!(method = M::NAME, "request not sent: the queue is full or the connection closed");
-    }
 }

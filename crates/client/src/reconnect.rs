@@ -3,7 +3,10 @@
 //! In this order: open the transport, `initialize`, subscribe to each followed thread at its position, wait for the
 //! answers, answer open server requests, repeat the pending requests that have keys. Only then are new messages written.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use codicil_protocol::{
@@ -13,6 +16,7 @@ use codicil_protocol::{
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
+    builder::ClientBuilder,
     endpoint::{Endpoint, ServerAddress},
     error::{DisconnectCause, Disconnected},
     options::{ClientLimits, backoff},
@@ -37,12 +41,26 @@ pub struct ConnectionRecovery {
 }
 
 impl ConnectionRecovery {
+    pub fn new(builder: &ClientBuilder, address: ServerAddress, state: Arc<Resilience>) -> Self {
+        Self {
+            address,
+            initialize: builder.initialize_params(),
+            limits: builder.limits.clone(),
+            options: builder.reconnect.clone().unwrap_or_default(),
+            within: builder.timeouts.connect,
+            state,
+            attempts: 0,
+            since: None,
+        }
+    }
+
     /// Notes the end of a connection that began at this time.
     pub fn note_end(&mut self, began: Instant) {
         if self.since.is_none() || began.elapsed() >= self.options.stable_after {
             self.attempts = 0;
             self.since = Some(Instant::now());
         }
+        self.state.losses.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns a connection that continues the last one, or the reason why there is none.
@@ -56,20 +74,25 @@ impl ConnectionRecovery {
             let attempt = self.attempts;
             self.attempts += 1;
             sleep(backoff(self.options.first_delay, self.options.max_delay, attempt)).await;
-            match timeout(self.within, self.open(receiver)).await {
-                Ok(Ok(link)) => {
+            match self.open_in_time(receiver).await {
+                Ok(link) => {
                     tracing::info!(attempt, "connected again");
                     self.state.connections.send_modify(|count| *count += 1);
                     return Ok(link);
                 }
-                Ok(Err(error)) => {
+                Err(error) => {
                     tracing::debug!(attempt, "cannot connect again yet: {error}");
                     reason.cause = DisconnectCause::Failed(error);
                 }
-                Err(_) => reason.cause = DisconnectCause::Failed("the server does not respond".to_owned()),
             }
         }
         Err(reason)
+    }
+
+    /// Opens the connection, within the time for one attempt.
+    pub async fn open_in_time(&self, receiver: &mut MessageReceiver) -> Result<TransportLink, String> {
+        let opened = timeout(self.within, self.open(receiver)).await;
+        opened.unwrap_or_else(|_| Err("the server does not respond".to_owned()))
     }
 
     async fn open(&self, receiver: &mut MessageReceiver) -> Result<TransportLink, String> {
@@ -78,7 +101,7 @@ impl ConnectionRecovery {
         self.initialize(&mut link, receiver).await?;
         let mut messages = vec![Frame::notification::<Initialized>(&Default::default()).bytes().clone()];
         receiver.begin_recovery();
-        for (thread, after) in self.state.positions() {
+        for (thread, after) in self.state.positions_at(receiver.connection()) {
             messages.push(receiver.subscribe(&thread, after));
         }
         link.sink.send(&mut messages).await?;
@@ -86,7 +109,9 @@ impl ConnectionRecovery {
             receive(&mut link, |message| receiver.receive(message)).await?;
         }
         let mut messages = receiver.end_recovery();
-        messages.extend(receiver.shared().pending.keyed_messages());
+        if receiver.connection().is_first() {
+            messages.extend(receiver.shared().pending.keyed_messages());
+        }
         link.sink.send(&mut messages).await?;
         Ok(link)
     }

@@ -5,13 +5,16 @@
 //! twice. A reader that is too slow stops taking messages of a thread, and the thread is subscribed again at its position
 //! once it has caught up.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
-
-use parking_lot::{Mutex, RwLock};
-use tokio::{
-    sync::{Notify, watch},
-    time::Instant,
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
 };
+
+use parking_lot::Mutex;
+use tokio::{sync::watch, time::Instant};
+
+use crate::{connection_state::ConnectionState, nodes::ThreadNodes};
 
 /// How a connection is opened again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,31 +68,36 @@ pub(crate) struct Resilience {
     positions: Mutex<ThreadPositions>,
     /// Threads that are to be subscribed again, and from where.
     wanted: Mutex<ThreadPositions>,
-    /// Notified when a thread is to be subscribed again.
-    pub wanted_changed: Notify,
-    /// The number of connections so far.
+    /// Which connections the threads are followed over.
+    pub nodes: ThreadNodes,
+    /// The number of connections to the first server so far.
     pub connections: watch::Sender<u64>,
-    /// Whether there is no connection at the moment. Answers to server requests are then kept: the next server may use their
-    /// ids for other requests.
-    pub is_recovering: RwLock<bool>,
-}
-
-impl Default for Resilience {
-    fn default() -> Self {
-        Self {
-            positions: Mutex::default(),
-            wanted: Mutex::default(),
-            wanted_changed: Notify::new(),
-            connections: watch::Sender::new(1),
-            is_recovering: RwLock::new(false),
-        }
-    }
+    /// The number of connections that were lost, to any server.
+    pub losses: AtomicU64,
 }
 
 impl Resilience {
-    /// Notes a message. Its thread is followed from now on.
-    pub fn advance(&self, place: ThreadPlace<'_>) {
-        advance(&mut self.positions.lock(), place);
+    pub fn new(nodes: ThreadNodes) -> Self {
+        Self {
+            positions: Mutex::default(),
+            wanted: Mutex::default(),
+            nodes,
+            connections: watch::Sender::new(1),
+            losses: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the state of a client without a server.
+    #[cfg(test)]
+    pub fn alone() -> Self {
+        let (outgoing, _) = tokio::sync::mpsc::channel(1);
+        let first = Arc::new(ConnectionState::first(outgoing, Default::default()));
+        Self::new(ThreadNodes::new(first, Default::default(), None))
+    }
+
+    /// Notes a message. Its thread is followed from now on. Returns whether it was not before.
+    pub fn advance(&self, place: ThreadPlace<'_>) -> bool {
+        advance(&mut self.positions.lock(), place)
     }
 
     pub fn forget(&self, thread: &str) {
@@ -101,25 +109,48 @@ impl Resilience {
         self.positions.lock().clone()
     }
 
+    /// Returns the position of a thread, if it is followed.
+    pub fn position(&self, thread: &str) -> Option<u64> {
+        self.positions.lock().get(thread).copied()
+    }
+
+    /// Returns the threads that are followed over a connection, and where they are to be subscribed again.
+    pub fn positions_at(&self, connection: &ConnectionState) -> ThreadPositions {
+        let wanted = self.take_wanted(connection);
+        let mut positions = self.positions();
+        positions.retain(|thread, _| self.nodes.connection_of(thread).number == connection.number);
+        for (thread, after) in &mut positions {
+            let earlier = wanted.get(thread).copied().unwrap_or(*after);
+            *after = earlier.min(*after);
+        }
+        positions
+    }
+
     /// Has a thread subscribed again after this position.
     pub fn subscribe_again(&self, place: ThreadPlace<'_>) {
         let mut wanted = self.wanted.lock();
         let after = wanted.entry(Arc::from(place.thread)).or_insert(place.seq);
         *after = place.seq.min(*after);
         drop(wanted);
-        self.wanted_changed.notify_one();
+        self.nodes.connection_of(place.thread).wanted_changed.notify_one();
     }
 
-    pub fn take_wanted(&self) -> ThreadPositions {
-        std::mem::take(&mut self.wanted.lock())
+    /// Takes the threads of a connection that are to be subscribed again.
+    pub fn take_wanted(&self, connection: &ConnectionState) -> ThreadPositions {
+        let is_own =
+            |thread: &Arc<str>, _: &mut u64| self.nodes.connection_of(thread).number == connection.number;
+        self.wanted.lock().extract_if(is_own).collect()
     }
 }
 
-/// Raises the position of a thread.
-pub(crate) fn advance(positions: &mut ThreadPositions, place: ThreadPlace<'_>) {
+/// Raises the position of a thread. Returns whether it had none.
+pub(crate) fn advance(positions: &mut ThreadPositions, place: ThreadPlace<'_>) -> bool {
     match positions.get_mut(place.thread) {
-        Some(position) => *position = place.seq.max(*position),
-        None => drop(positions.insert(Arc::from(place.thread), place.seq)),
+        Some(position) => {
+            *position = place.seq.max(*position);
+            false
+        }
+        None => positions.insert(Arc::from(place.thread), place.seq).is_none(),
     }
 }
 
@@ -149,11 +180,12 @@ mod tests {
 
     #[test]
     fn a_thread_is_subscribed_again_at_the_earliest_position() {
-        let resilience = Resilience::default();
+        let resilience = Resilience::alone();
+        let first = resilience.nodes.first.clone();
         for seq in [5, 3, 9] {
             resilience.subscribe_again(ThreadPlace { thread: "t", seq });
         }
-        assert_eq!(resilience.take_wanted(), HashMap::from([(Arc::from("t"), 3)]));
-        assert!(resilience.take_wanted().is_empty());
+        assert_eq!(resilience.take_wanted(&first), HashMap::from([(Arc::from("t"), 3)]));
+        assert!(resilience.take_wanted(&first).is_empty());
     }
 }

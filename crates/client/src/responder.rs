@@ -9,14 +9,14 @@ use codicil_protocol::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json, value::RawValue};
-use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::{
+    builder::ClientBuilder,
     collect::TurnOutcome,
+    connection_state::ConnectionState,
     handler::{AnyHandler, HandlerAnswer, NoAnswer},
     ids::MessageIds,
     open_edits::OpenEdits,
-    receiver::send_and_forget,
     shared::ClientShared,
     tools::ClientTools,
 };
@@ -30,25 +30,41 @@ pub struct IncomingRequest {
     source: RequestSource,
 }
 
-/// The id of a server request and its answer, which outlive the connection of a client that reconnects.
+/// The place of a server request and its answer, which outlive the connection of a client that reconnects.
 #[derive(Debug)]
 pub struct RequestSlot {
-    /// Changes if the server asks again after a restart.
-    pub id: Mutex<RequestId>,
+    /// Changes if the server asks again, or another one does.
+    place: Mutex<RequestPlace>,
     answer: OnceLock<Result<Value, ErrorObject>>,
 }
 
+/// Who has asked a server request, and under which id.
+#[derive(Clone, Debug)]
+struct RequestPlace {
+    connection: Arc<ConnectionState>,
+    id: RequestId,
+}
+
 impl RequestSlot {
-    pub fn new(id: RequestId) -> Arc<Self> {
-        Arc::new(Self { id: Mutex::new(id), answer: OnceLock::new() })
+    pub fn new(connection: &Arc<ConnectionState>, id: RequestId) -> Arc<Self> {
+        let place = RequestPlace { connection: connection.clone(), id };
+        Arc::new(Self { place: Mutex::new(place), answer: OnceLock::new() })
+    }
+
+    /// Notes that the request was asked again.
+    pub fn move_to(&self, connection: &Arc<ConnectionState>, id: RequestId) {
+        *self.place.lock() = RequestPlace { connection: connection.clone(), id };
     }
 
     /// Returns the response, if there is an answer.
     pub fn message(&self) -> Option<Bytes> {
-        let id = self.id.lock().clone();
+        self.answer_to(&self.place.lock().id)
+    }
+
+    fn answer_to(&self, id: &RequestId) -> Option<Bytes> {
         Some(match self.answer.get()? {
-            Ok(result) => Frame::response(&id, result).bytes().clone(),
-            Err(error) => error_frame(&id, error),
+            Ok(result) => Frame::response(id, result).bytes().clone(),
+            Err(error) => error_frame(id, error),
         })
     }
 }
@@ -85,7 +101,7 @@ impl IncomingRequest {
         let thread = ids.thread.map(Into::into);
         let turn = ids.turn.map(Into::into);
         let params = params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
-        let id = slot.id.lock().clone();
+        let id = slot.place.lock().id.clone();
         let payload = json!({ "id": id, "method": method, "params": params });
         let changes = match &request {
             ServerRequest::FileChangeApproval(params) => edits.changes(&params.thread_id, &params.item_id),
@@ -104,22 +120,23 @@ impl RequestSource {
     }
 }
 
-/// The handler, the tools and the way back to the server. Holds a weak sender, so that it does not keep the connection
-/// open.
+/// The handler, the tools and the state of the client.
 #[derive(Clone)]
 pub struct RequestResponder {
-    pub handler: Arc<dyn AnyHandler>,
-    pub tools: Arc<ClientTools>,
-    pub shared: Arc<ClientShared>,
-    pub outgoing: mpsc::WeakSender<Bytes>,
+    handler: Arc<dyn AnyHandler>,
+    tools: Arc<ClientTools>,
+    shared: Arc<ClientShared>,
 }
 
 impl RequestResponder {
+    pub fn new(options: &ClientBuilder, shared: Arc<ClientShared>) -> Self {
+        Self { handler: options.handler.clone(), tools: options.tools.clone(), shared }
+    }
+
     /// Queues an error response without waiting.
-    pub fn refuse(&self, id: &RequestId, error: ErrorObject) {
-        let sent = self.outgoing.upgrade().map(|outgoing| outgoing.try_send(error_frame(id, &error)));
-        if !matches!(sent, Some(Ok(()))) {
-            tracing::debug!(%id, "error response not sent: the queue is full or the connection closed");
+    pub fn refuse(&self, connection: &ConnectionState, id: &RequestId, error: &ErrorObject) {
+        if connection.queue(error_frame(id, error)).is_some() {
+            tracing::debug!(%id, "error response not sent: the queue is full");
         }
     }
 
@@ -153,24 +170,10 @@ impl RequestResponder {
         };
         // Set once: this is the only task that answers the request.
         let _ = slot.answer.set(answer);
-        let unsent = self.queue_answer(slot);
-        if let (Some(message), Some(outgoing)) = (unsent, self.outgoing.upgrade()) {
+        let place = slot.place.lock().clone();
+        if let Some(message) = queue_answer(slot, &place) {
             // Fails when the connection has ended; then the response is not needed.
-            let _ = outgoing.send(message).await;
-        }
-    }
-
-    /// Queues the answer. Returns it if the queue is full.
-    fn queue_answer(&self, slot: &RequestSlot) -> Option<Bytes> {
-        // Held until the message is queued, so that it is not queued for the next connection.
-        let is_recovering = self.shared.resilience().map(|resilience| resilience.is_recovering.read());
-        if is_recovering.is_some_and(|is_recovering| *is_recovering) {
-            return None;
-        }
-        let outgoing = self.outgoing.upgrade()?;
-        match outgoing.try_send(slot.message()?) {
-            Err(TrySendError::Full(message)) => Some(message),
-            Ok(()) | Err(TrySendError::Closed(_)) => None,
+            let _ = place.connection.outgoing.send(message).await;
         }
     }
 
@@ -190,13 +193,22 @@ impl RequestResponder {
         self.send(slot, Err(NoAnswer::EndTurn)).await;
         if let Some(thread) = &source.thread
             && let Some(turn) = &source.turn
-            && let Some(outgoing) = self.outgoing.upgrade()
         {
             let params =
                 TurnInterruptParams { thread_id: thread.as_str().into(), turn_id: turn.as_str().into() };
-            send_and_forget::<TurnInterrupt>(&self.shared, &outgoing, &params);
+            self.shared.send_and_forget::<TurnInterrupt>(&params);
         }
     }
+}
+
+/// Queues the answer to a request. Returns it if the queue is full.
+fn queue_answer(slot: &RequestSlot, place: &RequestPlace) -> Option<Bytes> {
+    // Held until the message is queued, so that it is not queued for the next connection.
+    let is_recovering = place.connection.is_recovering.read();
+    if *is_recovering {
+        return None;
+    }
+    place.connection.queue(slot.answer_to(&place.id)?)
 }
 
 /// Returns whether a person may have to answer a request, which takes as long as it takes.
@@ -239,8 +251,9 @@ impl Drop for OnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let message = "the client failed to answer".to_owned();
-            let id = self.slot.id.lock().clone();
-            self.responder.refuse(&id, ErrorObject { code: codes::INTERNAL_ERROR, message, data: None });
+            let RequestPlace { connection, id } = self.slot.place.lock().clone();
+            let error = ErrorObject { code: codes::INTERNAL_ERROR, message, data: None };
+            self.responder.refuse(&connection, &id, &error);
         }
     }
 }

@@ -358,6 +358,11 @@ impl TurnRoutes {
         }
     }
 
+    /// Returns whether a turn of the thread is being collected.
+    pub fn has_thread(&self, thread: &str) -> bool {
+        self.0.lock().by_thread.contains_key(thread)
+    }
+
     /// Ends the turns of a thread that cannot be followed any more.
     pub fn lose_thread(&self, thread: &str, reason: &Arc<Disconnected>) {
         let mut table = self.0.lock();

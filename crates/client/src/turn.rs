@@ -133,8 +133,8 @@ struct CollectionSlot {
     /// `None` until a detached review has started.
     thread: Option<ThreadId>,
     route: Arc<TurnRoute>,
-    /// The number of connections when the turn was requested.
-    connections: u64,
+    /// The number of connections that were lost when the turn was requested.
+    losses: u64,
 }
 
 impl CollectionSlot {
@@ -145,8 +145,8 @@ impl CollectionSlot {
     ) -> (Self, oneshot::Receiver<()>) {
         let (route, end) = TurnRoute::new(client.shared().limits.turn_bytes, queue);
         client.shared().routes.open(thread.as_ref(), &route);
-        let connections = *client.connections().borrow();
-        (Self { client: client.clone(), thread, route, connections }, end)
+        let losses = client.shared().losses();
+        (Self { client: client.clone(), thread, route, losses }, end)
     }
 }
 
@@ -244,7 +244,7 @@ impl RunningTurn {
     /// Returns whether the turn has ended with its connection, before the agent did anything that a repetition would do
     /// twice. Input and the start of the turn do not count.
     pub fn was_cut_off(&self) -> bool {
-        let has_reconnected = *self.slot.client.connections().borrow() > self.slot.connections;
+        let has_reconnected = self.slot.client.shared().losses() > self.slot.losses;
         self.slot.route.was_cut_off(has_reconnected)
     }
 
@@ -272,7 +272,7 @@ impl RunningTurn {
 
     fn send_interrupt(&self) {
         let params = TurnInterruptParams { thread_id: self.thread.clone(), turn_id: self.turn.id.clone() };
-        self.slot.client.send_and_forget::<TurnInterrupt>(&params);
+        self.slot.client.shared().send_and_forget::<TurnInterrupt>(&params);
     }
 }
 

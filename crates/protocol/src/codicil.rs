@@ -49,9 +49,12 @@ pub const CODICIL_NOTIFICATIONS: &[MethodInfo] = &[MethodInfo {
     response: None,
 }];
 
-/// The types of the extension that belong to no method: the capability and its answer.
-pub const CODICIL_TYPES: &[TypeInfo] =
-    &[TypeInfo::of::<CodicilCapabilities>(), TypeInfo::of::<CodicilSupport>()];
+/// The types of the extension that belong to no method: the capability and its answer, and the data of an error.
+pub const CODICIL_TYPES: &[TypeInfo] = &[
+    TypeInfo::of::<CodicilCapabilities>(),
+    TypeInfo::of::<CodicilSupport>(),
+    TypeInfo::of::<CodicilMovedThread>(),
+];
 
 /// What a client asks of the extension, in `capabilities.codicil`.
 #[wire(sparse)]
@@ -62,6 +65,9 @@ pub struct CodicilCapabilities {
     /// Adds `seq` to the messages of threads, and allows `codicil/subscribe`.
     #[serde(default)]
     pub cursor: bool,
+    /// Answers requests for a thread that another server owns with the address of that server ([`CodicilMovedThread`]).
+    #[serde(default)]
+    pub redirect: bool,
     /// Set by a server that relays the messages of a client to this one.
     pub relay: Option<RelayedClient>,
 }

@@ -1,4 +1,4 @@
-//! `codicil/thread/rehome`: threads that several servers share.
+//! `codicil/thread/rehome` and `capabilities.codicil.redirect`: threads that several servers share.
 
 use crate::*;
 
@@ -14,4 +14,21 @@ pub struct CodicilThreadRehomeParams {
 #[wire]
 pub struct CodicilThreadRehomeResponse {
     pub thread: Thread,
+}
+
+/// The server that owns the thread of a request: `data.codicil` of the error, for a client with
+/// `capabilities.codicil.redirect`. The client sends the request there.
+#[wire]
+pub struct CodicilMovedThread {
+    /// Always `moved`.
+    pub code: String,
+    /// The name of the server.
+    pub node: String,
+    /// The address where clients reach it.
+    pub url: String,
+}
+
+impl CodicilMovedThread {
+    /// The value of `code`.
+    pub const CODE: &'static str = "moved";
 }

@@ -104,6 +104,11 @@ impl ClientSession {
     pub fn has_cursor(&self) -> bool {
         self.codicil.as_ref().is_some_and(|codicil| codicil.cursor)
     }
+
+    /// Returns whether requests for threads of other servers are answered with the addresses of those servers.
+    pub fn wants_redirect(&self) -> bool {
+        self.codicil.as_ref().is_some_and(|codicil| codicil.redirect)
+    }
 }
 
 impl ConnectedClient {

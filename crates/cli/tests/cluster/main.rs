@@ -13,6 +13,7 @@ mod chaos;
 mod check;
 mod children;
 mod failures;
+mod moved_threads;
 mod one_server;
 mod programs;
 mod relay;

@@ -5,7 +5,8 @@ use codicil_engine::{
     ReadStateError, RequestError, RevertError, RollbackError, SampleError, SearchError, SectionError,
     SettingsError, ThreadError, ThreadListError, TurnInputError,
 };
-use codicil_store::StoreError;
+use codicil_protocol::{CodicilMovedThread, ThreadId};
+use codicil_store::{OwnerNode, StoreError};
 use serde_json::json;
 
 use crate::{
@@ -15,6 +16,17 @@ use crate::{
     handlers::thread::items::ItemsReadError,
     paging::PageError,
 };
+
+impl RpcError {
+    /// Tells a client that the thread of its request is at another server.
+    pub fn moved(thread: &ThreadId, owner: OwnerNode) -> Self {
+        let OwnerNode { name: node, url } = owner;
+        let error =
+            StoreError::OwnedElsewhere { thread: thread.clone(), node: node.clone(), url: url.clone() };
+        let moved = CodicilMovedThread { code: CodicilMovedThread::CODE.to_owned(), node, url };
+        Self::invalid_request(error).with_data(json!({ "codicil": moved }))
+    }
+}
 
 impl From<ThreadError> for RpcError {
     fn from(error: ThreadError) -> Self {

@@ -9,6 +9,8 @@
 //! When the connection to the owner is lost, [`recovery`] looks for the next owner, which may be this node, and continues at
 //! the position of the last message.
 //!
+//! A client that follows threads by itself is told where the thread is instead ([`decision`]).
+//!
 //! A request that was relayed is never relayed again: its node answers with `ownedByNode`, and the first node looks up the owner
 //! anew.
 
@@ -184,8 +186,15 @@ impl ClientRelay {
             Err(error) => return NextStep::Respond(refused(request, error)),
         };
         let action = self.client.session().map_or(OwnerAction::Refuse, |session| decide(session, &owner));
-        if action == OwnerAction::Relay && !is_late {
-            return NextStep::Wait(self.upstream(&owner).send_request(request));
+        match action {
+            OwnerAction::Redirect => {
+                let moved = RpcError::moved(&request.thread, owner);
+                return NextStep::Respond(QueuedResponse::error(&request.id, &moved));
+            }
+            OwnerAction::Relay if !is_late => {
+                return NextStep::Wait(self.upstream(&owner).send_request(request));
+            }
+            OwnerAction::Relay | OwnerAction::Refuse => {}
         }
         tracing::warn!(node = owner.name, "did not relay a request to the node that owns the thread");
         let OwnerNode { name: node, url } = owner;

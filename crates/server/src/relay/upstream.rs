@@ -228,6 +228,7 @@ impl UpstreamTask {
         capabilities.codicil = Some(CodicilCapabilities {
             version: CODICIL_VERSION,
             cursor: session.has_cursor(),
+            redirect: false,
             relay: Some(RelayedClient {
                 extension: session.codicil.is_some(),
                 generation: session.generation().version().to_owned(),

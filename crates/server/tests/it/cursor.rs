@@ -89,7 +89,7 @@ async fn methods_of_the_extension_need_the_capability() {
         error.message.starts_with("codicil/subscribe requires the codicil capability: send "),
         "{error:?}"
     );
-    let without_cursor = codicil_protocol::CodicilCapabilities { version: 1, cursor: false, relay: None };
+    let without_cursor = codicil_protocol::CodicilCapabilities { version: 1, ..Default::default() };
     let mut other = app.another_client_with(Some(without_cursor)).await;
     let error = other.try_call::<CodicilSubscribe>(params).await.unwrap_err();
     assert!(error.message.starts_with("codicil/subscribe requires a cursor: send "), "{error:?}");

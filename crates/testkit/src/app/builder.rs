@@ -85,13 +85,14 @@ impl AppBuilder {
 
     /// Lets clients use the extension `codicil`.
     pub fn extension(mut self) -> Self {
-        self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: false, relay: None });
+        self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, ..Default::default() });
         self
     }
 
     /// Lets clients use the extension, with positions in the messages of threads.
     pub fn cursor(mut self) -> Self {
-        self.codicil = Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true, relay: None });
+        self.codicil =
+            Some(CodicilCapabilities { version: CODICIL_VERSION, cursor: true, ..Default::default() });
         self
     }
 
