@@ -20,7 +20,7 @@ use clap::Parser;
 use codicil_testkit::ModelServer;
 
 use crate::{
-    cases::CASES,
+    cases::{CASES, Case},
     server::{Bench, ServerSpec},
     table::Table,
 };
@@ -40,6 +40,9 @@ struct Args {
     /// Run with a tenth of the size, to check that the cases work.
     #[arg(long)]
     quick: bool,
+    /// An empty PostgreSQL database, for the cases of clusters, which are left out without one.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
     /// The directory for homes and workspaces. It must be on a real disk, or writes are not counted.
     #[arg(long, default_value = "target")]
     scratch: PathBuf,
@@ -48,7 +51,7 @@ struct Args {
 #[tokio::main]
 async fn main() -> Result<()> {
     let args = Args::parse();
-    let chosen: Vec<_> = CASES.iter().filter(|case| args.selects(case.name)).collect();
+    let chosen: Vec<_> = CASES.iter().filter(|case| args.selects(case)).collect();
     if chosen.is_empty() {
         let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
         bail!("no such case; there are {}", names.join(", "));
@@ -57,7 +60,7 @@ async fn main() -> Result<()> {
     let scratch =
         scratch.with_context(|| format!("cannot create a directory in {}", args.scratch.display()))?;
     let model = ModelServer::start(model::script()).await;
-    let bench = Bench::new(scratch.path().canonicalize()?, model.base_url(), args.quick);
+    let bench = Bench::new(scratch.path().canonicalize()?, model.base_url(), args.quick, args.store.clone());
 
     let mut table = Table::new(args.servers.iter().map(|spec| spec.name.clone()).collect());
     for case in chosen {
@@ -76,7 +79,10 @@ async fn main() -> Result<()> {
 }
 
 impl Args {
-    fn selects(&self, name: &str) -> bool {
-        self.cases.is_empty() || self.cases.iter().any(|case| name.starts_with(case.as_str()))
+    fn selects(&self, case: &Case) -> bool {
+        if self.cases.is_empty() {
+            return self.store.is_some() || !case.name.starts_with("cluster");
+        }
+        self.cases.iter().any(|name| case.name.starts_with(name.as_str()))
     }
 }
