@@ -21,7 +21,7 @@ use clap::{Parser, Subcommand};
 use codicil_testkit::ModelServer;
 
 use crate::{
-    cases::CASES,
+    cases::{CASES, Case},
     server::{Bench, ServerSpec},
     soak::SoakArgs,
     table::Table,
@@ -45,6 +45,9 @@ struct Args {
     /// Run with a tenth of the size, to check that the cases work.
     #[arg(long)]
     quick: bool,
+    /// An empty PostgreSQL database, for the cases of clusters, which are left out without one.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
     /// The directory for homes and workspaces. It must be on a real disk, or writes are not counted.
     #[arg(long, default_value = "target")]
     scratch: PathBuf,
@@ -70,7 +73,7 @@ async fn main() -> Result<()> {
 
 /// Runs the cases for all servers and prints the table.
 async fn compare(args: &Args) -> Result<()> {
-    let chosen: Vec<_> = CASES.iter().filter(|case| args.selects(case.name)).collect();
+    let chosen: Vec<_> = CASES.iter().filter(|case| args.selects(case)).collect();
     if chosen.is_empty() {
         let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
         bail!("no such case; there are {}", names.join(", "));
@@ -79,7 +82,7 @@ async fn compare(args: &Args) -> Result<()> {
     let scratch =
         scratch.with_context(|| format!("cannot create a directory in {}", args.scratch.display()))?;
     let model = ModelServer::start(model::script()).await;
-    let bench = Bench::new(scratch.path().canonicalize()?, model.base_url(), args.quick);
+    let bench = Bench::new(scratch.path().canonicalize()?, model.base_url(), args.quick, args.store.clone());
 
     let mut table = Table::new(args.servers.iter().map(|spec| spec.name.clone()).collect());
     for case in chosen {
@@ -98,7 +101,10 @@ async fn compare(args: &Args) -> Result<()> {
 }
 
 impl Args {
-    fn selects(&self, name: &str) -> bool {
-        self.cases.is_empty() || self.cases.iter().any(|case| name.starts_with(case.as_str()))
+    fn selects(&self, case: &Case) -> bool {
+        if self.cases.is_empty() {
+            return self.store.is_some() || !case.name.starts_with("cluster");
+        }
+        self.cases.iter().any(|name| case.name.starts_with(name.as_str()))
     }
 }

@@ -27,6 +27,15 @@ const SETTLE: Duration = Duration::from_millis(300);
 pub struct ServerSpec {
     pub name: String,
     pub binary: PathBuf,
+    /// The database with its threads.
+    pub store: Option<String>,
+}
+
+impl ServerSpec {
+    /// Returns the same server with its threads in a database.
+    pub fn over(&self, store: &str) -> Self {
+        Self { store: Some(store.to_owned()), ..self.clone() }
+    }
 }
 
 impl FromStr for ServerSpec {
@@ -35,7 +44,7 @@ impl FromStr for ServerSpec {
     fn from_str(text: &str) -> Result<Self> {
         let (name, path) = text.split_once('=').ok_or_else(|| anyhow!("expected NAME=PATH"))?;
         let binary = PathBuf::from(path).canonicalize().with_context(|| format!("no binary at {path}"))?;
-        Ok(Self { name: name.to_owned(), binary })
+        Ok(Self { name: name.to_owned(), binary, store: None })
     }
 }
 
@@ -44,12 +53,19 @@ pub struct Bench {
     scratch: PathBuf,
     model_url: String,
     pub quick: bool,
+    /// The database for the cases of clusters.
+    store: Option<String>,
     homes: AtomicUsize,
 }
 
 impl Bench {
-    pub fn new(scratch: PathBuf, model_url: String, quick: bool) -> Self {
-        Self { scratch, model_url, quick, homes: AtomicUsize::new(0) }
+    pub fn new(scratch: PathBuf, model_url: String, quick: bool, store: Option<String>) -> Self {
+        Self { scratch, model_url, quick, store, homes: AtomicUsize::new(0) }
+    }
+
+    /// Returns the database for the cases of clusters.
+    pub fn store(&self) -> Result<&str> {
+        self.store.as_deref().context("this case needs --store URL")
     }
 
     /// Returns a size of the full run, or a tenth of it.
@@ -102,6 +118,9 @@ impl Bench {
         let mut command = Command::new(&spec.binary);
         command.arg("app-server").args(arguments).current_dir(self.workspace()?);
         command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        if let Some(store) = &spec.store {
+            command.env("CODICIL_STORE", store);
+        }
         command.envs([("CODEX_HOME", home), ("HOME", home), ("TMPDIR", &home.join("tmp"))]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let child = command.spawn().with_context(|| format!("cannot start {}", spec.binary.display()))?;

@@ -102,7 +102,8 @@ async fn until_found(wire: &mut Wire, needle: &Value) -> Result<()> {
     anyhow::bail!("the search does not find the thread")
 }
 
-async fn timed(wire: &mut Wire, method: &str, params: Value, times: usize) -> Result<f64> {
+/// Returns the median time of a request, in milliseconds.
+pub async fn timed(wire: &mut Wire, method: &str, params: Value, times: usize) -> Result<f64> {
     let mut all = Vec::new();
     for _ in 0..times {
         let started_at = Instant::now();

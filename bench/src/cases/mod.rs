@@ -1,6 +1,7 @@
 //! The cases, one for each line of the performance table.
 
 mod clients;
+mod cluster;
 mod commands;
 mod flood;
 mod history;
@@ -47,4 +48,7 @@ pub const CASES: &[Case] = cases! {
     "search" => search::search,
     "clients" => clients::clients,
     "flood" => flood::flood,
+    "cluster turn" => cluster::turn,
+    "cluster 500 turns" => cluster::five_hundred,
+    "cluster list" => cluster::list,
 };

@@ -99,7 +99,6 @@ pub async fn five_hundred(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number
     at_once(bench, spec, 500, "500 turns of 1 s, all complete", 1.5).await
 }
 
-/// Runs turns concurrently. The model takes a second for each, so a second is the minimum.
 async fn at_once(
     bench: &Bench,
     spec: &ServerSpec,
@@ -107,7 +106,12 @@ async fn at_once(
     name: &'static str,
     most: f64,
 ) -> Result<Vec<Number>> {
-    let count = bench.size(full);
+    let seconds = seconds_at_once(bench, spec, bench.size(full)).await?;
+    Ok(vec![Number::new(name, "s", Target::AtMost(most), seconds)])
+}
+
+/// Runs turns concurrently. The model takes a second for each, so a second is the minimum.
+pub async fn seconds_at_once(bench: &Bench, spec: &ServerSpec, count: usize) -> Result<f64> {
     let (_server, mut wire) = bench.start(spec).await?;
     let work = bench.workspace()?;
     let mut threads = Vec::new();
@@ -121,7 +125,17 @@ async fn at_once(
         turns.post(&mut wire, &prompt).await?;
         turns.step(&mut wire).await?;
     }
-    Ok(vec![Number::new(name, "s", Target::AtMost(most), started_at.elapsed().as_secs_f64())])
+    Ok(started_at.elapsed().as_secs_f64())
+}
+
+/// Returns the median time of turns on one thread, in milliseconds.
+pub async fn turn_p50(bench: &Bench, spec: &ServerSpec) -> Result<f64> {
+    let (server, mut wire) = bench.start(spec).await?;
+    let thread = text(&wire.start_thread(&bench.workspace()?).await?, "id");
+    wire.turn(&thread, model::HELLO).await?;
+    let mut turns = run(&server, &mut wire, &thread, bench.size(100)).await?;
+    server.end(wire).await?;
+    Ok(median(&mut turns.times))
 }
 
 /// The state of concurrent turns.

@@ -13,6 +13,8 @@ pub(super) struct LoadedThreads {
     agents: BTreeSet<ThreadId>,
     /// Threads that are being unloaded. They are not found any more.
     leaving: BTreeMap<ThreadId, ThreadHandle>,
+    /// Threads that are being given up, until clients are told that they are closed.
+    given_up: BTreeSet<ThreadId>,
     ever_loaded: bool,
 }
 
@@ -58,6 +60,21 @@ impl LoadedThreads {
         let handle = self.remove(id)?;
         self.leaving.insert(id.clone(), handle.clone());
         Some(handle)
+    }
+
+    /// Notes that all threads are given up. Returns them.
+    pub fn give_up(&mut self) -> Vec<ThreadId> {
+        self.given_up.extend(self.threads.keys().cloned());
+        self.threads.keys().cloned().collect()
+    }
+
+    pub fn is_given_up(&self, id: &ThreadId) -> bool {
+        self.given_up.contains(id)
+    }
+
+    /// Notes that clients know that a thread is closed.
+    pub fn announce_given_up(&mut self, id: &ThreadId) {
+        self.given_up.remove(id);
     }
 
     pub fn leaving(&self, id: &ThreadId) -> Option<&ThreadHandle> {

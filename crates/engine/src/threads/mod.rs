@@ -160,6 +160,10 @@ impl Threads {
         if loaded.get(id).is_some_and(ThreadHandle::is_over) {
             loaded.remove(id);
         }
+        if loaded.is_given_up(id) {
+            // It exists, and clients are about to see that it is closed.
+            return Err(StoreError::Unavailable("this server gives the thread up".to_owned()).into());
+        }
         loaded.get(id).cloned().ok_or_else(|| ThreadError::NotFound(id.clone()))
     }
 
@@ -418,8 +422,12 @@ impl Threads {
 
     /// Unloads all threads, because others may write to them now. Clients see that they are closed.
     pub async fn give_up(&self) {
-        let ids: Vec<_> = self.lock().ids().cloned().collect();
-        join_all(ids.iter().map(|id| self.close(id))).await;
+        let ids = self.lock().give_up();
+        let close = async |id: &ThreadId| {
+            self.close(id).await;
+            self.lock().announce_given_up(id);
+        };
+        join_all(ids.iter().map(close)).await;
     }
 
     /// Unloads all threads and closes the store. Turns that wait for answers continue in the next process.

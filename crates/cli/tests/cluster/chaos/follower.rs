@@ -198,11 +198,12 @@ impl ThreadFollower {
 
     /// Follows a refusal to another server, or waits. Panics for a refusal that must not happen.
     async fn refused(&mut self, error: &ErrorObject) {
+        let was_subscribed = self.connection.is_some();
         while let Some(message) = self.connection.as_mut().and_then(LossyConnection::unread) {
             self.take(&message);
         }
-        // A server that has given the thread up says so before it refuses requests for it.
-        let was_closed = self.subscriptions > 0 && self.connection.take().is_none();
+        // A server that has given the thread up says so before it does not find it any more.
+        let was_closed = was_subscribed && self.connection.take().is_none();
         if was_closed && error.message.starts_with("thread not found") {
             return;
         }

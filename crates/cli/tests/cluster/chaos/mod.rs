@@ -40,9 +40,6 @@ use crate::{
     database::{TestDatabase, TestPostgres},
 };
 
-/// The time that threads have to come to rest once nothing goes wrong any more.
-const REST_TIME: Duration = Duration::from_secs(90);
-
 /// The extent of a run.
 #[derive(Clone, Copy, Debug)]
 struct ChaosExtent {
@@ -52,6 +49,12 @@ struct ChaosExtent {
 }
 
 impl ChaosExtent {
+    /// Returns the time that threads have to come to rest once nothing goes wrong any more. Each loads its thread again, and
+    /// a turn of a debug build takes its time on a machine with other work.
+    fn rest_time(&self) -> Duration {
+        Duration::from_secs(90 + self.threads as u64)
+    }
+
     fn from_env() -> Self {
         let number = |name: &str, default: u64| {
             env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
@@ -80,11 +83,12 @@ async fn nothing_is_lost_or_doubled_whatever_fails() {
     let nodes = Arc::new(ChaosNodes::start(&database, &model.base_url(), &workspace_path, resumes).await);
 
     let until = Instant::now() + extent.time;
+    let rest_time = extent.rest_time();
     let mut followers = JoinSet::new();
     for number in 0..extent.threads {
         let follower = ThreadFollower::new(number, nodes.clone(), &workspace_path, rng.fork());
         followers.spawn(async move {
-            let ended = tokio::time::timeout_at(until + REST_TIME, follower.run(until)).await;
+            let ended = tokio::time::timeout_at(until + rest_time, follower.run(until)).await;
             ended.map_err(|_| number)
         });
     }
