@@ -2,18 +2,23 @@
 
 use std::{
     fs,
+    net::TcpListener,
+    process::Command,
     time::{Duration, Instant},
 };
 
+use codicil_client::{Client, WebSocket, turn};
 use codicil_protocol::{
     AgentMessageDelta, CommandExecutionApproval, CommandExecutionApprovalDecision,
     CommandExecutionRequestApprovalResponse, ItemCompleted, Thread, ThreadItem, ThreadNameSet,
     ThreadQueueAdd, ThreadQueueList, TurnCompleted, TurnStart, TurnStatus, TurnSteer,
 };
-use codicil_testkit::{App, AppBuilder, ReceivedMessage, Reply, Script, ServerBeside, TestTransport};
+use codicil_testkit::{
+    App, AppBuilder, ReceivedMessage, Reply, Script, ServerBeside, ServerProcess, TestTransport,
+};
 use serde_json::{Value, from_value, json};
 
-use crate::database::TestDatabase;
+use crate::{database::TestDatabase, server};
 
 /// The time after which other servers take over, and the time in which they look.
 const TAKEOVER: Duration = Duration::from_secs(8);
@@ -276,6 +281,54 @@ async fn a_client_stays_with_its_thread_when_the_owner_is_stopped() {
     drop(b);
     drop(a);
     database.check().await;
+}
+
+#[tokio::test]
+async fn a_client_goes_on_when_the_owner_is_suspended() {
+    let Some(database) = TestDatabase::create().await else { return };
+    let script = Script::new().repeat(Reply::new().say("done"));
+    let (mut a, mut b, thread) = two_nodes(node(&database, script)).await;
+    let pid = a.process().id().to_string();
+    let signal = |name: &str| Command::new("kill").args([name, &pid]).status().unwrap();
+    assert!(signal("-STOP").success());
+    let suspended = Instant::now();
+    assert_eq!(b.run_turn(&thread, "more").await.status, TurnStatus::Completed);
+    eprintln!("the turn ended {:?} after the owner was suspended", suspended.elapsed());
+    assert!(signal("-CONT").success());
+    assert_eq!(b.run_turn(&thread, "again").await.status, TurnStatus::Completed);
+    assert_eq!(b.read(&thread).await.turns.len(), 3);
+    a.ignore_rest();
+    b.ignore_rest();
+    drop(b);
+    drop(a);
+    database.check().await;
+}
+
+#[tokio::test]
+async fn a_client_over_stdio_reaches_a_thread_of_a_server_with_a_token() {
+    let Some(database) = TestDatabase::create().await else { return };
+    let files = tempfile::tempdir().unwrap();
+    let token_file = files.path().join("token").to_string_lossy().into_owned();
+    fs::write(&token_file, "a token that both servers know").unwrap();
+    let token = ["--ws-auth", "capability-token", "--ws-token-file", &token_file];
+    let script = Script::new().repeat(Reply::new().say("done"));
+    let mut b = server(&database, script).arguments(token).start().await;
+    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let url = format!("ws://127.0.0.1:{port}");
+    let owner = ["app-server", "--listen", &url, "--store", &database.address()];
+    let mut owner = ServerProcess::spawn(b.home(), owner.into_iter().chain(token));
+    owner.announced_address().await;
+    let socket = WebSocket::new(&url).bearer("a token that both servers know");
+    let client = Client::builder().name("test", "1").connect(socket).await.unwrap();
+    let params = json!({ "cwd": b.workspace() });
+    let thread = client.start_thread(from_value(params).unwrap()).await.unwrap();
+    client.run_turn(turn(&thread.id, "hello")).await.unwrap();
+
+    assert_eq!(b.resume(&thread).await.turns.len(), 1);
+    assert_eq!(b.run_turn(&thread, "more").await.status, TurnStatus::Completed);
+    let logged = b.process().stderr();
+    assert!(!logged.contains("both servers know"), "{logged}");
+    b.ignore_rest();
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ mod recovery;
 mod request;
 mod table;
 mod upstream;
+mod upstream_handle;
 
 use std::{
     sync::{
@@ -51,7 +52,8 @@ pub use self::{
 use self::{
     decision::{OwnerAction, decide},
     table::RelayTable,
-    upstream::{UpstreamCommand, UpstreamHandle, UpstreamTask},
+    upstream::UpstreamTask,
+    upstream_handle::{UpstreamCommand, UpstreamHandle},
 };
 use crate::{
     clients::ConnectedClient,

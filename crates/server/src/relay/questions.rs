@@ -6,7 +6,7 @@ use codicil_engine::ClientReply;
 use codicil_protocol::{ThreadId, rpc::RequestId};
 use serde_json::Value;
 
-use super::upstream::UpstreamHandle;
+use super::upstream_handle::UpstreamHandle;
 
 /// The open server requests that this node has passed on to its client, by the id that the client knows.
 #[derive(Default)]

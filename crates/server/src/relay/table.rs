@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use codicil_protocol::{MessageSeq, SubscriptionScope, ThreadId};
 use codicil_store::OwnerNode;
 
-use super::{owner_message::ThreadMessage, questions::RelayedQuestions, upstream::UpstreamHandle};
+use super::{owner_message::ThreadMessage, questions::RelayedQuestions, upstream_handle::UpstreamHandle};
 
 #[derive(Default)]
 pub struct RelayTable {

@@ -30,6 +30,7 @@ use super::{
     recovery::{Adoption, SubscriptionAnswer},
     request::{encode_own, encode_subscription},
     table::ThreadPosition,
+    upstream_handle::{UpstreamCommand, UpstreamHandle},
 };
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_RELAYED_COMMANDS, STREAM_BYTES};
 
@@ -53,71 +54,6 @@ const NEEDED_NOTIFICATIONS: &[&str] = &[
     ThreadArchived::NAME,
     ThreadDeleted::NAME,
 ];
-
-/// Sends commands to the task of a connection.
-#[derive(Clone, Debug)]
-pub struct UpstreamHandle {
-    number: u64,
-    commands: mpsc::Sender<UpstreamCommand>,
-}
-
-#[derive(Debug)]
-pub enum UpstreamCommand {
-    Request {
-        request: Arc<RelayRequest>,
-        end: oneshot::Sender<RelayEnd>,
-    },
-    Answer {
-        asked_as: RequestId,
-        reply: ClientReply,
-    },
-    /// Continues the subscription to a thread.
-    Adopt {
-        position: ThreadPosition,
-        end: oneshot::Sender<Adoption>,
-    },
-}
-
-impl UpstreamHandle {
-    pub fn new(number: u64, commands: mpsc::Sender<UpstreamCommand>) -> Self {
-        Self { number, commands }
-    }
-
-    pub fn is(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-
-    pub fn is_over(&self) -> bool {
-        self.commands.is_closed()
-    }
-
-    /// Queues a request.
-    pub fn send_request(&self, request: &Arc<RelayRequest>) -> oneshot::Receiver<RelayEnd> {
-        let (end, posted) = oneshot::channel();
-        let command = UpstreamCommand::Request { request: request.clone(), end };
-        if let Err(mpsc::error::TrySendError::Full(UpstreamCommand::Request { end, .. })) =
-            self.commands.try_send(command)
-        {
-            // Fails if the client has disconnected.
-            let _ = end.send(RelayEnd::Failed(RelayError::Busy));
-        }
-        posted
-    }
-
-    pub fn send_answer(&self, asked_as: RequestId, reply: ClientReply) {
-        if self.commands.try_send(UpstreamCommand::Answer { asked_as, reply }).is_err() {
-            tracing::debug!("an answer waits for the next owner of its thread");
-        }
-    }
-
-    pub async fn adopt(&self, position: ThreadPosition) -> Adoption {
-        let (end, adopted) = oneshot::channel();
-        match self.commands.try_send(UpstreamCommand::Adopt { position, end }) {
-            Ok(()) => adopted.await.unwrap_or(Adoption::NotServed),
-            Err(_) => Adoption::NotServed,
-        }
-    }
-}
 
 /// A request that the owner has not answered.
 enum OpenCall {
