@@ -7,6 +7,8 @@
 #![allow(clippy::indexing_slicing)]
 
 mod cases;
+mod chart;
+mod growth;
 mod meter;
 mod model;
 mod server;
@@ -48,6 +50,9 @@ struct Args {
     /// An empty PostgreSQL database, for the cases of clusters, which are left out without one.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
+    /// Measure how costs grow, and write a curve for each to this directory.
+    #[arg(long, value_name = "DIRECTORY")]
+    growth: Option<PathBuf>,
     /// The directory for homes and workspaces. It must be on a real disk, or writes are not counted.
     #[arg(long, default_value = "target")]
     scratch: PathBuf,
@@ -67,29 +72,36 @@ async fn main() -> Result<()> {
     match &args.command {
         Some(BenchCommand::Soak(args)) => soak::run(args).await,
         Some(BenchCommand::McpServer) => soak::serve_mcp(),
-        None => compare(&args).await,
+        None => measure(&args).await,
     }
 }
 
-/// Runs the cases for all servers and prints the table.
-async fn compare(args: &Args) -> Result<()> {
-    let chosen: Vec<_> = CASES.iter().filter(|case| args.selects(case)).collect();
-    if chosen.is_empty() {
-        let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
-        bail!("no such case; there are {}", names.join(", "));
-    }
+/// Runs the cases, or measures growth.
+async fn measure(args: &Args) -> Result<()> {
     let scratch = tempfile::Builder::new().prefix("bench-").tempdir_in(&args.scratch);
     let scratch =
         scratch.with_context(|| format!("cannot create a directory in {}", args.scratch.display()))?;
     let model = ModelServer::start(model::script()).await;
     let bench = Bench::new(scratch.path().canonicalize()?, model.base_url(), args.quick, args.store.clone());
+    match &args.growth {
+        Some(directory) => growth::draw_curves(&bench, &args.servers, directory).await,
+        None => compare(&bench, args).await,
+    }
+}
 
+/// Runs the cases for all servers and prints the table.
+async fn compare(bench: &Bench, args: &Args) -> Result<()> {
+    let chosen: Vec<_> = CASES.iter().filter(|case| args.selects(case)).collect();
+    if chosen.is_empty() {
+        let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
+        bail!("no such case; there are {}", names.join(", "));
+    }
     let mut table = Table::new(args.servers.iter().map(|spec| spec.name.clone()).collect());
     for case in chosen {
         for round in 1..=args.repetitions {
             for (server, spec) in args.servers.iter().enumerate() {
                 eprintln!("{} of {}, {round} of {}", case.name, spec.name, args.repetitions);
-                match (case.run)(&bench, spec).await {
+                match (case.run)(bench, spec).await {
                     Ok(numbers) => table.add(server, case, &numbers),
                     Err(error) => eprintln!("{} of {} failed: {error:#}", case.name, spec.name),
                 }

@@ -105,6 +105,11 @@ impl Bench {
         self.start_in(spec, &self.home()?).await
     }
 
+    /// Starts a server over stdio whose connection is not initialized.
+    pub fn spawn_plain(&self, spec: &ServerSpec) -> Result<Server> {
+        self.spawn(spec, &self.home()?, &[])
+    }
+
     pub async fn start_in(&self, spec: &ServerSpec, home: &Path) -> Result<(Server, Wire)> {
         let mut server = self.spawn(spec, home, &[])?;
         let mut wire = server.wire()?;

@@ -38,7 +38,8 @@ pub struct Incoming<'m> {
     #[serde(borrow)]
     result: Option<&'m RawValue>,
     pub error: Option<Value>,
-    seq: Option<u64>,
+    /// The position of the message, for a client with a cursor.
+    pub seq: Option<u64>,
 }
 
 impl Incoming<'_> {
@@ -105,14 +106,22 @@ impl Wire {
     }
 
     pub async fn initialize(&mut self) -> Result<()> {
-        self.initialize_with(json!({ "experimentalApi": true })).await
+        self.initialize_with(json!({ "experimentalApi": true })).await.map(drop)
     }
 
-    pub async fn initialize_with(&mut self, capabilities: Value) -> Result<()> {
+    /// Initializes a connection with a cursor. Returns false if the server has none.
+    pub async fn initialize_with_cursor(&mut self) -> Result<bool> {
+        let extension = json!({ "version": 1, "cursor": true });
+        let result = self.initialize_with(json!({ "experimentalApi": true, "codicil": extension })).await?;
+        Ok(result["codicil"].is_object())
+    }
+
+    pub async fn initialize_with(&mut self, capabilities: Value) -> Result<Value> {
         let client = json!({ "name": "bench", "title": "Bench", "version": "1.0.0" });
         let params = json!({ "clientInfo": client, "capabilities": capabilities });
-        self.call("initialize", params).await?;
-        self.write(json!({ "method": "initialized" }).to_string()).await
+        let result = self.call("initialize", params).await?;
+        self.write(json!({ "method": "initialized" }).to_string()).await?;
+        Ok(result)
     }
 
     /// Sends a request and returns its id.

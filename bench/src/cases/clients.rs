@@ -14,9 +14,25 @@ use crate::{
 };
 
 pub async fn clients(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
-    let count = bench.size(200);
-    let (_server, port) = bench.listen(spec).await?;
+    let all = clients_at_once(bench, spec, bench.size(200)).await?;
+    Ok(vec![Number::new(
+        "200 websocket clients, one turn each",
+        "s",
+        Target::Fraction(1.0 / 15.0),
+        all.seconds,
+    )])
+}
+
+/// Clients that were connected at the same time.
+pub struct ClientsAtOnce {
+    pub seconds: f64,
+    pub cpu_ms_each: f64,
+}
+
+pub async fn clients_at_once(bench: &Bench, spec: &ServerSpec, count: usize) -> Result<ClientsAtOnce> {
+    let (server, port) = bench.listen(spec).await?;
     let work = bench.workspace()?;
+    let before = server.usage().await?.cpu_ms;
     let started_at = Instant::now();
     let mut all = JoinSet::new();
     for _ in 0..count {
@@ -26,7 +42,7 @@ pub async fn clients(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
         ended??;
     }
     let seconds = started_at.elapsed().as_secs_f64();
-    Ok(vec![Number::new("200 websocket clients, one turn each", "s", Target::Fraction(1.0 / 15.0), seconds)])
+    Ok(ClientsAtOnce { seconds, cpu_ms_each: (server.usage().await?.cpu_ms - before) / count as f64 })
 }
 
 async fn client(port: u16, work: String) -> Result<()> {

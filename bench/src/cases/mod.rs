@@ -1,13 +1,14 @@
 //! The cases, one for each line of the performance table.
 
-mod clients;
+pub mod clients;
 mod cluster;
 mod commands;
+mod cursor;
 mod flood;
-mod history;
+pub mod history;
 mod search;
-mod start;
-mod turns;
+pub mod start;
+pub mod turns;
 
 use std::pin::Pin;
 
@@ -18,7 +19,10 @@ use crate::{
     table::Number,
 };
 
-type Run = for<'a> fn(&'a Bench, &'a ServerSpec) -> Pin<Box<dyn Future<Output = Result<Vec<Number>>> + 'a>>;
+/// The result of work that is measured.
+pub type Measuring<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
+
+type Run = for<'a> fn(&'a Bench, &'a ServerSpec) -> Measuring<'a, Vec<Number>>;
 
 /// Work that is measured for every server.
 pub struct Case {
@@ -38,6 +42,9 @@ pub const CASES: &[Case] = cases! {
     "turn" => turns::turn,
     "long thread" => turns::long_thread,
     "stream" => turns::stream,
+    "paced stream" => turns::paced,
+    "cursor" => cursor::cursor,
+    "reconnect" => cursor::reconnect,
     "100 turns" => turns::hundred,
     "500 turns" => turns::five_hundred,
     "history" => history::history,

@@ -28,6 +28,21 @@ pub async fn start(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
 }
 
 pub async fn threads(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
+    let threads = loaded_threads(bench, spec, bench.size(200)).await?;
+    Ok(vec![
+        Number::new("`thread/start` p50", "ms", Target::Fraction(1.0 / 20.0), threads.start_ms),
+        Number::new("RSS per loaded idle thread", "KB", Target::Fraction(1.0 / 15.0), threads.kib_each),
+    ])
+}
+
+/// Threads that a server has loaded.
+pub struct LoadedThreads {
+    /// The median of all starts.
+    pub start_ms: f64,
+    pub kib_each: f64,
+}
+
+pub async fn loaded_threads(bench: &Bench, spec: &ServerSpec, count: usize) -> Result<LoadedThreads> {
     let (server, mut wire) = bench.start(spec).await?;
     let work = bench.workspace()?;
     // The first threads load what all of them share.
@@ -35,7 +50,6 @@ pub async fn threads(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
         wire.start_thread(&work).await?;
     }
     let before = server.resident_kib().await?;
-    let count = bench.size(200);
     let mut times = Vec::new();
     for _ in 0..count {
         let started_at = Instant::now();
@@ -43,8 +57,5 @@ pub async fn threads(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
         times.push(started_at.elapsed().as_secs_f64() * 1e3);
     }
     let grown = server.resident_kib().await? - before;
-    Ok(vec![
-        Number::new("`thread/start` p50", "ms", Target::Fraction(1.0 / 20.0), median(&mut times)),
-        Number::new("RSS per loaded idle thread", "KB", Target::Fraction(1.0 / 15.0), grown / count as f64),
-    ])
+    Ok(LoadedThreads { start_ms: median(&mut times), kib_each: grown / count as f64 })
 }

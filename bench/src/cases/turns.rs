@@ -57,23 +57,52 @@ pub async fn turn(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
 }
 
 pub async fn long_thread(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
-    let (server, mut wire) = bench.start(spec).await?;
-    let thread = text(&wire.start_thread(&bench.workspace()?).await?, "id");
-    run(&server, &mut wire, &thread, bench.size(500)).await?;
-    let late = run(&server, &mut wire, &thread, bench.size(50)).await?;
-    Ok(vec![Number::new("CPU per turn after 500 turns", "ms", Target::Fraction(1.0 / 25.0), late.cpu_ms)])
+    let late = late_turn_ms(bench, spec, bench.size(500)).await?;
+    Ok(vec![Number::new("CPU per turn after 500 turns", "ms", Target::Fraction(1.0 / 25.0), late)])
 }
 
 pub async fn stream(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
-    let deltas = bench.size(50_000);
     let (server, mut wire) = bench.start(spec).await?;
+    let stream = stream_once(bench, &server, &mut wire, bench.size(50_000)).await?;
+    Ok(vec![
+        Number::new("CPU per streamed delta", "µs", Target::Fraction(1.0 / 25.0), stream.cpu_us),
+        Number::new("deltas in a second", "", Target::Shown, stream.per_second),
+    ])
+}
+
+/// Streams deltas at the speed of reading, 1,000 in a second.
+pub async fn paced(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
+    let deltas = bench.size(3_000);
+    let (server, mut wire) = bench.start(spec).await?;
+    let prompt = model::text(deltas, 6, Duration::from_millis(deltas as u64));
+    let stream = measured_stream(bench, &server, &mut wire, deltas, &prompt).await?;
+    Ok(vec![Number::new("CPU per delta at 1,000 a second", "µs", Target::Fraction(1.0 / 4.0), stream.cpu_us)])
+}
+
+/// A streamed answer.
+pub struct Stream {
+    pub cpu_us: f64,
+    pub per_second: f64,
+}
+
+/// Streams an answer as fast as it goes.
+pub async fn stream_once(bench: &Bench, server: &Server, wire: &mut Wire, deltas: usize) -> Result<Stream> {
+    measured_stream(bench, server, wire, deltas, &model::text(deltas, 6, Duration::ZERO)).await
+}
+
+async fn measured_stream(
+    bench: &Bench,
+    server: &Server,
+    wire: &mut Wire,
+    deltas: usize,
+    prompt: &str,
+) -> Result<Stream> {
     let thread = text(&wire.start_thread(&bench.workspace()?).await?, "id");
-    let prompt = model::text(deltas, 6, Duration::ZERO);
     // The model creates the long answer once, which must not be measured.
-    wire.turn(&thread, &prompt).await?;
+    wire.turn(&thread, prompt).await?;
     let before = server.usage().await?.cpu_ms;
     let started_at = Instant::now();
-    wire.post("turn/start", turn_params(&thread, &prompt)).await?;
+    wire.post("turn/start", turn_params(&thread, prompt)).await?;
     let mut seen = 0;
     wire.until(|message| {
         if message.is("item/agentMessage/delta") {
@@ -84,11 +113,8 @@ pub async fn stream(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     .await?;
     let seconds = started_at.elapsed().as_secs_f64();
     ensure!(seen == deltas * 6, "received {seen} bytes of {}", deltas * 6);
-    let cpu = (server.usage().await?.cpu_ms - before) * 1e3 / deltas as f64;
-    Ok(vec![
-        Number::new("CPU per streamed delta", "µs", Target::Fraction(1.0 / 25.0), cpu),
-        Number::new("deltas in a second", "", Target::Shown, deltas as f64 / seconds),
-    ])
+    let cpu_us = (server.usage().await?.cpu_ms - before) * 1e3 / deltas as f64;
+    Ok(Stream { cpu_us, per_second: deltas as f64 / seconds })
 }
 
 pub async fn hundred(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
@@ -106,18 +132,25 @@ async fn at_once(
     name: &'static str,
     most: f64,
 ) -> Result<Vec<Number>> {
-    let seconds = seconds_at_once(bench, spec, bench.size(full)).await?;
-    Ok(vec![Number::new(name, "s", Target::AtMost(most), seconds)])
+    let all = turns_at_once(bench, spec, bench.size(full)).await?;
+    Ok(vec![Number::new(name, "s", Target::AtMost(most), all.seconds)])
+}
+
+/// Turns that ran at the same time.
+pub struct TurnsAtOnce {
+    pub seconds: f64,
+    pub cpu_ms_each: f64,
 }
 
 /// Runs turns concurrently. The model takes a second for each, so a second is the minimum.
-pub async fn seconds_at_once(bench: &Bench, spec: &ServerSpec, count: usize) -> Result<f64> {
-    let (_server, mut wire) = bench.start(spec).await?;
+pub async fn turns_at_once(bench: &Bench, spec: &ServerSpec, count: usize) -> Result<TurnsAtOnce> {
+    let (server, mut wire) = bench.start(spec).await?;
     let work = bench.workspace()?;
     let mut threads = Vec::new();
     for _ in 0..count {
         threads.push(text(&wire.start_thread(&work).await?, "id"));
     }
+    let before = server.usage().await?.cpu_ms;
     let prompt = model::text(20, 6, Duration::from_secs(1));
     let mut turns = ConcurrentTurns { waiting: threads, open: HashMap::new(), rejected: Vec::new(), done: 0 };
     let started_at = Instant::now();
@@ -125,7 +158,16 @@ pub async fn seconds_at_once(bench: &Bench, spec: &ServerSpec, count: usize) -> 
         turns.post(&mut wire, &prompt).await?;
         turns.step(&mut wire).await?;
     }
-    Ok(started_at.elapsed().as_secs_f64())
+    let seconds = started_at.elapsed().as_secs_f64();
+    Ok(TurnsAtOnce { seconds, cpu_ms_each: (server.usage().await?.cpu_ms - before) / count as f64 })
+}
+
+/// Returns the processor time of a turn that follows `count` others, in milliseconds.
+pub async fn late_turn_ms(bench: &Bench, spec: &ServerSpec, count: usize) -> Result<f64> {
+    let (server, mut wire) = bench.start(spec).await?;
+    let thread = text(&wire.start_thread(&bench.workspace()?).await?, "id");
+    run(&server, &mut wire, &thread, count).await?;
+    Ok(run(&server, &mut wire, &thread, bench.size(50)).await?.cpu_ms)
 }
 
 /// Returns the median time of turns on one thread, in milliseconds.

@@ -6,6 +6,7 @@
 
 use std::io::{self, Write};
 
+use bytes::Bytes;
 #[cfg(target_os = "linux")]
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 
@@ -27,21 +28,20 @@ impl StandardOutput {
     /// Writes the buffer and empties it. Waits until the client has made room.
     pub async fn write(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         let written = self.write_now(buffer)?;
-        if written == buffer.len() {
-            buffer.clear();
-            return Ok(());
+        if written < buffer.len() {
+            *buffer = write_rest(std::mem::take(buffer), written).await?;
         }
-        let whole = std::mem::take(buffer);
-        let writing = tokio::task::spawn_blocking(move || {
-            let mut output = io::stdout().lock();
-            let result = output.write_all(whole.get(written..).unwrap_or_default());
-            (result.and_then(|()| output.flush()), whole)
-        });
-        // The error is a panic of the thread.
-        let (result, whole) = writing.await.map_err(io::Error::other)?;
-        *buffer = whole;
         buffer.clear();
-        result
+        Ok(())
+    }
+
+    /// Writes a message without copying it. Waits until the client has made room.
+    pub async fn write_shared(&mut self, message: &Bytes) -> io::Result<()> {
+        let written = self.write_now(message)?;
+        if written < message.len() {
+            write_rest(message.clone(), written).await?;
+        }
+        Ok(())
     }
 
     /// Writes what can be written without waiting. Returns its length.
@@ -68,4 +68,16 @@ impl StandardOutput {
     fn write_now(&mut self, _: &[u8]) -> io::Result<usize> {
         Ok(0)
     }
+}
+
+/// Writes what follows the first `written` bytes, in a thread that may wait for the client. Returns the bytes.
+async fn write_rest<B: AsRef<[u8]> + Send + 'static>(bytes: B, written: usize) -> io::Result<B> {
+    let writing = tokio::task::spawn_blocking(move || {
+        let mut output = io::stdout().lock();
+        output.write_all(bytes.as_ref().get(written..).unwrap_or_default())?;
+        output.flush()?;
+        Ok(bytes)
+    });
+    // The outer error is a panic of the thread.
+    writing.await.map_err(io::Error::other)?
 }

@@ -21,6 +21,9 @@ use crate::{
 /// The bytes after which a batch is written.
 const BUFFER_BYTES: usize = 64 << 10;
 
+/// The size of the smallest message that is written from where it is. Others are copied into few writes.
+const LARGE_MESSAGE_BYTES: usize = 1 << 20;
+
 /// Serves until standard input ends or the server is stopped.
 pub async fn run(server: &Server) -> std::io::Result<()> {
     let client = server.shared.clients.connect();
@@ -100,13 +103,16 @@ async fn write_batch(
     buffer: &mut Vec<u8>,
 ) -> std::io::Result<()> {
     for message in batch {
-        buffer.extend_from_slice(message);
+        if message.len() < LARGE_MESSAGE_BYTES {
+            buffer.extend_from_slice(message);
+        } else {
+            output.write(buffer).await?;
+            output.write_shared(message).await?;
+        }
         buffer.push(b'\n');
         if buffer.len() >= BUFFER_BYTES {
             output.write(buffer).await?;
         }
     }
-    output.write(buffer).await?;
-    buffer.shrink_to(1 << 20);
-    Ok(())
+    output.write(buffer).await
 }
