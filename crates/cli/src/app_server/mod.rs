@@ -4,7 +4,7 @@ mod daemon;
 mod generate;
 mod proxy;
 
-use std::{env, io, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{env, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -14,7 +14,6 @@ use codicil_sandbox::MachineProbe;
 use codicil_server::{ListenAddress, Server, ServerSetup, WsAuth};
 use codicil_telemetry::{ExportSettings, TraceExport};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::runtime::{Builder, Runtime};
 use tracing::level_filters::LevelFilter;
 
 use self::{
@@ -160,8 +159,7 @@ pub fn run(overrides: &OverrideArgs, args: AppServerArgs) -> anyhow::Result<Exit
         }
         None => None,
     };
-    let is_for_one_client = args.listen == ListenAddress::Stdio && console.is_none();
-    let runtime = build_runtime(is_for_one_client)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let traces = traces.map(|traces| traces.start(runtime.handle()));
     let setup = ServerSetup {
         protocol: version::protocol_defaults(args.protocol, &config),
@@ -198,17 +196,6 @@ pub fn run(overrides: &OverrideArgs, args: AppServerArgs) -> anyhow::Result<Exit
     // A thread may still be blocked in a read of standard input; it ends with the process.
     runtime.shutdown_background();
     result.map(|()| ExitCode::SUCCESS)
-}
-
-/// Builds the runtime of the server. One client gets one worker: a streamed delta then passes from the model's connection to
-/// the client on one thread, where several workers would wake each other for it. Files and searches have threads of
-/// their own. The variable of tokio for the number of workers takes precedence.
-fn build_runtime(is_for_one_client: bool) -> io::Result<Runtime> {
-    let mut builder = Builder::new_multi_thread();
-    if is_for_one_client && env::var_os("TOKIO_WORKER_THREADS").is_none() {
-        builder.worker_threads(1);
-    }
-    builder.enable_all().build()
 }
 
 /// Starts to log. Returns the export of traces, if there is one: that is read from the configuration without projects.
