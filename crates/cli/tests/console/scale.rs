@@ -47,8 +47,9 @@ async fn fifty_pages_follow_a_busy_thread() {
     let _idle = open_events(&stage.origin, &path, &cookies).await;
     let mut pages = JoinSet::new();
     for _ in 0..PAGES {
-        let stream = open_events(&stage.origin, &path, &cookies).await;
-        pages.spawn(timeout(Duration::from_secs(60), read_until(stream, b"end-one")));
+        let mut stream = open_events(&stage.origin, &path, &cookies).await;
+        pages
+            .spawn(async move { timeout(Duration::from_secs(60), read_until(&mut stream, "end-one")).await });
     }
     stage.send(&browser, "Go on").await;
     browser.sees([article("Agent message")], "end-one").await;
@@ -64,7 +65,7 @@ async fn fifty_pages_follow_a_busy_thread() {
 /// take turns, and the shortest times count, which a busy machine lengthens least. With an optimised binary:
 ///
 /// `CARGO_BIN_EXE_codicil=target/release/codicil target/debug/deps/console-… --ignored measure --nocapture`
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 #[ignore = "measures"]
 async fn measure_the_cost_of_pages() {
     const ROUNDS: usize = 20;
@@ -74,20 +75,26 @@ async fn measure_the_cost_of_pages() {
     let stage = Stage::start(script).await;
     let cookies = stage.sign_in().await;
     let path = stage.post(&cookies, "/new", "text=Begin").await;
-    let stream = open_events(&stage.origin, &path, &cookies).await;
-    read_until(stream, b"Done").await;
+    let mut stream = open_events(&stage.origin, &path, &cookies).await;
+    read_until(&mut stream, "Done").await;
     let mut shortest = [(Duration::MAX, u64::MAX), (Duration::MAX, u64::MAX)];
     for number in 0..ROUNDS {
         let count = [1, PAGES][number % 2];
-        let mut pages = JoinSet::new();
-        for _ in 1..count {
-            let stream = open_events(&stage.origin, &path, &cookies).await;
-            pages.spawn(async move { read_until(stream, end(number).as_bytes()).await });
+        let mut streams = Vec::new();
+        for _ in 0..count {
+            let mut stream = open_events(&stage.origin, &path, &cookies).await;
+            // The page as it is comes first.
+            read_until(&mut stream, "id: ").await;
+            streams.push(stream);
         }
-        let first = open_events(&stage.origin, &path, &cookies).await;
+        let mut first = streams.pop().unwrap();
+        let mut pages = JoinSet::new();
+        for mut stream in streams {
+            pages.spawn(async move { read_until(&mut stream, &end(number)).await });
+        }
         let (began, ticks) = (Instant::now(), processor_ticks(stage.server.id()));
         stage.post(&cookies, &format!("{path}/input"), "do=send&text=Go").await;
-        let mut bytes = read_until(first, end(number).as_bytes()).await;
+        let mut bytes = read_until(&mut first, &end(number)).await;
         let turn = began.elapsed();
         bytes += pages.join_all().await.into_iter().sum::<usize>();
         let used = (processor_ticks(stage.server.id()) - ticks) * 10;
@@ -169,19 +176,19 @@ async fn open_events(origin: &str, path: &str, cookies: &str) -> TcpStream {
 }
 
 /// Reads until a text has come. Returns the number of bytes.
-async fn read_until(mut stream: TcpStream, end: &[u8]) -> usize {
+async fn read_until(stream: &mut TcpStream, end: &str) -> usize {
     let mut count = 0;
-    let mut recent = Vec::new();
+    let mut recent = String::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
         let read = stream.read(&mut buffer).await.unwrap();
         assert!(read > 0, "the stream ended");
         count += read;
-        recent.extend_from_slice(&buffer[..read]);
-        if recent.windows(end.len()).any(|window| window == end) {
+        recent.push_str(&String::from_utf8_lossy(&buffer[..read]));
+        if recent.contains(end) {
             return count;
         }
-        let keep = recent.len().saturating_sub(end.len());
+        let keep = recent.ceil_char_boundary(recent.len().saturating_sub(end.len()));
         recent.drain(..keep);
     }
 }
