@@ -9,8 +9,11 @@ use codicil_store::StoreError;
 use serde_json::json;
 
 use crate::{
-    ephemeral::TooManyEphemeralThreads, error::RpcError, guardian_denial::GuardianDenialError,
-    handlers::thread::items::ItemsReadError, paging::PageError,
+    ephemeral::TooManyEphemeralThreads,
+    error::RpcError,
+    guardian_denial::GuardianDenialError,
+    handlers::{memory::MemoryError, thread::items::ItemsReadError},
+    paging::PageError,
 };
 
 impl From<ThreadError> for RpcError {
@@ -86,6 +89,7 @@ impl From<TurnInputError> for RpcError {
             TurnInputError::TurnRunning
             | TurnInputError::EmptyInput
             | TurnInputError::ContextName(_)
+            | TurnInputError::TrustedContextName
             | TurnInputError::InputAndToolOutput
             | TurnInputError::EmptyToolName
             | TurnInputError::UnsupportedInput(_)
@@ -157,7 +161,8 @@ impl From<ThreadListError> for RpcError {
         match error {
             ThreadListError::ParentAndAncestor
             | ThreadListError::Parent(_)
-            | ThreadListError::Ancestor(_) => Self::invalid_request(error),
+            | ThreadListError::Ancestor(_)
+            | ThreadListError::SectionSort => Self::invalid_request(error),
             ThreadListError::Excluded(_) | ThreadListError::NoProject(_) | ThreadListError::Originators => {
                 Self::invalid_params(&error)
             }
@@ -223,7 +228,11 @@ impl From<SectionError> for RpcError {
             SectionError::EmptyName | SectionError::NotFound(_) | SectionError::Pinned(_) => {
                 Self::invalid_params(error)
             }
-            SectionError::Unknown(_) | SectionError::NotInSection { .. } => Self::invalid_request(error),
+            SectionError::Unknown(_)
+            | SectionError::NotInSection { .. }
+            | SectionError::BeforeItself(_)
+            | SectionError::BeforeWithoutSection
+            | SectionError::Ephemeral(_) => Self::invalid_request(error),
         }
     }
 }
@@ -235,6 +244,9 @@ impl From<ProjectError> for RpcError {
             | ProjectError::EmptyKey
             | ProjectError::EmptyName
             | ProjectError::NoBefore(_)
+            | ProjectError::BeforeItself(_)
+            | ProjectError::DuplicateRoot(_)
+            | ProjectError::Cursor
             | ProjectError::DirectionWithoutKey
             | ProjectError::NoThread(_) => Self::invalid_params(error),
         }
@@ -247,7 +259,8 @@ impl From<AttachmentError> for RpcError {
             AttachmentError::NoThread(_)
             | AttachmentError::Empty(_)
             | AttachmentError::TooLong(_)
-            | AttachmentError::TooMany(_) => Self::invalid_params(error),
+            | AttachmentError::TooMany(_)
+            | AttachmentError::Cursor => Self::invalid_params(error),
         }
     }
 }
@@ -255,9 +268,11 @@ impl From<AttachmentError> for RpcError {
 impl From<SampleError> for RpcError {
     fn from(error: SampleError) -> Self {
         match error {
-            SampleError::Params(_) | SampleError::NotLoaded | SampleError::OtherTurn => {
-                Self::invalid_request(error)
-            }
+            SampleError::Params(_)
+            | SampleError::NotLoaded
+            | SampleError::OtherTurn
+            | SampleError::Busy
+            | SampleError::Ephemeral => Self::invalid_request(error),
             SampleError::Canceled | SampleError::Model(_) => Self::internal(error),
         }
     }
@@ -267,6 +282,14 @@ impl From<SearchError> for RpcError {
     fn from(error: SearchError) -> Self {
         match error {
             SearchError::EmptyTerm(_) => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<MemoryError> for RpcError {
+    fn from(error: MemoryError) -> Self {
+        match error {
+            MemoryError::ThreadCount => Self::invalid_params(error),
         }
     }
 }

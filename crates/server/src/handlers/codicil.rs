@@ -13,7 +13,9 @@ use codicil_protocol::{
 use codicil_store::StoredTurn;
 use serde_json::value::to_raw_value;
 
-use crate::{cx::Cx, encoded::SubscriptionJson, error::RpcError, paging::newest_entry_cursor};
+use crate::{
+    cx::Cx, encoded::SubscriptionJson, error::RpcError, generation::show_turns, paging::newest_entry_cursor,
+};
 
 /// The number of requests on a page, unless the client asks for less.
 const PAGE: usize = 100;
@@ -54,6 +56,7 @@ pub async fn subscribe(cx: Cx, params: CodicilSubscribeParams) -> Result<Subscri
         ThreadSubscription::Replay { frames, .. } => std::mem::take(frames),
         ThreadSubscription::Snapshot { turns, .. } => {
             left_out = leave_out_oldest(turns, params.turns, params.items);
+            show_turns(cx.generation(), turns);
             Vec::new()
         }
     };
