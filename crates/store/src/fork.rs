@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::{
     clock,
     error::{Result, StoreError},
-    facts::{CONTINUES, FactChange, PROJECT, is_fact},
+    facts::{CONTINUES, PROJECT, is_fact},
     layout::{self, ThreadLocation},
     record::{GOAL, KEY, POSITION, Record, ThreadMeta, TurnEndCause},
     record_line::{self, LineHead, RecordKind},
@@ -87,10 +87,6 @@ impl<'a> ForkCopy<'a> {
             let cause = Some(TurnEndCause::Forked);
             let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause };
             add(&now, false, &serde_json::to_string(&end)?);
-        }
-        if self.lines.iter().any(|head| head.kind == RecordKind::Turn) {
-            let read = Record::fact(&FactChange::ReadState { first_unread: None });
-            add(&now, false, &serde_json::to_string(&read)?);
         }
         Ok(ordinal)
     }
