@@ -130,6 +130,8 @@ pub enum TurnInputError {
          in lower case"
     )]
     ContextName(String),
+    #[error("additional context name is only supported for untrusted context")]
+    TrustedContextName,
     #[error("`toolOutput` cannot be combined with nonempty `input`")]
     InputAndToolOutput,
     #[error("`toolOutput.name` must not be empty")]
@@ -229,6 +231,8 @@ pub enum ThreadListError {
     NoProject(String),
     #[error("originator filtering is not supported by the local app-server")]
     Originators,
+    #[error("section-position sorting requires a section filter")]
+    SectionSort,
 }
 
 /// Why the name or repository of a thread cannot be set.
@@ -291,7 +295,7 @@ pub enum ReadStateError {
     Conflict(Box<ThreadReadState>),
     #[error("unknown operation on a read state")]
     Operation,
-    #[error("thread {0} has no read state before its first turn")]
+    #[error("thread read state unavailable")]
     None(ThreadId),
 }
 
@@ -309,6 +313,12 @@ pub enum SectionError {
     Unknown(String),
     #[error("before thread {thread} is not in section {section}")]
     NotInSection { thread: ThreadId, section: String },
+    #[error("thread {0} cannot be moved before itself")]
+    BeforeItself(ThreadId),
+    #[error("beforeThreadId requires a non-null sectionId")]
+    BeforeWithoutSection,
+    #[error("ephemeral thread does not support section moves: {0}")]
+    Ephemeral(ThreadId),
 }
 
 /// Why projects cannot be listed or changed.
@@ -322,6 +332,12 @@ pub enum ProjectError {
     EmptyName,
     #[error("before project not found: {0}")]
     NoBefore(String),
+    #[error("project {0} cannot be moved before itself")]
+    BeforeItself(String),
+    #[error("duplicate project root: {0}")]
+    DuplicateRoot(String),
+    #[error("invalid project cursor: malformed or mismatched sort anchor")]
+    Cursor,
     #[error("sortDirection requires sortKey")]
     DirectionWithoutKey,
     #[error("thread not found: {0}")]
@@ -339,6 +355,8 @@ pub enum AttachmentError {
     TooLong(usize),
     #[error("a thread has at most {0} attachments")]
     TooMany(usize),
+    #[error("invalid pagination cursor")]
+    Cursor,
 }
 
 /// Why the model was not asked, or did not answer, outside a turn.
@@ -350,6 +368,10 @@ pub enum SampleError {
     NotLoaded,
     #[error("sample source turn must be the latest finished turn")]
     OtherTurn,
+    #[error("sample source must be idle")]
+    Busy,
+    #[error("sample source must be a persistent root thread")]
+    Ephemeral,
     #[error("sample canceled")]
     Canceled,
     #[error("{0}")]

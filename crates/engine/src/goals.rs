@@ -10,7 +10,8 @@ use crate::error::GoalError;
 /// The longest objective, in characters.
 const LONGEST_OBJECTIVE: usize = 4000;
 
-/// Returns the goal after a request. The whole request is checked first. A new objective for a complete goal is a new goal.
+/// Returns the goal after a request. The whole request is checked first. Without a `status`, the goal keeps its own. An
+/// active objective for a complete goal is a new goal.
 pub(crate) fn changed(
     id: &ThreadId,
     goal: Option<ThreadGoal>,
@@ -25,7 +26,7 @@ pub(crate) fn changed(
         return Err(GoalError::Budget);
     }
     let is_new = objective.is_some()
-        && change.status.is_none()
+        && change.status == Some(ThreadGoalStatus::Active)
         && goal.as_ref().is_some_and(|goal| goal.status == ThreadGoalStatus::Complete);
     let mut goal = match (goal.filter(|_| !is_new), &objective) {
         (Some(goal), _) => goal,
@@ -33,13 +34,11 @@ pub(crate) fn changed(
         (None, None) => return Err(GoalError::NoGoal(id.clone())),
     };
     goal.objective = objective.unwrap_or(goal.objective);
-    let is_budget_changed = !change.token_budget.is_missing();
     goal.token_budget = change.token_budget.apply(goal.token_budget);
     goal.status = match (change.status, goal.status) {
-        (Some(status), _) => status,
-        // More tokens are what the goal has waited for.
-        (None, ThreadGoalStatus::BudgetLimited) if is_budget_changed => ThreadGoalStatus::Active,
-        (None, status) => status,
+        // There is nothing to pause.
+        (Some(ThreadGoalStatus::Paused), ThreadGoalStatus::BudgetLimited) => ThreadGoalStatus::BudgetLimited,
+        (Some(status), _) | (None, status) => status,
     };
     limit(&mut goal);
     goal.updated_at = now;
@@ -223,7 +222,11 @@ mod tests {
         assert_eq!(charged(twice.clone(), &usage(9, 0, 9), 9), None);
         let again = set(Some(twice.clone()), json!({ "status": "active" })).unwrap();
         assert_eq!(again.status, ThreadGoalStatus::BudgetLimited);
-        let more = set(Some(twice), json!({ "tokenBudget": 200 })).unwrap();
+        let paused = set(Some(twice.clone()), json!({ "status": "paused" })).unwrap();
+        assert_eq!(paused.status, ThreadGoalStatus::BudgetLimited);
+        let more = set(Some(twice.clone()), json!({ "tokenBudget": 200 })).unwrap();
+        assert_eq!((more.status, more.token_budget), (ThreadGoalStatus::BudgetLimited, Some(200)));
+        let more = set(Some(twice), json!({ "tokenBudget": 200, "status": "active" })).unwrap();
         assert_eq!((more.status, more.tokens_used), (ThreadGoalStatus::Active, 140));
     }
 
@@ -241,7 +244,10 @@ mod tests {
         let done = request(Some(&goal), complete()).unwrap().unwrap();
         assert_eq!(GoalReport::of(Some(done.clone())).remaining_tokens, Some(5));
         assert!(request(Some(&done), create("more")).unwrap().is_some());
-        let fresh = set(Some(ThreadGoal { tokens_used: 9, ..done }), json!({ "objective": "next" })).unwrap();
+        let done = ThreadGoal { tokens_used: 9, ..done };
+        let edited = set(Some(done.clone()), json!({ "objective": "next" })).unwrap();
+        assert_eq!((edited.status, edited.tokens_used), (ThreadGoalStatus::Complete, 9));
+        let fresh = set(Some(done), json!({ "objective": "next", "status": "active" })).unwrap();
         assert_eq!((fresh.status, fresh.tokens_used), (ThreadGoalStatus::Active, 0));
     }
 }

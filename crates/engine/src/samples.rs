@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codicil_model::{HistoryItem, ModelError, ModelEvent, ModelProvider, ModelRequest, StreamFlow, ToolList};
-use codicil_protocol::{ThreadSampleParams, ThreadSampleResponse, TurnId};
+use codicil_protocol::{ThreadSampleParams, ThreadSampleResponse, ThreadStatus, TurnId};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -27,12 +27,19 @@ impl Threads {
         params: ThreadSampleParams,
         cancel: CancellationToken,
     ) -> Result<ThreadSampleResponse, ThreadError> {
-        let is_sound =
-            !params.expected_turn_id.is_empty() && (1..=MAX_PROMPT_BYTES).contains(&params.prompt.len());
+        let is_sound = !params.expected_turn_id.is_empty()
+            && !params.prompt.trim().is_empty()
+            && params.prompt.len() <= MAX_PROMPT_BYTES;
         if !is_sound {
             return Err(SampleError::Params(MAX_PROMPT_BYTES).into());
         }
         let thread = self.get(&params.thread_id).map_err(|_| SampleError::NotLoaded)?;
+        if thread.shown().is_some_and(|shown| matches!(shown.status, ThreadStatus::Active { .. })) {
+            return Err(SampleError::Busy.into());
+        }
+        if thread.snapshot().await?.thread.ephemeral {
+            return Err(SampleError::Ephemeral.into());
+        }
         let SampleRequest { provider, mut request } = thread.sample_request(params.effort.clone()).await?;
         let stored = self.engine().store.load(thread.id()).await?;
         let finished = stored.thread.turns.iter().rev().find(|turn| turn.ended).map(|turn| &turn.id);

@@ -6,7 +6,8 @@
 
 use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{
-    AskForApproval, CollaborationMode, ModeKind, MultiAgentMode, Personality, Settings, ThreadSettings,
+    AskForApproval, CollaborationMode, ModeKind, MultiAgentMode, Personality, ServiceTier, Settings,
+    ThreadSettings,
 };
 use codicil_store::StoredSettings;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -48,7 +49,11 @@ impl TurnSettings {
             active_permission_profile: self.profile.as_ref().map(ThreadProfile::active),
             model: self.model,
             model_provider: self.provider,
-            service_tier: self.service_tier,
+            // `priority` is the later name of `fast`.
+            service_tier: self.service_tier.map(|tier| match tier {
+                ServiceTier::Fast => ServiceTier::Unrecognized("priority".to_owned()),
+                tier => tier,
+            }),
             effort: self.effort,
             summary: self.summary,
             collaboration_mode,

@@ -150,6 +150,11 @@ impl ServerConnection {
         serde_json::from_value(serde_json::to_value(&info.server_info).ok()?).ok()
     }
 
+    /// Returns what the server declares that it can do.
+    pub(crate) fn capabilities(&self) -> Option<Value> {
+        serde_json::to_value(&self.running.peer().peer_info()?.capabilities).ok()
+    }
+
     /// Returns whether the server declares resources.
     pub(crate) fn has_resources(&self) -> bool {
         self.running.peer().peer_info().is_some_and(|info| info.capabilities.resources.is_some())

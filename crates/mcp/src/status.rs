@@ -89,6 +89,7 @@ impl ServerPool {
         let slot = self.slot(name, config);
         let Ok(connection) = slot.ready().await else { return status };
         status.server_info = connection.server_info();
+        status.server_capabilities = connection.capabilities();
         let tools = connection.tools().await;
         let offered = tools.iter().filter(|tool| config.offers_tool(tool));
         status.tools = offered.map(|tool| (tool.name.clone(), tool.clone())).collect();

@@ -26,7 +26,8 @@ pub fn additional_context_message<'a>(
     history: impl DoubleEndedIterator<Item = &'a ResponseItem>,
 ) -> Option<ResponseItem> {
     let is_trusted = entry.kind == AdditionalContextKind::Application;
-    let tag = if is_trusted { name.to_owned() } else { format!("external_{name}") };
+    let name = tag_name(name);
+    let tag = if is_trusted { name } else { format!("external_{name}") };
     let opening = format!("<{tag}>");
     let closing = format!("</{tag}>");
     // The value must not end its own block.
@@ -39,6 +40,12 @@ pub fn additional_context_message<'a>(
     };
     let latest = history.rev().find(is_same_name);
     (latest != Some(&message)).then_some(message)
+}
+
+/// Replaces the characters of a name that could end a tag.
+fn tag_name(name: &str) -> String {
+    let is_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    name.chars().map(|letter| if is_word(letter) { letter } else { '_' }).collect()
 }
 
 fn role(item: &ResponseItem) -> Option<&str> {
@@ -79,6 +86,13 @@ mod tests {
         let untrusted = entry(AdditionalContextKind::Untrusted, "text");
         let message = additional_context_message("page", &untrusted, [].iter()).unwrap();
         assert_eq!(message, user_text_message("<external_page>text</external_page>"));
+    }
+
+    #[test]
+    fn a_name_cannot_end_its_tag() {
+        let entry = entry(AdditionalContextKind::Untrusted, "x");
+        let message = additional_context_message("Web-page> <a", &entry, [].iter()).unwrap();
+        assert_eq!(message_text(&message), "<external_Web-page___a>x</external_Web-page___a>");
     }
 
     #[test]

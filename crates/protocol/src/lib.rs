@@ -41,6 +41,7 @@ mod codicil_usage;
 mod config;
 mod diagnostics;
 mod dynamic_tools;
+mod earlier_items;
 mod elicitation;
 mod environments;
 mod exec;

@@ -78,23 +78,18 @@ pub struct McpServerStatus {
     /// What the server says about itself; null if it is not connected.
     #[since("0.166")]
     pub server_info: Option<McpServerInfo>,
-    /// Not recorded, like the members below.
-    #[omit]
+    /// Always null: not recorded.
     #[since("0.166")]
     pub runtime_status: Option<McpServerConnectionStatus>,
-    #[omit]
     #[since("0.166")]
     pub http_origin: Option<String>,
-    #[omit]
     #[since("0.166")]
     pub plugin_id: Option<String>,
-    #[omit]
+    /// What the server declares that it can do; null if it is not connected.
     #[since("0.166")]
     pub server_capabilities: Option<Value>,
-    #[omit]
     #[since("0.166")]
     pub tool_list_meta: Option<Value>,
-    #[omit]
     #[since("0.166")]
     pub tools_error: Option<String>,
 }

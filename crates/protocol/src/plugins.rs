@@ -257,13 +257,10 @@ pub struct PluginDetail {
     #[in_166(Vec<PluginHookSummary>)]
     pub hooks: Vec<Value>,
     /// Never set: local plugins propose no tasks and are not shared. So are the members below.
-    #[omit]
     #[since("0.166")]
     pub scheduled_tasks: Option<Vec<ScheduledTaskSummary>>,
-    #[omit]
     #[since("0.166")]
     pub onboarding_skill: Option<SkillSummary>,
-    #[omit]
     #[since("0.166")]
     pub share_url: Option<String>,
 }

@@ -137,6 +137,7 @@ pub struct ThreadMetadataUpdateParams {
     pub project_id: Patch<String>,
     /// Has no effect: access programs of OpenAI are not supported.
     #[since("0.166")]
+    #[experimental("thread/metadata/update.daybreakEnabled")]
     pub daybreak_enabled: Option<bool>,
 }
 

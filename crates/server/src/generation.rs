@@ -10,6 +10,7 @@
 //! 4. the server's default.
 
 use std::{
+    borrow::Cow,
     collections::HashSet,
     sync::{
         LazyLock,
@@ -20,10 +21,13 @@ use std::{
 use codicil_protocol::{
     AskForApproval, CLIENT_REQUESTS, Frame, InitializeCapabilities, InitializeParams, MethodGenerations,
     MethodInfo, NOTIFICATIONS, NegotiatedExtensions, NegotiatedProtocol, PROTOCOL_EXTENSION,
-    ProtocolCapability, ProtocolGeneration, ReasoningEffort, ServiceTier, Stability, Thread,
+    ProtocolCapability, ProtocolGeneration, ReasoningEffort, ServiceTier, Stability, Thread, ThreadItem,
 };
 use codicil_store::StoredTurn;
-use serde_json::{Value, value::RawValue};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 /// The generation of connections that do not choose one, unless the command line or the configuration does.
 pub const DEFAULT_GENERATION: ProtocolGeneration = ProtocolGeneration::V118;
@@ -168,18 +172,44 @@ pub fn show_thread(generation: ProtocolGeneration, thread: &mut Thread) {
     if generation == ProtocolGeneration::V118 {
         let source = thread.forked_from_id.take();
         thread.session_id = thread.parent_thread_id.clone().or(source).or_else(|| Some(thread.id.clone()));
+        let earlier = |item: ThreadItem| item.earlier_form().map(Cow::into_owned);
+        for turn in &mut thread.turns {
+            turn.items = std::mem::take(&mut turn.items).into_iter().filter_map(earlier).collect();
+        }
     }
 }
 
-/// The beginnings of stored items of kinds that 0.118 does not have. The type of an item is its first member.
-const LATER_ITEMS: [&str; 3] =
-    [r#"{"type":"functionCallOutput","#, r#"{"type":"subAgentActivity","#, r#"{"type":"sleep","#];
+/// The texts of which a stored item has one if 0.118 may not have its kind or one of its values.
+const LATER_MARKS: [&str; 9] = [
+    r#""type":"functionCallOutput""#,
+    r#""type":"subAgentActivity""#,
+    r#""type":"sleep""#,
+    r#""type":"audio""#,
+    r#""type":"localAudio""#,
+    r#""type":"inputAudio""#,
+    r#""type":"collabAgentToolCall""#,
+    r#""fileId":"#,
+    r#""partial_answer""#,
+];
 
-/// Leaves out the items of turns whose kinds the clients of a generation do not know.
+/// Shows stored turns as clients of a generation know them.
 pub fn show_turns(generation: ProtocolGeneration, turns: &mut [StoredTurn]) {
     if generation == ProtocolGeneration::V118 {
-        let is_known = |item: &RawValue| !LATER_ITEMS.iter().any(|later| item.get().starts_with(later));
-        turns.iter_mut().for_each(|turn| turn.items.retain(|item| is_known(item)));
+        for turn in turns {
+            turn.items = std::mem::take(&mut turn.items).into_iter().filter_map(earlier_json).collect();
+        }
+    }
+}
+
+/// Returns a stored item in the form of the 0.118 generation; `None` for a kind that it does not have.
+fn earlier_json(item: Box<RawValue>) -> Option<Box<RawValue>> {
+    if !LATER_MARKS.iter().any(|mark| item.get().contains(mark)) {
+        return Some(item);
+    }
+    let Ok(read) = serde_json::from_str::<ThreadItem>(item.get()) else { return Some(item) };
+    match read.earlier_form()? {
+        Cow::Borrowed(_) => Some(item),
+        Cow::Owned(earlier) => to_raw_value(&earlier).ok(),
     }
 }
 
@@ -207,6 +237,9 @@ pub fn shown_tier(generation: ProtocolGeneration, tier: ServiceTier) -> Option<S
             (name == "priority").then_some(ServiceTier::Fast)
         }
         (ProtocolGeneration::V118, ServiceTier::Default) => None,
+        (ProtocolGeneration::V166, ServiceTier::Fast) => {
+            Some(ServiceTier::Unrecognized("priority".to_owned()))
+        }
         (_, tier) => Some(tier),
     }
 }

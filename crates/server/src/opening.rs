@@ -87,26 +87,29 @@ pub fn start_response(opened: OpenedThread) -> ThreadStartResponse {
     }
 }
 
-/// Tells the subscribers of a resumed thread about its goal, and lets a thread that was loaded go on with it. Older clients are
-/// not told that there is none.
+/// Tells the subscribers of a resumed thread about its goal, and lets a thread that was loaded go on with its queue and its
+/// goal. Older clients are not told that there is none.
 pub fn announce_goal(cx: &Cx, opened: &mut OpenedThread) {
     let thread_id = opened.thread.id.clone();
     let goal = opened.goal.take();
     let threads = cx.threads().clone();
     let knows_goals = cx.generation() == ProtocolGeneration::V166;
-    cx.after_response(move || match goal {
-        Some(goal) => {
-            let updated = ThreadGoalUpdatedNotification { thread_id: thread_id.clone(), turn_id: None, goal };
-            threads.notify::<ThreadGoalUpdated>(&thread_id, &updated);
-            if let Ok(thread) = threads.get(&thread_id) {
-                thread.continue_goal();
+    cx.after_response(move || {
+        match goal {
+            Some(goal) => {
+                let thread_id = thread_id.clone();
+                let updated = ThreadGoalUpdatedNotification { thread_id, turn_id: None, goal };
+                threads.notify::<ThreadGoalUpdated>(&updated.thread_id, &updated);
             }
+            None if knows_goals => {
+                let cleared = ThreadGoalClearedNotification { thread_id: thread_id.clone() };
+                threads.notify::<ThreadGoalCleared>(&cleared.thread_id, &cleared);
+            }
+            None => {}
         }
-        None if knows_goals => {
-            let cleared = ThreadGoalClearedNotification { thread_id };
-            threads.notify::<ThreadGoalCleared>(&cleared.thread_id, &cleared);
+        if let Ok(thread) = threads.get(&thread_id) {
+            thread.continue_work();
         }
-        None => {}
     });
 }
 

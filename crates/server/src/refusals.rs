@@ -37,6 +37,9 @@ pub enum ServiceRefusal {
     CatalogueApiKey(&'static str),
     #[error("MCP event subscriptions are only supported for hosted apps")]
     McpEvents,
+    /// Holds the method.
+    #[error("{0} requires exactly one of marketplacePath or remoteMarketplaceName")]
+    OneMarketplace(&'static str),
     #[error("{USER_VERIFICATION_UNAVAILABLE}")]
     UserVerification,
     #[error("the current provider is not Amazon Bedrock")]

@@ -13,7 +13,7 @@ use crate::{
     error::{Result, StoreError},
     facts::{CONTINUES, PROJECT, is_fact},
     layout::{self, ThreadLocation},
-    record::{GOAL, KEY, POSITION, Record, ThreadMeta},
+    record::{GOAL, KEY, POSITION, Record, ThreadMeta, TurnEndCause},
     record_line::{self, LineHead, RecordKind},
     record_lines::RecordLines,
     replay::{RollbackRecord, TurnPlaces, decode, extra_kind, turn_of},
@@ -84,7 +84,8 @@ impl<'a> ForkCopy<'a> {
         add(&now, false, &serde_json::to_string(&Record::Meta(meta.clone()))?);
         self.lines.iter().for_each(|head| add(head.timestamp, head.blobs, head.record));
         for turn_id in self.unfinished.iter().cloned() {
-            let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause: None };
+            let cause = Some(TurnEndCause::Forked);
+            let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause };
             add(&now, false, &serde_json::to_string(&end)?);
         }
         Ok(ordinal)

@@ -186,6 +186,21 @@ impl ListCursor {
         parsed.ok_or_else(|| StoreError::InvalidCursor(text.to_owned()))
     }
 
+    /// Returns the position from which a list is read in the other direction. Newest first, that list includes the row again.
+    pub fn backwards(sort: ListSort, oldest_first: bool, row: &ThreadSummary) -> Self {
+        let cursor = Self::of(sort, row);
+        if oldest_first { cursor.included(oldest_first) } else { cursor }
+    }
+
+    /// Returns the position from which a list in the other direction includes this one again.
+    #[must_use]
+    pub fn included(self, oldest_first: bool) -> Self {
+        let Ok(id) = Uuid::parse_str(&self.id) else { return self };
+        let number = id.as_u128();
+        let next = if oldest_first { number.saturating_add(1) } else { number.saturating_sub(1) };
+        Self { id: ThreadId::from(Uuid::from_u128(next).to_string()), ..self }
+    }
+
     pub fn text(&self) -> Option<String> {
         match &self.rank {
             Some(rank) => Some(format!("{RANK}{rank}|{}", self.id)),

@@ -175,6 +175,8 @@ pub enum RequestAnswer {
 pub enum TurnEndCause {
     /// The process that ran the turn ended before the turn did.
     ServerRestart,
+    /// The turn runs on in the thread that this one was forked from.
+    Forked,
     /// A cause of a later version.
     #[serde(other)]
     Unknown,

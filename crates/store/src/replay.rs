@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     facts::{CONTINUES, FactChange, FactEvent, ThreadFacts, is_fact},
-    record::{GOAL, OUTPUT_SCHEMA, PARKED, RunId, StoredSettings, ThreadMeta, WITHDRAWN},
+    record::{GOAL, OUTPUT_SCHEMA, PARKED, RunId, StoredSettings, ThreadMeta, TurnEndCause, WITHDRAWN},
     record_line::{LineHead, RecordKind},
     record_lines::RecordLines,
     summary,
@@ -280,12 +280,14 @@ impl<'a> Replay<'a> {
     fn turn_end(&mut self, head: LineHead<'a>) -> Option<()> {
         let id = turn_of(head)?;
         let end = if head.record.ends_with(COMPLETED) {
-            TurnEnd { status: TurnStatus::Completed, error: None }
+            TurnEnd { status: TurnStatus::Completed, error: None, cause: None }
         } else {
             decode(head)?
         };
         if let Some(turn) = self.turn(id, head.timestamp).and_then(|at| self.turns.get_mut(at)) {
-            turn.end(end.status, end.error, head.timestamp);
+            // A turn that runs on elsewhere has no end of its own.
+            let at = if end.cause == Some(TurnEndCause::Forked) { "" } else { head.timestamp };
+            turn.end(end.status, end.error, at);
         }
         self.facts.apply_event(head.ordinal, FactEvent::TurnEnd);
         Some(())
@@ -391,6 +393,8 @@ const COMPLETED: &str = ",\"status\":\"completed\",\"error\":null}";
 struct TurnEnd {
     status: TurnStatus,
     error: Option<TurnError>,
+    #[serde(default)]
+    cause: Option<TurnEndCause>,
 }
 
 #[derive(Deserialize)]

@@ -2,8 +2,10 @@
 
 use codicil_protocol::{ThreadItem, ThreadSearchTextRange, UserInput};
 
-/// The characters of a long text that are kept on each side of a match.
-const CONTEXT_CHARS: usize = 80;
+/// The characters of a long text that are kept before a match.
+const CHARS_BEFORE: usize = 49;
+/// The characters of a long text that are kept after a match.
+const CHARS_AFTER: usize = 96;
 /// The trigrams of a text that are looked up at most. More do not exclude many more threads.
 pub(crate) const MAX_TRIGRAMS: usize = 24;
 /// Marks where a text was cut.
@@ -86,23 +88,39 @@ impl SearchTerm {
     }
 }
 
-/// Cuts the text around a match.
+/// Cuts the text around a match, as one line.
 fn text_match(text: &str, (start, end): (usize, usize)) -> TextMatch {
-    let before = text.get(..start).unwrap_or_default();
-    let matched = text.get(start..end).unwrap_or_default();
-    let after = text.get(end..).unwrap_or_default();
-    let kept_before = match before.char_indices().rev().nth(CONTEXT_CHARS) {
+    let before = one_line(text.get(..start).unwrap_or_default());
+    let matched = one_line(text.get(start..end).unwrap_or_default());
+    let matched = matched.as_str();
+    let after = one_line(text.get(end..).unwrap_or_default());
+    let kept_before = match before.char_indices().rev().nth(CHARS_BEFORE) {
         Some((at, letter)) => format!("{CUT}{}", before.get(at + letter.len_utf8()..).unwrap_or_default()),
-        None => before.to_owned(),
+        None => before,
     };
-    let kept_after = match after.char_indices().nth(CONTEXT_CHARS) {
+    let kept_after = match after.char_indices().nth(CHARS_AFTER) {
         Some((at, _)) => format!("{} {}", after.get(..at).unwrap_or_default(), CUT.trim_end()),
-        None => after.to_owned(),
+        None => after,
     };
     let units = |text: &str| u32::try_from(text.encode_utf16().count()).unwrap_or(u32::MAX);
     let start = units(&kept_before);
     let range = ThreadSearchTextRange { start, end: start.saturating_add(units(matched)) };
     TextMatch { snippet: format!("{kept_before}{matched}{kept_after}"), range }
+}
+
+/// Replaces each sequence of white space by one space.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    let mut is_space = false;
+    for letter in text.chars() {
+        if !letter.is_whitespace() {
+            line.push(letter);
+        } else if !is_space {
+            line.push(' ');
+        }
+        is_space = letter.is_whitespace();
+    }
+    line
 }
 
 /// Returns the text of a user or agent message; `None` for other items.
@@ -144,8 +162,15 @@ mod tests {
     fn long_texts_are_cut_around_the_match() {
         let text = format!("{}needle{}", "a".repeat(200), "b".repeat(200));
         let found = SearchTerm::new("needle").first_in(&text).unwrap();
-        assert_eq!(found.snippet, format!("... {}needle{} ...", "a".repeat(80), "b".repeat(80)));
-        assert_eq!((found.range.start, found.range.end), (84, 90));
+        assert_eq!(found.snippet, format!("... {}needle{} ...", "a".repeat(49), "b".repeat(96)));
+        assert_eq!((found.range.start, found.range.end), (53, 59));
+    }
+
+    #[test]
+    fn a_snippet_is_one_line() {
+        let found = SearchTerm::new("y needle").first_in("x\n\ny needle\tz").unwrap();
+        assert_eq!(found.snippet, "x y needle z");
+        assert_eq!((found.range.start, found.range.end), (2, 10));
     }
 
     #[test]

@@ -101,8 +101,8 @@ pub(crate) struct ThreadActor {
     pub(super) is_reviewer_reported: bool,
     /// Whether a turn of the goal starts when the thread is idle.
     pub(super) is_goal_due: bool,
-    /// Whether the thread was loaded with a goal and no client has joined it since.
-    pub(super) is_goal_unresumed: bool,
+    /// Whether the thread was loaded and neither a client has joined it nor a turn has ended since.
+    pub(super) is_unresumed: bool,
     /// Whether the end of a turn has changed the goal and clients do not know it yet.
     pub(super) is_goal_unsent: bool,
     /// Whether the queue waits until it is started again.
@@ -140,9 +140,10 @@ impl ThreadActor {
         let (turn_sender, turn_messages) = turn_channel();
         let ThreadInbox { mailbox, progress, shown, notifier } = inbox;
         let skills = engine.extensions.skills.watch(&state.settings.cwd);
-        let is_goal_unresumed = state.goal.is_some();
+        let has_queue = !state.facts.queue.is_empty();
+        let is_unresumed = state.last_turn.is_some() || state.goal.is_some() || has_queue;
         let announced_read = state.facts.read.revision;
-        let is_queue_paused = !state.facts.queue.is_empty();
+        let is_queue_paused = state.is_last_turn_interrupted || has_queue;
         Self {
             engine,
             state,
@@ -168,7 +169,7 @@ impl ThreadActor {
             reloads_seen: 0,
             is_reviewer_reported: false,
             is_goal_due: false,
-            is_goal_unresumed,
+            is_unresumed,
             is_goal_unsent: false,
             is_queue_paused,
             announced_read,
@@ -349,7 +350,7 @@ impl ThreadActor {
             }
             ThreadCommand::Goal(reply) => answer(reply, Ok(self.state.goal.clone())),
             ThreadCommand::SetGoal(change, origin, reply) => self.on_set_goal(change, origin, reply).await,
-            ThreadCommand::ContinueGoal => self.on_continue_goal(),
+            ThreadCommand::ContinueWork => self.on_continue_work(),
             ThreadCommand::ClearGoal(reply) => answer(reply, self.on_clear_goal().await),
             ThreadCommand::Queue(reply) => {
                 self.refresh_records().await;

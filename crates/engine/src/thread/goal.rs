@@ -1,8 +1,8 @@
 //! The goal of a thread: turns that continue it, what it costs, and the model's own changes.
 //!
 //! An active goal starts a turn when the thread is idle: after it was set, after every completed turn, and after the thread
-//! was loaded and a client has joined. An interrupt or a failure leaves the goal active, and the next completed turn of the
-//! user goes on with it. The queue of the user comes first.
+//! was loaded and a client has joined. An interrupt leaves the goal active, and the next completed turn of the user goes on
+//! with it. A failed turn blocks the goal. The queue of the user comes first.
 
 use codicil_protocol::{
     CodexErrorInfo, ThreadGoal, ThreadGoalSetParams, ThreadGoalStatus, ThreadGoalUpdated,
@@ -73,10 +73,11 @@ impl ThreadActor {
         Ok(has_goal)
     }
 
-    /// Goes on with the goal of a thread that was just loaded, now that a client has joined.
-    pub(super) fn on_continue_goal(&mut self) {
-        if std::mem::take(&mut self.is_goal_unresumed) {
+    /// Goes on with the queue and the goal of a thread that was just loaded, now that a client has joined.
+    pub(super) fn on_continue_work(&mut self) {
+        if std::mem::take(&mut self.is_unresumed) {
             self.is_goal_due |= self.has_active_goal();
+            self.is_queue_paused &= self.state.is_last_turn_interrupted;
         }
     }
 
@@ -139,10 +140,11 @@ impl ThreadActor {
         let started = active.beginning.as_ref().map(|beginning| beginning.started.elapsed().as_secs());
         let seconds = i64::try_from(started.unwrap_or(0)).unwrap_or(i64::MAX);
         goal.time_used_seconds = goal.time_used_seconds.saturating_add(seconds);
-        if error.and_then(|error| error.codex_error_info.as_ref())
-            == Some(&CodexErrorInfo::UsageLimitExceeded)
-        {
+        let error = error.and_then(|error| error.codex_error_info.as_ref());
+        if error == Some(&CodexErrorInfo::UsageLimitExceeded) {
             goal.status = ThreadGoalStatus::UsageLimited;
+        } else if *status == TurnStatus::Failed {
+            goal.status = ThreadGoalStatus::Blocked;
         }
         self.is_goal_due = *status == TurnStatus::Completed && goal.status == ThreadGoalStatus::Active;
         let continuation = if self.is_goal_due && self.state.facts.queue.is_empty() {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use codicil_model::{History, HistoryItem, WireApi};
 use codicil_protocol::{
-    AdditionalContextEntry, ImageSource, QueuedSubmission, ResponseItem, ThreadItem, TurnId, TurnStartParams,
-    TurnSteerParams, TurnToolOutput, UserInput,
+    AdditionalContextEntry, AdditionalContextKind, ImageSource, QueuedSubmission, ResponseItem, ThreadItem,
+    TurnId, TurnStartParams, TurnSteerParams, TurnToolOutput, UserInput,
 };
 use codicil_store::{FactChange, QueueChange, Record};
 
@@ -76,9 +76,16 @@ impl RequestInput {
                 return Err(TurnInputError::UnsupportedInput(refused.name()));
             }
         }
-        let mut names = self.context.iter().map(|(key, entry)| shown_name(key, entry));
-        if let Some(name) = names.find(|name| !codicil_prompts::is_context_name(name)) {
-            return Err(TurnInputError::ContextName(name.to_owned()));
+        for entry in self.context.values() {
+            match &entry.name {
+                Some(_) if entry.kind == AdditionalContextKind::Application => {
+                    return Err(TurnInputError::TrustedContextName);
+                }
+                Some(name) if !codicil_prompts::is_context_name(name) => {
+                    return Err(TurnInputError::ContextName(name.clone()));
+                }
+                _ => {}
+            }
         }
         let texts = self.content.iter().filter_map(|input| match input {
             UserInput::Text { text, .. } => Some(text),

@@ -232,8 +232,8 @@ pub(crate) enum ThreadCommand {
     McpServers(CommandReply<ThreadMcpServers>),
     Goal(CommandReply<Option<ThreadGoal>>),
     SetGoal(ThreadGoalSetParams, TurnOrigin, CommandReply<AnnouncedReply<ThreadGoal>>),
-    /// Goes on with the goal of a thread that was just loaded.
-    ContinueGoal,
+    /// Goes on with the queue and the goal of a thread that was just loaded.
+    ContinueWork,
     ClearGoal(CommandReply<bool>),
     Queue(CommandReply<Vec<QueuedSubmission>>),
     QueueAdd(ThreadQueueAddParams, TurnOrigin, CommandReply<AnnouncedReply<QueuedSubmission>>),
@@ -507,9 +507,9 @@ impl ThreadHandle {
         self.ask(|reply| ThreadCommand::SetGoal(change, origin, reply))
     }
 
-    /// Lets a thread that was just loaded go on with its goal. A thread whose mailbox is full does not.
-    pub fn continue_goal(&self) {
-        let _ = self.mailbox.try_send(ThreadCommand::ContinueGoal.into());
+    /// Lets a thread that was just loaded go on with its queue and its goal. A thread whose mailbox is full does not.
+    pub fn continue_work(&self) {
+        let _ = self.mailbox.try_send(ThreadCommand::ContinueWork.into());
     }
 
     /// Returns false if there is no goal.

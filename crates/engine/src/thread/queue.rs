@@ -1,7 +1,7 @@
 //! The queue of a thread: submissions that start turns of their own.
 //!
 //! The next submission starts when the thread is idle after a turn that completed or failed. An interrupt pauses the queue,
-//! and so does loading a thread that has one. `thread/queue/start` and a turn of the user that completes let it go on.
+//! also over loading the thread. `thread/queue/start` and a turn of the user that ends otherwise let it go on.
 
 use codicil_protocol::{
     QueuedSubmission, ThreadQueueAddParams, ThreadQueueChanged, ThreadQueueChangedNotification, Turn,
@@ -157,11 +157,12 @@ impl ThreadActor {
         }
     }
 
-    /// Pauses the queue after an interrupt, and lets it go on after a turn of the user that completed.
+    /// Pauses the queue after an interrupt, and lets it go on after a turn that ended otherwise.
     pub(super) fn pause_or_resume_queue(&mut self, status: &TurnStatus) {
+        self.is_unresumed = false;
         match status {
-            TurnStatus::Interrupted => self.is_queue_paused = !self.state.facts.queue.is_empty(),
-            TurnStatus::Completed => self.is_queue_paused = false,
+            TurnStatus::Interrupted => self.is_queue_paused = true,
+            TurnStatus::Completed | TurnStatus::Failed => self.is_queue_paused = false,
             _ => {}
         }
     }

@@ -8,13 +8,13 @@ use std::borrow::Cow;
 
 use codicil_protocol::{
     CommandExecutionSource, CommandExecutionStatus, Frame, ItemCompleted, ItemCompletedNotification, ItemId,
-    ItemStarted, ItemStartedNotification, MessagePlace, MessageSeq, ThreadGoalCleared,
-    ThreadGoalClearedNotification, ThreadGoalUpdated, ThreadGoalUpdatedNotification, ThreadId, ThreadItem,
-    ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadQueueChanged, ThreadQueueChangedNotification,
-    ThreadReadState, ThreadReadStateChanged, ThreadReadStateChangedNotification, ThreadTokenUsage,
-    ThreadTokenUsageUpdated, ThreadTokenUsageUpdatedNotification, Turn, TurnCompleted,
-    TurnCompletedNotification, TurnId, TurnItemsView, TurnPlanUpdated, TurnStarted, TurnStartedNotification,
-    TurnStatus,
+    ItemStarted, ItemStartedNotification, MessagePlace, MessageSeq, NotificationMethod, ProtocolGeneration,
+    ThreadGoalCleared, ThreadGoalClearedNotification, ThreadGoalUpdated, ThreadGoalUpdatedNotification,
+    ThreadId, ThreadItem, ThreadNameUpdated, ThreadNameUpdatedNotification, ThreadQueueChanged,
+    ThreadQueueChangedNotification, ThreadReadState, ThreadReadStateChanged,
+    ThreadReadStateChangedNotification, ThreadTokenUsage, ThreadTokenUsageUpdated,
+    ThreadTokenUsageUpdatedNotification, Turn, TurnCompleted, TurnCompletedNotification, TurnId,
+    TurnItemsView, TurnPlanUpdated, TurnStarted, TurnStartedNotification, TurnStatus,
 };
 use codicil_store::{FactChange, GoalChange, ItemMark, Record, StoredPlan};
 use jiff::Timestamp;
@@ -258,24 +258,38 @@ pub(super) fn turn_completed(thread_id: &ThreadId, turn: Turn) -> Frame {
 }
 
 pub(super) fn item_started(thread: &ThreadId, turn: &TurnId, item: &ThreadItem, at: Timestamp) -> Frame {
-    Frame::notification::<ItemStarted>(&ItemStartedNotification {
+    let params = |item: &ThreadItem| ItemStartedNotification {
         thread_id: thread.clone(),
         turn_id: turn.clone(),
         item: item.clone(),
         started_at_ms: Some(at.as_millisecond()),
-    })
+    };
+    item_frame::<ItemStarted>(item, item, params)
+}
+
+/// Returns a message about an item that has another form in each generation. Clients of the 0.118 generation do not get items
+/// of kinds that they do not know.
+fn item_frame<N: NotificationMethod>(
+    item: &ThreadItem,
+    later: &ThreadItem,
+    params: impl Fn(&ThreadItem) -> N::Params,
+) -> Frame {
+    match item.earlier_form() {
+        None => Frame::notification::<N>(&params(later)).only_in(ProtocolGeneration::V166),
+        Some(earlier) if *earlier == *later => Frame::notification::<N>(&params(later)),
+        Some(earlier) => Frame::notification::<N>(&params(&earlier)).with_later_params::<N>(&params(later)),
+    }
 }
 
 /// Returns the start of a command that has to be approved. In the 0.166 generation it has no session yet.
 pub(super) fn command_asked(thread: &ThreadId, turn: &TurnId, item: &ThreadItem, at: Timestamp) -> Frame {
-    let params = |item| ItemStartedNotification {
+    let params = |item: &ThreadItem| ItemStartedNotification {
         thread_id: thread.clone(),
         turn_id: turn.clone(),
-        item,
+        item: item.clone(),
         started_at_ms: Some(at.as_millisecond()),
     };
-    Frame::notification::<ItemStarted>(&params(item.clone()))
-        .with_later_params::<ItemStarted>(&params(without_session(item)))
+    item_frame::<ItemStarted>(item, &without_session(item), params)
 }
 
 pub(super) fn item_completed(thread: &ThreadId, turn: &TurnId, item: &ThreadItem, at: Timestamp) -> Frame {
@@ -285,11 +299,8 @@ pub(super) fn item_completed(thread: &ThreadId, turn: &TurnId, item: &ThreadItem
         item: item.clone(),
         completed_at_ms: Some(at.as_millisecond()),
     };
-    let frame = Frame::notification::<ItemCompleted>(&params(item));
-    match later_form(item) {
-        Some(later) => frame.with_later_params::<ItemCompleted>(&params(&later)),
-        None => frame,
-    }
+    let later = later_form(item);
+    item_frame::<ItemCompleted>(item, later.as_ref().unwrap_or(item), params)
 }
 
 /// Returns an item as clients of the 0.166 generation see it, where that differs: a command that did not run has no

@@ -7,7 +7,7 @@ use codicil_model::History;
 use codicil_prompts::ContextSnapshot;
 use codicil_protocol::{
     DynamicToolEntry, GitInfo, Personality, ResponseItem, SessionSource, Thread, ThreadGoal,
-    ThreadHistoryMode, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, TurnId,
+    ThreadHistoryMode, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, TurnId, TurnStatus,
 };
 use codicil_store::{
     AdoptedRecord, AppendedRecords, FactChange, LoadedMark, LoadedThread, Record, Store, StoreError,
@@ -46,6 +46,8 @@ pub(crate) struct ThreadState {
     pub unfinished: Option<UnsettledTurn>,
     /// The last turn that was not dropped.
     pub last_turn: Option<TurnId>,
+    /// Whether the last turn was interrupted when the thread was loaded.
+    pub is_last_turn_interrupted: bool,
     pub usage: ThreadTokenUsage,
     /// Whether a client has joined since the usage was last sent.
     pub is_usage_unsent: bool,
@@ -127,6 +129,7 @@ impl ThreadState {
             context: None,
             unfinished: None,
             last_turn: None,
+            is_last_turn_interrupted: false,
             usage: ThreadTokenUsage::default(),
             is_usage_unsent: true,
             status: ThreadStatus::Idle,
@@ -194,6 +197,8 @@ impl ThreadState {
             self.usage = usage;
         }
         self.last_turn = thread.turns.last().map(|turn| turn.id.clone());
+        self.is_last_turn_interrupted =
+            thread.turns.last().is_some_and(|turn| turn.status == TurnStatus::Interrupted);
         self.name = thread.name;
         self.git = thread.git;
         self.goal = thread.goal;

@@ -55,8 +55,13 @@ impl Threads {
         &self,
         params: &ThreadAttachmentListParams,
     ) -> Result<ThreadAttachmentListResponse, ThreadError> {
-        let attached = self.attachments(&canonical(&params.thread_id)?).await?;
-        let (data, next_cursor) = page(attached, params.cursor.as_deref(), params.limit)?;
+        // A thread that is not stored has no attachments.
+        let attached = match self.attachments(&canonical(&params.thread_id)?).await {
+            Err(ThreadError::Attachment(AttachmentError::NoThread(_))) => Vec::new(),
+            attached => attached?,
+        };
+        let page = page(attached, params.cursor.as_deref(), params.limit);
+        let (data, next_cursor) = page.map_err(|_| AttachmentError::Cursor)?;
         Ok(ThreadAttachmentListResponse { data, next_cursor })
     }
 
@@ -84,7 +89,8 @@ impl Threads {
         let is_wanted = |owner: &(ThreadId, bool)| archived.is_none_or(|archived| owner.1 == archived);
         let owners = owners.into_iter().filter(is_wanted);
         let owners = owners.map(|(thread_id, archived)| ThreadAttachmentOwner { thread_id, archived });
-        let (data, next_cursor) = page(owners.collect(), cursor.as_deref(), limit)?;
+        let page = page(owners.collect(), cursor.as_deref(), limit);
+        let (data, next_cursor) = page.map_err(|_| AttachmentError::Cursor)?;
         Ok(ThreadAttachmentOwnerListResponse { data, next_cursor })
     }
 

@@ -231,7 +231,8 @@ impl Threads {
         let settings = state.settings.clone();
         let goal = state.goal.clone();
         let config = state.config.clone();
-        let usage = state.last_turn.clone().map(|turn| (turn, state.usage.clone()));
+        let last_ended = turns.iter().rev().find(|turn| turn.completed().is_some());
+        let usage = last_ended.map(|turn| (turn.id.clone(), state.usage.clone()));
         let usage = usage.filter(|(_, usage)| usage.total.total_tokens > 0);
         let deprecations = state.config.deprecations.clone();
         let warnings = state.config.warnings.clone();

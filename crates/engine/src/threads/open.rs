@@ -8,7 +8,8 @@ use codicil_protocol::{
     ThreadSandbox, ThreadStartParams, ThreadStartSource, ThreadStatus, TurnId, TurnStatus,
 };
 use codicil_store::{
-    ForkPoint, LoadedThread, Record, StoreError, StoredThread, StoredTurn, ThreadMeta, new_thread_id,
+    ForkPoint, LoadedThread, Record, StoreError, StoredThread, StoredTurn, ThreadMeta, TurnEndCause,
+    new_thread_id,
 };
 
 use super::{
@@ -306,7 +307,8 @@ impl Threads {
         let aborted = cut_off.as_ref().map(|_| codicil_prompts::turn_aborted_message());
         if let (Some(log), Some(turn_id), Some(item)) = (&mut log, cut_off, aborted.clone()) {
             let message = Record::Context { turn_id: Some(turn_id.clone()), item };
-            let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause: None };
+            let cause = Some(TurnEndCause::Forked);
+            let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause };
             log.append(&[message, end]).await?;
         }
         if let (Some(log), Some(name)) = (&mut log, name.clone()) {

@@ -1,6 +1,6 @@
 //! Projects, which threads can belong to: `project/*`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use codicil_protocol::{
     Project, ProjectChangeType, ProjectChanged, ProjectChangedNotification, ProjectImportParams,
@@ -35,7 +35,8 @@ impl Threads {
                 }
             }
         }
-        let (data, next_cursor) = page(projects, params.cursor.as_deref(), params.limit)?;
+        let page = page(projects, params.cursor.as_deref(), params.limit);
+        let (data, next_cursor) = page.map_err(|_| ProjectError::Cursor)?;
         Ok(ProjectListResponse { data, next_cursor })
     }
 
@@ -88,6 +89,7 @@ impl Threads {
     pub async fn update_project(&self, params: ProjectUpdateParams) -> Result<Project, ThreadError> {
         let ProjectUpdateParams { project_id, name, roots, metadata } = params;
         let name = name.as_deref().map(checked_name).transpose()?;
+        check_roots(roots.as_deref().unwrap_or_default())?;
         let id = project_id.clone();
         let update = move |organization: &mut Organization| {
             let project = find(organization, &id)?;
@@ -119,7 +121,7 @@ impl Threads {
                 return Err(ProjectError::NoBefore(before.clone()));
             }
             if before.as_ref() == Some(&id) {
-                return Ok(());
+                return Err(ProjectError::BeforeItself(id.clone()));
             }
             projects.retain(|other| other.id != id);
             let place = before.as_ref().and_then(|before| projects.iter().position(|it| it.id == *before));
@@ -202,6 +204,7 @@ fn new_project(
     if idempotency_key.trim().is_empty() {
         return Err(ProjectError::EmptyKey);
     }
+    check_roots(&roots)?;
     let now = unix_now();
     Ok(StoredProject {
         id: Uuid::now_v7().to_string(),
@@ -212,6 +215,13 @@ fn new_project(
         created_at: now,
         updated_at: now,
     })
+}
+
+/// Checks that no directory is named twice.
+fn check_roots(roots: &[ProjectRoot]) -> Result<(), ProjectError> {
+    let mut known = HashSet::new();
+    let again = roots.iter().find(|root| !known.insert(&root.path));
+    again.map_or(Ok(()), |root| Err(ProjectError::DuplicateRoot(root.path.display().to_string())))
 }
 
 fn checked_name(name: &str) -> Result<String, ProjectError> {

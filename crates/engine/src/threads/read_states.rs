@@ -27,7 +27,7 @@ impl Threads {
         self.0.engine.store.append_beside(&id, Record::fact(&change)).await?;
         let read_state = self.stored_read_state(&id).await?.ok_or(ReadStateError::None(id.clone()))?;
         let changed = ThreadReadStateChangedNotification { thread_id: id, read_state: read_state.clone() };
-        self.0.engine.clients.announce::<ThreadReadStateChanged>(&changed.thread_id, &changed);
+        self.notify::<ThreadReadStateChanged>(&changed.thread_id, &changed);
         Ok(read_state)
     }
 

@@ -52,5 +52,5 @@ impl Threads {
 }
 
 fn check_term(term: &str, method: &'static str) -> Result<(), SearchError> {
-    if term.is_empty() { Err(SearchError::EmptyTerm(method)) } else { Ok(()) }
+    if term.trim().is_empty() { Err(SearchError::EmptyTerm(method)) } else { Ok(()) }
 }

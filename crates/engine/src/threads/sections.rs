@@ -1,8 +1,8 @@
 //! Sections of the list of threads: `threadSection/*` and `thread/section/move`.
 
 use codicil_protocol::{
-    ThreadId, ThreadSection, ThreadSectionAppearance, ThreadSectionListParams, ThreadSectionListResponse,
-    ThreadSectionMoveParams,
+    Patch, ThreadId, ThreadSection, ThreadSectionAppearance, ThreadSectionListParams,
+    ThreadSectionListResponse, ThreadSectionMoveParams,
 };
 use codicil_store::{
     FactChange, Organization, PINNED_SECTION, Record, SectionPlace, StoreError, rank_between,
@@ -21,7 +21,9 @@ impl Threads {
         params: &ThreadSectionListParams,
     ) -> Result<ThreadSectionListResponse, ThreadError> {
         let sections = self.0.engine.store.organization().await?.all_sections();
-        let (data, next_cursor) = page(sections, params.cursor.as_deref(), params.limit)?;
+        let page = page(sections, params.cursor.as_deref(), params.limit);
+        // A cursor of another list has nothing after it.
+        let (data, next_cursor) = page.unwrap_or_default();
         Ok(ThreadSectionListResponse { data, next_cursor })
     }
 
@@ -39,12 +41,12 @@ impl Threads {
         Ok(self.0.engine.store.change_organization(create).await??)
     }
 
-    /// Renames a section and replaces its appearance.
+    /// Renames a section and changes its appearance.
     pub async fn update_section(
         &self,
         id: String,
         name: &str,
-        appearance: Option<ThreadSectionAppearance>,
+        appearance: Patch<ThreadSectionAppearance>,
     ) -> Result<ThreadSection, ThreadError> {
         if id == PINNED_SECTION {
             return Err(SectionError::Pinned("renamed").into());
@@ -53,7 +55,7 @@ impl Threads {
         let update = move |organization: &mut Organization| {
             let section = find(organization, &id)?;
             section.name.clone_from(&name);
-            section.appearance.clone_from(&appearance);
+            section.appearance = appearance.clone().apply(section.appearance.take());
             Ok::<_, SectionError>(section.clone())
         };
         Ok(self.0.engine.store.change_organization(update).await??)
@@ -80,10 +82,18 @@ impl Threads {
             StoreError::NotFound(id) => ThreadError::NotFound(id),
             other => other.into(),
         };
+        if let Ok(handle) = self.get(&id)
+            && handle.snapshot().await?.thread.ephemeral
+        {
+            return Err(SectionError::Ephemeral(id).into());
+        }
         store.find(&id).await.map_err(not_found)?;
-        let place = match params.section_id {
-            Some(section_id) => Some(self.section_place(&id, section_id, params.before_thread_id).await?),
-            None => None,
+        let before = params.before_thread_id.as_ref().map(canonical).transpose()?;
+        let place = match (params.section_id, before) {
+            (None, Some(_)) => return Err(SectionError::BeforeWithoutSection.into()),
+            (Some(_), Some(before)) if before == id => return Err(SectionError::BeforeItself(id).into()),
+            (Some(section_id), before) => Some(self.section_place(&id, section_id, before).await?),
+            (None, None) => None,
         };
         store.append_beside(&id, Record::fact(&FactChange::Section { place })).await.map_err(not_found)?;
         Ok(())

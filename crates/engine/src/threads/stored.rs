@@ -7,7 +7,8 @@ use codicil_metrics::{METRICS, labels::TurnEnd};
 use codicil_protocol::{
     GitInfo, Patch, ProtocolGeneration, Thread, ThreadGoal, ThreadGoalSetParams, ThreadGoalUpdated,
     ThreadGoalUpdatedNotification, ThreadId, ThreadListParams, ThreadListResponse,
-    ThreadMetadataGitInfoUpdateParams, ThreadMetadataUpdateParams, ThreadReadState, ThreadStatus,
+    ThreadMetadataGitInfoUpdateParams, ThreadMetadataUpdateParams, ThreadReadState, ThreadSortKey,
+    ThreadStatus,
 };
 use codicil_store::{
     ListQuery, Organization, OwnerNode, RealtimeEntry, Record, RunState, StoreError, StoredThread, ThreadPage,
@@ -393,8 +394,11 @@ fn list_query(
     mut params: ThreadListParams,
     organization: &Organization,
 ) -> Result<Option<ListQuery>, ThreadListError> {
-    if params.originators.is_some() {
+    if params.originators.as_ref().is_some_and(|originators| !originators.is_empty()) {
         return Err(ThreadListError::Originators);
+    }
+    if params.sort_key == Some(ThreadSortKey::SectionPosition) && params.section_id.is_none() {
+        return Err(ThreadListError::SectionSort);
     }
     if params.parent_thread_id.is_some() && params.ancestor_thread_id.is_some() {
         return Err(ThreadListError::ParentAndAncestor);

@@ -122,6 +122,12 @@ impl GenerationFilter {
             return;
         }
         if let Some(Value::Array(mut variants)) = variants {
+            // A value of a known variant also fits a variant that is open.
+            if variants.iter().any(is_open)
+                && let Some(known) = members.remove("oneOf")
+            {
+                members.insert("anyOf".to_owned(), known);
+            }
             let word = if members.contains_key("anyOf") { "anyOf" } else { "oneOf" };
             if let Some(Value::Array(known)) = members.get_mut(word) {
                 known.append(&mut variants);
@@ -171,6 +177,11 @@ impl GenerationFilter {
         };
         property.get(REQUIRED_BY_GENERATION)?.get(at)?.as_bool()
     }
+}
+
+/// Returns whether a variant of a union says nothing about its values but their type.
+fn is_open(variant: &Value) -> bool {
+    ["const", "enum", "properties", "$ref"].iter().all(|word| variant.get(word).is_none())
 }
 
 /// Merges the only variant of a flattened union, whose others belong to another generation, into the object around it.

@@ -114,6 +114,7 @@ impl From<ServiceRefusal> for RpcError {
             | ServiceRefusal::CatalogueSignedOut(_)
             | ServiceRefusal::CatalogueApiKey(_)
             | ServiceRefusal::NoBedrock
+            | ServiceRefusal::OneMarketplace(_)
             | ServiceRefusal::McpEvents => Self::invalid_request(error),
             ServiceRefusal::UserVerification => {
                 let data = json!({ "type": "unavailable", "reason": "providerUnavailable" });

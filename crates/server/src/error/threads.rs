@@ -13,7 +13,7 @@ use crate::{
     ephemeral::TooManyEphemeralThreads,
     error::{ErrorPlace, OWNED_BY_NODE, RpcError},
     guardian_denial::GuardianDenialError,
-    handlers::thread::items::ItemsReadError,
+    handlers::{memory::MemoryError, thread::items::ItemsReadError},
     paging::PageError,
 };
 
@@ -102,6 +102,7 @@ impl From<TurnInputError> for RpcError {
             TurnInputError::TurnRunning
             | TurnInputError::EmptyInput
             | TurnInputError::ContextName(_)
+            | TurnInputError::TrustedContextName
             | TurnInputError::InputAndToolOutput
             | TurnInputError::EmptyToolName
             | TurnInputError::UnsupportedInput(_)
@@ -173,7 +174,8 @@ impl From<ThreadListError> for RpcError {
         match error {
             ThreadListError::ParentAndAncestor
             | ThreadListError::Parent(_)
-            | ThreadListError::Ancestor(_) => Self::invalid_request(error),
+            | ThreadListError::Ancestor(_)
+            | ThreadListError::SectionSort => Self::invalid_request(error),
             ThreadListError::Excluded(_) | ThreadListError::NoProject(_) | ThreadListError::Originators => {
                 Self::invalid_params(&error)
             }
@@ -239,7 +241,11 @@ impl From<SectionError> for RpcError {
             SectionError::EmptyName | SectionError::NotFound(_) | SectionError::Pinned(_) => {
                 Self::invalid_params(error)
             }
-            SectionError::Unknown(_) | SectionError::NotInSection { .. } => Self::invalid_request(error),
+            SectionError::Unknown(_)
+            | SectionError::NotInSection { .. }
+            | SectionError::BeforeItself(_)
+            | SectionError::BeforeWithoutSection
+            | SectionError::Ephemeral(_) => Self::invalid_request(error),
         }
     }
 }
@@ -251,6 +257,9 @@ impl From<ProjectError> for RpcError {
             | ProjectError::EmptyKey
             | ProjectError::EmptyName
             | ProjectError::NoBefore(_)
+            | ProjectError::BeforeItself(_)
+            | ProjectError::DuplicateRoot(_)
+            | ProjectError::Cursor
             | ProjectError::DirectionWithoutKey
             | ProjectError::NoThread(_) => Self::invalid_params(error),
         }
@@ -263,7 +272,8 @@ impl From<AttachmentError> for RpcError {
             AttachmentError::NoThread(_)
             | AttachmentError::Empty(_)
             | AttachmentError::TooLong(_)
-            | AttachmentError::TooMany(_) => Self::invalid_params(error),
+            | AttachmentError::TooMany(_)
+            | AttachmentError::Cursor => Self::invalid_params(error),
         }
     }
 }
@@ -272,7 +282,9 @@ impl From<SampleError> for RpcError {
     fn from(error: SampleError) -> Self {
         match error {
             SampleError::NotLoaded => Self::invalid_request(error).at(ErrorPlace::NotLoaded),
-            SampleError::Params(_) | SampleError::OtherTurn => Self::invalid_request(error),
+            SampleError::Params(_) | SampleError::OtherTurn | SampleError::Busy | SampleError::Ephemeral => {
+                Self::invalid_request(error)
+            }
             SampleError::Canceled | SampleError::Model(_) => Self::internal(error),
         }
     }
@@ -282,6 +294,14 @@ impl From<SearchError> for RpcError {
     fn from(error: SearchError) -> Self {
         match error {
             SearchError::EmptyTerm(_) => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<MemoryError> for RpcError {
+    fn from(error: MemoryError) -> Self {
+        match error {
+            MemoryError::ThreadCount => Self::invalid_params(error),
         }
     }
 }

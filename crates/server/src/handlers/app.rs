@@ -1,5 +1,7 @@
 //! `app/*`.
 
+use std::collections::HashSet;
+
 use codicil_engine::ThreadClients;
 use codicil_extensions::{RefetchApps, app_slug};
 use codicil_protocol::{
@@ -40,7 +42,8 @@ pub async fn installed(cx: Cx, params: AppsInstalledParams) -> Result<AppsInstal
 pub async fn read(cx: Cx, params: AppsReadParams) -> Result<AppsReadResponse, RpcError> {
     let known = known_apps(&cx, params.thread_id.as_ref(), RefetchApps::IfNeeded).await?.unwrap_or_default();
     let mut described = AppsReadResponse { apps: Vec::new(), missing_app_ids: Vec::new() };
-    for id in params.app_ids {
+    let mut ids = HashSet::new();
+    for id in params.app_ids.into_iter().filter(|id| ids.insert(id.clone())) {
         match known.iter().find(|app| app.id == id) {
             Some(app) => described.apps.push(connector(app)),
             None => described.missing_app_ids.push(id),

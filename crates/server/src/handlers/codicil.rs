@@ -18,6 +18,7 @@ use crate::{
     cx::Cx,
     encoded::SubscriptionJson,
     error::RpcError,
+    generation::show_turns,
     handlers::thread::turns::read_turns,
     paging::{newest_entry_cursor, turn_head},
 };
@@ -69,6 +70,7 @@ pub async fn subscribe_client(cx: &Cx, params: CodicilSubscribeParams) -> Result
         ThreadSubscription::Replay { frames, .. } => std::mem::take(frames),
         ThreadSubscription::Snapshot { turns, .. } => {
             left_out = leave_out_oldest(turns, params.turns, params.items);
+            show_turns(cx.generation(), turns);
             Vec::new()
         }
     };

@@ -12,6 +12,7 @@ use codicil_protocol::{
     PluginShareDeleteResponse, PluginShareListParams, PluginShareListResponse, PluginShareSaveParams,
     PluginShareSaveResponse, PluginShareUpdateTargetsParams, PluginShareUpdateTargetsResponse,
     PluginSkillReadParams, PluginSkillReadResponse, PluginUninstallParams, PluginUninstallResponse,
+    ProtocolGeneration,
 };
 
 use crate::{background::blocking, cx::Cx, error::RpcError, paging::ListPage, refusals::ServiceRefusal};
@@ -68,6 +69,9 @@ pub async fn install(cx: Cx, params: PluginInstallParams) -> Result<PluginInstal
     if params.force_remote_sync == Some(true) {
         return Err(sync_error(&extensions, RemoteError::Install).await.into());
     }
+    if params.marketplace_path.is_some() && params.remote_marketplace_name.is_some() {
+        return Err(ServiceRefusal::OneMarketplace("plugin/install").into());
+    }
     let Some(marketplace) = params.marketplace_path else {
         let action = "install remote plugin";
         return Err(no_local_marketplace(&cx, params.remote_marketplace_name, action, "plugin/install").await);
@@ -93,6 +97,7 @@ async fn no_local_marketplace(
 ) -> RpcError {
     match remote {
         Some(_) => ServiceRefusal::catalogue(cx, action, method).await.into(),
+        None if cx.generation() == ProtocolGeneration::V166 => ServiceRefusal::OneMarketplace(method).into(),
         None => RpcError::malformed("missing field `marketplacePath`"),
     }
 }

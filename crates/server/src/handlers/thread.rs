@@ -109,9 +109,7 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
         cx.clients().subscribe(&cx.client, &agent);
     }
     announce_goal(&cx, &mut opened);
-    if !exclude_turns || resumed.initial_turns_page.is_some() {
-        send_usage_after_response(&cx, &mut opened);
-    }
+    send_usage_after_response(&cx, &mut opened);
     if exclude_turns {
         opened.turns.clear();
     }
@@ -250,12 +248,13 @@ pub async fn unarchive(
 ) -> Result<OnceResponse<ThreadUnarchiveResponse>, RpcError> {
     let thread_id = params.thread_id;
     let unarchive = async |attempt: Attempt| {
-        let thread = match cx.threads().unarchive(&thread_id).await {
+        let mut thread = match cx.threads().unarchive(&thread_id).await {
             Err(ThreadError::NotArchived(id)) if attempt.is_repeated => {
                 cx.threads().read(&id, IncludeTurns::LeftOut).await?.thread
             }
             result => result?,
         };
+        show_thread(cx.generation(), &mut thread);
         let unarchived = ThreadUnarchivedNotification { thread_id: thread_id.clone() };
         cx.broadcast_after_response::<ThreadUnarchived>(unarchived);
         Ok(ThreadUnarchiveResponse { thread })
@@ -295,7 +294,9 @@ pub async fn metadata_update(
     cx: Cx,
     params: ThreadMetadataUpdateParams,
 ) -> Result<ThreadMetadataUpdateResponse, RpcError> {
-    Ok(ThreadMetadataUpdateResponse { thread: cx.threads().update_metadata(params).await? })
+    let mut thread = cx.threads().update_metadata(params).await?;
+    show_thread(cx.generation(), &mut thread);
+    Ok(ThreadMetadataUpdateResponse { thread })
 }
 
 /// Changes the settings that `turn/start` can change, without a turn.
@@ -340,7 +341,9 @@ pub async fn compact_start(
 
 pub async fn rollback(cx: Cx, params: ThreadRollbackParams) -> Result<ThreadRollbackResponse, RpcError> {
     let announced = cx.thread(&params.thread_id)?.rollback(params.num_turns).await?;
-    Ok(ThreadRollbackResponse { thread: cx.announce(announced) })
+    let mut thread = cx.announce(announced);
+    show_thread(cx.generation(), &mut thread);
+    Ok(ThreadRollbackResponse { thread })
 }
 
 /// Drops a turn and all after it. `thread/reverted` follows the response.

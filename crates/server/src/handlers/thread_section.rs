@@ -25,7 +25,7 @@ pub async fn update(
     params: ThreadSectionUpdateParams,
 ) -> Result<ThreadSectionUpdateResponse, RpcError> {
     let ThreadSectionUpdateParams { section_id, name, appearance } = params;
-    let section = cx.threads().update_section(section_id, &name, appearance.apply(None)).await?;
+    let section = cx.threads().update_section(section_id, &name, appearance).await?;
     Ok(ThreadSectionUpdateResponse { section })
 }
 

@@ -1,9 +1,9 @@
 //! The generation of the protocol that a connection uses: how it is chosen, and what differs.
 
 use codicil_protocol::{
-    Initialize, ThreadItem, ThreadStart, ThreadStartParams, ThreadTurnsList, ThreadUnsubscribe,
-    ThreadUnsubscribeParams, ThreadUnsubscribeStatus, TurnCompleted, TurnItemsView, TurnStart,
-    TurnStartParams, TurnStatus,
+    Initialize, ItemCompleted, ThreadFork, ThreadGoalSet, ThreadItem, ThreadRead, ThreadResume, ThreadStart,
+    ThreadStartParams, ThreadTurnsList, ThreadUnsubscribe, ThreadUnsubscribeParams, ThreadUnsubscribeStatus,
+    TurnCompleted, TurnItemsView, TurnStart, TurnStartParams, TurnStatus,
 };
 use codicil_testkit::{App, Script};
 use serde_json::{Value, from_value, json};
@@ -120,6 +120,65 @@ async fn a_turn_goes_on_when_the_last_later_subscriber_leaves() {
         tokio::task::yield_now().await;
     }
     app.ignore_rest();
+}
+
+/// The test clients check each message against the schema of their own generation.
+#[tokio::test]
+async fn clients_of_both_generations_watch_one_thread_in_their_own_terms() {
+    let script = Script::new()
+        .say("Heard")
+        .then()
+        .call("exec_command", json!({ "cmd": "echo hi" }))
+        .then()
+        .call("update_goal", json!({ "status": "complete" }))
+        .then()
+        .say("Done");
+    let mut app = App::builder().experimental().script(script).start().await;
+    let thread = app.start_thread().await;
+    let mut later = app.another_client().await;
+    later
+        .call::<ThreadResume>(from_value(json!({ "threadId": thread.id, "excludeTurns": true })).unwrap())
+        .await;
+    let audio = json!([{ "type": "audio", "url": "data:audio/wav;base64,UklGRg==" }]);
+    let spoken = json!({ "threadId": thread.id, "input": audio, "clientUserMessageId": "mine" });
+    later.call::<TurnStart>(from_value(spoken).unwrap()).await;
+    later.until::<TurnCompleted>().await;
+    later
+        .call::<ThreadGoalSet>(
+            from_value(json!({ "threadId": thread.id, "objective": "x", "status": "paused" })).unwrap(),
+        )
+        .await;
+    let output = json!({ "name": "tool", "output": "RESULT" });
+    let turn = json!({ "threadId": thread.id, "input": [], "toolOutput": output, "effort": "max" });
+    later.call::<TurnStart>(from_value(turn).unwrap()).await;
+    let seen = |item: &ThreadItem| matches!(item, ThreadItem::FunctionCallOutput { .. });
+    later.until_where::<ItemCompleted>(|completed| seen(&completed.item)).await;
+    later.until::<TurnCompleted>().await;
+
+    let (mut heard, mut ends) = (String::new(), 0);
+    while ends < 2 {
+        let message = app.next_message().await;
+        ends += usize::from(message["method"] == "turn/completed");
+        heard.push_str(&message.to_string());
+    }
+    assert!(heard.contains("commandExecution") && heard.contains("[audio]"), "{heard}");
+    for unknown in ["functionCallOutput", "readState", "\"audio\"", "settings/updated"] {
+        assert!(!heard.contains(unknown), "{unknown}: {heard}");
+    }
+    let items = |turns: &[codicil_protocol::Turn]| serde_json::to_string(turns).unwrap();
+    let earlier_turns = app.read(&thread).await.turns;
+    let text = items(&earlier_turns);
+    assert!(!text.contains("functionCallOutput") && text.contains("[audio]"), "{text}");
+    assert!(text.contains("commandExecution"), "{text}");
+    let whole = json!({ "threadId": thread.id, "includeTurns": true });
+    let later_turns = later.call::<ThreadRead>(from_value(whole).unwrap()).await.thread.turns;
+    let text = items(&later_turns);
+    assert!(text.contains("functionCallOutput") && text.contains(r#""type":"audio""#), "{text}");
+    let forked = json!({ "threadId": thread.id });
+    let forked = app.call::<ThreadFork>(from_value(forked).unwrap()).await.thread;
+    assert!(!items(&forked.turns).contains("functionCallOutput"));
+    app.ignore_rest();
+    later.ignore_rest();
 }
 
 #[tokio::test]

@@ -112,6 +112,23 @@ async fn an_active_goal_continues_when_its_thread_is_resumed_in_a_new_process() 
 }
 
 #[tokio::test]
+async fn a_failed_turn_blocks_the_goal_and_a_complete_one_stays_so_until_it_is_active() {
+    let script = Script::new().fail("server_error", "boom").then().say("never asked for");
+    let mut app = App::start(script).await;
+    let thread = app.start_thread().await;
+    app.call::<ThreadGoalSet>(of(&thread, json!({ "objective": "x" }))).await;
+    assert_eq!(app.until::<TurnCompleted>().await.turn.status, TurnStatus::Failed);
+    let goal = app.call::<ThreadGoalGet>(of(&thread, json!({}))).await.goal.unwrap();
+    assert_eq!(goal.status, ThreadGoalStatus::Blocked);
+    app.call::<ThreadGoalSet>(of(&thread, json!({ "status": "complete" }))).await;
+    let changed = app.call::<ThreadGoalSet>(of(&thread, json!({ "objective": "y" }))).await.goal;
+    assert_eq!((changed.objective.as_str(), changed.status), ("y", ThreadGoalStatus::Complete));
+    app.rest().await;
+    assert_eq!(app.model().requests().len(), 1);
+    app.ignore_rest();
+}
+
+#[tokio::test]
 async fn goals_of_unloaded_threads_can_be_read_and_forks_have_none() {
     let mut app = App::start(Script::new().say("1")).await;
     let thread = app.start_thread().await;

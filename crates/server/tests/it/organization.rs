@@ -52,7 +52,7 @@ async fn threads_keep_their_place_in_a_section_over_a_restart() {
     move_to(&mut app, &three, Some(&section.id), Some(&two)).await;
     let update = json!({ "sectionId": section.id, "name": "Sooner" });
     let renamed = app.call::<ThreadSectionUpdate>(from_value(update).unwrap()).await.section;
-    assert_eq!((renamed.name.as_str(), renamed.appearance), ("Sooner", None));
+    assert_eq!((renamed.name.as_str(), &renamed.appearance), ("Sooner", &section.appearance));
 
     app.rest().await;
     app.restart().await;
@@ -95,6 +95,16 @@ async fn moves_and_names_that_make_no_sense_are_refused() {
             -32600,
             format!("before thread {nowhere} is not in section {PINNED}"),
         ),
+        (
+            json!({ "threadId": thread.id, "sectionId": PINNED, "beforeThreadId": thread.id }),
+            -32600,
+            format!("thread {} cannot be moved before itself", thread.id),
+        ),
+        (
+            json!({ "threadId": thread.id, "sectionId": null, "beforeThreadId": nowhere }),
+            -32600,
+            "beforeThreadId requires a non-null sectionId".to_owned(),
+        ),
     ] {
         let refused = app.try_call::<ThreadSectionMove>(from_value(params).unwrap()).await.unwrap_err();
         assert_eq!((refused.code, refused.message), (code, message));
@@ -117,6 +127,14 @@ async fn projects_are_created_once_ordered_and_leave_their_threads() {
     let alpha = create(&mut app, "k1", "Alpha").await;
     assert_eq!(create(&mut app, "k1", "Other").await, alpha);
     let beta = create(&mut app, "k2", "Beta").await;
+    let twice = json!({ "idempotencyKey": "k3", "name": "C", "roots": [{ "path": "/a" }, { "path": "/a" }] });
+    let twice = app.try_call::<ProjectCreate>(from_value(twice).unwrap()).await.unwrap_err();
+    assert_eq!((twice.code, twice.message.as_str()), (-32602, "duplicate project root: /a"));
+    let itself = json!({ "projectId": beta.id, "beforeProjectId": beta.id });
+    let itself = app.try_call::<ProjectMove>(from_value(itself).unwrap()).await.unwrap_err();
+    assert_eq!(itself.message, format!("project {} cannot be moved before itself", beta.id));
+    let stray = app.try_call::<ProjectList>(from_value(json!({ "cursor": "x" })).unwrap()).await.unwrap_err();
+    assert_eq!(stray.message, "invalid project cursor: malformed or mismatched sort anchor");
     let moved = json!({ "projectId": beta.id, "beforeProjectId": alpha.id });
     app.call::<ProjectMove>(from_value(moved).unwrap()).await;
     let update = json!({ "projectId": alpha.id, "metadata": { "color": "blue" } });
@@ -172,6 +190,11 @@ async fn attachments_are_unique_by_type_and_key() {
         app.call::<ThreadAttachmentRemove>(from_value(key.clone()).unwrap()).await;
     }
     assert_eq!(app.call::<ThreadAttachmentList>(from_value(list).unwrap()).await.data, []);
+    let nowhere = json!({ "threadId": "01a1e2fc-62af-7df2-8f62-961e76c889bb" });
+    assert_eq!(app.call::<ThreadAttachmentList>(from_value(nowhere).unwrap()).await.data, []);
+    let stray = json!({ "threadId": thread.id, "cursor": "x" });
+    let stray = app.try_call::<ThreadAttachmentList>(from_value(stray).unwrap()).await.unwrap_err();
+    assert_eq!((stray.code, stray.message.as_str()), (-32602, "invalid pagination cursor"));
     app.until::<ThreadAttachmentUpdated>().await;
     app.rest().await;
 }

@@ -139,6 +139,47 @@ async fn a_queue_survives_a_restart_and_waits_until_it_is_started() {
 }
 
 #[tokio::test]
+async fn a_queue_that_no_interrupt_has_paused_goes_on_when_its_thread_is_resumed() {
+    let script =
+        Script::new().say("one").then().say("two").then().fail("server_error", "boom").then().say("x");
+    let mut app = start(script).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "first").await;
+    app.rest().await;
+    app.restart().await;
+    for words in ["a", "b", "c"] {
+        add(&mut app, &thread, words).await;
+    }
+    app.call::<ThreadResume>(of(&thread, json!({ "excludeTurns": true }))).await;
+    for _ in 0..3 {
+        app.until::<TurnCompleted>().await;
+    }
+    assert_eq!(queued(&mut app, &thread).await, [""; 0]);
+    let ids = ["c-a", "c-b", "c-c"].map(|id| Some(id.to_owned()));
+    assert_eq!(sent(&mut app, &thread).await[1..], ids);
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn an_interrupt_pauses_a_queue_that_is_still_empty_and_a_failed_turn_continues_it() {
+    let script = Script::new().gate("never").then().fail("server_error", "boom").then().say("three");
+    let mut app = start(script).await;
+    let thread = app.start_thread().await;
+    let turn = app.start_turn(&thread, "first").await;
+    app.model().reached("never").await;
+    app.interrupt(&turn).await;
+    app.until::<TurnCompleted>().await;
+    add(&mut app, &thread, "a").await;
+    app.rest().await;
+    assert_eq!(queued(&mut app, &thread).await, ["c-a"]);
+    app.start_turn(&thread, "second").await;
+    assert_eq!(app.until::<TurnCompleted>().await.turn.status, TurnStatus::Failed);
+    assert_eq!(app.until::<TurnCompleted>().await.turn.status, TurnStatus::Completed);
+    assert_eq!(queued(&mut app, &thread).await, [""; 0]);
+    app.ignore_rest();
+}
+
+#[tokio::test]
 async fn a_repeated_request_with_a_key_adds_one_submission() {
     let script = Script::new().gate("never");
     let mut app = App::builder().experimental().extension().script(script).start().await;

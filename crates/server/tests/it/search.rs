@@ -38,7 +38,10 @@ async fn messages_are_found_in_any_case_and_not_after_they_were_dropped() {
     let page = json!({ "searchTerm": "needle", "limit": 1 });
     let page = app.call::<ThreadSearch>(from_value(page).unwrap()).await;
     let next = json!({ "searchTerm": "needle", "limit": 1, "cursor": page.next_cursor });
-    assert_eq!(found(&mut app, next).await, ["where is the NEEDLE?"]);
+    let next = app.call::<ThreadSearch>(from_value(next).unwrap()).await;
+    assert_eq!(next.data[0].snippet, "where is the NEEDLE?");
+    let back = json!({ "searchTerm": "needle", "sortDirection": "asc", "cursor": next.backwards_cursor });
+    assert_eq!(found(&mut app, back).await, ["where is the NEEDLE?", "A needle, Needle."]);
 
     let within = json!({ "threadId": second.id, "searchTerm": "needle" });
     let within = app.call::<ThreadSearchOccurrences>(from_value(within).unwrap()).await.data;
@@ -52,7 +55,7 @@ async fn messages_are_found_in_any_case_and_not_after_they_were_dropped() {
     let revert = json!({ "threadId": second.id, "beforeTurnId": within[0].turn_id });
     app.call::<ThreadRevert>(from_value(revert).unwrap()).await;
     assert_eq!(found(&mut app, json!({ "searchTerm": "needle" })).await, ["where is the NEEDLE?"]);
-    let empty = app.try_call::<ThreadSearch>(from_value(json!({ "searchTerm": "" })).unwrap()).await;
+    let empty = app.try_call::<ThreadSearch>(from_value(json!({ "searchTerm": " " })).unwrap()).await;
     assert_eq!(empty.unwrap_err().message, "thread/search requires a non-empty searchTerm");
     app.ignore_rest();
 }
@@ -86,6 +89,11 @@ async fn a_timeline_is_read_from_its_end() {
     let turns = app.read(&thread).await.turns;
     let wanted = turns[0].items[1].id().cloned().unwrap();
     let other = turns[1].items[0].id().cloned().unwrap();
+    let first = turns[0].items[0].id().cloned().unwrap();
+    let both = json!({ "threadId": thread.id, "turnId": turns[0].id, "itemIds": [wanted, first, wanted] });
+    let both = app.call::<ThreadItemsRead>(from_value(both).unwrap()).await.data;
+    let items: Vec<_> = both.into_iter().map(|entry| entry.item).collect();
+    assert_eq!(items, turns[0].items, "in the order of the turn, each once");
     let read = json!({ "threadId": thread.id, "turnId": turns[0].id, "itemIds": [wanted, other] });
     let read = app.call::<ThreadItemsRead>(from_value(read).unwrap()).await.data;
     assert_eq!(read.iter().map(|entry| &entry.item).collect::<Vec<_>>(), [&turns[0].items[1]]);
@@ -113,6 +121,10 @@ async fn a_sample_leaves_nothing_behind_and_can_be_cancelled() {
     let id = 7000;
     app.send_raw(json!({ "id": id, "method": "thread/sample", "params": params }).to_string()).await;
     app.model().reached("late").await;
+    let mut blank = params.clone();
+    blank["prompt"] = json!("  ");
+    let refused = app.try_call::<ThreadSample>(from_value(blank).unwrap()).await.unwrap_err();
+    assert!(refused.message.starts_with("thread/sample requires expectedTurnId"), "{refused:?}");
     app.call::<ThreadSampleCancel>(from_value(json!({ "requestId": id })).unwrap()).await;
     let mut other = params.clone();
     other["expectedTurnId"] = json!("nope");
@@ -130,6 +142,9 @@ async fn settings_of_the_running_turn_reach_its_next_request_only() {
     let thread = app.start_thread().await;
     let turn = app.start_turn(&thread, "first").await;
     app.model().reached("g").await;
+    let sample = json!({ "threadId": thread.id, "expectedTurnId": turn.id, "prompt": "What next?" });
+    let busy = app.try_call::<ThreadSample>(from_value(sample).unwrap()).await.unwrap_err();
+    assert_eq!(busy.message, "sample source must be idle");
     let change = |turn: &str| json!({ "threadId": thread.id, "turnId": turn, "model": "other-model" });
     let applied = app.call::<TurnSettingsUpdate>(from_value(change(&turn.id)).unwrap()).await;
     assert_eq!(applied.status, TurnSettingsUpdateStatus::Applied);

@@ -75,6 +75,11 @@ async fn filters_that_cannot_be_honoured_are_refused() {
         (json!({ "excludedThreadIds": ["x"] }), -32602, format!("invalid excluded thread id: {stray}")),
         (json!({ "projectId": "p" }), -32602, "project not found: p".to_owned()),
         (
+            json!({ "sortKey": "section_position" }),
+            -32600,
+            "section-position sorting requires a section filter".to_owned(),
+        ),
+        (
             json!({ "originators": ["codex-tui"] }),
             -32602,
             "originator filtering is not supported by the local app-server".to_owned(),
@@ -96,6 +101,13 @@ async fn a_page_can_be_followed_in_both_directions() {
     assert_eq!((second.data[0].preview.as_str(), &second.next_cursor), ("a", &None));
     let back = json!({ "limit": 2, "cursor": second.backwards_cursor, "sortDirection": "asc" });
     assert_eq!(previews(&mut app, back).await, ["b", "c"]);
+    // From a list that begins with the oldest, the way back includes the first thread of the page again.
+    let first = list(&mut app, json!({ "limit": 1, "sortDirection": "asc" })).await.unwrap();
+    let next = json!({ "limit": 1, "sortDirection": "asc", "cursor": first.next_cursor });
+    let second = list(&mut app, next).await.unwrap();
+    let back = json!({ "cursor": second.backwards_cursor, "sortDirection": "desc" });
+    assert_eq!(previews(&mut app, back).await, ["b", "a"]);
+    assert_eq!(previews(&mut app, json!({ "originators": [] })).await.len(), 3);
     let empty = list(&mut app, json!({ "cwd": [] })).await.unwrap();
     assert_eq!((empty.next_cursor, empty.backwards_cursor), (None, None));
     let error = list(&mut app, json!({ "cursor": "x", "sortDirection": "asc" })).await.unwrap_err();

@@ -100,11 +100,16 @@ async fn steered_input_has_its_context_and_its_client_id() {
 async fn context_without_a_proper_name_or_kind_is_refused() {
     let mut app = App::builder().experimental().script(Script::new()).start().await;
     let thread = app.start_thread().await;
-    let entry = json!({ "kind": "application", "value": "v" });
-    let bad_name = turn(&thread, json!({ "additionalContext": { "My Page": entry } }));
-    let error = app.try_call::<TurnStart>(bad_name).await.unwrap_err();
-    assert_eq!(error.code, -32600);
-    assert!(error.message.starts_with("invalid name of additional context: `My Page`"), "{error:?}");
+    for (kind, message) in [
+        ("untrusted", "invalid name of additional context: `My Page`"),
+        ("application", "additional context name is only supported for untrusted context"),
+    ] {
+        let entry = json!({ "kind": kind, "value": "v", "name": "My Page" });
+        let bad_name = turn(&thread, json!({ "additionalContext": { "page": entry } }));
+        let error = app.try_call::<TurnStart>(bad_name).await.unwrap_err();
+        assert_eq!(error.code, -32600);
+        assert!(error.message.starts_with(message), "{error:?}");
+    }
     let kind = json!({ "a": { "kind": "nonsense", "value": "v" } });
     let message = json!({ "id": 77, "method": "turn/start",
         "params": { "threadId": thread.id, "input": [], "additionalContext": kind } });

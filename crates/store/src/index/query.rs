@@ -160,7 +160,8 @@ impl ListSelect {
             bytes += row.preview.as_ref().map_or(0, String::len);
             page.rows.push(row);
         }
-        page.backwards = page.rows.first().map(|first| ListCursor::of(self.sort, first));
+        page.backwards =
+            page.rows.first().map(|first| ListCursor::backwards(self.sort, self.oldest_first, first));
         Ok(page)
     }
 }

@@ -135,7 +135,8 @@ impl SharedThreads {
         let RowPage { rows, has_more } = page;
         let cursor = |row: &ThreadSummary| ListCursor::of(query.sort, row).text();
         let next_cursor = rows.last().filter(|_| has_more).and_then(cursor);
-        let backwards_cursor = rows.first().and_then(cursor);
+        let backwards = |row| ListCursor::backwards(query.sort, query.oldest_first, row).text();
+        let backwards_cursor = rows.first().and_then(backwards);
         let mut threads = Vec::with_capacity(rows.len());
         let mut read_states = BTreeMap::new();
         for row in rows {

@@ -38,9 +38,10 @@ impl SharedThreads {
                     page.next_cursor = last_cursor;
                     break 'pages;
                 }
-                last_cursor = ListCursor::of(query.sort, &row).text();
+                let cursor = ListCursor::of(query.sort, &row);
+                last_cursor = cursor.text();
                 if page.found.is_empty() {
-                    page.backwards_cursor.clone_from(&last_cursor);
+                    page.backwards_cursor = cursor.included(query.oldest_first).text();
                 }
                 page.found.push((self.listed(row, &organization), snippet));
             }

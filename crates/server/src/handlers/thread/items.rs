@@ -1,8 +1,8 @@
 //! `thread/items/*`.
 
 use codicil_protocol::{
-    ItemId, Method, ThreadItemsList, ThreadItemsListParams, ThreadItemsListResponse, ThreadItemsRead,
-    ThreadItemsReadParams, ThreadItemsReadResponse,
+    Method, ThreadItemEntry, ThreadItemsList, ThreadItemsListParams, ThreadItemsListResponse,
+    ThreadItemsRead, ThreadItemsReadParams, ThreadItemsReadResponse,
 };
 use codicil_store::StoredTurn;
 
@@ -22,7 +22,7 @@ pub async fn list(cx: Cx, params: ThreadItemsListParams) -> Result<ThreadItemsLi
     Ok(page.items(&items))
 }
 
-/// Returns items of one turn, in the order of the ids.
+/// Returns items of one turn, in the order of the turn.
 pub async fn read(cx: Cx, params: ThreadItemsReadParams) -> Result<ThreadItemsReadResponse, RpcError> {
     if !(1..=MAX_READ_ITEMS).contains(&params.item_ids.len()) {
         return Err(ItemsReadError::Count.into());
@@ -30,10 +30,10 @@ pub async fn read(cx: Cx, params: ThreadItemsReadParams) -> Result<ThreadItemsRe
     let read = read_turns(&cx, &params.thread_id, ThreadItemsRead::NAME).await?;
     let turn = read.turns.iter().find(|turn| turn.id == params.turn_id);
     let entry = |turn: &StoredTurn, index: usize| paging::item_entry(turn, index);
-    let entries: Vec<_> =
-        turn.into_iter().flat_map(|turn| (0..turn.items.len()).filter_map(|at| entry(turn, at))).collect();
-    let find = |id: &ItemId| entries.iter().find(|entry| entry.item.id() == Some(id)).cloned();
-    Ok(ThreadItemsReadResponse { data: params.item_ids.iter().filter_map(find).collect() })
+    let entries =
+        turn.into_iter().flat_map(|turn| (0..turn.items.len()).filter_map(move |at| entry(turn, at)));
+    let is_wanted = |entry: &ThreadItemEntry| entry.item.id().is_some_and(|id| params.item_ids.contains(id));
+    Ok(ThreadItemsReadResponse { data: entries.filter(is_wanted).collect() })
 }
 
 /// Why items of a turn cannot be read.
