@@ -64,7 +64,7 @@ pub async fn run(args: &SoakArgs) -> Result<()> {
     let scratch =
         scratch.with_context(|| format!("cannot create a directory in {}", args.scratch.display()))?;
     let model = ModelServer::start(script::script()).await;
-    let bench = Bench::new(scratch.path().canonicalize()?, model.base_url(), false);
+    let bench = Bench::new(scratch.path().canonicalize()?, model.base_url(), false, None);
     let home = soak_home(&bench)?;
     let (server, port) = bench.listen_in(&args.server, &home).await?;
     let workspace = bench.workspace()?;

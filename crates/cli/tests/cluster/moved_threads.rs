@@ -223,12 +223,11 @@ async fn a_planned_stop_is_no_error_for_the_client() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_has_not_asked_for_it_is_not_redirected() {
+async fn a_client_that_has_not_asked_for_it_is_relayed_instead() {
     let Some(followed) = FollowedThread::start(2).await else { return };
     let client = followed.others[0].connect(Client::builder()).await;
-    let error = soon(client.resume_thread(resume(&followed.thread))).await.unwrap_err();
-    let error = error.response_error().unwrap();
-    assert_eq!(error.data.as_ref().unwrap()["codicil"]["code"], "ownedByNode", "{}", error.message);
+    let resumed = soon(client.resume_thread(resume(&followed.thread))).await.unwrap();
+    assert_eq!(resumed.id, followed.thread);
     soon(client.close()).await;
     followed.check(&[]).await;
 }
