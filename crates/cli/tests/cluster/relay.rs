@@ -284,6 +284,39 @@ async fn a_client_stays_with_its_thread_when_the_owner_is_stopped() {
 }
 
 #[tokio::test]
+async fn a_thread_is_followed_to_the_server_that_takes_it_over() {
+    let Some(database) = TestDatabase::create().await else { return };
+    let script = (Script::new().say("hi").then())
+        .call("exec_command", append_line())
+        .then()
+        .repeat(Reply::new().say("done"));
+    let mut a = node(&database, script).start().await;
+    let mut beside = a.another_server().await;
+    // A node with a name has a disk of its own: it waits for one that has the workspace.
+    let mut b = node(&database, Script::new()).arguments(["--node", "apart"]).start().await;
+    let thread = a.start_thread().await;
+    a.run_turn(&thread, "hello").await;
+    b.resume(&thread).await;
+    let turn = b.start_turn(&thread, "run").await;
+    let first = b.expect_request::<CommandExecutionApproval>().await;
+    a.process().kill();
+    let again = b.expect_request::<CommandExecutionApproval>().await;
+    assert_eq!((&again.id, &again.params), (&first.id, &first.params), "the same request, with the same id");
+    b.reply(&again, accept()).await;
+    let ended = b.until::<TurnCompleted>().await.turn;
+    assert_eq!((ended.id, ended.status), (turn.id, TurnStatus::Completed));
+    assert_eq!(lines(&a), 1);
+    assert_eq!(b.run_turn(&thread, "again").await.status, TurnStatus::Completed);
+    a.ignore_rest();
+    b.ignore_rest();
+    beside.ignore_rest();
+    drop(b);
+    drop(beside);
+    drop(a);
+    database.check().await;
+}
+
+#[tokio::test]
 async fn a_client_goes_on_when_the_owner_is_suspended() {
     let Some(database) = TestDatabase::create().await else { return };
     let script = Script::new().repeat(Reply::new().say("done"));
