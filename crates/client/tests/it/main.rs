@@ -12,6 +12,7 @@ mod hostile;
 mod in_process;
 mod listener;
 mod many;
+mod nodes;
 mod overload;
 mod questions;
 mod resilient;
