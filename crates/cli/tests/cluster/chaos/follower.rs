@@ -32,6 +32,8 @@ pub struct ThreadFollower {
     /// The server that owns the thread, as far as is known.
     owner: Option<usize>,
     subscriptions: usize,
+    /// How often a server did not find the thread without having closed it.
+    unexplained: usize,
     /// The turns that a server has accepted.
     accepted: BTreeSet<String>,
 }
@@ -41,6 +43,8 @@ pub struct FollowedThread {
     /// How each turn ended.
     pub ends: Vec<String>,
     pub subscriptions: usize,
+    /// How often a server did not find it without having closed it.
+    pub unexplained: usize,
 }
 
 impl ThreadFollower {
@@ -55,6 +59,7 @@ impl ThreadFollower {
             connection: None,
             owner: None,
             subscriptions: 0,
+            unexplained: 0,
             accepted: BTreeSet::new(),
         }
     }
@@ -80,7 +85,11 @@ impl ThreadFollower {
         let end = |turn: &codicil_protocol::Turn| {
             serde_json::to_value(&turn.status).unwrap().as_str().unwrap_or_default().to_owned()
         };
-        FollowedThread { ends: stored.turns.iter().map(end).collect(), subscriptions: self.subscriptions }
+        FollowedThread {
+            ends: stored.turns.iter().map(end).collect(),
+            subscriptions: self.subscriptions,
+            unexplained: self.unexplained,
+        }
     }
 
     /// Creates the thread, once: a repetition with the same key has no second effect.
@@ -202,10 +211,12 @@ impl ThreadFollower {
         while let Some(message) = self.connection.as_mut().and_then(LossyConnection::unread) {
             self.take(&message);
         }
-        // A server that has given the thread up says so before it does not find it any more.
         let was_closed = was_subscribed && self.connection.take().is_none();
-        if was_closed && error.message.starts_with("thread not found") {
-            return;
+        if !self.thread.is_empty() && error.message.starts_with("thread not found") {
+            // A server that has given the thread up says so before, in most cases. A thread that is lost is never found
+            // again, and fails the run.
+            self.unexplained += usize::from(!was_closed);
+            return sleep(PAUSE).await;
         }
         let data = error.data.clone().unwrap_or_default();
         let code = data["codicil"]["code"].as_str().unwrap_or_default();
