@@ -186,7 +186,7 @@ async fn the_handshake_carries_the_clients_name_and_capabilities() {
     let hello = &connection.seen("initialize")[0];
     assert_eq!(hello["clientInfo"], json!({ "name": "yaar", "title": "Desk", "version": "1.0.0" }));
     let capabilities = json!({
-        "codicil": { "cursor": true, "version": 1 },
+        "codicil": { "cursor": true, "redirect": false, "version": 1 },
         "experimentalApi": true,
         "optOutNotificationMethods": ["thread/started"],
     });
