@@ -70,8 +70,10 @@ async fn damage_is_found() {
     .await;
     let log = "delete from codicil_log; insert into codicil_log select * from log";
     let last = "first = (select max(first) from codicil_log g where g.thread = codicil_log.thread)";
+    let second =
+        "first = (select min(first) from codicil_log g where g.thread = codicil_log.thread and g.first > 0)";
     check_damage(&database, &format!("delete from codicil_log where {last}"), log, "wrongLease").await;
-    check_damage(&database, "delete from codicil_log where first = 1", log, "missingRecords").await;
+    check_damage(&database, &format!("delete from codicil_log where {second}"), log, "missingRecords").await;
     check_damage(
         &database,
         &format!("update codicil_log set epoch = 0 where {last}"),
@@ -79,7 +81,9 @@ async fn damage_is_found() {
         "decreasingEpoch",
     )
     .await;
-    let unreadable = format!("update codicil_log set lines = E'x\\n' where next = first + 1 and {last}");
+    let unreadable = format!(
+        "update codicil_log set lines = convert_to(repeat(E'x\n', (next - first)::integer), 'UTF8') where {last}"
+    );
     check_damage(&database, &unreadable, log, "unreadableLine").await;
     let lease = "delete from codicil_lease; insert into codicil_lease select * from lease";
     check_damage(&database, "delete from codicil_lease", lease, "orphanedRow").await;
