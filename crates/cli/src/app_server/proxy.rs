@@ -65,6 +65,8 @@ async fn pass_bytes(stream: UnixStream) -> io::Result<()> {
             Ok(_) => stdout.flush().await,
             // The client has gone.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            // The server has ended and left a message of the client unread.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => stdout.flush().await,
             Err(error) => Err(error),
         }
     };

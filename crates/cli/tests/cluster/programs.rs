@@ -84,7 +84,7 @@ async fn exec_runs_turns_on_threads_of_the_database_and_frees_them() {
     let kinds = Some(vec![ThreadSourceKind::Exec]);
     let params = ThreadListParams { source_kinds: kinds, ..ThreadListParams::default() };
     let listed = app.call::<ThreadList>(params).await.data;
-    assert_eq!(listed.iter().map(|thread| thread.id.to_string()).collect::<Vec<_>>(), [id.clone()]);
+    assert!(listed.iter().map(|thread| thread.id.to_string()).eq([id.clone()]));
     let thread = app.resume(&listed[0]).await;
     let refused = home.run(&["exec", "--store", &store, "--resume", &id, "second"]).await;
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();

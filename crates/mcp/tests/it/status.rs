@@ -23,15 +23,18 @@ async fn every_configured_server_is_listed() {
     ];
     let listed = soon(world.pool.status_page(&table(&config.concat()), &page(None, None))).await.unwrap();
     assert_eq!(listed.next_cursor, None);
-    let listed = serde_json::to_value(listed.data).unwrap();
+    let mut listed = serde_json::to_value(listed.data).unwrap();
     let nothing = |name: &str| {
         json!({
             "name": name, "serverInfo": null, "tools": {}, "resources": [], "resourceTemplates": [],
-            "authStatus": "unsupported",
+            "authStatus": "unsupported", "httpOrigin": null, "pluginId": null, "runtimeStatus": null,
+            "serverCapabilities": null, "toolListMeta": null, "toolsError": null,
         })
     };
     assert_eq!(listed[1], nothing("beta"));
     assert_eq!(listed[2], nothing("gamma"));
+    let capabilities = listed[0]["serverCapabilities"].take();
+    assert!(capabilities["tools"].is_object() && capabilities["resources"].is_object(), "{capabilities}");
     assert_eq!(
         listed[0],
         json!({
@@ -42,7 +45,8 @@ async fn every_configured_server_is_listed() {
                 "inputSchema": { "type": "object", "properties": {} }, "annotations": { "readOnlyHint": true } } },
             "resources": [{ "uri": "test://notes", "name": "notes" }],
             "resourceTemplates": [{ "uriTemplate": "test://note/{id}", "name": "note" }],
-            "authStatus": "unsupported",
+            "authStatus": "unsupported", "httpOrigin": null, "pluginId": null, "runtimeStatus": null,
+            "serverCapabilities": null, "toolListMeta": null, "toolsError": null,
         })
     );
 }
