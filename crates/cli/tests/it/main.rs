@@ -27,6 +27,7 @@ mod full_disk;
 mod generate;
 mod import;
 mod import_whole_items;
+mod keyed_methods;
 mod killed;
 mod killed_during_tools;
 #[cfg(target_os = "linux")]

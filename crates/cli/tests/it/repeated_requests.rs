@@ -85,7 +85,7 @@ pub async fn repeat(app: &mut App, method: &str, params: &Value, key: &str) -> V
     first.result
 }
 
-fn thread_files(home: &Path) -> usize {
+pub fn thread_files(home: &Path) -> usize {
     let mut count = 0;
     let mut dirs = vec![home.join("sessions")];
     while let Some(dir) = dirs.pop() {
