@@ -239,7 +239,9 @@ impl Place {
             }
         }
         match before {
-            Before::Archived => drop(app.call::<ThreadArchive>(of(&place.thread)).await),
+            Before::Archived => {
+                app.call::<ThreadArchive>(of(&place.thread)).await;
+            }
             Before::Goal => {
                 let goal = json!({ "threadId": place.thread.id, "objective": "win", "status": "paused" });
                 app.keyed("thread/goal/set", &goal, "goal").await;
