@@ -79,7 +79,7 @@ impl Client {
         let connection = shared.connection_for(&message);
         waiting.send_over(&connection, Some(&message).filter(|_| is_keyed));
         if connection.is_lost() {
-            // Lost before the call was noted: nobody else gives it back.
+            // The connection was lost before the call was noted, so the loss has not given it back.
             shared.pending.give_back(&waiting);
         }
         let unsent = connection.queue(message);

@@ -82,7 +82,7 @@ pub fn run(mut overrides: OverrideArgs, mut exec: ExecArgs) -> anyhow::Result<Ex
         let settings =
             ExecSettings { choice: &choice, options: &options, overrides: &overrides, cwd: &cwd, reasoning };
         let ran = run_turn(&server, &settings, task).await;
-        // Whatever has happened, the thread belongs to nobody afterwards.
+        // Also after a failure: a server over a database frees the thread when it stops.
         server.stop().await;
         let (outcome, message) = ran?;
         if let Some(path) = &options.output_last_message {

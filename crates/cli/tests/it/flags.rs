@@ -35,7 +35,7 @@ fn a_reader_that_stops_early_gets_no_panic() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_codicil"));
         command.args(arguments.iter().filter(|argument| !argument.is_empty()));
         let (reader, writer) = std::io::pipe().unwrap();
-        // Nobody reads.
+        // A pipe without a reader.
         drop(reader);
         let output = command.stdout(writer).stderr(Stdio::piped()).output().unwrap();
         let errors = text(&output.stderr);
