@@ -101,6 +101,7 @@ impl Wire {
 
     pub async fn connect(port: u16) -> Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        stream.set_nodelay(true)?;
         let (stream, _) = client_async(format!("ws://127.0.0.1:{port}/"), stream).await?;
         Ok(Self::WebSocket { stream: Box::new(stream), next_id: 1 })
     }
