@@ -24,6 +24,8 @@ requests! {
     both extension CodicilUsageRead = "codicil/usage/read" (CodicilUsageReadParams) -> CodicilUsageReadResponse;
     /// Returns turns of a thread by their ids, with their plans.
     both extension CodicilTurnRead = "codicil/turn/read" (CodicilTurnReadParams) -> CodicilTurnReadResponse;
+    /// Returns how the server confines commands.
+    both extension CodicilSandboxRead = "codicil/sandbox/read" (CodicilSandboxReadParams) -> CodicilSandboxReadResponse;
     /// Moves the workspace of a thread to this server, because the server that has it is gone.
     both extension CodicilThreadRehome = "codicil/thread/rehome" (CodicilThreadRehomeParams) -> CodicilThreadRehomeResponse;
 }
@@ -35,6 +37,7 @@ pub struct CodicilBehind;
 
 impl NotificationMethod for CodicilBehind {
     const NAME: &'static str = "codicil/behind";
+    const GENERATIONS: MethodGenerations = MethodGenerations::Both;
     type Params = CodicilBehindNotification;
 }
 

@@ -1,12 +1,15 @@
 //! Outgoing messages: encoded once, shared by all recipients.
 
+use std::{fmt, io::Write};
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::{
     AgentMessageDelta, CommandExecutionOutputDelta, FileChangeOutputDelta, MessagePlace, Method,
-    NotificationMethod, PlanDelta, ProtocolGeneration, ReasoningSummaryTextDelta, ReasoningTextDelta, rpc,
+    MethodGenerations, NOTIFICATIONS, NotificationMethod, PlanDelta, ProtocolGeneration,
+    ReasoningSummaryTextDelta, ReasoningTextDelta, rpc,
 };
 
 /// One encoded message. Cloning shares the bytes.
@@ -61,19 +64,21 @@ impl Frame {
     pub fn notification<N: NotificationMethod>(params: &N::Params) -> Self {
         let bytes = encode(&OutgoingMessage::Notification { method: N::NAME, params });
         let text_at = if DELTAS.contains(&N::NAME) { text_of_delta(&bytes) } else { None };
-        Self { text_at, ..Self::new(FrameKind::Notification(N::NAME), bytes) }
+        Self { text_at, ..Self::new_notification(N::NAME, N::GENERATIONS, bytes) }
     }
 
     /// Returns a notification that the caller has encoded itself, for speed. `bytes` is the whole message.
     pub fn written<N: NotificationMethod>(bytes: impl Into<Bytes>) -> Self {
-        Self::new(FrameKind::Notification(N::NAME), bytes.into())
+        Self::new_notification(N::NAME, N::GENERATIONS, bytes.into())
     }
 
     /// Returns a notification that another server has encoded. `bytes` is the message without its position.
     pub fn relayed_notification(method: &'static str, bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         let text_at = if DELTAS.contains(&method) { text_of_delta(&bytes) } else { None };
-        Self { text_at, ..Self::new(FrameKind::Notification(method), bytes) }
+        let known = NOTIFICATIONS.iter().find(|known| known.name == method);
+        let generations = known.map_or(MethodGenerations::Both, |known| known.generations);
+        Self { text_at, ..Self::new_notification(method, generations, bytes) }
     }
 
     /// Returns a server request whose params another server has encoded.
@@ -106,6 +111,15 @@ impl Frame {
 
     pub fn error(id: &rpc::RequestId, error: &rpc::ErrorObject) -> Self {
         Self::new(FrameKind::Response, encode::<()>(&OutgoingMessage::Error { error, id }))
+    }
+
+    /// Returns a notification. Clients of an earlier generation do not get methods that were added later.
+    fn new_notification(method: &'static str, generations: MethodGenerations, bytes: Bytes) -> Self {
+        let only_generation = match generations {
+            MethodGenerations::Since166 => Some(ProtocolGeneration::V166),
+            MethodGenerations::Only118 | MethodGenerations::Both => None,
+        };
+        Self { only_generation, ..Self::new(FrameKind::Notification(method), bytes) }
     }
 
     fn new(kind: FrameKind, bytes: Bytes) -> Self {
@@ -142,6 +156,12 @@ impl Frame {
     #[must_use]
     pub fn at(self, place: MessagePlace) -> Self {
         Self { place: Some(place), ..self }
+    }
+
+    /// Returns the message without its position, for clients that do not follow the thread.
+    #[must_use]
+    pub fn without_place(self) -> Self {
+        Self { place: None, ..self }
     }
 
     /// Returns the message as a repetition of one that was sent before.
@@ -222,8 +242,7 @@ impl Frame {
 /// Appends a position to a message, as its last members.
 pub fn append_place(message: &mut Vec<u8>, place: &MessagePlace) {
     let Some(b'}') = message.pop() else { return };
-    message.extend_from_slice(b",\"seq\":");
-    message.extend_from_slice(place.seq.to_string().as_bytes());
+    append_number(message, ",\"seq\":", place.seq);
     if place.is_replay {
         message.extend_from_slice(b",\"replay\":true");
     }
@@ -233,9 +252,13 @@ pub fn append_place(message: &mut Vec<u8>, place: &MessagePlace) {
 /// Appends the time at which a notification is sent, in Unix milliseconds, as its last member.
 pub fn append_time(message: &mut Vec<u8>, unix_ms: i64) {
     let Some(b'}') = message.pop() else { return };
-    message.extend_from_slice(b",\"emittedAtMs\":");
-    message.extend_from_slice(unix_ms.to_string().as_bytes());
+    append_number(message, ",\"emittedAtMs\":", unix_ms);
     message.push(b'}');
+}
+
+/// Appends a member with a number, without an allocation of its own: this runs for each delta and client.
+fn append_number(message: &mut Vec<u8>, name: &str, number: impl fmt::Display) {
+    write!(message, "{name}{number}").expect("a vector accepts every write");
 }
 
 /// The text that [`append_time`] adds to a message.

@@ -36,6 +36,7 @@ mod cloud_accounts;
 mod codicil;
 mod codicil_cluster;
 mod codicil_requests;
+mod codicil_sandbox;
 mod codicil_turns;
 mod codicil_usage;
 mod config;
@@ -98,14 +99,14 @@ fn yes() -> bool {
 
 pub use {
     account_sessions::*, account_usage::*, accounts::*, approvals::*, apps::*, client_requests::*,
-    cloud_accounts::*, codicil::*, codicil_cluster::*, codicil_requests::*, codicil_turns::*,
-    codicil_usage::*, config::*, diagnostics::*, dynamic_tools::*, elicitation::*, environments::*, exec::*,
-    external_agents::*, feedback::*, frame::*, fs::*, generation::*, goals::*, guardian::*, hooks::*, ids::*,
-    initialize::*, input::*, inspect::*, item_updates::*, items::*, lines::*, marketplaces::*, mcp::*,
-    mcp_calls::*, memories::*, methods::*, models::*, notifications::*, patch::*, path::*, plugin_shares::*,
-    plugins::*, policy::*, processes::*, projects::*, read_states::*, realtime::*, remote_control::*,
-    request_keys::*, requirements::*, response_items::*, review::*, search::*, secret::*, sequence::*,
-    server_requests::*, skills::*, thread_attachments::*, thread_opening::*, thread_pages::*,
+    cloud_accounts::*, codicil::*, codicil_cluster::*, codicil_requests::*, codicil_sandbox::*,
+    codicil_turns::*, codicil_usage::*, config::*, diagnostics::*, dynamic_tools::*, elicitation::*,
+    environments::*, exec::*, external_agents::*, feedback::*, frame::*, fs::*, generation::*, goals::*,
+    guardian::*, hooks::*, ids::*, initialize::*, input::*, inspect::*, item_updates::*, items::*, lines::*,
+    marketplaces::*, mcp::*, mcp_calls::*, memories::*, methods::*, models::*, notifications::*, patch::*,
+    path::*, plugin_shares::*, plugins::*, policy::*, processes::*, projects::*, read_states::*, realtime::*,
+    remote_control::*, request_keys::*, requirements::*, response_items::*, review::*, search::*, secret::*,
+    sequence::*, server_requests::*, skills::*, thread_attachments::*, thread_opening::*, thread_pages::*,
     thread_queue::*, thread_sample::*, thread_search::*, thread_sections::*, thread_settings::*,
     thread_timeline::*, threads::*, tool_calls::*, turns::*, verification::*, windows::*,
 };

@@ -36,6 +36,7 @@ pub trait Method: 'static {
 /// A notification method. Notifications have no response.
 pub trait NotificationMethod: 'static {
     const NAME: &'static str;
+    const GENERATIONS: MethodGenerations;
     type Params: Serialize + DeserializeOwned + Send + 'static;
 }
 

@@ -1,7 +1,7 @@
 //! The notifications that the server can send, and the one that a client can send.
 //!
 //! The first column of the table is the generation: `v118` has been removed in 0.166, `v166` has been added, `both` has been
-//! kept. Clients of both generations get notifications of either; they ignore methods that they do not know.
+//! kept. A client of 0.118 does not get notifications that have been added.
 
 use serde_json::value::RawValue;
 
@@ -17,6 +17,7 @@ macro_rules! notifications {
 
             impl NotificationMethod for $name {
                 const NAME: &'static str = $method;
+                const GENERATIONS: MethodGenerations = generations!($generation);
                 type Params = $params;
             }
         )*
@@ -245,6 +246,7 @@ pub struct RawResponseItemCompleted;
 
 impl NotificationMethod for RawResponseItemCompleted {
     const NAME: &'static str = "rawResponseItem/completed";
+    const GENERATIONS: MethodGenerations = MethodGenerations::Both;
     type Params = RawResponseItemCompletedNotification;
 }
 
@@ -254,6 +256,7 @@ pub struct Initialized;
 
 impl NotificationMethod for Initialized {
     const NAME: &'static str = "initialized";
+    const GENERATIONS: MethodGenerations = MethodGenerations::Both;
     type Params = NoParams;
 }
 

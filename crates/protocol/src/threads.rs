@@ -134,6 +134,7 @@ pub struct ThreadMetadataUpdateParams {
     /// The project of the thread; null takes it out of its project.
     #[serde(skip_serializing_if = "Patch::is_missing")]
     #[since("0.166")]
+    #[experimental("thread/metadata/update.projectId")]
     pub project_id: Patch<String>,
     /// Has no effect: access programs of OpenAI are not supported.
     #[since("0.166")]

@@ -52,9 +52,9 @@ pub struct UserVerificationDeleteResponse {}
 #[wire(deny_unknown_fields)]
 pub struct UserVerificationVerifyParams {
     pub challenge: String,
-    pub description: String,
     /// Shown to the user, like the description.
     pub title: String,
+    pub description: String,
 }
 
 /// The signed challenge.

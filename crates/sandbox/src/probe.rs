@@ -70,13 +70,25 @@ impl MachineProbe {
         }
     }
 
+    /// Returns how commands are confined, or a sentence that says that they are refused and why.
+    pub fn verdict(&self) -> Result<String, String> {
+        self.kind()
+            .map(|kind| kind.to_string())
+            .map_err(|reason| format!("none, so commands are refused: {reason}"))
+    }
+
+    /// Returns the means of this machine, one per line, and what the confinement does not stop.
+    pub fn details(&self) -> Vec<String> {
+        self.machine.lines()
+    }
+
     /// Returns a text that says which confinement is used and why better ones are not.
     pub fn report(&self) -> String {
         let chosen = match self.kind() {
             Ok(kind) => format!("confinement: {kind}"),
             Err(reason) => format!("confinement: none, commands are refused: {reason}"),
         };
-        let lines = [chosen].into_iter().chain(self.machine.lines());
+        let lines = [chosen].into_iter().chain(self.details());
         lines.collect::<Vec<_>>().join("\n")
     }
 
@@ -84,7 +96,7 @@ impl MachineProbe {
     pub fn summary(&self) -> String {
         match self.kind() {
             Ok(kind) => {
-                let unused = self.machine.lines().into_iter().filter(|line| line.contains(": not used: "));
+                let unused = self.details().into_iter().filter(|line| line.contains(": not used: "));
                 [kind.to_string()].into_iter().chain(unused).collect::<Vec<_>>().join("; ")
             }
             Err(reason) => format!("none, commands are refused: {reason}"),

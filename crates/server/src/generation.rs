@@ -11,17 +11,13 @@
 
 use std::{
     borrow::Cow,
-    collections::HashSet,
-    sync::{
-        LazyLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use codicil_protocol::{
-    AskForApproval, CLIENT_REQUESTS, Frame, InitializeCapabilities, InitializeParams, MethodGenerations,
-    MethodInfo, NOTIFICATIONS, NegotiatedExtensions, NegotiatedProtocol, PROTOCOL_EXTENSION,
-    ProtocolCapability, ProtocolGeneration, ReasoningEffort, ServiceTier, Stability, Thread, ThreadItem,
+    AskForApproval, CLIENT_REQUESTS, InitializeCapabilities, InitializeParams, MethodGenerations, MethodInfo,
+    NegotiatedExtensions, NegotiatedProtocol, PROTOCOL_EXTENSION, ProtocolCapability, ProtocolGeneration,
+    ReasoningEffort, ServiceTier, Stability, Thread, ThreadItem,
 };
 use codicil_store::StoredTurn;
 use serde_json::{
@@ -155,16 +151,6 @@ fn has_later_capability(capabilities: &InitializeCapabilities) -> bool {
 pub fn is_later_request(method: &str) -> bool {
     let is_it = |known: &&MethodInfo| known.name == method;
     CLIENT_REQUESTS.iter().find(is_it).is_some_and(|known| known.generations == MethodGenerations::Since166)
-}
-
-/// Returns whether only clients after 0.118 know a message.
-pub fn is_later_notification(frame: &Frame) -> bool {
-    static LATER: LazyLock<HashSet<&str>> = LazyLock::new(|| {
-        let is_later = |method: &&MethodInfo| method.generations == MethodGenerations::Since166;
-        NOTIFICATIONS.iter().filter(is_later).map(|notification| notification.name).collect()
-    });
-    let method = frame.method().filter(|_| frame.is_notification());
-    method.is_some_and(|method| LATER.contains(method))
 }
 
 /// Shows a thread as clients of a generation know it. Before 0.166, a fork belongs to the session of its source.

@@ -20,11 +20,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    generation::is_later_notification,
-    limits::{
-        BUSY_BYTES, JOIN_DELTAS_BYTES, MAX_JOINED_BYTES, MAX_UNREAD_BYTES, PAUSE_READING_BYTES, STREAM_BYTES,
-    },
+use crate::limits::{
+    BUSY_BYTES, JOIN_DELTAS_BYTES, MAX_JOINED_BYTES, MAX_UNREAD_BYTES, PAUSE_READING_BYTES, STREAM_BYTES,
 };
 
 /// The messages that a client has not read yet.
@@ -291,10 +288,10 @@ impl OutboxQueue {
             FrameAudience::WithCursor => self.has_cursor,
             FrameAudience::WithoutCursor => !self.has_cursor,
         };
-        let is_known = frame.is_in(self.generation)
-            && (self.generation == ProtocolGeneration::V166 || !is_later_notification(frame));
         let is_behind = || frame.place().is_some_and(|place| self.behind.contains(&place.thread_id));
-        is_addressed && is_known && (self.behind.is_empty() || !frame.is_notification() || !is_behind())
+        is_addressed
+            && frame.is_in(self.generation)
+            && (self.behind.is_empty() || !frame.is_notification() || !is_behind())
     }
 
     /// Drops the messages that can be replayed, and asks the client to subscribe again. Returns false if that is not

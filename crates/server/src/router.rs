@@ -19,12 +19,12 @@ use codicil_protocol::{
     AccountLoginCancel, AccountLoginStart, AccountLogout, AccountRateLimitResetCreditConsume,
     AccountRateLimitsRead, AccountRead, AccountSendAddCreditsNudgeEmail, AccountSessionList,
     AccountSessionSwitch, AccountUsageRead, AccountWorkspaceMessagesRead, AppInstalled, AppList, AppRead,
-    BedrockCheckGovCloudRequirements, CodicilRequestAnswer, CodicilRequestList, CodicilSubscribe,
-    CodicilThreadRehome, CodicilTurnRead, CodicilUsageRead, CollaborationModeList, CommandExec,
-    CommandExecResize, CommandExecTerminate, CommandExecWrite, ConfigBatchWrite, ConfigMcpServerReload,
-    ConfigRead, ConfigRequirementsRead, ConfigValueWrite, EnvironmentAdd, EnvironmentInfo, EnvironmentStatus,
-    ExperimentalFeatureEnablementSet, ExperimentalFeatureList, ExternalAgentConfigDetect,
-    ExternalAgentConfigImport, ExternalAgentConfigImportReadHistories,
+    BedrockCheckGovCloudRequirements, CodicilRequestAnswer, CodicilRequestList, CodicilSandboxRead,
+    CodicilSubscribe, CodicilThreadRehome, CodicilTurnRead, CodicilUsageRead, CollaborationModeList,
+    CommandExec, CommandExecResize, CommandExecTerminate, CommandExecWrite, ConfigBatchWrite,
+    ConfigMcpServerReload, ConfigRead, ConfigRequirementsRead, ConfigValueWrite, EnvironmentAdd,
+    EnvironmentInfo, EnvironmentStatus, ExperimentalFeatureEnablementSet, ExperimentalFeatureList,
+    ExternalAgentConfigDetect, ExternalAgentConfigImport, ExternalAgentConfigImportReadHistories,
     ExternalAgentConfigImportRecordHistory, FeedbackSave, FeedbackUpload, FsCopy, FsCreateDirectory,
     FsGetMetadata, FsReadDirectory, FsReadFile, FsRemove, FsUnwatch, FsWatch, FsWriteFile, FuzzyFileSearch,
     FuzzyFileSearchSessionStart, FuzzyFileSearchSessionStop, FuzzyFileSearchSessionUpdate,
@@ -279,6 +279,7 @@ fn with_accounts(router: Router) -> Router {
         .on_encoded::<CodicilRequestAnswer, _>(codicil::request_answer)
         .on::<CodicilUsageRead>(codicil::usage_read)
         .on::<CodicilTurnRead>(codicil::turn_read)
+        .on::<CodicilSandboxRead>(codicil::sandbox_read)
         .on::<CodicilThreadRehome>(codicil::thread_rehome)
 }
 

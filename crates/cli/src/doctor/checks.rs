@@ -64,14 +64,11 @@ fn versions() -> DoctorFinding {
 
 fn sandbox() -> DoctorFinding {
     let probe = MachineProbe::cached();
-    let parts = probe.report().lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
-    match probe.kind() {
-        Ok(kind) => DoctorFinding::new("sandbox", FindingStatus::Ok, kind.to_string()).with(parts),
-        Err(reason) => {
-            let summary = format!("none, so commands are refused: {reason}");
-            DoctorFinding::new("sandbox", FindingStatus::Error, summary).with(parts)
-        }
-    }
+    let finding = match probe.verdict() {
+        Ok(confinement) => DoctorFinding::new("sandbox", FindingStatus::Ok, confinement),
+        Err(refusal) => DoctorFinding::new("sandbox", FindingStatus::Error, refusal),
+    };
+    finding.with(probe.details())
 }
 
 /// Checks the network proxy for sandboxed commands. A missing proxy is an error only if one is configured.

@@ -1,5 +1,6 @@
 //! The pages beside threads: status and settings.
 
+use codicil_sandbox::MachineProbe;
 use codicil_testkit::Script;
 
 use crate::{
@@ -22,6 +23,12 @@ async fn the_status_page_shows_the_server() {
     browser.sees([("region", "Configuration"), ("table", "Configuration")], "approval_policy").await;
     browser.sees([("region", "Configuration"), ("table", "Configuration")], "config.toml").await;
     browser.sees([("region", "Sandbox")], "confined command").await;
+    let probe = MachineProbe::cached();
+    let (Ok(summary) | Err(summary)) = probe.verdict();
+    browser.sees([("region", "Sandbox")], &summary).await;
+    for detail in probe.details() {
+        browser.sees([("region", "Sandbox"), ("list", "Means of confinement")], &detail).await;
+    }
     for chart in [
         ("image", "Tokens, last 14 days: 1,234 tokens in all*"),
         ("image", "Turns, last 14 days: 1 turns in all*"),

@@ -24,5 +24,5 @@ pub use page_ops::PageOp;
 pub use thread_hub::{HubError, ThreadPage};
 pub use thread_hubs::ThreadHubs;
 pub use thread_view::{
-    ItemPart, ThreadView, TurnSettings, TurnView, ViewChange, listed_sources, thread_title,
+    ItemPart, OlderItems, ThreadView, TurnSettings, TurnView, ViewChange, listed_sources, thread_title,
 };

@@ -24,7 +24,7 @@ use tokio::{
 use super::{
     page_events::PageEvents,
     page_ops::PageOp,
-    thread_view::{ThreadView, ViewChange},
+    thread_view::{OlderItems, ThreadView, ViewChange},
 };
 use crate::pages::{self, StreamedText};
 
@@ -140,11 +140,9 @@ async fn read_thread(client: &Client, thread_id: &ThreadId) -> Result<ThreadPage
     let params =
         CodicilSubscribeParams { items: Some(FIRST_ITEMS), ..CodicilSubscribeParams::new(thread_id.clone()) };
     match client.call::<CodicilSubscribe>(params).await {
-        Ok(CodicilSubscribeResponse::Snapshot {
-            at, thread, older_turns, older_items, plans, open, ..
-        }) => {
-            let has_older = older_turns.is_some() || older_items.is_some();
-            let mut view = ThreadView::new(*thread, has_older, open).with_settings(&resumed);
+        Ok(CodicilSubscribeResponse::Snapshot { at, thread, older_items, plans, open, .. }) => {
+            let older = older_items.map_or(OlderItems::None, OlderItems::At);
+            let mut view = ThreadView::new(*thread, older, open).with_settings(&resumed);
             plans.into_iter().flatten().for_each(|plan| view.set_plan(plan));
             view.usage = stored_usage(client, thread_id).await;
             Ok(ThreadPage { view, seq: at.value() })
@@ -153,7 +151,10 @@ async fn read_thread(client: &Client, thread_id: &ThreadId) -> Result<ThreadPage
         Ok(CodicilSubscribeResponse::Replay { .. }) | Err(ClientError::ResponseError { .. }) => {
             let thread = client.read_thread(thread_id, IncludeTurns::Yes).await?;
             let seq = resumed.seq.map_or(0, |seq| seq.value());
-            Ok(ThreadPage { view: ThreadView::new(thread, false, Vec::new()).with_settings(&resumed), seq })
+            Ok(ThreadPage {
+                view: ThreadView::new(thread, OlderItems::None, Vec::new()).with_settings(&resumed),
+                seq,
+            })
         }
         Err(error) => Err(error),
     }

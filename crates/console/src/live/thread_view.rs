@@ -33,9 +33,18 @@ pub struct ThreadView {
     pub thread: Thread,
     pub settings: TurnSettings,
     pub turns: VecDeque<TurnView>,
-    /// Whether the thread has turns or items before the first ones of this view.
-    pub has_older: bool,
+    pub older: OlderItems,
     pub usage: Option<ThreadTokenUsage>,
+}
+
+/// The items of a thread before the first one of a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OlderItems {
+    None,
+    /// The server returns them from this cursor on.
+    At(String),
+    /// Their cursor is not known.
+    BeforeFirst,
 }
 
 /// The settings of a thread's next turn.
@@ -139,9 +148,9 @@ pub enum ItemPart {
 
 impl ThreadView {
     /// Creates a view of a thread with its last turns. `open` are items of the running turn that have not completed.
-    pub fn new(mut thread: Thread, has_older: bool, open: Vec<ThreadItem>) -> Self {
+    pub fn new(mut thread: Thread, older: OlderItems, open: Vec<ThreadItem>) -> Self {
         let turns = std::mem::take(&mut thread.turns).into_iter().map(TurnView::from).collect();
-        let mut view = Self { thread, settings: TurnSettings::default(), turns, has_older, usage: None };
+        let mut view = Self { thread, settings: TurnSettings::default(), turns, older, usage: None };
         if let Some(turn) = view.turns.back_mut() {
             for item in open {
                 turn.put(item, ItemProgress::Open);
@@ -296,7 +305,7 @@ impl ThreadView {
                 Some(item) => {
                     items -= 1;
                     bytes -= text_bytes(&item);
-                    self.has_older = true;
+                    self.older = OlderItems::BeforeFirst;
                 }
                 None if is_last => return,
                 None => drop(self.turns.pop_front()),
@@ -516,7 +525,7 @@ mod tests {
 
     #[test]
     fn deltas_extend_items_and_a_repeated_start_replaces_them() {
-        let mut view = ThreadView::new(thread(), false, Vec::new());
+        let mut view = ThreadView::new(thread(), OlderItems::None, Vec::new());
         for message in [turn(1), item(1, "m", ""), delta(1, "m", "Hel"), delta(1, "m", "lo")] {
             assert_ne!(view.apply(message), ViewChange::Nothing);
         }
@@ -529,15 +538,15 @@ mod tests {
 
     #[test]
     fn the_oldest_items_and_turns_are_forgotten() {
-        let mut view = ThreadView::new(thread(), false, Vec::new());
+        let mut view = ThreadView::new(thread(), OlderItems::None, Vec::new());
         for number in 0..3 {
             view.apply(turn(number));
             (0..100).for_each(|index| drop(view.apply(item(number, &format!("{number}-{index}"), "x"))));
         }
         let items: usize = view.turns.iter().map(|turn| turn.items.len()).sum();
         assert!(items <= MAX_ITEMS, "{items}");
-        assert!(view.has_older);
-        let mut long = ThreadView::new(thread(), false, Vec::new());
+        assert_eq!(view.older, OlderItems::BeforeFirst);
+        let mut long = ThreadView::new(thread(), OlderItems::None, Vec::new());
         long.apply(turn(0));
         (0..1000).for_each(|index| drop(long.apply(item(0, &index.to_string(), "x"))));
         let only = long.turns.front().unwrap();
@@ -545,17 +554,17 @@ mod tests {
             only.items.back().and_then(|item| item.id()).map(|id| id.to_string()).as_deref(),
             Some("999")
         );
-        assert!(only.items.len() <= MAX_ITEMS && long.has_older);
+        assert!(only.items.len() <= MAX_ITEMS && long.older == OlderItems::BeforeFirst);
     }
 
     #[test]
     fn large_items_are_forgotten_before_there_are_many() {
-        let mut view = ThreadView::new(thread(), false, Vec::new());
+        let mut view = ThreadView::new(thread(), OlderItems::None, Vec::new());
         view.apply(turn(1));
         let large = "x".repeat(1 << 20);
         (0..20).for_each(|index| drop(view.apply(item(1, &index.to_string(), &large))));
         let bytes: usize = texts(&view).iter().map(|text| text.len()).sum();
-        assert!(bytes <= MAX_BYTES && view.has_older, "{bytes}");
+        assert!(bytes <= MAX_BYTES && view.older == OlderItems::BeforeFirst, "{bytes}");
         let last = view.turns.back().and_then(|turn| turn.items.back()).and_then(|item| item.id());
         assert_eq!(last.map(|id| &**id), Some("19"));
     }

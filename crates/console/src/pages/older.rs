@@ -13,9 +13,12 @@ use codicil_client::protocol::{
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{PageError, turns};
+use super::{
+    PageError,
+    turns::{self, NewestTurns},
+};
 use crate::{
-    live::{ThreadView, TurnView},
+    live::{OlderItems, ThreadView, TurnView},
     state::Console,
 };
 
@@ -31,93 +34,63 @@ const SEARCHED_AT_ONCE: u32 = 100;
 /// Turns that are shown of a thread that cannot be opened.
 const STORED_TURNS: u32 = 8;
 
-/// Where the next older part of a thread begins: before an item that a page shows, or at the cursor of the part before.
-#[derive(Debug, Deserialize)]
-pub struct OlderQuery {
-    /// The turn of the first item that is shown.
-    turn: Option<String>,
-    /// The first item that is shown.
-    item: Option<String>,
-    /// The cursor of the items before.
-    items: Option<String>,
-}
-
 /// The place in a thread before which everything is older than what a page shows.
-struct OlderPlace {
+#[derive(Debug, Default, Deserialize)]
+pub struct OlderPlace {
     /// The turn of the first item that is shown, which may have more items.
     turn: Option<TurnId>,
+    /// The first item that is shown, if the items before it do not begin at a cursor.
+    item: Option<ItemId>,
+    /// The cursor from which older items are read, at or shortly after the place. Without it, they are read from the newest.
     items: Option<String>,
 }
 
 impl OlderPlace {
     fn link(&self, thread: &ThreadId) -> Markup {
-        let turn = self.turn.as_ref().map(|turn| turn.to_string());
-        let parts = [("turn", &turn), ("items", &self.items)];
-        let pairs = parts.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
-        link(thread, pairs)
+        let parts = [
+            ("turn", self.turn.as_deref()),
+            ("item", self.item.as_deref()),
+            ("items", self.items.as_deref()),
+        ];
+        let pairs = parts.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+        html! {
+            p #older .more { a.button data-older="" href={ "/threads/" (thread) "/older?" (query) } { "Show earlier turns" } }
+        }
     }
 }
 
-/// Returns the link to what is older than the items of a page.
-pub fn link_before(view: &ThreadView, first: Option<(&TurnId, &ItemId)>) -> Markup {
+/// Returns the link to what is older than a page shows of a view.
+pub fn link_before(view: &ThreadView, shown: &NewestTurns<'_>) -> Markup {
     let first_turn = view.turns.front().map(|turn| &turn.id);
-    let turn = first.map(|(turn, _)| turn).or(first_turn).map(|turn| &**turn);
-    let item = first.map(|(_, item)| &**item);
-    link(
-        &view.thread.id,
-        [("turn", turn), ("item", item)].into_iter().filter_map(|(name, value)| Some((name, value?))),
-    )
+    let turn = shown.first.map(|(turn, _)| turn).or(first_turn).cloned();
+    let items = match &view.older {
+        OlderItems::At(cursor) if !shown.is_cut => Some(cursor.clone()),
+        _ => None,
+    };
+    let item = shown.first.map(|(_, item)| item.clone()).filter(|_| items.is_none());
+    OlderPlace { turn, item, items }.link(&view.thread.id)
 }
 
-fn link<'a>(thread: &ThreadId, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Markup {
-    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-    html! {
-        p #older .more { a.button data-older="" href={ "/threads/" (thread) "/older?" (query) } { "Show earlier turns" } }
-    }
-}
-
-/// `GET /threads/{thread}/older`: what is older than a place, as a part of the page.
+/// `GET /threads/{thread}/older`: what is older than a place, as a part of the page, and the link to the rest.
 pub async fn older_turns(
     State(console): State<Console>,
     Path(thread): Path<String>,
-    Query(query): Query<OlderQuery>,
+    Query(place): Query<OlderPlace>,
 ) -> Result<Markup, PageError> {
-    let thread = ThreadId::from(thread);
-    let place = match query {
-        OlderQuery { turn, items: items @ Some(_), .. } => OlderPlace { turn: turn.map(TurnId::from), items },
-        OlderQuery { turn: Some(turn), item: None, .. } => {
-            OlderPlace { turn: Some(TurnId::from(turn)), items: None }
-        }
-        OlderQuery { turn: Some(turn), item: Some(item), .. } => {
-            let turn = TurnId::from(turn);
-            match items_before(&console, &thread, &turn, &ItemId::from(item)).await? {
-                Some(cursor) => OlderPlace { turn: Some(turn), items: Some(cursor) },
-                None => return Ok(html! {}),
-            }
-        }
-        OlderQuery { .. } => return Err(PageError::BadRequest("say before which turn".to_owned())),
-    };
-    older_part(&console, &thread, place).await
-}
-
-/// Returns what is older than a place, and the link to the rest.
-async fn older_part(console: &Console, thread: &ThreadId, place: OlderPlace) -> Result<Markup, PageError> {
-    let found = items_page(console, thread, place.items.clone(), OLDER_ITEMS).await?;
-    let mut next = OlderPlace { items: found.next_cursor, ..place };
-    let groups = by_turn(found.data);
-    let is_new = |turn: &&TurnId| next.turn.as_ref() != Some(*turn);
-    let wanted: Vec<TurnId> = groups.iter().map(|group| &group.id).filter(is_new).cloned().collect();
-    let mut heads = turn_heads(console, thread, wanted).await?;
-    let views: Vec<TurnView> = groups.into_iter().map(|group| with_head(group, &mut heads)).collect();
-    let shown = turns::newest_turns(thread, views.iter().rev(), next.turn.as_ref(), OLDER_BYTES);
-    if shown.is_cut {
-        // The same part, as far as it is shown, ends at the cursor of the rest.
-        let count = u32::try_from(shown.items).unwrap_or(OLDER_ITEMS);
-        next.items = items_page(console, thread, place.items, count).await?.next_cursor;
+    if place.turn.is_none() && place.items.is_none() {
+        return Err(PageError::BadRequest("say before which turn".to_owned()));
     }
-    next.turn = shown.first.map(|(turn, _)| turn.clone()).or(next.turn);
+    let thread = ThreadId::from(thread);
+    let found = items_before(&console, &thread, &place).await?;
+    let groups = by_turn(found.iter().flat_map(|part| &part.items).take(OLDER_ITEMS as usize));
+    let is_new = |turn: &&TurnId| place.turn.as_ref() != Some(*turn);
+    let wanted: Vec<TurnId> = groups.iter().map(|group| &group.id).filter(is_new).cloned().collect();
+    let mut heads = turn_heads(&console, &thread, wanted).await?;
+    let views: Vec<TurnView> = groups.into_iter().map(|group| with_head(group, &mut heads)).collect();
+    let shown = turns::newest_turns(&thread, views.iter().rev(), place.turn.as_ref(), OLDER_BYTES);
     Ok(html! {
-        @if next.items.is_some() { (next.link(thread)) }
+        @if let Some(next) = place_before(&found, shown.items) { (next.link(&thread)) }
         (shown.html)
     })
 }
@@ -132,12 +105,12 @@ fn with_head(group: Turn, heads: &mut Vec<CodicilTurnEntry>) -> TurnView {
 }
 
 /// Groups items by their turns, newest first. The items of a turn are in order.
-fn by_turn(entries: Vec<ThreadItemEntry>) -> Vec<Turn> {
+fn by_turn<'a>(entries: impl Iterator<Item = &'a ThreadItemEntry>) -> Vec<Turn> {
     let mut groups: Vec<Turn> = Vec::new();
     for ThreadItemEntry { turn_id, item, .. } in entries {
         match groups.last_mut() {
-            Some(last) if last.id == turn_id => last.items.push(item),
-            _ => groups.push(Turn { items: vec![item], ..Turn::in_progress(turn_id) }),
+            Some(last) if last.id == *turn_id => last.items.push(item.clone()),
+            _ => groups.push(Turn { items: vec![item.clone()], ..Turn::in_progress(turn_id.clone()) }),
         }
     }
     groups.iter_mut().for_each(|group| group.items.reverse());
@@ -157,31 +130,61 @@ pub async fn turn_heads(
     Ok(console.client.call::<CodicilTurnRead>(params).await?.data)
 }
 
-/// Returns the cursor of the items before one; `None` if it is the first.
+/// Items that one request returned, newest first.
+struct ItemsPage {
+    /// The cursor of the request.
+    cursor: Option<String>,
+    items: Vec<ThreadItemEntry>,
+    next_cursor: Option<String>,
+}
+
+/// Reads the items before a place, in one request if they begin at a cursor. An item that is not there any more is an error.
 async fn items_before(
     console: &Console,
     thread: &ThreadId,
-    turn: &TurnId,
-    item: &ItemId,
-) -> Result<Option<String>, PageError> {
-    let is_wanted = |entry: &ThreadItemEntry| entry.turn_id == *turn && entry.item.id() == Some(item);
-    let mut cursor = None;
-    loop {
-        let page = items_page(console, thread, cursor.clone(), SEARCHED_AT_ONCE).await?;
-        let Some(index) = page.data.iter().position(is_wanted) else {
-            cursor = page.next_cursor;
-            if cursor.is_none() {
-                return Err(PageError::NotFound(format!("item {item}")));
+    place: &OlderPlace,
+) -> Result<Vec<ItemsPage>, PageError> {
+    let is_shown = |entry: &ThreadItemEntry| {
+        place.turn.as_ref() == Some(&entry.turn_id) && entry.item.id() == place.item.as_ref()
+    };
+    let limit = if place.item.is_some() { SEARCHED_AT_ONCE } else { OLDER_ITEMS };
+    let mut searched = place.item.as_ref();
+    let mut found = Vec::new();
+    let mut next = Some(place.items.clone());
+    let mut count = 0;
+    while let Some(cursor) = next.take().filter(|_| count < OLDER_ITEMS as usize) {
+        let mut page = items_page(console, thread, cursor.clone(), limit).await?;
+        next = page.next_cursor.clone().map(Some);
+        if let Some(item) = searched {
+            match page.data.iter().position(is_shown) {
+                Some(index) => drop(page.data.drain(..=index)),
+                None if next.is_some() => continue,
+                None => return Err(PageError::NotFound(format!("item {item}"))),
             }
-            continue;
-        };
-        let count = u32::try_from(index + 1).unwrap_or(SEARCHED_AT_ONCE);
-        let until = items_page(console, thread, cursor.clone(), count).await?;
-        // New items may have arrived between the two requests.
-        if until.data.last().is_some_and(is_wanted) {
-            return Ok(until.next_cursor);
+            searched = None;
         }
+        count += page.data.len();
+        found.push(ItemsPage { cursor, items: page.data, next_cursor: page.next_cursor });
     }
+    Ok(found)
+}
+
+/// Returns the place before the items that are shown of those that were found; `None` if the thread has nothing before them.
+fn place_before(found: &[ItemsPage], shown: usize) -> Option<OlderPlace> {
+    let mut rest = shown;
+    let mut turn = None;
+    for part in found {
+        if rest < part.items.len() {
+            let first = rest.checked_sub(1).and_then(|index| part.items.get(index));
+            let item = first.and_then(|entry| entry.item.id().cloned());
+            let turn = first.map(|entry| entry.turn_id.clone()).or(turn);
+            return Some(OlderPlace { turn, item, items: part.cursor.clone() });
+        }
+        rest -= part.items.len();
+        turn = part.items.last().map(|entry| entry.turn_id.clone()).or(turn);
+    }
+    let cursor = found.last()?.next_cursor.clone()?;
+    Some(OlderPlace { turn, item: None, items: Some(cursor) })
 }
 
 /// Returns items of a thread, newest first.
@@ -201,8 +204,11 @@ async fn items_page(
     Ok(console.client.call::<ThreadItemsList>(params).await?)
 }
 
-/// Returns the newest turns of a thread that cannot be opened, in order, and whether there are older ones.
-pub async fn stored_turns(console: &Console, thread: &ThreadId) -> Result<(Vec<Turn>, bool), PageError> {
+/// Returns the newest turns of a thread that cannot be opened, in order, and what is before them.
+pub async fn stored_turns(
+    console: &Console,
+    thread: &ThreadId,
+) -> Result<(Vec<Turn>, OlderItems), PageError> {
     let params = ThreadTurnsListParams {
         thread_id: thread.clone(),
         cursor: None,
@@ -211,6 +217,6 @@ pub async fn stored_turns(console: &Console, thread: &ThreadId) -> Result<(Vec<T
         items_view: Some(TurnItemsView::Full),
     };
     let page = console.client.call::<ThreadTurnsList>(params).await?;
-    let has_older = page.next_cursor.is_some();
-    Ok((page.data.into_iter().rev().collect(), has_older))
+    let older = if page.next_cursor.is_some() { OlderItems::BeforeFirst } else { OlderItems::None };
+    Ok((page.data.into_iter().rev().collect(), older))
 }

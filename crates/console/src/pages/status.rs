@@ -8,12 +8,13 @@ use axum::{Extension, extract::State};
 use codicil_client::{
     ClientError, command,
     protocol::{
-        Account, AccountRateLimitsRead, AccountRead, CommandExec, CommandExecParams, ConfigLayerMetadata,
-        ConfigLayerSource, ConfigRead, ConfigReadParams, ConfigReadResponse, GetAccountParams,
-        GetAccountRateLimitsParams, GetAccountResponse, ListMcpServerStatusParams,
-        ListMcpServerStatusResponse, McpAuthStatus, McpServerStatusList, Method, Model, ModelList,
-        ModelListParams, PluginList, PluginListParams, PluginListResponse, RateLimitSnapshot,
-        RateLimitWindow, ReadOnlyAccess, SandboxPolicy, SkillsList, SkillsListParams, SkillsListResponse,
+        Account, AccountRateLimitsRead, AccountRead, CodicilSandboxRead, CodicilSandboxReadParams,
+        CodicilSandboxReadResponse, CommandExec, CommandExecParams, ConfigLayerMetadata, ConfigLayerSource,
+        ConfigRead, ConfigReadParams, ConfigReadResponse, GetAccountParams, GetAccountRateLimitsParams,
+        GetAccountResponse, ListMcpServerStatusParams, ListMcpServerStatusResponse, McpAuthStatus,
+        McpServerStatusList, Method, Model, ModelList, ModelListParams, PluginList, PluginListParams,
+        PluginListResponse, RateLimitSnapshot, RateLimitWindow, ReadOnlyAccess, SandboxPolicy, SkillsList,
+        SkillsListParams, SkillsListResponse,
     },
 };
 use maud::{Markup, html};
@@ -41,13 +42,14 @@ const PROBE_SCRIPT: &str = "if (: > \"/tmp/.codicil-probe-$$\") 2>/dev/null; the
 /// `GET /status`
 pub async fn status(State(console): State<Console>, Extension(session): Extension<Session>) -> Markup {
     let client = &console.client;
-    let (account, limits, models, servers, skills, plugins, sandbox, config, used) = tokio::join!(
+    let (account, limits, models, servers, skills, plugins, sandbox, attempt, config, used) = tokio::join!(
         ask::<AccountRead>(&console, GetAccountParams::default()),
         ask::<AccountRateLimitsRead>(&console, GetAccountRateLimitsParams::default()),
         ask::<ModelList>(&console, ModelListParams::default()),
         ask::<McpServerStatusList>(&console, ListMcpServerStatusParams::default()),
         ask::<SkillsList>(&console, SkillsListParams::default()),
         ask::<PluginList>(&console, PluginListParams::default()),
+        ask::<CodicilSandboxRead>(&console, CodicilSandboxReadParams {}),
         ask::<CommandExec>(&console, probe()),
         ask::<ConfigRead>(&console, ConfigReadParams::default()),
         timeout(PATIENCE, usage::recent(client)),
@@ -69,7 +71,7 @@ pub async fn status(State(console): State<Console>, Extension(session): Extensio
                 (section("MCP servers", servers, |servers| mcp_servers(&console, servers)))
                 (section("Skills", skills, skill_table))
                 (section("Plugins", plugins, plugin_table))
-                (section("Sandbox", sandbox, |probe| sandbox_part(&probe.stdout)))
+                (section("Sandbox", sandbox, |found| sandbox_part(&found, attempt.map(|attempt| attempt.stdout))))
                 (section("Configuration", config, configuration))
             }
         },
@@ -243,12 +245,20 @@ fn probe() -> CommandExecParams {
     }
 }
 
-fn sandbox_part(output: &str) -> Markup {
+/// Returns what `codicil doctor` says of the sandbox, and what has become of a command that tried to write.
+fn sandbox_part(found: &CodicilSandboxReadResponse, attempt: Result<String, String>) -> Markup {
     html! {
-        @if output.trim() == "refused" {
-            p { span.chip.ok { "Works" } " A confined command could not write to " code { "/tmp" } "." }
-        } @else {
-            p { span.chip.failed { "Does not confine" } " A command with a read-only policy could write. " code { "codicil doctor" } " says why." }
+        p {
+            @if found.is_available { span.chip.ok { "Available" } } @else { span.chip.failed { "Not available" } }
+            " " (visible(&found.summary))
+        }
+        @match attempt.as_deref().map(str::trim) {
+            Ok("refused") => p { span.chip.ok { "Works" } " A confined command could not write to " code { "/tmp" } "." },
+            Ok(_) => p { span.chip.failed { "Does not confine" } " A command with a read-only policy could write." },
+            Err(error) => p.meta { "A confined command could not be tried: " (visible(error)) },
+        }
+        @if !found.details.is_empty() {
+            ul aria-label="Means of confinement" { @for detail in &found.details { li { (visible(detail)) } } }
         }
     }
 }

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     access::Session,
-    live::{PageOp, ThreadPage, ThreadView, TurnView, ViewChange},
+    live::{OlderItems, PageOp, ThreadPage, ThreadView, TurnView, ViewChange},
     render::text::{visible, visible_plain},
     state::Console,
 };
@@ -105,9 +105,10 @@ pub async fn thread(
 async fn stored_page(console: &Console, thread_id: &ThreadId) -> Result<ThreadPage, PageError> {
     let mut thread = console.client.read_thread(thread_id, IncludeTurns::No).await?;
     // The protocol does not return the turns of archived threads.
-    let (turns, has_older) = older::stored_turns(console, thread_id).await.unwrap_or_default();
+    let (turns, older) =
+        older::stored_turns(console, thread_id).await.unwrap_or((Vec::new(), OlderItems::None));
     thread.turns = turns;
-    let mut view = ThreadView::new(thread, has_older, Vec::new());
+    let mut view = ThreadView::new(thread, older, Vec::new());
     view.settings.cwd.clone_from(&view.thread.cwd);
     view.settings.model = view.thread.model.clone().unwrap_or_default();
     Ok(ThreadPage { view, seq: 0 })
@@ -163,7 +164,7 @@ fn all_turns(view: &ThreadView) -> Markup {
     let shown = turns::newest_turns(&view.thread.id, view.turns.iter(), None, MAX_TURNS_HTML);
     html! {
         @if view.turns.is_empty() { p.empty #no-turns { "Nothing has happened here yet." } }
-        @if view.has_older || shown.is_cut { (older::link_before(view, shown.first)) }
+        @if view.older != OlderItems::None || shown.is_cut { (older::link_before(view, &shown)) }
         (shown.html)
     }
 }

@@ -80,7 +80,7 @@ impl ThreadNotifier {
     }
 
     pub fn notify<N: NotificationMethod>(&self, params: &N::Params) {
-        self.send(&Frame::notification::<N>(params));
+        self.deliver(Frame::notification::<N>(params), None, NotifyReach::Subscribers);
     }
 
     /// Sends a message without a record to the subscribers.

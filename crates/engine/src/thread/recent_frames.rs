@@ -109,17 +109,26 @@ impl RecentFrames {
         if !self.is_open {
             return;
         }
-        self.bytes += frame.bytes().len();
-        self.frames.push_back(frame.clone());
-        let (messages, bytes) = match capacity {
-            RecentCapacity::None => (0, 0),
-            RecentCapacity::Full => (MAX_RECENT_MESSAGES, MAX_RECENT_BYTES),
-        };
+        match capacity {
+            RecentCapacity::None => {
+                self.fold_until(0, 0, capacity);
+                self.fold(frame, capacity);
+            }
+            RecentCapacity::Full => {
+                self.bytes += frame.bytes().len();
+                self.frames.push_back(frame.clone());
+                self.fold_until(MAX_RECENT_MESSAGES, MAX_RECENT_BYTES, capacity);
+            }
+        }
+    }
+
+    /// Keeps at most so many messages as they were sent, and what is needed of earlier ones.
+    fn fold_until(&mut self, messages: usize, bytes: usize, capacity: RecentCapacity) {
         while (self.frames.len() > messages || self.bytes > bytes)
             && let Some(oldest) = self.frames.pop_front()
         {
             self.bytes -= oldest.bytes().len();
-            self.fold(oldest, capacity);
+            self.fold(&oldest, capacity);
         }
     }
 
@@ -166,24 +175,29 @@ impl RecentFrames {
     }
 
     /// Keeps what is needed of a message that is no longer recent.
-    fn fold(&mut self, frame: Frame, capacity: RecentCapacity) {
-        self.floor = seq_of(&frame);
+    fn fold(&mut self, frame: &Frame, capacity: RecentCapacity) {
+        self.floor = seq_of(frame);
+        // Most messages are deltas of the newest item.
+        if let Some(text) = self.items.last_mut().and_then(|item| item.continued_text(frame)) {
+            return text.add(frame, capacity);
+        }
         match frame.method() {
             Some(ItemStarted::NAME) => {
-                if let Some(id) = id_of_item(&frame) {
-                    self.items.push(OpenItem { id, started: frame, parts: VecDeque::new(), dropped: None });
+                if let Some(id) = id_of_item(frame) {
+                    let started = frame.clone();
+                    self.items.push(OpenItem { id, started, parts: VecDeque::new(), dropped: None });
                 }
             }
             Some(ItemCompleted::NAME) => {
-                let id = id_of_item(&frame);
+                let id = id_of_item(frame);
                 self.items.retain(|item| Some(&item.id) != id.as_ref());
             }
             Some(method) if is_state(method) => {
                 self.states.retain(|state| state.method() != Some(method));
-                self.states.push(frame);
+                self.states.push(frame.clone());
             }
             _ => {
-                let id = item_id(&frame);
+                let id = item_id(frame);
                 if let Some(item) = self.items.iter_mut().find(|item| Some(item.id.as_str()) == id) {
                     item.add(frame, capacity);
                 }
@@ -202,10 +216,16 @@ impl OpenItem {
         texts.chain(self.dropped).any(|dropped| after < dropped)
     }
 
-    fn add(&mut self, frame: Frame, capacity: RecentCapacity) {
-        if let Some(ItemPart::Text(text)) = self.parts.back_mut()
-            && frame.continuation(text.last.bytes()).is_some()
-        {
+    /// Returns the last text, if the message continues it.
+    fn continued_text(&mut self, frame: &Frame) -> Option<&mut JoinedText> {
+        match self.parts.back_mut()? {
+            ItemPart::Text(text) => frame.continuation(text.last.bytes()).map(|_| text),
+            ItemPart::Other(_) => None,
+        }
+    }
+
+    fn add(&mut self, frame: &Frame, capacity: RecentCapacity) {
+        if let Some(text) = self.continued_text(frame) {
             return text.add(frame, capacity);
         }
         if self.parts.len() >= MAX_OPEN_PARTS {
@@ -217,7 +237,7 @@ impl OpenItem {
             text.add(frame, capacity);
             ItemPart::Text(text)
         } else {
-            ItemPart::Other(frame)
+            ItemPart::Other(frame.clone())
         };
         self.parts.push_back(part);
     }
@@ -233,7 +253,7 @@ impl ItemPart {
 }
 
 impl JoinedText {
-    fn add(&mut self, frame: Frame, capacity: RecentCapacity) {
+    fn add(&mut self, frame: &Frame, capacity: RecentCapacity) {
         let known = self.text.len();
         if let Some((_, text)) = frame.delta_parts() {
             self.text.extend_from_slice(text);
@@ -243,9 +263,9 @@ impl JoinedText {
         }
         // Empty deltas would grow the list without end.
         if self.text.len() > known || self.ends.is_empty() {
-            self.ends.push((seq_of(&frame), self.text.len()));
+            self.ends.push((seq_of(frame), self.text.len()));
         }
-        self.last = frame;
+        self.last = frame.clone();
         if self.text.len() > MAX_OPEN_TEXT {
             self.drop_half();
         }

@@ -6,11 +6,12 @@ use codicil_engine::{
 };
 use codicil_protocol::{
     CodicilRequestAnswerParams, CodicilRequestAnswerResponse, CodicilRequestListParams,
-    CodicilRequestListResponse, CodicilSubscribeParams, CodicilThreadRehomeParams,
-    CodicilThreadRehomeResponse, CodicilTurnEntry, CodicilTurnRead, CodicilTurnReadParams,
-    CodicilTurnReadResponse, CodicilUsageReadParams, CodicilUsageReadResponse, CodicilWaitingRequest, Method,
-    SubscriptionScope, TurnId,
+    CodicilRequestListResponse, CodicilSandboxReadParams, CodicilSandboxReadResponse, CodicilSubscribeParams,
+    CodicilThreadRehomeParams, CodicilThreadRehomeResponse, CodicilTurnEntry, CodicilTurnRead,
+    CodicilTurnReadParams, CodicilTurnReadResponse, CodicilUsageReadParams, CodicilUsageReadResponse,
+    CodicilWaitingRequest, Method, SubscriptionScope, TurnId,
 };
+use codicil_sandbox::MachineProbe;
 use codicil_store::StoredTurn;
 use serde_json::value::to_raw_value;
 
@@ -175,6 +176,20 @@ pub async fn usage_read(
         data.extend(cx.threads().token_usage(thread, params.since).await?);
     }
     Ok(CodicilUsageReadResponse { data })
+}
+
+/// Returns what the first probe of the machine has found. It may be this one, which blocks for some milliseconds.
+pub async fn sandbox_read(
+    _cx: Cx,
+    _params: CodicilSandboxReadParams,
+) -> Result<CodicilSandboxReadResponse, RpcError> {
+    let probe = tokio::task::spawn_blocking(MachineProbe::cached).await.map_err(|_| RpcError::panicked())?;
+    let verdict = probe.verdict();
+    Ok(CodicilSandboxReadResponse {
+        is_available: verdict.is_ok(),
+        summary: verdict.unwrap_or_else(|refusal| refusal),
+        details: probe.details(),
+    })
 }
 
 fn no_answer() -> RpcError {

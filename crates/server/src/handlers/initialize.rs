@@ -37,7 +37,7 @@ pub async fn initialize(cx: Cx, params: InitializeParams) -> Result<InitializeRe
 }
 
 /// The features of the extension.
-const FEATURES: &[&str] = &["cursor", "keys", "requests", "usage", "turns", "rehome", "redirect"];
+const FEATURES: &[&str] = &["cursor", "keys", "requests", "usage", "turns", "sandbox", "rehome", "redirect"];
 
 fn codicil_support() -> CodicilSupport {
     let limit = |limit: usize| u32::try_from(limit).ok();

@@ -46,6 +46,7 @@ mod realtime;
 mod reference_details;
 mod request_keys;
 mod requirements;
+mod sandbox_read;
 mod schema_sessions;
 mod search;
 mod services;
