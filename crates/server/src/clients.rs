@@ -15,6 +15,7 @@ use codicil_metrics::METRICS;
 use codicil_protocol::{
     CodicilCapabilities, CodicilOpenRequest, ConfigWarning, ConfigWarningNotification, Frame,
     InitializeParams, MessageSeq, NotificationMethod, ProtocolGeneration, SubscriptionScope, ThreadId,
+    ThreadReadStateChanged,
     rpc::{Message, RequestId},
 };
 use parking_lot::{Mutex, RwLock};
@@ -54,6 +55,8 @@ pub struct ConnectedClient {
 
 /// The maximum number of remembered warnings per client.
 const MAX_WARNINGS: usize = 64;
+/// Notifications that only clients with the experimental capability get.
+const EXPERIMENTAL_NOTIFICATIONS: [&str; 1] = [ThreadReadStateChanged::NAME];
 
 /// What the client sent with `initialize`.
 #[derive(Debug)]
@@ -186,7 +189,10 @@ impl ConnectedClient {
 
     /// Returns whether the client receives notifications of this method.
     pub fn wants(&self, method: &str) -> bool {
-        self.session().is_some_and(|session| !session.opted_out.contains(method))
+        self.session().is_some_and(|session| {
+            !session.opted_out.contains(method)
+                && (session.experimental || !EXPERIMENTAL_NOTIFICATIONS.contains(&method))
+        })
     }
 
     /// Sends a server request. Clients cannot opt out of those: a turn waits for the answer.
@@ -431,19 +437,16 @@ impl ThreadClients for ClientRegistry {
 
     fn notify_followers(&self, thread: &ThreadId, frame: &Frame) {
         let subscriptions = self.0.subscriptions.read();
-        let clients = subscriptions.clients.values();
-        if subscriptions.clients.len() <= MANY_CLIENTS {
-            return clients.for_each(|client| client.notify(frame));
-        }
         let subscribers = subscriptions.by_thread.get(thread).map_or(&[][..], Vec::as_slice);
         subscribers.iter().for_each(|client| client.notify(frame));
-        let lists_threads = |client: &&Arc<ConnectedClient>| client.lists_threads.load(Ordering::Relaxed);
+        let is_small = subscriptions.clients.len() <= MANY_CLIENTS;
+        let wants = |client: &&Arc<ConnectedClient>| is_small || client.lists_threads.load(Ordering::Relaxed);
         let is_subscriber =
             |client: &Arc<ConnectedClient>| subscribers.iter().any(|other| other.id == client.id);
-        clients
-            .filter(lists_threads)
-            .filter(|client| !is_subscriber(client))
-            .for_each(|client| client.notify(frame));
+        // A client that is about to subscribe would take the position for that of the last message that it has seen.
+        let frame = frame.clone().without_place();
+        let others = subscriptions.clients.values().filter(wants).filter(|client| !is_subscriber(client));
+        others.for_each(|client| client.notify(&frame));
     }
 
     fn subscribe_like(&self, thread: &ThreadId, like: &ThreadId) {

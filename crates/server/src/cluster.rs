@@ -1,16 +1,24 @@
 //! A server that shares its threads with others: it gives its threads up when it has lost its lease, and takes over those of
 //! servers that are gone.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use codicil_engine::ThreadError;
+use codicil_protocol::ThreadId;
 use codicil_store::StoreError;
-use tokio::time::sleep;
+use futures_util::{StreamExt, stream};
+use tokio::time::{Instant, sleep};
 
 use crate::server::Server;
 
 /// The time between two looks for threads whose server is gone.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// The threads that are taken over at the same time.
+const MAX_TAKEOVERS: usize = 8;
+
+/// The time after which it is tried again to take over a thread that could not be loaded.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The threads that a server over a database looks after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +56,7 @@ fn take_over_abandoned(server: &Server) {
     let sweeping = server.shared.clone();
     server.shared.background.spawn(async move {
         let Some(backend) = sweeping.setup.store.backend() else { return };
-        // Threads that cannot be loaded are reported once.
-        let mut failed = HashSet::new();
+        let mut failed: HashMap<ThreadId, Instant> = HashMap::new();
         loop {
             sleep(SWEEP_EVERY).await;
             let abandoned = match backend.abandoned().await {
@@ -59,16 +66,25 @@ fn take_over_abandoned(server: &Server) {
                     continue;
                 }
             };
-            for thread in abandoned.into_iter().filter(|thread| !failed.contains(thread)).collect::<Vec<_>>()
-            {
-                match sweeping.threads().take_over(&thread).await {
+            failed.retain(|_, at| at.elapsed() < RETRY_AFTER);
+            let abandoned = abandoned.into_iter().filter(|thread| !failed.contains_key(thread));
+            let abandoned: Vec<_> = abandoned.collect();
+            let taking = abandoned.into_iter().map(async |thread| {
+                let taken = sweeping.threads().take_over(&thread).await;
+                (thread, taken)
+            });
+            let mut taking = stream::iter(taking).buffer_unordered(MAX_TAKEOVERS);
+            while let Some((thread, taken)) = taking.next().await {
+                match taken {
                     Ok(()) => tracing::info!(%thread, "took over a thread whose server is gone"),
-                    Err(ThreadError::Store(
-                        StoreError::OwnedElsewhere { .. } | StoreError::Unavailable(_),
-                    )) => {}
+                    Err(
+                        ThreadError::Store(StoreError::OwnedElsewhere { .. } | StoreError::Unavailable(_))
+                        | ThreadError::GivenUp(_)
+                        | ThreadError::Closed,
+                    ) => {}
                     Err(error) => {
                         tracing::warn!(%thread, "failed to take over a thread: {error}");
-                        failed.insert(thread);
+                        failed.insert(thread, Instant::now());
                     }
                 }
             }

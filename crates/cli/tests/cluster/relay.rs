@@ -11,12 +11,16 @@ use codicil_client::{Client, WebSocket, turn};
 use codicil_protocol::{
     AgentMessageDelta, CommandExecutionApproval, CommandExecutionApprovalDecision,
     CommandExecutionRequestApprovalResponse, ItemCompleted, Thread, ThreadItem, ThreadNameSet,
-    ThreadQueueAdd, ThreadQueueList, TurnCompleted, TurnStart, TurnStatus, TurnSteer,
+    ThreadQueueAdd, ThreadQueueList, TurnCompleted, TurnInterrupt, TurnStart, TurnStatus, TurnSteer,
 };
 use codicil_testkit::{
     App, AppBuilder, ReceivedMessage, Reply, Script, ServerBeside, ServerProcess, TestTransport,
 };
 use serde_json::{Value, from_value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use crate::{database::TestDatabase, server};
 
@@ -24,6 +28,8 @@ use crate::{database::TestDatabase, server};
 const TAKEOVER: Duration = Duration::from_secs(8);
 /// What a busy machine may take longer.
 const SLACK: Duration = Duration::from_secs(6);
+/// The time without a sign of life after which an owner counts as lost.
+const MAX_SILENCE: Duration = Duration::from_secs(6);
 
 /// Returns a server over a database that other servers reach.
 fn node(database: &TestDatabase, script: Script) -> AppBuilder {
@@ -70,18 +76,38 @@ fn count(messages: &[ReceivedMessage], method: &str) -> usize {
     messages.iter().filter(|message| message.method == method).count()
 }
 
-/// Starts two servers. The first owns a thread with a turn, the client of the second has resumed it.
-async fn two_nodes(builder: AppBuilder) -> (App, ServerBeside, Thread) {
-    let mut a = builder.start().await;
-    let mut b = a.another_server().await;
-    let thread = a.start_thread().await;
-    assert_eq!(a.run_turn(&thread, "hello").await.status, TurnStatus::Completed);
-    assert_eq!(b.resume(&thread).await.turns.len(), 1);
-    (a, b, thread)
+/// Two servers. The first owns a thread with a turn, the client of the second has resumed it.
+struct RelayedThread {
+    database: TestDatabase,
+    a: App,
+    b: ServerBeside,
+    thread: Thread,
 }
 
-async fn works_through_another_server(builder: impl Fn(AppBuilder) -> AppBuilder) {
-    let Some(database) = TestDatabase::create().await else { return };
+impl RelayedThread {
+    /// Returns `None` without PostgreSQL.
+    async fn start(script: Script, options: impl FnOnce(AppBuilder) -> AppBuilder) -> Option<Self> {
+        let database = TestDatabase::create().await?;
+        let mut a = options(node(&database, script)).start().await;
+        let mut b = a.another_server().await;
+        let thread = a.start_thread().await;
+        assert_eq!(a.run_turn(&thread, "hello").await.status, TurnStatus::Completed);
+        assert_eq!(b.resume(&thread).await.turns.len(), 1);
+        Some(Self { database, a, b, thread })
+    }
+
+    /// Ends the servers and checks what is stored.
+    async fn end(self) {
+        let Self { database, mut a, mut b, .. } = self;
+        a.ignore_rest();
+        b.ignore_rest();
+        drop(b);
+        drop(a);
+        database.check().await;
+    }
+}
+
+async fn works_through_another_server(options: impl FnOnce(AppBuilder) -> AppBuilder) {
     let script = (Script::new().say("hi").then())
         .say_deltas(["stre", "aming"])
         .then()
@@ -98,11 +124,12 @@ async fn works_through_another_server(builder: impl Fn(AppBuilder) -> AppBuilder
         .say("two")
         .then()
         .say("three");
-    let (mut a, mut b, thread) = two_nodes(builder(node(&database, script))).await;
+    let Some(mut relayed) = RelayedThread::start(script, options).await else { return };
+    let RelayedThread { a, b, thread, .. } = &mut relayed;
 
     // Both clients see the same turn.
-    let turn = b.start_turn(&thread, "stream").await;
-    let messages = until_completed(&mut b).await;
+    let turn = b.start_turn(thread, "stream").await;
+    let messages = until_completed(b).await;
     let order: Vec<_> = messages.iter().map(|message| message.method.as_str()).collect();
     assert_eq!(count(&messages, "turn/started"), 1, "{order:?}");
     assert!(count(&messages, "item/agentMessage/delta") >= 1, "{order:?}");
@@ -110,26 +137,26 @@ async fn works_through_another_server(builder: impl Fn(AppBuilder) -> AppBuilder
     assert_eq!(seen.turn.status, TurnStatus::Completed);
 
     // An approval is answered through the other server.
-    b.start_turn(&thread, "run").await;
+    b.start_turn(thread, "run").await;
     let asked = b.expect_request::<CommandExecutionApproval>().await;
     let asked_of_a = a.expect_request::<CommandExecutionApproval>().await;
     assert_eq!(asked.params, asked_of_a.params);
     b.reply(&asked, accept()).await;
-    let messages = until_completed(&mut b).await;
+    let messages = until_completed(b).await;
     let resolved = messages.iter().find(|message| message.method == "serverRequest/resolved").unwrap();
     assert_eq!(resolved.params["requestId"], json!(asked.id));
-    assert_eq!(lines(&a), 1);
+    assert_eq!(lines(a), 1);
 
     // A turn is interrupted.
-    let turn = b.start_turn(&thread, "hang").await;
+    let turn = b.start_turn(thread, "hang").await;
     b.until::<AgentMessageDelta>().await;
     b.interrupt(&turn).await;
     assert_eq!(b.until::<TurnCompleted>().await.turn.status, TurnStatus::Interrupted);
 
     // A turn is steered.
-    let turn = b.start_turn(&thread, "steer").await;
+    let turn = b.start_turn(thread, "steer").await;
     b.until::<AgentMessageDelta>().await;
-    let mut steer = input(&thread, "left");
+    let mut steer = input(thread, "left");
     steer["expectedTurnId"] = json!(turn.id);
     assert_eq!(b.call::<TurnSteer>(from_value(steer).unwrap()).await.turn_id, turn.id);
     a.model().release("steered");
@@ -139,12 +166,8 @@ async fn works_through_another_server(builder: impl Fn(AppBuilder) -> AppBuilder
 
     let name = json!({ "threadId": thread.id, "name": "renamed" });
     b.call::<ThreadNameSet>(from_value(name).unwrap()).await;
-    assert_eq!(b.read(&thread).await.name.as_deref(), Some("renamed"));
-    a.ignore_rest();
-    b.ignore_rest();
-    drop(b);
-    drop(a);
-    database.check().await;
+    assert_eq!(b.read(thread).await.name.as_deref(), Some("renamed"));
+    relayed.end().await;
 }
 
 #[tokio::test]
@@ -159,7 +182,6 @@ async fn a_client_of_the_later_generation_works_on_a_thread_of_another_server() 
 
 #[tokio::test]
 async fn input_is_queued_through_another_server() {
-    let Some(database) = TestDatabase::create().await else { return };
     let script = Script::new()
         .say("hi")
         .then()
@@ -169,10 +191,11 @@ async fn input_is_queued_through_another_server() {
         .say("ended")
         .then()
         .say("queued");
-    let (mut a, mut b, thread) = two_nodes(node(&database, script).later_client()).await;
-    b.start_turn(&thread, "first").await;
+    let Some(mut relayed) = RelayedThread::start(script, AppBuilder::later_client).await else { return };
+    let RelayedThread { a, b, thread, .. } = &mut relayed;
+    b.start_turn(thread, "first").await;
     b.until::<AgentMessageDelta>().await;
-    let mut second = input(&thread, "second");
+    let mut second = input(thread, "second");
     second["clientUserMessageId"] = json!("c-second");
     b.call::<ThreadQueueAdd>(from_value(second).unwrap()).await;
     let listed = b.call::<ThreadQueueList>(from_value(json!({ "threadId": thread.id })).unwrap()).await;
@@ -181,9 +204,8 @@ async fn input_is_queued_through_another_server() {
     b.until::<TurnCompleted>().await;
     b.until::<TurnCompleted>().await;
     let said = |item: &ThreadItem| matches!(item, ThreadItem::AgentMessage { text, .. } if text == "queued");
-    assert!(b.read(&thread).await.turns.iter().flat_map(|turn| &turn.items).any(said));
-    a.ignore_rest();
-    b.ignore_rest();
+    assert!(b.read(thread).await.turns.iter().flat_map(|turn| &turn.items).any(said));
+    relayed.end().await;
 }
 
 #[tokio::test]
@@ -199,8 +221,7 @@ async fn a_thread_that_is_loaded_elsewhere_takes_turns_without_being_resumed() {
     b.ignore_rest();
 }
 
-async fn survives_a_killed_owner(builder: impl Fn(AppBuilder) -> AppBuilder) {
-    let Some(database) = TestDatabase::create().await else { return };
+async fn survives_a_killed_owner(options: impl FnOnce(AppBuilder) -> AppBuilder) {
     let script = (Script::new().say("hi").then())
         .say("Let me look")
         .call("exec_command", append_line())
@@ -209,8 +230,9 @@ async fn survives_a_killed_owner(builder: impl Fn(AppBuilder) -> AppBuilder) {
         .say("done")
         .then()
         .say("again");
-    let (mut a, mut b, thread) = two_nodes(builder(node(&database, script))).await;
-    let turn = b.start_turn(&thread, "run").await;
+    let Some(mut relayed) = RelayedThread::start(script, options).await else { return };
+    let RelayedThread { a, b, thread, .. } = &mut relayed;
+    let turn = b.start_turn(thread, "run").await;
     let mut before = Vec::new();
     let first = loop {
         let message = b.next_received().await.unwrap();
@@ -226,12 +248,12 @@ async fn survives_a_killed_owner(builder: impl Fn(AppBuilder) -> AppBuilder) {
     eprintln!("the approval came again after {taken_over:?}");
     assert!(taken_over <= TAKEOVER + SLACK, "{taken_over:?}");
     assert_eq!(json!(again.params), first.params, "the same request");
-    assert_eq!(lines(&a), 0);
+    assert_eq!(lines(a), 0);
     b.reply(&again, accept()).await;
-    let after = until_completed(&mut b).await;
+    let after = until_completed(b).await;
     let ended = &after.last().unwrap().params["turn"];
     assert_eq!((&ended["id"], &ended["status"]), (&json!(turn.id), &json!("completed")));
-    assert_eq!(lines(&a), 1);
+    assert_eq!(lines(a), 1);
     // Nothing that is stored came twice.
     let all = [before, after].concat();
     assert_eq!(count(&all, "turn/started"), 1);
@@ -243,12 +265,8 @@ async fn survives_a_killed_owner(builder: impl Fn(AppBuilder) -> AppBuilder) {
     items.dedup();
     assert_eq!(items.len(), total, "{items:?}");
     // The connection goes on.
-    assert_eq!(b.run_turn(&thread, "again").await.status, TurnStatus::Completed);
-    a.ignore_rest();
-    b.ignore_rest();
-    drop(b);
-    drop(a);
-    database.check().await;
+    assert_eq!(b.run_turn(thread, "again").await.status, TurnStatus::Completed);
+    relayed.end().await;
 }
 
 #[tokio::test]
@@ -263,24 +281,20 @@ async fn an_approval_comes_again_to_a_later_client_when_the_owner_is_killed() {
 
 #[tokio::test]
 async fn a_client_stays_with_its_thread_when_the_owner_is_stopped() {
-    let Some(database) = TestDatabase::create().await else { return };
     let script = Script::new().repeat(Reply::new().say("done"));
-    let (mut a, mut b, thread) = two_nodes(node(&database, script)).await;
-    assert_eq!(b.run_turn(&thread, "more").await.status, TurnStatus::Completed);
+    let Some(mut relayed) = RelayedThread::start(script, |builder| builder).await else { return };
+    let RelayedThread { a, b, thread, .. } = &mut relayed;
+    assert_eq!(b.run_turn(thread, "more").await.status, TurnStatus::Completed);
     a.process().terminate();
     let stopped = Instant::now();
     // Sent while the owner stops: it is carried out there, or by the next owner. The former may interrupt the turn.
-    let turn = b.start_turn(&thread, "while it stops").await;
+    let turn = b.start_turn(thread, "while it stops").await;
     b.until_where::<TurnCompleted>(|completed| completed.turn.id == turn.id).await;
     eprintln!("the turn ended {:?} after the signal", stopped.elapsed());
     a.process().wait().await;
-    assert_eq!(b.run_turn(&thread, "after").await.status, TurnStatus::Completed);
-    assert_eq!(b.read(&thread).await.turns.len(), 4);
-    a.ignore_rest();
-    b.ignore_rest();
-    drop(b);
-    drop(a);
-    database.check().await;
+    assert_eq!(b.run_turn(thread, "after").await.status, TurnStatus::Completed);
+    assert_eq!(b.read(thread).await.turns.len(), 4);
+    relayed.end().await;
 }
 
 #[tokio::test]
@@ -318,23 +332,19 @@ async fn a_thread_is_followed_to_the_server_that_takes_it_over() {
 
 #[tokio::test]
 async fn a_client_goes_on_when_the_owner_is_suspended() {
-    let Some(database) = TestDatabase::create().await else { return };
     let script = Script::new().repeat(Reply::new().say("done"));
-    let (mut a, mut b, thread) = two_nodes(node(&database, script)).await;
+    let Some(mut relayed) = RelayedThread::start(script, |builder| builder).await else { return };
+    let RelayedThread { a, b, thread, .. } = &mut relayed;
     let pid = a.process().id().to_string();
     let signal = |name: &str| Command::new("kill").args([name, &pid]).status().unwrap();
     assert!(signal("-STOP").success());
     let suspended = Instant::now();
-    assert_eq!(b.run_turn(&thread, "more").await.status, TurnStatus::Completed);
+    assert_eq!(b.run_turn(thread, "more").await.status, TurnStatus::Completed);
     eprintln!("the turn ended {:?} after the owner was suspended", suspended.elapsed());
     assert!(signal("-CONT").success());
-    assert_eq!(b.run_turn(&thread, "again").await.status, TurnStatus::Completed);
-    assert_eq!(b.read(&thread).await.turns.len(), 3);
-    a.ignore_rest();
-    b.ignore_rest();
-    drop(b);
-    drop(a);
-    database.check().await;
+    assert_eq!(b.run_turn(thread, "again").await.status, TurnStatus::Completed);
+    assert_eq!(b.read(thread).await.turns.len(), 3);
+    relayed.end().await;
 }
 
 #[tokio::test]
@@ -366,10 +376,10 @@ async fn a_client_over_stdio_reaches_a_thread_of_a_server_with_a_token() {
 
 #[tokio::test]
 async fn a_client_with_a_cursor_gets_positions_of_another_server() {
-    let Some(database) = TestDatabase::create().await else { return };
     let script = Script::new().repeat(Reply::new().say("done"));
-    let (mut a, mut b, thread) = two_nodes(node(&database, script).cursor()).await;
-    b.start_turn(&thread, "more").await;
+    let Some(mut relayed) = RelayedThread::start(script, AppBuilder::cursor).await else { return };
+    let RelayedThread { b, thread, .. } = &mut relayed;
+    b.start_turn(thread, "more").await;
     let mut last = 0;
     loop {
         let message = b.next_received().await.unwrap();
@@ -381,10 +391,78 @@ async fn a_client_with_a_cursor_gets_positions_of_another_server() {
         }
     }
     let key = "0c4f";
-    let first = b.keyed("turn/start", &input(&thread, "once"), key).await;
+    let first = b.keyed("turn/start", &input(thread, "once"), key).await;
     b.until::<ItemCompleted>().await;
-    let second = b.keyed("turn/start", &input(&thread, "once"), key).await;
+    let second = b.keyed("turn/start", &input(thread, "once"), key).await;
     assert!(second.is_replayed && second.result["turn"]["id"] == first.result["turn"]["id"]);
-    a.ignore_rest();
-    b.ignore_rest();
+    relayed.end().await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_repeated_fails_when_the_owner_does_not_answer() {
+    let script = (Script::new().say("hi").then()).say("begun").hang().then().repeat(Reply::new().say("done"));
+    let Some(mut relayed) = RelayedThread::start(script, |builder| builder).await else { return };
+    let RelayedThread { a, b, thread, .. } = &mut relayed;
+    let turn = b.start_turn(thread, "hang").await;
+    b.until::<AgentMessageDelta>().await;
+    a.process().suspend();
+    let suspended = Instant::now();
+    let params = json!({ "threadId": thread.id, "turnId": turn.id });
+    let error = b.try_call::<TurnInterrupt>(from_value(params).unwrap()).await.unwrap_err();
+    assert_eq!(error.data.unwrap()["codicil"]["code"], "outcomeUnknown", "{}", error.message);
+    assert!(suspended.elapsed() <= MAX_SILENCE + SLACK, "{:?}", suspended.elapsed());
+    // The turn has ended with its owner.
+    b.until_where::<TurnCompleted>(|completed| completed.turn.id == turn.id).await;
+    assert_eq!(b.run_turn(thread, "again").await.status, TurnStatus::Completed);
+    a.process().wake();
+    relayed.end().await;
+}
+
+#[tokio::test]
+async fn a_client_that_reads_slowly_gets_everything_and_delays_no_other() {
+    let pieces: Vec<_> = (0..400).map(|number| format!("{number:>16384}")).collect();
+    let script = (Script::new().say("hi").then()).say_deltas(pieces.clone());
+    let Some(mut relayed) = RelayedThread::start(script, |builder| builder).await else { return };
+    let RelayedThread { a, b, thread, .. } = &mut relayed;
+    let turn = b.start_turn(thread, "flood").await;
+    // The other client reads the whole turn while this one reads nothing.
+    let ended = a.until_where::<TurnCompleted>(|completed| completed.turn.id == turn.id).await;
+    assert_eq!(ended.turn.status, TurnStatus::Completed);
+    let peak = b.process().peak_kib();
+    assert!(peak < 256 << 10, "the server in between uses {peak} KiB");
+    let messages = until_completed(b).await;
+    let deltas = messages.iter().filter(|message| message.method == "item/agentMessage/delta");
+    let text: String = deltas.filter_map(|message| message.params["delta"].as_str()).collect();
+    assert!(text == pieces.concat(), "{} of {} bytes", text.len(), pieces.concat().len());
+    relayed.end().await;
+}
+
+#[tokio::test]
+async fn relayed_bytes_are_counted() {
+    let script = Script::new().repeat(Reply::new().say("done"));
+    let with_metrics = |builder: AppBuilder| builder.arguments(["--metrics"]);
+    let Some(mut relayed) = RelayedThread::start(script, with_metrics).await else { return };
+    let RelayedThread { a, b, thread, .. } = &mut relayed;
+    let between = b.process().announced_address().await;
+    let before = relayed_bytes(&between).await;
+    assert_eq!(b.run_turn(thread, "more").await.status, TurnStatus::Completed);
+    let after = relayed_bytes(&between).await;
+    assert!(after[0] > before[0] && after[1] > before[1], "{before:?} {after:?}");
+    // The owner relays nothing.
+    assert_eq!(relayed_bytes(&a.process().announced_address().await).await, [0, 0]);
+    relayed.end().await;
+}
+
+/// Returns the bytes that a server has relayed to owners and to clients.
+async fn relayed_bytes(address: &str) -> [u64; 2] {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    ["to_owner", "to_client"].map(|direction| {
+        let name = format!("codicil_relay_bytes_total{{direction=\"{direction}\"}} ");
+        let value = response.lines().find_map(|line| line.strip_prefix(&name));
+        value.unwrap_or_else(|| panic!("{response}")).parse().unwrap()
+    })
 }

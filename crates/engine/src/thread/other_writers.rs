@@ -173,7 +173,7 @@ impl ThreadActor {
         if let Some(threads) = self.threads.upgrade() {
             let id = self.state.id.clone();
             // Ends when this thread has ended.
-            tokio::spawn(async move { threads.close(&id).await });
+            tokio::spawn(async move { threads.give_up_tree(&id).await });
         }
     }
 

@@ -15,6 +15,8 @@ pub(super) struct LoadedThreads {
     leaving: BTreeMap<ThreadId, ThreadHandle>,
     /// Threads that are being given up, until clients are told that they are closed.
     given_up: BTreeSet<ThreadId>,
+    /// Whether the server stops. No thread is found or loaded any more.
+    is_stopping: bool,
     ever_loaded: bool,
 }
 
@@ -62,19 +64,23 @@ impl LoadedThreads {
         Some(handle)
     }
 
-    /// Notes that all threads are given up. Returns them.
-    pub fn give_up(&mut self) -> Vec<ThreadId> {
-        self.given_up.extend(self.threads.keys().cloned());
-        self.threads.keys().cloned().collect()
+    /// Notes that threads are given up.
+    pub fn give_up(&mut self, ids: &[ThreadId]) {
+        self.given_up.extend(ids.iter().cloned());
     }
 
+    /// Returns whether a thread exists that this server is about to close.
     pub fn is_given_up(&self, id: &ThreadId) -> bool {
-        self.given_up.contains(id)
+        self.is_stopping || self.given_up.contains(id)
     }
 
     /// Notes that clients know that a thread is closed.
-    pub fn announce_given_up(&mut self, id: &ThreadId) {
+    pub fn note_closed(&mut self, id: &ThreadId) {
         self.given_up.remove(id);
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.is_stopping
     }
 
     pub fn leaving(&self, id: &ThreadId) -> Option<&ThreadHandle> {
@@ -86,8 +92,9 @@ impl LoadedThreads {
         self.leaving.remove(id);
     }
 
-    /// Removes all threads.
-    pub fn take(&mut self) -> Vec<ThreadHandle> {
+    /// Removes all threads, and refuses others from now on.
+    pub fn stop(&mut self) -> Vec<ThreadHandle> {
+        self.is_stopping = true;
         self.agents.clear();
         std::mem::take(&mut self.threads).into_values().collect()
     }

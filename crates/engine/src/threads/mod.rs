@@ -162,7 +162,7 @@ impl Threads {
         }
         if loaded.is_given_up(id) {
             // It exists, and clients are about to see that it is closed.
-            return Err(StoreError::Unavailable("this server gives the thread up".to_owned()).into());
+            return Err(ThreadError::GivenUp(id.clone()));
         }
         loaded.get(id).cloned().ok_or_else(|| ThreadError::NotFound(id.clone()))
     }
@@ -239,6 +239,10 @@ impl Threads {
         let has_unfinished_turn = state.unfinished.is_some();
         let opened = {
             let mut loaded = self.lock();
+            if loaded.is_stopping() {
+                // Nothing would unload it.
+                return Err(ThreadError::GivenUp(state.id));
+            }
             // A thread whose task panicked is replaced.
             let other = loaded.get(&state.id).filter(|other| !other.is_over()).cloned();
             match other {
@@ -390,7 +394,9 @@ impl Threads {
 
     /// Unloads a thread and its subagents and interrupts their turns. Returns those that were loaded, the thread first.
     pub async fn unload(&self, id: &ThreadId) -> Vec<ThreadId> {
-        self.unload_with(id, UnloadedTurn::Interrupted).await
+        let unloaded = self.unload_with(id, UnloadedTurn::Interrupted).await;
+        unloaded.iter().for_each(|thread| self.lock().note_closed(thread));
+        unloaded
     }
 
     async fn unload_with(&self, id: &ThreadId, turn: UnloadedTurn) -> Vec<ThreadId> {
@@ -417,23 +423,35 @@ impl Threads {
     /// Unloads a thread without subscribers. A turn that waits for answers continues when the thread is loaded again.
     pub async fn close(&self, id: &ThreadId) {
         for thread_id in self.unload_with(id, UnloadedTurn::Parked).await {
-            self.0.engine.clients.broadcast::<ThreadClosed>(&ThreadClosedNotification { thread_id });
+            let closed = ThreadClosedNotification { thread_id };
+            self.0.engine.clients.broadcast::<ThreadClosed>(&closed);
+            self.lock().note_closed(&closed.thread_id);
         }
     }
 
     /// Unloads all threads, because others may write to them now. Clients see that they are closed.
     pub async fn give_up(&self) {
-        let ids = self.lock().give_up();
-        let close = async |id: &ThreadId| {
-            self.close(id).await;
-            self.lock().announce_given_up(id);
-        };
-        join_all(ids.iter().map(close)).await;
+        let ids: Vec<_> = self.lock().ids().cloned().collect();
+        self.close_given_up(ids).await;
+    }
+
+    /// Unloads a thread and its subagents, because another process has taken them. Clients see that they are closed.
+    pub async fn give_up_tree(&self, id: &ThreadId) {
+        let ids = [id.clone()].into_iter().chain(self.agents_of(id)).collect();
+        self.close_given_up(ids).await;
+    }
+
+    /// Closes threads. Until clients see it, they exist and cannot be used.
+    async fn close_given_up(&self, ids: Vec<ThreadId>) {
+        self.lock().give_up(&ids);
+        join_all(ids.iter().map(|id| self.close(id))).await;
+        // Those of them that another request has unloaded.
+        ids.iter().for_each(|id| self.lock().note_closed(id));
     }
 
     /// Unloads all threads and closes the store. Turns that wait for answers continue in the next process.
     pub async fn stop(&self) {
-        let handles = self.lock().take();
+        let handles = self.lock().stop();
         join_all(handles.iter().map(|handle| handle.unload(UnloadedTurn::Parked))).await;
         self.0.engine.realtime.end_all().await;
         self.0.tasks.close();

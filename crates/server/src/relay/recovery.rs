@@ -132,7 +132,7 @@ impl ClientRelay {
     /// Tells the client that it receives nothing more of a thread.
     fn close_thread(&self, thread_id: ThreadId) {
         let mut table = self.table.lock();
-        table.close_thread(&thread_id);
+        table.remove_thread(&thread_id);
         let asked = table.questions.take_thread(&thread_id);
         drop(table);
         asked.into_iter().for_each(|question| self.notify_resolved(&thread_id, question.id));

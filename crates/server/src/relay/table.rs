@@ -1,6 +1,6 @@
 //! What one client has relayed: connections to nodes, threads and open server requests.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use codicil_protocol::{MessageSeq, SubscriptionScope, ThreadId};
 use codicil_store::OwnerNode;
@@ -11,8 +11,9 @@ use super::{owner_message::ThreadMessage, questions::RelayedQuestions, upstream_
 pub struct RelayTable {
     upstreams: HashMap<OwnerAddress, UpstreamHandle>,
     threads: HashMap<ThreadId, RelayedThread>,
-    /// Threads whose messages the client must not receive, because there is a gap: it was told that they are closed.
-    closed: HashSet<ThreadId>,
+    /// Threads that could not be continued at the node of a connection, which sends their messages nevertheless. The client must
+    /// not receive them, because there is a gap.
+    ignored: HashMap<ThreadId, UpstreamHandle>,
     pub questions: RelayedQuestions,
 }
 
@@ -52,6 +53,7 @@ impl RelayTable {
     /// wait in the queue of the connection.
     pub fn lose_upstream(&mut self, upstream: &UpstreamHandle) -> Vec<ThreadPosition> {
         self.upstreams.retain(|_, other| !other.is(upstream));
+        self.ignored.retain(|_, other| !other.is(upstream));
         self.threads.retain(|_, thread| thread.is_subscribed || !thread.upstream.is(upstream));
         let lost = self.threads.values().filter(|thread| thread.upstream.is(upstream));
         let mut lost: Vec<_> = lost.map(|thread| thread.position.clone()).collect();
@@ -73,7 +75,7 @@ impl RelayTable {
 
     /// Notes that the client is subscribed to a thread.
     pub fn add_thread(&mut self, upstream: &UpstreamHandle, position: ThreadPosition) {
-        self.closed.remove(&position.thread);
+        self.ignored.remove(&position.thread);
         let relayed = RelayedThread { upstream: upstream.clone(), position, is_subscribed: true };
         self.threads.insert(relayed.position.thread.clone(), relayed);
     }
@@ -89,10 +91,9 @@ impl RelayTable {
         self.threads.remove(thread);
     }
 
-    /// Forgets a thread and drops its messages until the client subscribes again.
-    pub fn close_thread(&mut self, thread: &ThreadId) {
-        self.threads.remove(thread);
-        self.closed.insert(thread.clone());
+    /// Drops the messages of a thread that come over a connection, until the client subscribes again.
+    pub fn ignore_thread(&mut self, upstream: &UpstreamHandle, thread: ThreadId) {
+        self.ignored.insert(thread, upstream.clone());
     }
 
     /// Returns whether a message is for the client, and notes its position. The node that sends it also sends the state of threads
@@ -108,7 +109,8 @@ impl RelayTable {
         let follows =
             |thread: &ThreadId| self.threads.get(thread).is_some_and(|known| known.upstream.is(upstream));
         let is_subagent = message.parent.as_ref().is_some_and(follows);
-        if self.closed.contains(&message.thread) || !is_subagent && !message.is_for_subscribers() {
+        let is_ignored = self.ignored.get(&message.thread).is_some_and(|ignored| ignored.is(upstream));
+        if is_ignored || !is_subagent && !message.is_for_subscribers() {
             return false;
         }
         // A subagent of a thread, or a thread that a request has started: the owner has subscribed the client to it.

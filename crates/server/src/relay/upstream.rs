@@ -305,10 +305,12 @@ impl UpstreamTask {
 
     /// Continues a thread at this owner. Messages that were missed follow.
     fn on_adopted(&self, position: ThreadPosition, response: &OwnerResponse<'_>) -> Result<Adoption, Lost> {
-        let Some(answer) = SubscriptionAnswer::read(response.result) else { return Ok(Adoption::Impossible) };
-        if !answer.is_replay() && !self.relay.can_subscribe_again(&position) {
+        let can_continue =
+            |answer: &SubscriptionAnswer<'_>| answer.is_replay() || self.relay.can_subscribe_again(&position);
+        let Some(answer) = SubscriptionAnswer::read(response.result).filter(can_continue) else {
+            self.relay.table.lock().ignore_thread(&self.handle, position.thread);
             return Ok(Adoption::Impossible);
-        }
+        };
         self.relay.table.lock().add_thread(&self.handle, position.clone());
         if !answer.is_replay() {
             self.relay.fall_behind(&position);

@@ -32,8 +32,6 @@ pub struct ThreadFollower {
     /// The server that owns the thread, as far as is known.
     owner: Option<usize>,
     subscriptions: usize,
-    /// How often a server did not find the thread without having closed it.
-    unexplained: usize,
     /// The turns that a server has accepted.
     accepted: BTreeSet<String>,
 }
@@ -43,8 +41,6 @@ pub struct FollowedThread {
     /// How each turn ended.
     pub ends: Vec<String>,
     pub subscriptions: usize,
-    /// How often a server did not find it without having closed it.
-    pub unexplained: usize,
 }
 
 impl ThreadFollower {
@@ -59,7 +55,6 @@ impl ThreadFollower {
             connection: None,
             owner: None,
             subscriptions: 0,
-            unexplained: 0,
             accepted: BTreeSet::new(),
         }
     }
@@ -85,11 +80,7 @@ impl ThreadFollower {
         let end = |turn: &codicil_protocol::Turn| {
             serde_json::to_value(&turn.status).unwrap().as_str().unwrap_or_default().to_owned()
         };
-        FollowedThread {
-            ends: stored.turns.iter().map(end).collect(),
-            subscriptions: self.subscriptions,
-            unexplained: self.unexplained,
-        }
+        FollowedThread { ends: stored.turns.iter().map(end).collect(), subscriptions: self.subscriptions }
     }
 
     /// Creates the thread, once: a repetition with the same key has no second effect.
@@ -213,9 +204,7 @@ impl ThreadFollower {
         }
         let was_closed = was_subscribed && self.connection.take().is_none();
         if !self.thread.is_empty() && error.message.starts_with("thread not found") {
-            // A server that has given the thread up says so before, in most cases. A thread that is lost is never found
-            // again, and fails the run.
-            self.unexplained += usize::from(!was_closed);
+            assert!(was_closed, "thread {} ({}) is not found before it is closed", self.number, self.thread);
             return sleep(PAUSE).await;
         }
         let data = error.data.clone().unwrap_or_default();

@@ -132,8 +132,6 @@ fn report(threads: &[FollowedThread]) {
     }
     let subscriptions: usize = threads.iter().map(|thread| thread.subscriptions).sum();
     eprintln!("chaos: {} threads, turns {ends:?}, {subscriptions} subscriptions", threads.len());
-    let unexplained: usize = threads.iter().map(|thread| thread.unexplained).sum();
-    eprintln!("chaos: {unexplained} times a thread was not found before it was closed");
 }
 
 /// Checks everything that is stored with the program for it.
