@@ -17,6 +17,9 @@ pub enum ThreadError {
     NotFound(ThreadId),
     #[error("thread not loaded: {0}")]
     NotLoaded(ThreadId),
+    /// The server stops, or may not write the thread any more. Clients are about to see that the thread is closed.
+    #[error("this server gives up thread {0}")]
+    GivenUp(ThreadId),
     #[error("no rollout found for thread id {0}")]
     NotStored(ThreadId),
     #[error("no archived rollout found for thread id {0}")]
@@ -125,11 +128,8 @@ pub enum TurnInputError {
     TurnRunning,
     #[error("input must not be empty")]
     EmptyInput,
-    #[error(
-        "invalid name of additional context: `{0}`; use a letter, then at most 63 letters, digits and underscores, \
-         in lower case"
-    )]
-    ContextName(String),
+    #[error("additional context name must match [a-z][a-z0-9_]{{0,63}}")]
+    ContextName,
     #[error("additional context name is only supported for untrusted context")]
     TrustedContextName,
     #[error("`toolOutput` cannot be combined with nonempty `input`")]
@@ -268,6 +268,8 @@ pub enum GoalError {
 pub enum QueueError {
     #[error("failed to read thread: invalid thread-store request: no rollout found for thread id {0}")]
     NoThread(ThreadId),
+    #[error("session {0} is archived. Run `codex unarchive {0}` to unarchive it first.")]
+    Archived(ThreadId),
     #[error("ephemeral thread does not support queued submissions: {0}")]
     Ephemeral(ThreadId),
     #[error("only user input can be added to the user-message queue")]
@@ -351,6 +353,8 @@ pub enum AttachmentError {
     NoThread(ThreadId),
     #[error("{0} must not be empty")]
     Empty(&'static str),
+    #[error("{field} must not exceed {max} bytes")]
+    LongKey { field: &'static str, max: usize },
     #[error("payload must be at most {0} bytes as JSON")]
     TooLong(usize),
     #[error("a thread has at most {0} attachments")]

@@ -101,7 +101,11 @@ impl From<ThreadListParams> for ListQuery {
                 Some(ThreadSortKey::SectionPosition) => ListSort::Section,
                 _ => ListSort::Created,
             },
-            oldest_first: params.sort_direction == Some(SortDirection::Asc),
+            oldest_first: match params.sort_direction {
+                Some(direction) => direction == SortDirection::Asc,
+                // The manual order begins with the first place.
+                None => params.sort_key == Some(ThreadSortKey::SectionPosition),
+            },
             model_providers: params.model_providers.unwrap_or_default(),
             source_kinds: params.source_kinds.unwrap_or_default(),
             archived: params.archived.unwrap_or_default(),

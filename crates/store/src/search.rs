@@ -235,7 +235,7 @@ impl StoreInner {
 pub(crate) fn first_snippet(lines: &ThreadLines, term: &SearchTerm) -> Option<String> {
     let turns = lines.read().ok()?.turns;
     let (_, _, text) = matching_items(&turns, term).next()?;
-    term.first_in(&text).map(|found| found.snippet)
+    term.first_in(&text)
 }
 
 /// Returns the messages of turns that contain a text, with the place of their turn.

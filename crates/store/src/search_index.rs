@@ -33,8 +33,8 @@ use crate::{
 
 const SCHEMA_VERSION: i64 = 1;
 const BUSY: Duration = Duration::from_secs(2);
-/// The bytes of files that are indexed in one transaction.
-const BATCH_BYTES: u64 = 8 << 20;
+/// The bytes of files that are indexed in one transaction. Searches wait for it.
+const BATCH_BYTES: u64 = 1 << 20;
 
 /// `parts` are rows of the full-text table: what was added to a thread between two runs.
 const SCHEMA: &str = "

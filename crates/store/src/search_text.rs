@@ -77,9 +77,10 @@ impl SearchTerm {
         ranges
     }
 
-    /// Returns the first match in a text.
-    pub fn first_in(&self, text: &str) -> Option<TextMatch> {
-        self.ranges(text).first().map(|range| text_match(text, *range))
+    /// Returns the text around the first match in a text.
+    pub fn first_in(&self, text: &str) -> Option<String> {
+        let range = self.ranges(text).first().copied()?;
+        Some(one_line(&text_match(text, range).snippet).trim().to_owned())
     }
 
     /// Returns all matches in a text.
@@ -161,16 +162,19 @@ mod tests {
     #[test]
     fn long_texts_are_cut_around_the_match() {
         let text = format!("{}needle{}", "a".repeat(200), "b".repeat(200));
-        let found = SearchTerm::new("needle").first_in(&text).unwrap();
+        let found = SearchTerm::new("needle").all_in(&text).remove(0);
         assert_eq!(found.snippet, format!("... {}needle{} ...", "a".repeat(49), "b".repeat(96)));
         assert_eq!((found.range.start, found.range.end), (53, 59));
     }
 
     #[test]
     fn a_snippet_is_one_line() {
-        let found = SearchTerm::new("y needle").first_in("x\n\ny needle\tz").unwrap();
+        let found = SearchTerm::new("y needle").all_in("x\n\ny needle\tz").remove(0);
         assert_eq!(found.snippet, "x y needle z");
         assert_eq!((found.range.start, found.range.end), (2, 10));
+        let spaced = format!("needle{}", " x".repeat(200));
+        let expected = format!("needle{} ...", " x".repeat(48));
+        assert_eq!(SearchTerm::new("needle").first_in(&spaced), Some(expected));
     }
 
     #[test]

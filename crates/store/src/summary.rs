@@ -124,7 +124,7 @@ impl ThreadSummary {
         let path = Some(&self.file).filter(|file| !file.is_empty());
         let path = path.map(|file| layout.absolute(&self.dir).join(file));
         Thread {
-            session_id: self.parent_thread_id.clone().or(Some(self.id.clone())),
+            session_id: Some(self.id.clone()),
             id: self.id,
             forked_from_id: self.forked_from,
             parent_thread_id: self.parent_thread_id,

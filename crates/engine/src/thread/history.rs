@@ -117,6 +117,7 @@ impl ThreadActor {
         let turn_id = active_turn.or_else(|| self.state.last_turn.clone());
         let record = |item: &ResponseItem| Record::Context { turn_id: turn_id.clone(), item: item.clone() };
         let mut records: Vec<_> = items.iter().map(record).collect();
+        records.extend(self.first_read_record());
         records.extend(self.key_record(&())?);
         self.store(records).await?;
         self.sync_later();

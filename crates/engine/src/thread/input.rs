@@ -82,7 +82,7 @@ impl RequestInput {
                     return Err(TurnInputError::TrustedContextName);
                 }
                 Some(name) if !codicil_prompts::is_context_name(name) => {
-                    return Err(TurnInputError::ContextName(name.clone()));
+                    return Err(TurnInputError::ContextName);
                 }
                 _ => {}
             }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use codicil_exec::SessionId;
 use codicil_protocol::{ItemId, ThreadBackgroundTerminal, ThreadItem, TurnId};
 
+use crate::tools::BackgroundTerminal;
+
 /// The items of running commands, with the turns that they belong to.
 #[derive(Default)]
 pub(super) struct OpenCommands(BTreeMap<ItemId, (TurnId, ThreadItem)>);
@@ -32,14 +34,18 @@ impl OpenCommands {
     }
 
     /// Returns the view that clients have of a background command.
-    pub fn background_terminal(&self, session: SessionId, item: &ItemId) -> Option<ThreadBackgroundTerminal> {
-        let (_, ThreadItem::CommandExecution { command, cwd, .. }) = self.0.get(item)? else {
+    pub fn background_terminal(
+        &self,
+        session: SessionId,
+        terminal: &BackgroundTerminal,
+    ) -> Option<ThreadBackgroundTerminal> {
+        let (_, ThreadItem::CommandExecution { cwd, .. }) = self.0.get(&terminal.item)? else {
             return None;
         };
         Some(ThreadBackgroundTerminal {
-            item_id: item.clone(),
+            item_id: terminal.item.clone(),
             process_id: session.to_string(),
-            command: command.clone(),
+            command: terminal.line.clone(),
             cwd: cwd.clone(),
             os_pid: None,
             cpu_percent: None,

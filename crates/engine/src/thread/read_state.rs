@@ -47,6 +47,12 @@ impl ThreadActor {
         Some(Record::fact(&FactChange::ReadState { first_unread }))
     }
 
+    /// Returns the record with which a stored thread without turns gets a read state.
+    pub(super) fn first_read_record(&self) -> Option<Record> {
+        let is_first = self.state.log.is_some() && self.read_state().is_none();
+        is_first.then(|| Record::fact(&FactChange::ReadState { first_unread: None }))
+    }
+
     /// Adds the record about the read state to the records of a turn that ends, before the last one.
     pub(super) fn note_unread(&self, turn: &TurnId, mut records: Vec<Record>) -> Vec<Record> {
         let before_end = records.len().saturating_sub(1);

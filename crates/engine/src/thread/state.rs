@@ -356,6 +356,18 @@ impl ThreadState {
         Ok(())
     }
 
+    /// Stores facts and takes them over. An ephemeral thread has none.
+    pub async fn store_facts(&mut self, changes: Vec<FactChange>) -> Result<(), StoreError> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let records: Vec<_> = changes.iter().map(Record::fact).collect();
+        let AppendedRecords { ordinals, adopted, .. } = log.append(&records).await?;
+        self.adopt(adopted);
+        for (ordinal, change) in ordinals.zip(changes) {
+            self.facts.apply(ordinal, change);
+        }
+        Ok(())
+    }
+
     /// Takes over records that another process has written besides the conversation.
     pub fn adopt(&mut self, records: Vec<AdoptedRecord>) {
         for record in records {

@@ -351,11 +351,12 @@ impl ThreadActor {
     /// Returns the commands that have outlived their tool calls, oldest first.
     pub(super) fn background_terminals(&self) -> Vec<ThreadBackgroundTerminal> {
         let terminals = self.tools.terminals();
-        let mut listed: Vec<_> =
-            terminals.iter().map(|(session, terminal)| (*session, &terminal.item)).collect();
+        let mut listed: Vec<_> = terminals.iter().collect();
         listed.sort_unstable_by_key(|(session, _)| session.0);
         let views = listed.into_iter();
-        views.filter_map(|(session, item)| self.commands.background_terminal(session, item)).collect()
+        views
+            .filter_map(|(session, terminal)| self.commands.background_terminal(*session, terminal))
+            .collect()
     }
 
     /// Ends a background command; its end is reported like any other. Returns false if it does not run.

@@ -17,6 +17,8 @@ use crate::{
 
 /// The longest payload of an attachment, as JSON.
 const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+/// The longest type and the longest key of an attachment.
+const MAX_KEY_BYTES: usize = 256;
 /// The number of attachments of one thread.
 const MAX_ATTACHMENTS: usize = 1000;
 
@@ -122,11 +124,13 @@ impl Threads {
 }
 
 fn checked_key(attachment_type: String, identity_key: String) -> Result<AttachmentKey, AttachmentError> {
-    if attachment_type.trim().is_empty() {
-        return Err(AttachmentError::Empty("attachmentType"));
-    }
-    if identity_key.trim().is_empty() {
-        return Err(AttachmentError::Empty("identityKey"));
+    for (field, value) in [("attachmentType", &attachment_type), ("identityKey", &identity_key)] {
+        if value.trim().is_empty() {
+            return Err(AttachmentError::Empty(field));
+        }
+        if value.len() > MAX_KEY_BYTES {
+            return Err(AttachmentError::LongKey { field, max: MAX_KEY_BYTES });
+        }
     }
     Ok(AttachmentKey { attachment_type, identity_key })
 }

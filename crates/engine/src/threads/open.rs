@@ -4,13 +4,15 @@ use std::{path::PathBuf, sync::Arc};
 
 use codicil_config::{ConfigQuery, EffectiveConfig};
 use codicil_protocol::{
-    MultiAgentMode, ProtocolGeneration, ResponseItem, ThreadForkParams, ThreadId, ThreadResumeParams,
-    ThreadSandbox, ThreadStartParams, ThreadStartSource, ThreadStatus, TurnId, TurnStatus,
+    MultiAgentMode, ProtocolGeneration, ResponseItem, ThreadAttachment, ThreadForkParams, ThreadId,
+    ThreadResumeParams, ThreadSandbox, ThreadStartParams, ThreadStartSource, ThreadStatus, TurnId,
+    TurnStatus,
 };
 use codicil_store::{
-    ForkPoint, LoadedThread, Record, StoreError, StoredThread, StoredTurn, ThreadMeta, TurnEndCause,
-    new_thread_id,
+    AttachmentChange, FactChange, ForkPoint, LoadedThread, Record, StoreError, StoredThread, StoredTurn,
+    ThreadMeta, TurnEndCause, new_thread_id,
 };
+use uuid::Uuid;
 
 use super::{
     IncludeTurns, OpenedThread, Threads,
@@ -293,6 +295,13 @@ impl Threads {
                 created => created?,
             }),
         };
+        // Everything in the copy counts as read, and it has the attachments of its source under new ids.
+        let attached = loaded.thread.facts.attachments.iter().cloned().map(|attachment| {
+            let id = Uuid::now_v7().to_string();
+            FactChange::Attachment(AttachmentChange::Add(ThreadAttachment { id, ..attachment }))
+        });
+        let first_facts: Vec<_> =
+            std::iter::once(FactChange::ReadState { first_unread: None }).chain(attached).collect();
         let loaded = match point {
             ForkPoint::End if !is_copied_before => {
                 let mut copied = loaded;
@@ -321,6 +330,9 @@ impl Threads {
         state.recall(loaded);
         // The copy has the current settings of its source, also if it ends at an earlier turn.
         state.store_settings().await?;
+        if state.facts.read.revision.is_none() {
+            state.store_facts(first_facts).await?;
+        }
         state.remember(aborted);
         state.name = name;
         state.goal = None;

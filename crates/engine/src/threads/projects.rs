@@ -93,6 +93,7 @@ impl Threads {
         let id = project_id.clone();
         let update = move |organization: &mut Organization| {
             let project = find(organization, &id)?;
+            let before = project.clone();
             if let Some(name) = &name {
                 project.name.clone_from(name);
             }
@@ -102,11 +103,15 @@ impl Threads {
             if let Some(metadata) = &metadata {
                 project.metadata.clone_from(metadata);
             }
-            project.updated_at = unix_now();
-            Ok::<_, ProjectError>(())
+            let is_changed = *project != before;
+            if is_changed {
+                project.updated_at = unix_now();
+            }
+            Ok::<_, ProjectError>(is_changed)
         };
-        self.0.engine.store.change_organization(update).await??;
-        self.announce_project(&project_id, ProjectChangeType::Updated);
+        if self.0.engine.store.change_organization(update).await?? {
+            self.announce_project(&project_id, ProjectChangeType::Updated);
+        }
         self.project(&project_id).await
     }
 

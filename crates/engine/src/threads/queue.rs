@@ -25,6 +25,7 @@ impl Threads {
         if let Ok(handle) = self.get(id) {
             return handle.with_key(key).queue_add(params, origin).await;
         }
+        self.check_queue_place(id).await?;
         let add = |stored: StoredThread| {
             let submission = queue::added(&stored.facts.queue, params.clone())?;
             Ok((Some(queue_record(QueueChange::Set(submission.clone()))), submission))
@@ -41,6 +42,7 @@ impl Threads {
         let queue = match self.get(id) {
             Ok(handle) => handle.queue().await?,
             Err(_) => {
+                self.check_queue_place(id).await?;
                 self.0.engine.store.read(id).await.map_err(|error| no_thread(error.into()))?.facts.queue
             }
         };
@@ -56,6 +58,7 @@ impl Threads {
         if let Ok(handle) = self.get(id) {
             return handle.with_key(key).queue_update(params).await;
         }
+        self.check_queue_place(id).await?;
         let update = |stored: StoredThread| {
             let ThreadQueueUpdateParams { queued_submission_id, input, .. } = params.clone();
             let submission = queue::updated(&stored.facts.queue, &queued_submission_id, input)?;
@@ -75,6 +78,7 @@ impl Threads {
         if let Ok(handle) = self.get(id) {
             return handle.with_key(key).queue_delete(submission).await;
         }
+        self.check_queue_place(id).await?;
         let delete = |stored: StoredThread| {
             let is_queued = stored.facts.queue.iter().any(|queued| queued.id == submission);
             Ok((is_queued.then(|| queue_record(QueueChange::Remove(submission.clone()))), is_queued))
@@ -92,6 +96,7 @@ impl Threads {
         if let Ok(handle) = self.get(id) {
             return handle.with_key(key).queue_reorder(order).await;
         }
+        self.check_queue_place(id).await?;
         let reorder = |stored: StoredThread| {
             queue::check_order(&stored.facts.queue, &order)?;
             Ok((Some(queue_record(QueueChange::Order(order.clone()))), ()))
@@ -111,10 +116,17 @@ impl Threads {
         if let Ok(handle) = self.get(id) {
             return handle.with_key(key).queue_start(submission, origin).await;
         }
-        match self.0.engine.store.find(id).await {
-            Ok(_) => Err(QueueError::NotLoaded.into()),
-            Err(error) => Err(no_thread(error.into())),
+        self.check_queue_place(id).await?;
+        Err(QueueError::NotLoaded.into())
+    }
+
+    /// Rejects requests about threads that are archived or unknown.
+    async fn check_queue_place(&self, id: &ThreadId) -> Result<(), ThreadError> {
+        let place = self.0.engine.store.find(id).await.map_err(|error| no_thread(error.into()))?;
+        if place.archived {
+            return Err(QueueError::Archived(id.clone()).into());
         }
+        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ impl Threads {
     pub async fn search(&self, params: ThreadSearchParams) -> Result<ThreadSearchResponse, ThreadError> {
         check_term(&params.search_term, "thread/search")?;
         let query = SearchQuery {
-            term: params.search_term,
+            term: params.search_term.trim().to_owned(),
             cursor: params.cursor,
             limit: params.limit,
             sort: match params.sort_key {

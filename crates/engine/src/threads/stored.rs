@@ -375,9 +375,12 @@ impl Threads {
         }
     }
 
-    /// Returns the thread if it is loaded. An ephemeral thread cannot have a goal.
+    /// Returns the thread if it is loaded. Ephemeral and archived threads cannot have a goal.
     async fn loaded_for_goal(&self, id: &ThreadId) -> Result<Option<ThreadHandle>, ThreadError> {
-        let Ok(handle) = self.get(id) else { return Ok(None) };
+        let Ok(handle) = self.get(id) else {
+            let place = self.0.engine.store.find(id).await.map_err(not_found)?;
+            return if place.archived { Err(ThreadError::NotFound(id.clone())) } else { Ok(None) };
+        };
         if handle.snapshot().await?.thread.ephemeral {
             return Err(GoalError::Ephemeral(id.clone()).into());
         }

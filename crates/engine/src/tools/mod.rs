@@ -73,7 +73,7 @@ pub(crate) use {
     dynamic::check_dynamic_tools,
     mcp::MentionedSkills,
     offer::{OfferCache, ThreadRole, ToolOffer},
-    thread_tools::ThreadTools,
+    thread_tools::{BackgroundTerminal, ThreadTools},
 };
 
 use turn_diff::DiffTracker;

@@ -91,7 +91,7 @@ impl BuiltinTool for RequestUserInput {
 async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let works_in_default_mode = turn.config.features.enabled(Feature::DefaultModeRequestUserInput);
     if !works_in_default_mode && !turn.is_plan_mode() {
-        let why = "request_user_input is unavailable in Default mode; it works in plan mode only";
+        let why = "request_user_input is unavailable in Default mode";
         return Err(ToolError::Failed(why.to_owned()));
     }
     let arguments: UserInputArguments = call.arguments()?;

@@ -61,6 +61,8 @@ pub(crate) struct ThreadTools {
 #[derive(Clone, Debug)]
 pub(crate) struct BackgroundTerminal {
     pub item: ItemId,
+    /// The command line, without the shell that runs it.
+    pub line: String,
     pub cwd: String,
     /// Whether the command was approved to run outside the sandbox of its thread.
     pub is_escalated: bool,

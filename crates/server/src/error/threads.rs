@@ -46,6 +46,9 @@ impl From<ThreadError> for RpcError {
             ThreadError::Store(StoreError::Unavailable(_)) => {
                 Self::internal(error).with_data(json!({ "codicil": { "code": "storeUnavailable" } }))
             }
+            ThreadError::GivenUp(_) => Self::internal(error)
+                .with_data(json!({ "codicil": { "code": "storeUnavailable" } }))
+                .at(ErrorPlace::Elsewhere),
             ThreadError::NotFound(_) | ThreadError::NotLoaded(_) => {
                 Self::invalid_request(error).at(ErrorPlace::NotLoaded)
             }
@@ -101,7 +104,7 @@ impl From<TurnInputError> for RpcError {
         match error {
             TurnInputError::TurnRunning
             | TurnInputError::EmptyInput
-            | TurnInputError::ContextName(_)
+            | TurnInputError::ContextName
             | TurnInputError::TrustedContextName
             | TurnInputError::InputAndToolOutput
             | TurnInputError::EmptyToolName
@@ -211,7 +214,8 @@ impl From<QueueError> for RpcError {
         match error {
             QueueError::NoThread(_) => Self::internal(error),
             QueueError::NotLoaded => Self::invalid_request(error).at(ErrorPlace::NotLoaded),
-            QueueError::Ephemeral(_)
+            QueueError::Archived(_)
+            | QueueError::Ephemeral(_)
             | QueueError::NoInput
             | QueueError::Full(_)
             | QueueError::NotQueued(_)
@@ -271,6 +275,7 @@ impl From<AttachmentError> for RpcError {
         match error {
             AttachmentError::NoThread(_)
             | AttachmentError::Empty(_)
+            | AttachmentError::LongKey { .. }
             | AttachmentError::TooLong(_)
             | AttachmentError::TooMany(_)
             | AttachmentError::Cursor => Self::invalid_params(error),

@@ -305,8 +305,10 @@ pub async fn settings_update(
     params: ThreadSettingsUpdateParams,
 ) -> Result<ThreadSettingsUpdateResponse, RpcError> {
     let thread = cx.thread(&params.thread_id)?;
+    // A relative path begins at the directory of the server, as in `thread/start`.
+    let cwd = params.cwd.map(|cwd| cx.cwd().join(cwd).to_string_lossy().into_owned());
     let change = TurnStartParams {
-        cwd: params.cwd,
+        cwd,
         approval_policy: params.approval_policy,
         approvals_reviewer: params.approvals_reviewer,
         sandbox_policy: params.sandbox_policy,

@@ -73,7 +73,7 @@ async fn a_copy_has_a_read_state_of_its_own() {
     let thread = app.start_thread().await;
     app.run_turn(&thread, "one").await;
     let copy = app.call::<ThreadFork>(of(&thread, json!({}))).await.thread;
-    assert_eq!(read_state(&mut app, &copy).await, None);
+    assert_eq!(read_state(&mut app, &copy).await.unwrap().first_unread, None);
     let turn = app.start_turn(&copy, "two").await;
     app.until::<TurnCompleted>().await;
     let unread = read_state(&mut app, &copy).await.unwrap();

@@ -101,7 +101,7 @@ async fn context_without_a_proper_name_or_kind_is_refused() {
     let mut app = App::builder().experimental().script(Script::new()).start().await;
     let thread = app.start_thread().await;
     for (kind, message) in [
-        ("untrusted", "invalid name of additional context: `My Page`"),
+        ("untrusted", "additional context name must match [a-z][a-z0-9_]{0,63}"),
         ("application", "additional context name is only supported for untrusted context"),
     ] {
         let entry = json!({ "kind": kind, "value": "v", "name": "My Page" });

@@ -240,6 +240,7 @@ impl CommandRun<'_> {
         );
         let terminal = BackgroundTerminal {
             item: self.item.id.clone(),
+            line: self.line.script().map_or_else(|| self.item.command.clone(), str::to_owned),
             cwd: self.item.cwd.clone(),
             is_escalated: is_confined && self.mode == SandboxMode::Unsandboxed,
             completed: CancellationToken::new(),
