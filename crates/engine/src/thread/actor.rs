@@ -3,7 +3,9 @@
 //!
 //! | methods about | are in |
 //! |---|---|
-//! | the start of turns, and their input | `start.rs` |
+//! | the start of turns, and their tasks | `start.rs`, `launch.rs` |
+//! | input for the running turn, and interrupts | `steer.rs` |
+//! | changes of the settings | `settings_change.rs` |
 //! | messages of turns and commands | `turn_messages.rs` |
 //! | clients that join, and that subscribe at a position | `join.rs`, `subscribe.rs` |
 //! | messages of stored records | `announce.rs` |

@@ -23,9 +23,9 @@ use super::{
     announce::ItemStart,
     finish::cut_off,
     input::{SteeredInput, context_record},
+    launch::NewTurn,
     open_questions::DurableRequest,
     questions::time_left,
-    start::NewTurn,
     turn_count::count_turn,
 };
 use crate::{

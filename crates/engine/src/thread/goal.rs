@@ -15,8 +15,8 @@ use super::{
     active_turn::ActiveTurn,
     actor::{ThreadActor, answer},
     input::context_record,
+    launch::NewTurn,
     read_state::GoalContinuation,
-    start::NewTurn,
 };
 use crate::{
     clock::unix_now,

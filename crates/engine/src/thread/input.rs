@@ -228,7 +228,7 @@ pub(super) fn user_message(content: Vec<UserInput>) -> ThreadItem {
 }
 
 /// Returns the stored form of a user message: all texts joined into one, which comes first.
-pub(super) fn stored_form(item: &ThreadItem) -> ThreadItem {
+fn stored_form(item: &ThreadItem) -> ThreadItem {
     let ThreadItem::UserMessage { id, content, client_id } = item else { return item.clone() };
     let mut joined = String::new();
     let mut elements = Vec::new();
@@ -261,4 +261,8 @@ pub(super) fn stored_form(item: &ThreadItem) -> ThreadItem {
 
 pub(super) fn context_record(turn: &TurnId, item: &ResponseItem) -> Record {
     Record::Context { turn_id: Some(turn.clone()), item: item.clone() }
+}
+
+pub(super) fn message_record(turn: &TurnId, item: &ThreadItem) -> Record {
+    Record::Item { turn_id: turn.clone(), item: stored_form(item) }
 }

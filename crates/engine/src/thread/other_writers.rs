@@ -9,7 +9,7 @@ use codicil_metrics::labels::TurnEnd;
 use codicil_protocol::ThreadStatus;
 use codicil_store::{LiveRun, LoadedThread, RunId, RunState, ThreadHome, ThreadLog};
 
-use super::{actor::ThreadActor, continuation::ContinuedTurn, turn_count::count_turn};
+use super::{actor::ThreadActor, continuation::ContinuedTurn, state::RestorePoint, turn_count::count_turn};
 use crate::error::ThreadError;
 
 /// The number of times that a request loads the thread again because other processes keep writing to it.
@@ -114,6 +114,20 @@ impl ThreadActor {
             None if self.state.continued.is_some() => Err(ThreadError::Busy),
             None => Ok(()),
         }
+    }
+
+    /// Restores the state of a change that was not stored. Returns the error, unless the thread was overtaken by another
+    /// process: then its records are loaded, and the change can be tried again.
+    pub(super) async fn restore_or_catch_up(
+        &mut self,
+        before: RestorePoint,
+        error: ThreadError,
+    ) -> Result<(), ThreadError> {
+        self.state.restore(before);
+        if !error.is_overtaken() {
+            return Err(error);
+        }
+        self.catch_up().await
     }
 
     /// Loads the thread again if another process has written to it. Does nothing during a turn.

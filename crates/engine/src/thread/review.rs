@@ -13,8 +13,8 @@ use super::{
     active_turn::ActiveTurn,
     actor::{ThreadActor, answer},
     input::{context_record, user_message},
+    launch::NewTurn,
     other_writers::MAX_RELOADS,
-    start::NewTurn,
 };
 use crate::{
     error::ThreadError,
