@@ -1,8 +1,8 @@
 //! The app-server protocol, each part of it declared once.
 //!
 //! Start with the three tables: [`CLIENT_REQUESTS`], [`SERVER_REQUESTS`] and [`NOTIFICATIONS`]; the extension has
-//! [`CODICIL_REQUESTS`] and [`CODICIL_NOTIFICATIONS`]. The types they name live in one module per area and are re-exported at the root of this crate, under the names of the published schema. They
-//! are plain data. Reading is liberal (other spellings are `alias`es on the type), writing is exact.
+//! [`CODICIL_REQUESTS`] and [`CODICIL_NOTIFICATIONS`]. The types they name live in one module per area and are re-exported
+//! at the root of this crate, under the names of the published schema. They are plain data. Reading is liberal (other spellings are `alias`es on the type), writing is exact.
 //!
 //! Clients and servers use the same types. A server checks with [`InspectFindings`] whether a decoded request uses
 //! something that it must reject. A client does not check; it keeps unknown values in `Unrecognized` and `Unknown`.
@@ -76,6 +76,9 @@ mod review;
 mod search;
 mod skills;
 mod thread_attachments;
+mod thread_commands;
+mod thread_history;
+mod thread_list;
 mod thread_opening;
 mod thread_pages;
 mod thread_queue;
@@ -106,7 +109,8 @@ pub use {
     marketplaces::*, mcp::*, mcp_calls::*, memories::*, methods::*, models::*, notifications::*, patch::*,
     path::*, plugin_shares::*, plugins::*, policy::*, processes::*, projects::*, read_states::*, realtime::*,
     remote_control::*, request_keys::*, requirements::*, response_items::*, review::*, search::*, secret::*,
-    sequence::*, server_requests::*, skills::*, thread_attachments::*, thread_opening::*, thread_pages::*,
-    thread_queue::*, thread_sample::*, thread_search::*, thread_sections::*, thread_settings::*,
-    thread_timeline::*, threads::*, tool_calls::*, turns::*, verification::*, windows::*,
+    sequence::*, server_requests::*, skills::*, thread_attachments::*, thread_commands::*, thread_history::*,
+    thread_list::*, thread_opening::*, thread_pages::*, thread_queue::*, thread_sample::*, thread_search::*,
+    thread_sections::*, thread_settings::*, thread_timeline::*, threads::*, tool_calls::*, turns::*,
+    verification::*, windows::*,
 };
