@@ -297,6 +297,6 @@ fn encode<T: Serialize + ?Sized>(message: &OutgoingMessage<'_, T>) -> Bytes {
 
 /// Returns the offset of the text. A quote inside an id is escaped, so the first `"delta":"` is the member itself.
 fn text_of_delta(bytes: &[u8]) -> Option<usize> {
-    let start = bytes.windows(DELTA_START.len()).position(|window| window == DELTA_START)?;
+    let start = memchr::memmem::find(bytes, DELTA_START)?;
     bytes.ends_with(DELTA_END).then_some(start + DELTA_START.len())
 }

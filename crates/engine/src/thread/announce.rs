@@ -185,7 +185,7 @@ impl ThreadActor {
     fn announce(&self, frame: Frame, seq: Option<MessageSeq>) {
         match seq.filter(|seq| !self.unsent.has_before(*seq)) {
             Some(seq) => self.notifier.send_at(frame, seq),
-            None => self.notifier.send(&frame),
+            None => self.notifier.send(frame),
         }
     }
 }

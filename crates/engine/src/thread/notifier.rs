@@ -80,12 +80,12 @@ impl ThreadNotifier {
     }
 
     pub fn notify<N: NotificationMethod>(&self, params: &N::Params) {
-        self.deliver(Frame::notification::<N>(params), None, NotifyReach::Subscribers);
+        self.send(Frame::notification::<N>(params));
     }
 
     /// Sends a message without a record to the subscribers.
-    pub fn send(&self, frame: &Frame) {
-        self.deliver(frame.clone(), None, NotifyReach::Subscribers);
+    pub fn send(&self, frame: Frame) {
+        self.deliver(frame, None, NotifyReach::Subscribers);
     }
 
     /// Sends a message of a record to the subscribers. If its position has passed, it gets the next one.
@@ -240,13 +240,13 @@ impl ThreadNotifier {
 
     /// Announces an item that is not stored yet.
     pub fn item_started(&self, turn_id: &TurnId, item: &ThreadItem) {
-        self.send(&record_messages::item_started(&self.thread_id, turn_id, item, Timestamp::now()));
+        self.send(record_messages::item_started(&self.thread_id, turn_id, item, Timestamp::now()));
     }
 
     /// Announces an item that an earlier process announced, to clients with a cursor. They may have missed it.
     pub fn item_restored(&self, turn_id: &TurnId, item: &ThreadItem) {
         let started = record_messages::item_started(&self.thread_id, turn_id, item, Timestamp::now());
-        self.send(&started.only_for(FrameAudience::WithCursor));
+        self.send(started.only_for(FrameAudience::WithCursor));
     }
 
     pub fn raw_items(&self, turn_id: &TurnId, items: &[ResponseItem]) {
@@ -263,7 +263,7 @@ impl ThreadNotifier {
     }
 
     pub fn token_usage(&self, turn_id: &TurnId, token_usage: &ThreadTokenUsage) {
-        self.send(&self.usage_frame(turn_id, token_usage));
+        self.send(self.usage_frame(turn_id, token_usage));
     }
 
     /// Sends a usage that has not changed, to clients of a generation whose servers do so.
@@ -274,7 +274,7 @@ impl ThreadNotifier {
         generation: ProtocolGeneration,
     ) {
         if usage.total.total_tokens > 0 {
-            self.send(&self.usage_frame(turn_id, usage).only_in(generation));
+            self.send(self.usage_frame(turn_id, usage).only_in(generation));
         }
     }
 
@@ -296,7 +296,7 @@ impl ThreadNotifier {
     /// has ended.
     pub fn command_asked(&self, turn_id: &TurnId, item: &ThreadItem) {
         let at = Timestamp::now();
-        self.send(&record_messages::command_asked(&self.thread_id, turn_id, item, at));
+        self.send(record_messages::command_asked(&self.thread_id, turn_id, item, at));
     }
 
     pub fn error(&self, turn_id: &TurnId, error: TurnError, retry: Retry) {
@@ -385,14 +385,14 @@ mod tests {
             std::iter::successors(Some(MessageSeq::end_of(3)), |seq| seq.next_volatile()).last().unwrap();
         notifier.sequence.lock().last = last;
 
-        notifier.send(&frame);
+        notifier.send(frame.clone());
         assert!(notifier.is_crowded());
         assert_eq!(*clients.behind.lock(), [last]);
         assert_eq!(clients.frames.lock().pop().unwrap().audience(), FrameAudience::WithoutCursor);
         assert_eq!(notifier.snapshot_reason(last), Some(SnapshotReason::TooFar));
 
         notifier.advance(4);
-        notifier.send(&frame);
+        notifier.send(frame);
         let sent = clients.frames.lock().pop().unwrap();
         assert_eq!(sent.audience(), FrameAudience::Everyone);
         assert_eq!(sent.place().unwrap().seq, MessageSeq::end_of(4).next_volatile().unwrap());

@@ -86,7 +86,7 @@ impl ThreadActor {
         let TurnMessageBody::Events(events) = body else { return };
         for event in events {
             if let TurnEvent::Notification(frame) = event {
-                self.notifier.send(&frame);
+                self.notifier.send(frame);
             }
         }
     }
@@ -128,7 +128,7 @@ impl ThreadActor {
             TurnEvent::Context(items) => unstored.push(StoredEvent::Context(items)),
             TurnEvent::Used(last) => unstored.extend(self.usage_event(last)),
             TurnEvent::Planned(plan) => unstored.push(StoredEvent::Plan(plan)),
-            TurnEvent::Notification(frame) => self.notifier.send(&frame),
+            TurnEvent::Notification(frame) => self.notifier.send(frame),
             TurnEvent::Started(item) => self.on_item_started(turn, item),
             TurnEvent::CommandAsked(item) => self.on_command_asked(turn, item),
             TurnEvent::Discarded(item) => {
