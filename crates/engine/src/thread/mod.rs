@@ -32,6 +32,7 @@ mod settings_change;
 mod start;
 mod state;
 mod steer;
+mod storing;
 mod subscribe;
 mod turn_count;
 mod turn_messages;
