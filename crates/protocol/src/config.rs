@@ -1,4 +1,5 @@
-//! Configuration: `config/read`, `config/value/write`, `config/batchWrite` and `configRequirements/read`.
+//! Configuration: `config/read`, `config/value/write` and `config/batchWrite`. `requirements.rs` has the limits of the
+//! administrator.
 //!
 //! [`Config`] and its parts are snake case on the wire, as in `config.toml`. Only the user's file can be written; the
 //! other layers are read-only.
@@ -8,12 +9,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::{
-    AbsolutePathBuf, AppLinksConfig, ApplicationRequirements, ApprovalsReviewer, AskForApproval,
-    AutoCompactTokenLimitScope, AutoReviewRequirements, BrowserUseConfig, BrowserUseRequirements,
-    CliAuthCredentialsStoreMode, ComputerUseConfig, ComputerUseRequirements, FeedbackRequirements,
-    ForcedChatgptWorkspaceIds, ForcedLoginMethod, InAppBrowserRequirements, ManagedHooksRequirements,
-    ModelsRequirements, OtelRequirements, ReasoningEffort, ReasoningSummary, SandboxMode, ServiceTier,
-    ToolExposureSurface, WindowsSandboxImplementation, wire,
+    AbsolutePathBuf, AppLinksConfig, ApprovalsReviewer, AskForApproval, AutoCompactTokenLimitScope,
+    BrowserUseConfig, ComputerUseConfig, ForcedChatgptWorkspaceIds, ForcedLoginMethod, ReasoningEffort,
+    ReasoningSummary, SandboxMode, ServiceTier, ToolExposureSurface, wire,
 };
 
 /// Returns the effective configuration.
@@ -71,17 +69,6 @@ pub struct ConfigWriteResponse {
     pub file_path: AbsolutePathBuf,
     /// Set if the status is [`WriteStatus::OkOverridden`].
     pub overridden_metadata: Option<OverriddenMetadata>,
-}
-
-/// The limits set by an administrator.
-#[wire]
-pub struct ConfigRequirementsReadResponse {
-    /// Null if there are none.
-    pub requirements: Option<ConfigRequirements>,
-    /// Never set: the speed of a model has no modes besides its tiers.
-    #[omit]
-    #[since("0.166")]
-    pub supports_independent_speed_modes: Option<bool>,
 }
 
 /// The configuration after all layers are merged. Values that are not set are null. `extra` holds the keys without a
@@ -431,162 +418,4 @@ pub struct OverriddenMetadata {
     pub overriding_layer: ConfigLayerMetadata,
     /// The effective value.
     pub effective_value: Value,
-}
-
-/// The limits set by an administrator. Null: no limit.
-#[wire]
-#[derive(Default)]
-pub struct ConfigRequirements {
-    pub allowed_approval_policies: Option<Vec<AskForApproval>>,
-    pub allowed_sandbox_modes: Option<Vec<SandboxMode>>,
-    pub allowed_web_search_modes: Option<Vec<WebSearchMode>>,
-    /// Features that are forced on or off.
-    pub feature_requirements: Option<BTreeMap<String, bool>>,
-    pub enforce_residency: Option<ResidencyRequirement>,
-    #[experimental("configRequirements/read.network")]
-    pub network: Option<NetworkRequirements>,
-    /// Never set, like the members below: such requirements are reported as not enforced.
-    #[omit]
-    #[since("0.166")]
-    pub additional_developer_instructions: Option<String>,
-    #[omit]
-    #[since("0.166")]
-    pub allow_appshots: Option<bool>,
-    #[omit]
-    #[since("0.166")]
-    pub allow_browser_and_computer_use: Option<bool>,
-    #[omit]
-    #[since("0.166")]
-    pub allow_login_shell: Option<bool>,
-    #[omit]
-    #[since("0.166")]
-    pub allow_managed_hooks_only: Option<bool>,
-    #[omit]
-    #[since("0.166")]
-    pub allow_remote_control: Option<bool>,
-    #[omit]
-    #[since("0.166")]
-    pub allowed_approvals_reviewers: Option<Vec<ApprovalsReviewer>>,
-    #[omit]
-    #[since("0.166")]
-    pub allowed_login_methods: Option<Vec<ForcedLoginMethod>>,
-    #[omit]
-    #[since("0.166")]
-    pub allowed_permission_profiles: Option<BTreeMap<String, bool>>,
-    #[omit]
-    #[since("0.166")]
-    pub allowed_windows_sandbox_implementations: Option<Vec<WindowsSandboxImplementation>>,
-    #[omit]
-    #[since("0.166")]
-    pub application: Option<ApplicationRequirements>,
-    #[omit]
-    #[since("0.166")]
-    pub auto_review: Option<AutoReviewRequirements>,
-    #[omit]
-    #[since("0.166")]
-    pub browser_use: Option<BrowserUseRequirements>,
-    #[omit]
-    #[since("0.166")]
-    pub chatgpt_base_url: Option<String>,
-    #[omit]
-    #[since("0.166")]
-    pub check_for_update_on_startup: Option<bool>,
-    #[omit]
-    #[since("0.166")]
-    pub cli_auth_credentials_store: Option<CliAuthCredentialsStoreMode>,
-    #[omit]
-    #[since("0.166")]
-    pub computer_use: Option<ComputerUseRequirements>,
-    #[omit]
-    #[since("0.166")]
-    pub default_permissions: Option<String>,
-    #[omit]
-    #[since("0.166")]
-    pub feedback: Option<FeedbackRequirements>,
-    #[omit]
-    #[since("0.166")]
-    pub hooks: Option<ManagedHooksRequirements>,
-    #[omit]
-    #[since("0.166")]
-    pub in_app_browser: Option<InAppBrowserRequirements>,
-    #[omit]
-    #[since("0.166")]
-    pub log_dir: Option<String>,
-    #[omit]
-    #[since("0.166")]
-    pub model_catalog_json: Option<String>,
-    #[omit]
-    #[since("0.166")]
-    pub model_provider: Option<String>,
-    #[omit]
-    #[since("0.166")]
-    pub model_providers: Option<Map<String, Value>>,
-    #[omit]
-    #[since("0.166")]
-    pub models: Option<ModelsRequirements>,
-    #[omit]
-    #[since("0.166")]
-    pub otel: Option<OtelRequirements>,
-    #[omit]
-    #[since("0.166")]
-    pub sqlite_home: Option<String>,
-}
-
-/// Where data must be processed.
-#[wire(open)]
-#[derive(Eq)]
-pub enum ResidencyRequirement {
-    Us,
-}
-
-/// Rules of the proxy through which sandboxed commands reach the network.
-///
-/// `domains` and `unixSockets` are the rules; `allowedDomains`, `deniedDomains` and `allowUnixSockets` contain the same as
-/// plain lists.
-#[wire]
-#[derive(Default)]
-pub struct NetworkRequirements {
-    pub enabled: Option<bool>,
-    pub http_port: Option<u16>,
-    pub socks_port: Option<u16>,
-    /// Whether the proxy may use an upstream proxy.
-    pub allow_upstream_proxy: Option<bool>,
-    /// Whether the proxy may listen on addresses that other machines can reach.
-    pub dangerously_allow_non_loopback_proxy: Option<bool>,
-    pub dangerously_allow_all_unix_sockets: Option<bool>,
-    /// The rules by domain.
-    pub domains: Option<BTreeMap<String, NetworkDomainPermission>>,
-    /// Only these domains are allowed; users cannot add others.
-    pub managed_allowed_domains_only: Option<bool>,
-    pub allowed_domains: Option<Vec<String>>,
-    pub denied_domains: Option<Vec<String>>,
-    /// Never set: no domain needs a review.
-    #[omit]
-    #[since("0.166")]
-    pub review_domains: Option<Vec<String>>,
-    /// The rules by path.
-    pub unix_sockets: Option<BTreeMap<String, NetworkUnixSocketPermission>>,
-    pub allow_unix_sockets: Option<Vec<String>>,
-    /// Whether commands may listen on local ports.
-    pub allow_local_binding: Option<bool>,
-}
-
-/// The rule for a domain.
-#[wire(open)]
-#[derive(Eq)]
-pub enum NetworkDomainPermission {
-    Allow,
-    Deny,
-}
-
-/// The rule for a Unix socket.
-#[wire(open)]
-#[derive(Eq)]
-pub enum NetworkUnixSocketPermission {
-    Allow,
-    #[until("0.118")]
-    None,
-    /// The name of `none` in 0.166.
-    #[since("0.166")]
-    Deny,
 }
