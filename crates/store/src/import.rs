@@ -14,9 +14,10 @@ use crate::{
     error::{Result, StoreError},
     layout::{self, ThreadLocation},
     record::{Record, ThreadMeta},
+    record_batch::RecordBatch,
     record_line::{self, LineHead},
     store::Store,
-    thread_log::{LogFile, RecordBatch, ThreadLog},
+    thread_log::{LogFile, ThreadLog},
     work_pool::WorkLane,
 };
 

@@ -36,6 +36,7 @@ mod home_keys;
 
 mod blobs;
 mod file_end;
+mod record_batch;
 mod record_line;
 mod record_lines;
 mod record_tail;

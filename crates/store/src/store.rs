@@ -22,6 +22,7 @@ use crate::{
     list::{ListQuery, ListedThread, ThreadPage},
     organization::OrganizationFile,
     record::{Record, RunId, ThreadMeta},
+    record_batch::RecordBatch,
     run_lock::{self, RunLock, RunState},
     search::SearchIndexing,
     search_index::SearchIndex,
@@ -29,7 +30,7 @@ use crate::{
     summary::ThreadSummary,
     thread::{LoadedThread, StoredThread},
     thread_lines::{LineBlobs, ThreadLines, without_history},
-    thread_log::{AppendedRecords, LogFile, RecordBatch, ThreadLog},
+    thread_log::{AppendedRecords, LogFile, ThreadLog},
     unfinished_turn::RequestOutcome,
     work_pool::{WorkLane, WorkPool},
 };

@@ -19,25 +19,26 @@ use std::{
 };
 
 use codicil_metrics::{METRICS, labels::AppendEnd};
-use codicil_protocol::{GitInfo, ThreadGoal, ThreadId, ThreadItem};
+use codicil_protocol::{GitInfo, ThreadGoal, ThreadId};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use crate::{
-    backend::{ThreadHome, TurnActivity},
+    backend::ThreadHome,
     blobs, clock,
     error::{Result, StoreError},
-    facts::{FactChange, FactEvent, is_fact},
+    facts::{FactChange, is_fact},
     file_end::{self, FileTail, WriteOnce},
-    index::{GitChange, SummaryChange},
+    index::SummaryChange,
     layout::{self, ThreadLocation},
-    record::{GOAL, GoalChange, KEY, PARKED, POSITION, Record, ThreadMeta},
-    record_line::{self, LineHead, RecordKind},
+    record::{GOAL, KEY, POSITION, Record, ThreadMeta},
+    record_batch::{RecordBatch, encode, write_meta},
+    record_line::{LineHead, RecordKind},
     record_lines::RecordLines,
     replay::{ExtraRecord, GitRecord, GoalRecord, NameRecord, decode, extra_kind},
     shared::SharedLog,
     store::StoreInner,
-    summary::{self, FileStamp, ModelChoice, ThreadSummary},
+    summary::{FileStamp, ThreadSummary},
     work_pool::WorkLane,
 };
 
@@ -93,16 +94,6 @@ struct LogState {
     /// The blobs and directories that the next sync makes durable, besides the records.
     blobs: Vec<PathBuf>,
     dirs: Vec<PathBuf>,
-}
-
-/// Records to append, as JSON, each with its time.
-pub(crate) struct RecordBatch {
-    records: Vec<(Timestamp, String)>,
-    change: SummaryChange,
-    /// The records that affect facts, by their place in the batch.
-    facts: Vec<(u64, FactEvent)>,
-    /// Whether a turn has begun or ended with these records.
-    activity: Option<TurnActivity>,
 }
 
 impl ThreadLog {
@@ -228,84 +219,6 @@ impl ThreadLog {
     }
 }
 
-impl RecordBatch {
-    pub(crate) fn new<'a>(
-        records: impl IntoIterator<Item = (Timestamp, &'a Record)>,
-        wants_preview: bool,
-    ) -> Result<Self> {
-        let mut batch =
-            Self { records: Vec::new(), change: SummaryChange::default(), facts: Vec::new(), activity: None };
-        for (at, record) in records {
-            batch.note(at, record, wants_preview);
-            let place = batch.records.len() as u64;
-            batch.facts.extend(record.fact_event().map(|event| (place, event)));
-            batch.records.push((at, serde_json::to_string(record)?));
-        }
-        Ok(batch)
-    }
-
-    /// Returns the number of records.
-    pub(crate) fn len(&self) -> u64 {
-        self.records.len() as u64
-    }
-
-    pub(crate) fn first_time(&self) -> Option<Timestamp> {
-        self.records.first().map(|(at, _)| *at)
-    }
-
-    pub(crate) fn activity(&self) -> Option<TurnActivity> {
-        self.activity
-    }
-
-    /// Returns what the records change of the list entry. The first one has the ordinal `first`.
-    pub(crate) fn change_from(&self, first: u64) -> SummaryChange {
-        SummaryChange { facts: self.facts_from(first), ..self.change.clone() }
-    }
-
-    /// Returns the events with their ordinals. The first record of the batch has the ordinal `first`.
-    fn facts_from(&self, first: u64) -> Vec<(u64, FactEvent)> {
-        self.facts.iter().map(|(place, event)| (first + place, event.clone())).collect()
-    }
-
-    fn note(&mut self, at: Timestamp, record: &Record, wants_preview: bool) {
-        match record {
-            Record::Name { name } => self.change.name = Some(name.clone()),
-            Record::Git { git } => self.change.git = GitChange::Set(git.clone()),
-            Record::Extra { kind, .. } => {
-                if kind == PARKED {
-                    self.activity = Some(TurnActivity::Parked);
-                }
-                if let Some(GoalChange::Set { goal, .. }) = record.goal_change()
-                    && wants_preview
-                {
-                    self.change.preview.get_or_insert(goal.objective);
-                }
-            }
-            record => {
-                self.change.active_at = Some(at.as_millisecond().div_euclid(1000));
-                match record {
-                    Record::Settings(settings) => self.change.model = Some(ModelChoice::from(settings)),
-                    Record::Asked { open, .. } | Record::Answered { open, .. } => {
-                        self.change.open_requests = Some(open.clone());
-                    }
-                    Record::Turn { .. } => self.activity = Some(TurnActivity::Running),
-                    Record::TurnEnd { .. } => {
-                        self.change.open_requests = Some(Vec::new());
-                        self.activity = Some(TurnActivity::Idle);
-                    }
-                    _ => {}
-                }
-                if let Record::Item { item: item @ ThreadItem::UserMessage { .. }, .. } = record
-                    && wants_preview
-                    && self.change.preview.is_none()
-                {
-                    self.change.preview = summary::preview(item);
-                }
-            }
-        }
-    }
-}
-
 impl LogFile {
     /// Creates the file of a new thread with its first records, which contain no message and no name.
     pub(crate) fn create(inner: &Arc<StoreInner>, meta: &ThreadMeta, batch: &RecordBatch) -> Result<Self> {
@@ -376,8 +289,9 @@ impl LogFile {
         let (dir, file) = inner.split(&state.place.path)?;
         let created = layout::FileName::parse(&file).map_or(0, |name| name.created_at);
         let mut row = ThreadSummary::new(meta, dir, file, created);
-        row.model = batch.change.model.clone().unwrap_or_default();
-        for (ordinal, event) in batch.facts_from(1) {
+        let change = batch.change_from(1);
+        row.model = change.model.unwrap_or_default();
+        for (ordinal, event) in change.facts {
             row.facts.apply(ordinal, &event);
         }
         row.stamp = FileStamp::read(&state.place.path).unwrap_or_default();
@@ -439,13 +353,13 @@ impl LogFile {
             let _ = file.set_len(tail.len);
             return Err(failed()(error));
         }
-        let next_ordinal = tail.next_ordinal + batch.records.len() as u64;
+        let next_ordinal = tail.next_ordinal + batch.len();
         state.tail = FileTail { len: tail.len + bytes.len() as u64, next_ordinal };
-        state.previewed |= batch.change.preview.is_some();
         let stamp = file.metadata().map(|found| FileStamp::of(&found)).unwrap_or_default();
         let change = SummaryChange { stamp, ..batch.change_from(tail.next_ordinal) };
+        state.previewed |= change.preview.is_some();
         inner.index.changed(&self.id, &dir, &name, state.place.archived, change);
-        let at = batch.records.first().map_or_else(Timestamp::now, |(at, _)| *at);
+        let at = batch.first_time().unwrap_or_else(Timestamp::now);
         Ok(AppendedRecords { ordinals: tail.next_ordinal..next_ordinal, at, adopted })
     }
 
@@ -540,30 +454,6 @@ impl AdoptedRecord {
             _ => None,
         }
     }
-}
-
-/// Writes the first line. It never refers to blobs, so that it can be read by itself.
-pub(crate) fn write_meta(bytes: &mut Vec<u8>, meta: &ThreadMeta, at: Timestamp) -> Result<()> {
-    let record = serde_json::to_string(&Record::Meta(meta.clone()))?;
-    record_line::write(bytes, 0, &clock::stamp(at), false, &record);
-    Ok(())
-}
-
-/// Encodes records as lines. `save` stores a large text and returns its hash.
-pub(crate) fn encode(
-    batch: &RecordBatch,
-    first: u64,
-    mut save: impl FnMut(String) -> Result<String>,
-) -> Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(batch.records.iter().map(|(_, record)| record.len() + 80).sum());
-    for (ordinal, (at, record)) in (first..).zip(&batch.records) {
-        let stamp = clock::stamp(*at);
-        match blobs::move_out(record, &mut save)? {
-            None => record_line::write(&mut bytes, ordinal, &stamp, false, record),
-            Some(lean) => record_line::write(&mut bytes, ordinal, &stamp, true, &lean.json),
-        }
-    }
-    Ok(bytes)
 }
 
 fn open_for_append(path: &Path) -> io::Result<File> {

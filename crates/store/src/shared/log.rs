@@ -14,9 +14,10 @@ use crate::{
     backend::{AppendOutcome, Backend, EntryChange, LineBatch, LogEnd, ThreadHome},
     error::{Result, StoreError},
     index::SummaryChange,
+    record_batch::{RecordBatch, encode},
     record_lines::RecordLines,
     summary::ThreadSummary,
-    thread_log::{AdoptedRecord, AppendedRecords, RecordBatch, encode},
+    thread_log::{AdoptedRecord, AppendedRecords},
 };
 
 /// The maximum number of times that an append is repeated behind records of others.

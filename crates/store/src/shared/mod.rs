@@ -27,9 +27,9 @@ use crate::{
     list::{ListCursor, ListQuery, ListedThread, ThreadPage},
     organization::Organization,
     record::ThreadMeta,
+    record_batch::{self, RecordBatch},
     summary::{ThreadSummary, kind_name},
     thread_lines::{LineBlobs, ThreadLines, WantedBlobs, without_history},
-    thread_log::{self, RecordBatch},
 };
 
 /// The document with the sections and projects.
@@ -79,8 +79,8 @@ impl SharedThreads {
     ) -> Result<SharedLog> {
         let mut blobs = Vec::new();
         let mut lines = Vec::new();
-        thread_log::write_meta(&mut lines, meta, began)?;
-        lines.extend(thread_log::encode(batch, 1, |content| Ok(keep_blob(&mut blobs, content)))?);
+        record_batch::write_meta(&mut lines, meta, began)?;
+        lines.extend(record_batch::encode(batch, 1, |content| Ok(keep_blob(&mut blobs, content)))?);
         self.backend.put_blobs(blobs.clone()).await?;
         self.create_from(&meta.id, began, lines, LineBlobs::Read(blobs.into_iter().collect())).await
     }
