@@ -35,7 +35,7 @@ impl Counter {
     }
 }
 
-/// A number that is set, or grows and shrinks.
+/// A number that is set.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicI64);
 
@@ -47,14 +47,6 @@ impl Gauge {
     /// Sets the number. One beyond the range of the gauge becomes its largest.
     pub fn set(&self, value: usize) {
         self.0.store(i64::try_from(value).unwrap_or(i64::MAX), Ordering::Relaxed);
-    }
-
-    pub fn inc(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub fn dec(&self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub fn get(&self) -> i64 {
