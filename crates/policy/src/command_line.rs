@@ -9,10 +9,6 @@ use crate::{
     syntax::{self, ScriptReading},
 };
 
-/// The length up to which a script takes at most some milliseconds. For a malformed one the time grows with the square of
-/// its length.
-const QUICK: usize = 512;
-
 /// A command as it would be started, and the commands found in it.
 #[derive(Clone, Debug)]
 pub struct CommandLine {
@@ -26,8 +22,8 @@ pub struct CommandLine {
 impl CommandLine {
     /// Parses a program with its arguments. Of `bash -lc SCRIPT` and similar commands, the script is parsed.
     ///
-    /// Takes microseconds for a usual line, but up to a second for a malformed one of some kilobytes: see
-    /// [`CommandLine::takes_long`]. Scripts longer than 8 KiB are not parsed.
+    /// Takes microseconds for a usual line, but up to a second for a malformed one of some kilobytes: call it on a blocking
+    /// thread. Scripts longer than 8 KiB are not parsed.
     pub fn new(argv: Vec<String>) -> Self {
         Self::with_own_shell(argv, "/bin/sh")
     }
@@ -48,11 +44,6 @@ impl CommandLine {
         let plain = plain.filter(|_| script.is_none() || argv.first().is_some_and(is_trusted));
         let MentionedCommands { commands: mentioned, is_complete } = mentioned_commands::find(mentioned);
         Self { argv, script, plain, mentioned, unread: unread || !is_complete }
-    }
-
-    /// Returns whether parsing this command could block an async runtime, so that it needs `spawn_blocking`.
-    pub fn takes_long(argv: &[String]) -> bool {
-        argv.iter().map(String::len).sum::<usize>() > QUICK
     }
 
     pub fn argv(&self) -> &[String] {

@@ -29,7 +29,7 @@
 //! let approval = AskForApproval::OnRequest;
 //! let mut rules = CommandRules::default();
 //! let mut grants = ThreadGrants::default();
-//! // In an async function, call this in `spawn_blocking` if `CommandLine::takes_long`.
+//! // In an async function, call this in `spawn_blocking`: a malformed line can take long.
 //! let line = CommandLine::new(["/bin/bash", "-lc", "touch -c a"].map(str::to_owned).to_vec());
 //! let request = CommandRequest {
 //!     line: &line,

@@ -61,8 +61,10 @@ pub(super) async fn assess(
 ) -> Result<AssessedCommand, TurnCancelled> {
     let inputs = DecisionInputs::new(turn);
     let request = request.clone();
+    let own_shell = turn.thread.engine.shell().await;
     let assess = move || {
-        let line = CommandLine::new(request.argv.clone());
+        let own_shell = own_shell.path().to_string_lossy();
+        let line = CommandLine::with_own_shell(request.argv.clone(), &own_shell);
         let decision = inputs.decide(&request, &line, decide_command);
         AssessedCommand { actions: command_actions(&line), line, decision }
     };
