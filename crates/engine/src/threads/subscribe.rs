@@ -9,26 +9,31 @@ use crate::{
 };
 
 impl Threads {
-    /// Returns what a client at a position has missed of a thread. The thread is loaded if it is not: a turn that was cut
-    /// off is settled then. It sends nothing until the guard of the answer is dropped.
+    /// Returns what a client at a position has missed of a thread, and the thread's own form of the id. The thread is loaded
+    /// if it is not: a turn that was cut off is settled then. It sends nothing, not even that it is closed, until the guard of
+    /// the answer is dropped.
     pub async fn subscribe(
         &self,
         id: &ThreadId,
         after: Option<MessageSeq>,
-    ) -> Result<AnnouncedReply<ThreadSubscription>, ThreadError> {
-        let subscribed = match self.get(id) {
+    ) -> Result<(ThreadId, AnnouncedReply<ThreadSubscription>), ThreadError> {
+        let id = canonical(id)?;
+        let subscribed = match self.get(&id) {
             Ok(handle) => handle.subscribe(after).await,
             Err(error) => Err(error),
         };
-        match subscribed {
+        let subscription = match subscribed {
             Err(ThreadError::NotFound(_) | ThreadError::Closed) => {
-                let opened = self.resume_shared(id).await?;
+                let opened = self.resume_shared(&id).await?;
                 // The guard of a thread that was loaded meanwhile: it must go on to answer.
                 drop(opened.announce);
-                self.get(id)?.subscribe(after).await
+                // The thread exists, so one that is not found has been given up meanwhile.
+                let handle = self.get(&id).map_err(|_| ThreadError::GivenUp(id.clone()))?;
+                handle.subscribe(after).await?
             }
-            subscribed => subscribed,
-        }
+            subscribed => subscribed?,
+        };
+        Ok((id, subscription))
     }
 
     /// Subscribes to the subagents below a thread, loaded or not. Returns each with the position from which its messages

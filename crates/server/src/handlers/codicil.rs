@@ -52,10 +52,8 @@ pub async fn subscribe(cx: Cx, params: CodicilSubscribeParams) -> Result<Subscri
 
 /// Subscribes the client, whether it has a cursor or not.
 pub async fn subscribe_client(cx: &Cx, params: CodicilSubscribeParams) -> Result<SubscriptionJson, RpcError> {
-    let AnnouncedReply { answer: mut subscription, announce } =
+    let (thread_id, AnnouncedReply { answer: mut subscription, announce }) =
         cx.threads().subscribe(&params.thread_id, params.after).await?;
-    // The form of the id that the thread itself uses.
-    let thread_id = cx.threads().get(&params.thread_id)?.id().clone();
     // The thread sends nothing before the announcement. A subagent that starts meanwhile is included in this way.
     cx.clients().subscribe_at(&cx.client, &thread_id, &params.scope);
     let subagents = match params.scope {
