@@ -54,18 +54,18 @@ pub(crate) enum TurnMessageBody {
 #[derive(Debug)]
 pub(crate) enum TurnEvent {
     /// An item begins.
-    Started(ThreadItem),
+    Started(Box<ThreadItem>),
     /// A notification that is sent to subscribers and not stored.
     Notification(Frame),
     /// An item is complete, with what it adds to the model's history.
     Completed {
-        item: ThreadItem,
+        item: Box<ThreadItem>,
         context: Vec<ResponseItem>,
     },
     /// A command has been requested and waits for an approval.
-    CommandAsked(ThreadItem),
+    CommandAsked(Box<ThreadItem>),
     /// An item of a broken response ends without its content. It is not stored.
-    Discarded(ThreadItem),
+    Discarded(Box<ThreadItem>),
     /// Complete items of a broken response, which is requested again, are removed from the stored turn.
     Withdrawn(Vec<ItemId>),
     /// Additions to the model's history that have no item.
@@ -90,6 +90,9 @@ pub(crate) enum TurnEvent {
     /// The turn cannot go on and ends with this error.
     Failed(TurnError),
 }
+
+// A burst of deltas is a long list of events.
+const _: () = assert!(size_of::<TurnEvent>() <= 160);
 
 impl TurnEvent {
     /// Returns whether the event becomes records before clients see it.

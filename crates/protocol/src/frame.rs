@@ -18,7 +18,7 @@ pub struct Frame {
     kind: FrameKind,
     bytes: Bytes,
     /// The message for connections of the 0.166 generation, where it differs.
-    later_bytes: Option<Bytes>,
+    later_bytes: Option<Box<Bytes>>,
     /// The only generation whose connections receive the message; `None`: all of them.
     only_generation: Option<ProtocolGeneration>,
     /// The offset of the text of a delta, which extends to [`DELTA_END`].
@@ -49,6 +49,9 @@ pub enum FrameAudience {
 /// The bytes after the text of a delta. The text is the last member of the params.
 const DELTA_END: &[u8] = br#""}}"#;
 const DELTA_START: &[u8] = br#""delta":""#;
+
+/// Room for a delta, the message that is sent most often.
+const USUAL_LEN: usize = 256;
 
 /// Notifications whose text can be merged with the next one for the same item.
 const DELTAS: &[&str] = &[
@@ -138,7 +141,7 @@ impl Frame {
     #[must_use]
     pub fn with_later_params<N: NotificationMethod>(self, params: &N::Params) -> Self {
         let later_bytes = encode(&OutgoingMessage::Notification { method: N::NAME, params });
-        Self { later_bytes: Some(later_bytes), ..self }
+        Self { later_bytes: Some(Box::new(later_bytes)), ..self }
     }
 
     /// Returns the message for connections of one generation only.
@@ -207,13 +210,13 @@ impl Frame {
     pub fn bytes_for(&self, generation: ProtocolGeneration) -> &Bytes {
         match generation {
             ProtocolGeneration::V118 => &self.bytes,
-            ProtocolGeneration::V166 => self.later_bytes.as_ref().unwrap_or(&self.bytes),
+            ProtocolGeneration::V166 => self.later_bytes.as_deref().unwrap_or(&self.bytes),
         }
     }
 
     /// Returns the length of the longest form of the message.
     pub fn max_len(&self) -> usize {
-        self.bytes.len().max(self.later_bytes.as_ref().map_or(0, Bytes::len))
+        self.bytes.len().max(self.later_bytes.as_deref().map_or(0, Bytes::len))
     }
 
     /// Returns the bytes that turn `before` into the merged delta of both. The caller first removes the last
@@ -292,7 +295,9 @@ struct ResponseExtension {
 
 /// The protocol's types have string keys and no foreign `Serialize`, so encoding them cannot fail.
 fn encode<T: Serialize + ?Sized>(message: &OutgoingMessage<'_, T>) -> Bytes {
-    serde_json::to_vec(message).expect("wire types are always JSON").into()
+    let mut bytes = Vec::with_capacity(USUAL_LEN);
+    serde_json::to_writer(&mut bytes, message).expect("wire types are always JSON");
+    bytes.into()
 }
 
 /// Returns the offset of the text. A quote inside an id is escaped, so the first `"delta":"` is the member itself.

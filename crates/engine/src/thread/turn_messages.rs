@@ -124,13 +124,15 @@ impl ThreadActor {
     /// Handles an event, or adds it to those that are stored next.
     async fn on_turn_event(&mut self, turn: &TurnId, event: TurnEvent, unstored: &mut Vec<StoredEvent>) {
         match event {
-            TurnEvent::Completed { item, context } => unstored.push(StoredEvent::Item { item, context }),
+            TurnEvent::Completed { item, context } => {
+                unstored.push(StoredEvent::Item { item: *item, context })
+            }
             TurnEvent::Context(items) => unstored.push(StoredEvent::Context(items)),
             TurnEvent::Used(last) => unstored.extend(self.usage_event(last)),
             TurnEvent::Planned(plan) => unstored.push(StoredEvent::Plan(plan)),
             TurnEvent::Notification(frame) => self.notifier.send(frame),
-            TurnEvent::Started(item) => self.on_item_started(turn, item),
-            TurnEvent::CommandAsked(item) => self.on_command_asked(turn, item),
+            TurnEvent::Started(item) => self.on_item_started(turn, *item),
+            TurnEvent::CommandAsked(item) => self.on_command_asked(turn, *item),
             TurnEvent::Discarded(item) => {
                 self.forget_open_item(&item);
                 self.announce_discarded(turn, &item);

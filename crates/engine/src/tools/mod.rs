@@ -205,11 +205,11 @@ impl TurnTools {
     }
 
     async fn emit_started(&self, item: ThreadItem) {
-        self.reporter.report_one(TurnEvent::Started(item)).await;
+        self.reporter.report_one(TurnEvent::Started(Box::new(item))).await;
     }
 
     async fn emit_completed(&self, item: ThreadItem) {
-        self.reporter.report_one(TurnEvent::Completed { item, context: Vec::new() }).await;
+        self.reporter.report_one(TurnEvent::Completed { item: Box::new(item), context: Vec::new() }).await;
     }
 
     /// Sends a notification to the thread's subscribers.

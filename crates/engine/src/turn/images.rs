@@ -12,12 +12,8 @@ impl TurnTask {
     /// Saves the images among these events and sets their paths. An image that cannot be saved is still in its item.
     pub(super) async fn save_images(&self, events: &mut [TurnEvent]) {
         for event in events {
-            let TurnEvent::Completed {
-                item: ThreadItem::ImageGeneration { id, result, saved_path, .. }, ..
-            } = event
-            else {
-                continue;
-            };
+            let TurnEvent::Completed { item, .. } = event else { continue };
+            let ThreadItem::ImageGeneration { id, result, saved_path, .. } = &mut **item else { continue };
             if result.is_empty() {
                 continue;
             }

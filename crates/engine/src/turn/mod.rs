@@ -201,9 +201,12 @@ impl TurnTask {
         let id = new_item_id();
         let fragment = HookPromptFragment { text: reason.clone(), hook_run_id: id.to_string() };
         let item = ThreadItem::HookPrompt { id, fragments: vec![fragment] };
-        self.reporter.report_one(TurnEvent::Started(item.clone())).await;
+        self.reporter.report_one(TurnEvent::Started(Box::new(item.clone()))).await;
         self.reporter
-            .report_one(TurnEvent::Completed { item, context: vec![user_text_message(reason)] })
+            .report_one(TurnEvent::Completed {
+                item: Box::new(item),
+                context: vec![user_text_message(reason)],
+            })
             .await;
         Ok(HookDecision::Continue)
     }

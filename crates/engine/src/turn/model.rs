@@ -104,7 +104,7 @@ impl TurnTask {
     pub(super) async fn compact(&self, mut request: ModelRequest) -> Result<(), TurnStop> {
         let item = new_item_id();
         self.reporter
-            .report_one(TurnEvent::Started(ThreadItem::ContextCompaction { id: item.clone() }))
+            .report_one(TurnEvent::Started(Box::new(ThreadItem::ContextCompaction { id: item.clone() })))
             .await;
         let mut retries = 0;
         loop {

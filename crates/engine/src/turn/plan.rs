@@ -46,7 +46,10 @@ impl PlanMessage {
         self.show(place, rest, events);
         let id = self.plan_id();
         if let Some(text) = self.plan {
-            events.push(TurnEvent::Completed { item: ThreadItem::Plan { id, text }, context: Vec::new() });
+            events.push(TurnEvent::Completed {
+                item: Box::new(ThreadItem::Plan { id, text }),
+                context: Vec::new(),
+            });
         }
         self.is_shown.then_some(self.text)
     }
@@ -74,7 +77,11 @@ impl PlanMessage {
             events.push(place.message_delta(self.id.clone(), delta));
         } else if !self.text.trim().is_empty() {
             self.is_shown = true;
-            events.push(TurnEvent::Started(agent_message(&self.id, String::new(), self.phase.clone())));
+            events.push(TurnEvent::Started(Box::new(agent_message(
+                &self.id,
+                String::new(),
+                self.phase.clone(),
+            ))));
             events.push(place.message_delta(self.id.clone(), self.text.clone()));
         }
     }
@@ -83,7 +90,7 @@ impl PlanMessage {
         let item_id = self.plan_id();
         if self.plan.is_none() {
             let item = ThreadItem::Plan { id: item_id.clone(), text: String::new() };
-            events.push(TurnEvent::Started(item));
+            events.push(TurnEvent::Started(Box::new(item)));
         }
         self.plan.get_or_insert_default().push_str(&delta);
         let params = PlanDeltaNotification {

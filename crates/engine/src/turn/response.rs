@@ -118,7 +118,7 @@ impl ResponseReader {
         self.context.clear();
         let open = std::mem::take(&mut self.open).into_iter();
         let open = open.flat_map(|(id, open)| cut_off(id, open));
-        let mut events: Vec<_> = open.map(|item| TurnEvent::Discarded(emptied(item))).collect();
+        let mut events: Vec<_> = open.map(|item| TurnEvent::Discarded(Box::new(emptied(item)))).collect();
         let completed = std::mem::take(&mut self.completed);
         events.extend((!completed.is_empty()).then_some(TurnEvent::Withdrawn(completed)));
         events
@@ -251,7 +251,7 @@ impl ResponseReader {
             _ => return,
         };
         self.open.insert(id, open);
-        events.push(TurnEvent::Started(shown));
+        events.push(TurnEvent::Started(Box::new(shown)));
     }
 
     fn on_text(&mut self, item_id: ItemId, delta: String, events: &mut Vec<TurnEvent>) {
@@ -369,7 +369,7 @@ fn cut_off(id: ItemId, open: OpenItem) -> Vec<ThreadItem> {
 }
 
 fn completed(item: ThreadItem) -> TurnEvent {
-    TurnEvent::Completed { item, context: Vec::new() }
+    TurnEvent::Completed { item: Box::new(item), context: Vec::new() }
 }
 
 /// Returns an item without its content.

@@ -37,7 +37,7 @@ impl ShellTask {
     pub async fn run(self) -> TurnOutcome {
         let argv = self.shell.argv(&self.command, self.start);
         let item = self.item(display(&argv));
-        self.reporter.report_one(TurnEvent::Started(item.started())).await;
+        self.reporter.report_one(TurnEvent::Started(Box::new(item.started()))).await;
         let began = Instant::now();
         let mut screen = CommandScreen::new(self.thread.clone(), self.turn.clone(), item.id.clone());
         let environment = inherited_environment();
@@ -53,14 +53,16 @@ impl ShellTask {
             let output = output.filter(|output| !output.is_empty()).unwrap_or_else(|| ABORTED.to_owned());
             let end = CommandEnd { exit_code: Some(-1), ..CommandEnd::cut_off(Some(output), ran) };
             let item = item.ended(end);
-            self.reporter.report_one(TurnEvent::Completed { item, context: Vec::new() }).await;
+            self.reporter
+                .report_one(TurnEvent::Completed { item: Box::new(item), context: Vec::new() })
+                .await;
             return TurnOutcome::Interrupted;
         };
         let output = output.unwrap_or_default();
         let message = user_shell_command_message(&self.command, exit_code, ran, &output);
         let shown = Some(output).filter(|output| !output.is_empty());
         let item = item.ended(CommandEnd::exited(exit_code, shown, ran));
-        self.reporter.report_one(TurnEvent::Completed { item, context: vec![message] }).await;
+        self.reporter.report_one(TurnEvent::Completed { item: Box::new(item), context: vec![message] }).await;
         TurnOutcome::Completed
     }
 

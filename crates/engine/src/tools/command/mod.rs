@@ -214,7 +214,7 @@ impl CommandRun<'_> {
             return self.emit_started().await;
         }
         self.is_started = true;
-        self.turn.reporter.report_one(TurnEvent::CommandAsked(self.item.started())).await;
+        self.turn.reporter.report_one(TurnEvent::CommandAsked(Box::new(self.item.started()))).await;
     }
 
     /// Ends a command for which no process was started.
