@@ -23,7 +23,7 @@ use crate::{cx::Cx, handlers::codicil::subscribe_client, limits::OWNER_SEARCH_TI
 
 /// What became of the attempt to continue a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Adoption {
+pub enum ContinueOutcome {
     Continued,
     /// The client has missed messages that cannot be sent again.
     Impossible,
@@ -37,24 +37,24 @@ impl ClientRelay {
         let deadline = Instant::now() + OWNER_SEARCH_TIME;
         loop {
             match self.try_to_continue(&position).await {
-                Adoption::Continued => return,
-                Adoption::NotServed if Instant::now() < deadline => sleep(SEARCH_PAUSE).await,
-                Adoption::Impossible | Adoption::NotServed => break,
+                ContinueOutcome::Continued => return,
+                ContinueOutcome::NotServed if Instant::now() < deadline => sleep(SEARCH_PAUSE).await,
+                ContinueOutcome::Impossible | ContinueOutcome::NotServed => break,
             }
         }
         tracing::warn!(thread = %position.thread, "a thread of another node cannot be continued for a client");
         self.close_thread(position.thread);
     }
 
-    async fn try_to_continue(self: &Arc<Self>, position: &ThreadPosition) -> Adoption {
+    async fn try_to_continue(self: &Arc<Self>, position: &ThreadPosition) -> ContinueOutcome {
         match self.owner(&position.thread).await {
-            Ok(Some(owner)) => self.upstream(&owner).adopt(position.clone()).await,
+            Ok(Some(owner)) => self.upstream(&owner).continue_thread(position.clone()).await,
             Ok(None) if self.reaches_workspace(&position.thread).await => self.continue_here(position).await,
             // A node that has the workspace may take the thread.
-            Ok(None) => Adoption::NotServed,
+            Ok(None) => ContinueOutcome::NotServed,
             Err(error) => {
                 tracing::debug!("cannot look up the owner of a thread: {error}");
-                Adoption::NotServed
+                ContinueOutcome::NotServed
             }
         }
     }
@@ -65,7 +65,7 @@ impl ClientRelay {
     }
 
     /// Continues a thread that belongs to this node now. It is loaded if it is not.
-    async fn continue_here(&self, position: &ThreadPosition) -> Adoption {
+    async fn continue_here(&self, position: &ThreadPosition) -> ContinueOutcome {
         let cx = Cx::new(self.client.clone(), self.shared.clone());
         let params = CodicilSubscribeParams {
             after: position.after,
@@ -76,13 +76,13 @@ impl ClientRelay {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!("cannot continue a thread on this node: {}", error.object().message);
-                return Adoption::NotServed;
+                return ContinueOutcome::NotServed;
             }
         };
         let is_replay = matches!(answer.subscription, ThreadSubscription::Replay { .. });
         if !is_replay && !self.can_subscribe_again(position) {
             self.shared.clients.unsubscribe(self.client.id, &position.thread);
-            return Adoption::Impossible;
+            return ContinueOutcome::Impossible;
         }
         let mut table = self.table.lock();
         table.remove_thread(&position.thread);
@@ -97,7 +97,7 @@ impl ClientRelay {
         for request in answer.requests {
             self.ask_here(&position.thread, request, &asked);
         }
-        Adoption::Continued
+        ContinueOutcome::Continued
     }
 
     /// Sends an open question of this node, or answers it with what the client has answered to the earlier owner.

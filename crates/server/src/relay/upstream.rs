@@ -27,7 +27,7 @@ use super::{
     ClientRelay, RelayEnd, RelayError, RelayRequest,
     owner_message::{OwnerMessage, OwnerResponse, ThreadMessage, is_owned_elsewhere},
     questions::QuestionContent,
-    recovery::{Adoption, SubscriptionAnswer},
+    recovery::{ContinueOutcome, SubscriptionAnswer},
     request::{encode_own, encode_subscription},
     table::ThreadPosition,
     upstream_handle::{UpstreamCommand, UpstreamHandle},
@@ -59,7 +59,7 @@ const NEEDED_NOTIFICATIONS: &[&str] = &[
 enum OpenCall {
     Initialize,
     Client { request: Arc<RelayRequest>, end: oneshot::Sender<RelayEnd> },
-    Adoption { position: ThreadPosition, end: oneshot::Sender<Adoption> },
+    Continuation { position: ThreadPosition, end: oneshot::Sender<ContinueOutcome> },
 }
 
 /// The connection is lost.
@@ -184,13 +184,13 @@ impl UpstreamTask {
                 self.send_text(request.encode(id))
             }
             UpstreamCommand::Answer { asked_as, reply } => self.send_reply(&asked_as, &reply),
-            UpstreamCommand::Adopt { position, end } => {
+            UpstreamCommand::ContinueThread { position, end } => {
                 let params = CodicilSubscribeParams {
                     after: position.after,
                     scope: position.scope.clone(),
                     ..CodicilSubscribeParams::new(position.thread.clone())
                 };
-                let id = self.open_call(OpenCall::Adoption { position, end });
+                let id = self.open_call(OpenCall::Continuation { position, end });
                 self.send_text(encode_subscription(id, &params))
             }
         }
@@ -281,10 +281,10 @@ impl UpstreamTask {
                 // Fails if the client has disconnected.
                 let _ = end.send(RelayEnd::Answered);
             }
-            Some(OpenCall::Adoption { position, end }) => {
-                let adoption = self.on_adopted(position, response)?;
+            Some(OpenCall::Continuation { position, end }) => {
+                let outcome = self.on_continued(position, response)?;
                 // Fails if the search for an owner was given up.
-                let _ = end.send(adoption);
+                let _ = end.send(outcome);
             }
             Some(OpenCall::Initialize) | None => {}
         }
@@ -304,12 +304,16 @@ impl UpstreamTask {
     }
 
     /// Continues a thread at this owner. Messages that were missed follow.
-    fn on_adopted(&self, position: ThreadPosition, response: &OwnerResponse<'_>) -> Result<Adoption, Lost> {
+    fn on_continued(
+        &self,
+        position: ThreadPosition,
+        response: &OwnerResponse<'_>,
+    ) -> Result<ContinueOutcome, Lost> {
         let can_continue =
             |answer: &SubscriptionAnswer<'_>| answer.is_replay() || self.relay.can_subscribe_again(&position);
         let Some(answer) = SubscriptionAnswer::read(response.result).filter(can_continue) else {
             self.relay.table.lock().ignore_thread(&self.handle, position.thread);
-            return Ok(Adoption::Impossible);
+            return Ok(ContinueOutcome::Impossible);
         };
         self.relay.table.lock().add_thread(&self.handle, position.clone());
         if !answer.is_replay() {
@@ -318,7 +322,7 @@ impl UpstreamTask {
         for (id, message) in answer.questions(&position.thread) {
             self.on_question(id, &message)?;
         }
-        Ok(Adoption::Continued)
+        Ok(ContinueOutcome::Continued)
     }
 
     fn on_error(&mut self, id: &RequestId, error: &ErrorObject) -> Result<(), Lost> {
@@ -336,7 +340,7 @@ impl UpstreamTask {
                 return Err(Lost);
             }
             // Dropping its end says that the thread is not continued here.
-            Some(OpenCall::Adoption { .. }) | None => {}
+            Some(OpenCall::Continuation { .. }) | None => {}
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use codicil_engine::ClientReply;
 use codicil_protocol::rpc::RequestId;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{RelayEnd, RelayError, RelayRequest, recovery::Adoption, table::ThreadPosition};
+use super::{RelayEnd, RelayError, RelayRequest, recovery::ContinueOutcome, table::ThreadPosition};
 
 /// Sends commands to the task of a connection.
 #[derive(Clone, Debug)]
@@ -26,9 +26,9 @@ pub enum UpstreamCommand {
         reply: ClientReply,
     },
     /// Continues the subscription to a thread.
-    Adopt {
+    ContinueThread {
         position: ThreadPosition,
-        end: oneshot::Sender<Adoption>,
+        end: oneshot::Sender<ContinueOutcome>,
     },
 }
 
@@ -64,11 +64,12 @@ impl UpstreamHandle {
         }
     }
 
-    pub async fn adopt(&self, position: ThreadPosition) -> Adoption {
-        let (end, adopted) = oneshot::channel();
-        match self.commands.try_send(UpstreamCommand::Adopt { position, end }) {
-            Ok(()) => adopted.await.unwrap_or(Adoption::NotServed),
-            Err(_) => Adoption::NotServed,
+    /// Continues the subscription to a thread at the node of the connection.
+    pub async fn continue_thread(&self, position: ThreadPosition) -> ContinueOutcome {
+        let (end, continued) = oneshot::channel();
+        match self.commands.try_send(UpstreamCommand::ContinueThread { position, end }) {
+            Ok(()) => continued.await.unwrap_or(ContinueOutcome::NotServed),
+            Err(_) => ContinueOutcome::NotServed,
         }
     }
 }
