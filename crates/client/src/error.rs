@@ -173,7 +173,9 @@ impl fmt::Display for Disconnected {
         }
         // The last line is usually the most useful one; `stderr_tail` has the rest.
         match self.stderr_tail.trim_end().lines().last() {
-            Some(line) if !line.trim().is_empty() => write!(f, "; its last words: {}", line.trim()),
+            Some(line) if !line.trim().is_empty() => {
+                write!(f, "; last line of its standard error: {}", line.trim())
+            }
             _ => Ok(()),
         }
     }
@@ -192,7 +194,7 @@ mod tests {
         check(
             DisconnectCause::Exited(ProcessExit::Signal(9)),
             "one\ntwo\n\n",
-            "the server was killed by signal 9; its last words: two",
+            "the server was killed by signal 9; last line of its standard error: two",
         );
         check(DisconnectCause::ClosedByServer(String::new()), "", "the server closed the connection");
         check(DisconnectCause::ClosedByClient, "", "the connection was closed by this client");

@@ -207,10 +207,10 @@ impl Supervisor {
     /// had not started any work; otherwise the error is [`ClientError::Disconnected`].
     pub async fn run_turn(&self, params: TurnStartParams) -> Result<CompletedTurn, ClientError> {
         match self.attempt(params.clone()).await {
-            ConnectAttempt::Done(result) => result,
-            ConnectAttempt::CutOff(_) => match self.attempt(params).await {
-                ConnectAttempt::Done(result) => result,
-                ConnectAttempt::CutOff(error) => Err(error),
+            TurnAttempt::Done(result) => result,
+            TurnAttempt::CutOff(_) => match self.attempt(params).await {
+                TurnAttempt::Done(result) => result,
+                TurnAttempt::CutOff(error) => Err(error),
             },
         }
     }
@@ -240,24 +240,24 @@ impl Supervisor {
         }
     }
 
-    async fn attempt(&self, mut params: TurnStartParams) -> ConnectAttempt {
+    async fn attempt(&self, mut params: TurnStartParams) -> TurnAttempt {
         let (client, generation) = match self.connected_client().await {
             Ok(connected) => connected,
-            Err(error) => return ConnectAttempt::Done(Err(error)),
+            Err(error) => return TurnAttempt::Done(Err(error)),
         };
         params.thread_id = match self.load_thread(&client, generation, &params.thread_id).await {
             Ok(thread) => thread,
-            Err(error) => return ConnectAttempt::of_error(error),
+            Err(error) => return TurnAttempt::of_error(error),
         };
         let mut running = match client.begin_turn(params, None).await {
             Ok(running) => running,
-            Err(error) => return ConnectAttempt::of_error(error),
+            Err(error) => return TurnAttempt::of_error(error),
         };
         running.wait_until_over().await;
         let was_cut_off = running.was_cut_off();
         match running.result() {
-            Err(error) if was_cut_off => ConnectAttempt::CutOff(error),
-            result => ConnectAttempt::Done(result),
+            Err(error) if was_cut_off => TurnAttempt::CutOff(error),
+            result => TurnAttempt::Done(result),
         }
     }
 
@@ -323,13 +323,13 @@ impl Drop for Supervisor {
 }
 
 /// The outcome of one attempt to run a turn.
-enum ConnectAttempt {
+enum TurnAttempt {
     Done(Result<CompletedTurn, ClientError>),
     /// The connection ended before the agent had started any work.
     CutOff(ClientError),
 }
 
-impl ConnectAttempt {
+impl TurnAttempt {
     fn of_error(error: ClientError) -> Self {
         match error {
             ClientError::Disconnected(_) => Self::CutOff(error),

@@ -23,7 +23,10 @@ async fn an_exit_is_reported_with_status_and_stderr() {
     let ClientError::Disconnected(disconnected) = &error else { panic!("{error}") };
     assert_eq!(disconnected.cause, DisconnectCause::Exited(ProcessExit::Code(3)));
     assert_eq!(disconnected.stderr_tail, "first\nit is broken\n");
-    assert_eq!(error.to_string(), "the server exited with code 3; its last words: it is broken");
+    assert_eq!(
+        error.to_string(),
+        "the server exited with code 3; last line of its standard error: it is broken"
+    );
 }
 
 #[tokio::test]
@@ -48,7 +51,10 @@ async fn a_missing_program_and_one_that_exits_at_once_are_errors() {
     assert!(error.to_string().starts_with("cannot connect to /no/such/program: "), "{error}");
     let exiting = ServerLaunch::command(["sh", "-c", "echo 'usage: something' >&2; exit 2"]);
     let error = soon(Client::builder().connect(exiting)).await.unwrap_err();
-    assert_eq!(error.to_string(), "the server exited with code 2; its last words: usage: something");
+    assert_eq!(
+        error.to_string(),
+        "the server exited with code 2; last line of its standard error: usage: something"
+    );
 }
 
 #[tokio::test]

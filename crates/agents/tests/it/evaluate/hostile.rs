@@ -116,7 +116,10 @@ async fn a_server_that_exits_during_a_turn_is_an_error_with_its_stderr() {
     let folder = script(&format!("{OPENING}echo 'out of cheese' >&2; exit 3"));
     let error = evaluate(config(&folder), LONG).await.unwrap_err();
     assert_eq!(error.phase(), Some(EvaluationPhase::Request));
-    assert_eq!(error.to_string(), "request: the server exited with code 3; its last words: out of cheese");
+    assert_eq!(
+        error.to_string(),
+        "request: the server exited with code 3; last line of its standard error: out of cheese"
+    );
     let failed = error.failed().unwrap();
     assert!(matches!(failed.cause, EvaluationCause::Client(_)));
     assert_eq!((&*failed.stderr_tail, failed.turn_id.as_deref()), ("out of cheese\n", Some("u")));
@@ -127,7 +130,10 @@ async fn a_server_that_exits_during_a_turn_is_an_error_with_its_stderr() {
 async fn a_server_that_exits_at_once_is_an_error_with_its_stderr() {
     let folder = script("echo $$ > pids; echo 'no home' >&2; exit 1");
     let error = evaluate(config(&folder), LONG).await.unwrap_err();
-    assert_eq!(error.to_string(), "request: the server exited with code 1; its last words: no home");
+    assert_eq!(
+        error.to_string(),
+        "request: the server exited with code 1; last line of its standard error: no home"
+    );
     assert_eq!(error.failed().unwrap().stderr_tail, "no home\n");
     all_gone(&folder).await;
 }
