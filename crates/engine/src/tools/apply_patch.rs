@@ -284,7 +284,7 @@ impl PlannedPatch {
                     ApprovalOutcome::Cancelled => Err(turn.interrupt()),
                 }
             }
-            QuestionReply::Nonsense => Ok(Some(rejected_by_user())),
+            QuestionReply::Unreadable => Ok(Some(rejected_by_user())),
             QuestionReply::Error => Ok(Some(PatchRejection {
                 status: PatchApplyStatus::Failed,
                 why: "patch rejected: the client could not be asked for approval".to_owned(),

@@ -16,7 +16,7 @@ pub(crate) use codicil_store::QuestionKind;
 pub(crate) enum QuestionReply<T> {
     Answer(T),
     /// A result that does not have the shape of the response.
-    Nonsense,
+    Unreadable,
     /// The client reported an error.
     Error,
 }
@@ -116,7 +116,7 @@ impl QuestionSender {
         };
         Ok(answer.map(|answer| match answer {
             Ok(result) => {
-                serde_json::from_str(result.get()).map_or(QuestionReply::Nonsense, QuestionReply::Answer)
+                serde_json::from_str(result.get()).map_or(QuestionReply::Unreadable, QuestionReply::Answer)
             }
             Err(_) => QuestionReply::Error,
         }))

@@ -119,7 +119,7 @@ pub(super) async fn call_tool(turn: &TurnTools, call: &ToolCall, tool: NamedDyna
     let reply = turn.asker().ask_within::<DynamicToolCall>(params, QuestionKind::Call, asker, limit).await?;
     let response = match reply {
         Some(QuestionReply::Answer(response)) if response.content_items.iter().all(is_known) => response,
-        Some(QuestionReply::Answer(_) | QuestionReply::Nonsense) => {
+        Some(QuestionReply::Answer(_) | QuestionReply::Unreadable) => {
             failed_response("dynamic tool response was invalid")
         }
         Some(QuestionReply::Error) => failed_response("dynamic tool request failed"),

@@ -103,7 +103,7 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
         QuestionReply::Answer(response) => {
             (AccessGrant::from(&response.permissions).cut_to(&requested), response.scope)
         }
-        QuestionReply::Nonsense | QuestionReply::Error => {
+        QuestionReply::Unreadable | QuestionReply::Error => {
             (AccessGrant::default(), PermissionGrantScope::Turn)
         }
     };

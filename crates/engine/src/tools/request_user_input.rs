@@ -125,7 +125,7 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let response = match turn.ask_durably::<ToolUserInput>(params, QuestionKind::UserInput, asker).await? {
         QuestionReply::Answer(response) => response,
         // The model reads a missing answer as one without choices.
-        QuestionReply::Nonsense | QuestionReply::Error => {
+        QuestionReply::Unreadable | QuestionReply::Error => {
             ToolRequestUserInputResponse { answers: Default::default() }
         }
     };

@@ -184,7 +184,7 @@ impl CommandRun<'_> {
         };
         let decision = match reply {
             QuestionReply::Answer(response) => response.decision,
-            QuestionReply::Nonsense => return declined("rejected by user".to_owned()),
+            QuestionReply::Unreadable => return declined("rejected by user".to_owned()),
             QuestionReply::Error => {
                 return Ok(CommandVerdict::Rejected {
                     status: CommandExecutionStatus::Failed,

@@ -51,7 +51,7 @@ pub(super) async fn approve(
     let params = approval_params(turn, call, input);
     let decision = match turn.ask::<CommandExecutionApproval>(params, QuestionKind::Approval).await? {
         QuestionReply::Answer(response) => response.decision,
-        QuestionReply::Nonsense => CommandExecutionApprovalDecision::Decline,
+        QuestionReply::Unreadable => CommandExecutionApprovalDecision::Decline,
         QuestionReply::Error => return Err(rejected("the client could not be asked for approval")),
     };
     match decision {

@@ -142,7 +142,7 @@ async fn ask_by_form(
             McpServerElicitationAction::Decline => ApprovalAnswer::Rejected,
             McpServerElicitationAction::Cancel => ApprovalAnswer::Cancelled,
         },
-        QuestionReply::Nonsense | QuestionReply::Error => ApprovalAnswer::Rejected,
+        QuestionReply::Unreadable | QuestionReply::Error => ApprovalAnswer::Rejected,
     })
 }
 
@@ -167,7 +167,7 @@ async fn ask_by_options(
             let given = response.answers.remove(&id).map(|answer| answer.answers).unwrap_or_default();
             chosen(&given)
         }
-        QuestionReply::Nonsense | QuestionReply::Error => ApprovalAnswer::Rejected,
+        QuestionReply::Unreadable | QuestionReply::Error => ApprovalAnswer::Rejected,
     })
 }
 

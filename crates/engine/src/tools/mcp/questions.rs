@@ -56,7 +56,7 @@ impl Elicitor for ServerElicitor {
             };
             match self.asker.ask::<McpServerElicitation>(params, QuestionKind::Approval).await {
                 Ok(QuestionReply::Answer(answer)) => answer,
-                Ok(QuestionReply::Nonsense | QuestionReply::Error) => {
+                Ok(QuestionReply::Unreadable | QuestionReply::Error) => {
                     without_content(McpServerElicitationAction::Decline)
                 }
                 Err(_) => without_content(McpServerElicitationAction::Cancel),

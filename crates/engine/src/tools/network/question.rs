@@ -108,7 +108,7 @@ impl CommandGate {
     /// Asks the user, or the guardian.
     pub(super) async fn ask(&self, to: &NetworkDestination, question: &NetworkQuestion) -> HostAnswer {
         let Some(turn) = self.turn.upgrade() else {
-            return Err("nobody can be asked: the turn that started the command is over".to_owned());
+            return Err("approval is not possible: the turn that started the command is over".to_owned());
         };
         let key = QuestionKey::new(to);
         if guardian::is_enabled(&turn) {
@@ -127,7 +127,7 @@ impl CommandGate {
         let params = self.approval_params(&turn, &key, to, question);
         let answer = match turn.ask::<CommandExecutionApproval>(params, QuestionKind::Approval).await {
             Ok(QuestionReply::Answer(response)) => response.decision,
-            Ok(QuestionReply::Nonsense) | Err(TurnCancelled) => return Err(REJECTED.to_owned()),
+            Ok(QuestionReply::Unreadable) | Err(TurnCancelled) => return Err(REJECTED.to_owned()),
             Ok(QuestionReply::Error) => return Err("the client could not be asked for approval".to_owned()),
         };
         let outcome = settle_network(&answer, to, &mut self.thread.grants());
