@@ -59,7 +59,7 @@ pub fn logout(overrides: &OverrideArgs) -> anyhow::Result<ExitCode> {
         accounts.stop().await;
         signed_out
     })?;
-    println!("{}", if signed_out { "Signed out" } else { "Nobody was signed in" });
+    println!("{}", if signed_out { "Signed out" } else { "Not signed in" });
     Ok(ExitCode::SUCCESS)
 }
 

@@ -180,5 +180,5 @@ impl Drop for CancelGuard {
 }
 
 fn cancelled(id: &RequestId) -> Result<CancelledNotificationParam, serde_json::Error> {
-    serde_json::from_value(json!({ "requestId": id, "reason": "nobody waits for the answer" }))
+    serde_json::from_value(json!({ "requestId": id, "reason": "the answer is no longer needed" }))
 }

@@ -89,9 +89,7 @@ impl ToolBridge {
         };
         let committed = outcome.and_then(|output| match attempt.transaction.commit() {
             Ok(()) => Ok(output),
-            Err(StateConflict) => {
-                Err(ToolError::new("the state was changed by somebody else meanwhile; try again"))
-            }
+            Err(StateConflict) => Err(ToolError::new("the state has changed meanwhile; try again")),
         });
         match committed {
             Ok(output) => attempt.succeed(output),

@@ -49,7 +49,7 @@ async fn a_key_is_read_from_standard_input() {
     let stored: Value = serde_json::from_slice(&fs::read(home.join("auth.json")).unwrap()).unwrap();
     assert_eq!(stored["OPENAI_API_KEY"], "sk-canary");
     assert_eq!(run(home, &["logout"], "").await, (0, "Signed out".into(), String::new()));
-    assert_eq!(run(home, &["logout"], "").await, (0, "Nobody was signed in".into(), String::new()));
+    assert_eq!(run(home, &["logout"], "").await, (0, "Not signed in".into(), String::new()));
     assert_eq!(run(home, &status, "").await.0, 1);
 }
 

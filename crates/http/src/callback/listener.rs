@@ -60,7 +60,7 @@ impl CallbackVisit {
     /// connection.
     pub async fn show(self, page: CallbackPage) {
         if self.page.send(page).is_ok() {
-            // A browser that does not read its page in time goes without.
+            // A browser that does not read its page in time does not get it.
             let _ = timeout(FLUSH_TIME, self.closed.cancelled()).await;
         }
     }

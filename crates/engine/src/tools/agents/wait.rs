@@ -55,7 +55,7 @@ impl BuiltinTool for WaitAgent {
             ),
         });
         let description = "Waits until one of the agents is done and returns how those that are done ended, with their \
-                           last words. Prefer long waits to repeated ones.";
+                           last messages. Prefer long waits to repeated ones.";
         let required: &[&str] = if by_path { &[] } else { &["targets"] };
         Some(function(self.name(), description, properties, required))
     }

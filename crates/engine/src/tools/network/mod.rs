@@ -161,7 +161,7 @@ impl CommandGate {
                     if let Ok(answer) = self.decide_without_asking(to).await {
                         return answer;
                     }
-                    let ended = "nobody can be asked any more: the turn that started the command is over";
+                    let ended = "approval is no longer possible: the turn that started the command is over";
                     let answer = tokio::select! {
                         biased;
                         () = self.turn_ended.cancelled() => Err(ended.to_owned()),
