@@ -220,15 +220,21 @@ fn as_text(report: &CheckReport, is_database: bool, palette: Palette) -> String 
         let _ = writeln!(text, "… and {} more findings", report.unlisted);
     }
     let CheckReport { threads, records, blobs, index_rows, problems, .. } = report;
-    let rows = if is_database { "list entries" } else { "index rows" };
-    let _ = writeln!(
-        text,
-        "{threads} threads with {records} records, {blobs} blobs and {index_rows} {rows} read"
-    );
+    let rows = if is_database { ("list entry", "list entries") } else { ("index row", "index rows") };
+    let threads = counted(*threads as u64, ("thread", "threads"));
+    let records = counted(*records, ("record", "records"));
+    let blobs = counted(*blobs as u64, ("blob", "blobs"));
+    let rows = counted(*index_rows as u64, rows);
+    let _ = writeln!(text, "{threads} with {records}, {blobs} and {rows} read");
     let verdict = match problems {
         0 => "Everything is sound.".to_owned(),
         1 => "1 problem was found.".to_owned(),
         more => format!("{more} problems were found."),
     };
     text + &verdict + "\n"
+}
+
+/// Returns a count with its noun, in the singular or the plural.
+fn counted(count: u64, (one, many): (&str, &str)) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }

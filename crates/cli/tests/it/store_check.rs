@@ -123,7 +123,7 @@ async fn a_sound_home_has_no_findings() {
     assert!(output.status.success());
     assert_eq!(
         text(&output.stdout),
-        "2 threads with 10 records, 1 blobs and 2 index rows read\nEverything is sound.\n"
+        "2 threads with 10 records, 1 blob and 2 index rows read\nEverything is sound.\n"
     );
 }
 
