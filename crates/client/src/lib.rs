@@ -75,7 +75,7 @@ pub use {
     handler::{HandlerAnswer, NoAnswer, RequestHandler},
     methods::IncludeTurns,
     options::{ClientLimits, ClientTimeouts, RetryOptions, ThreadDefaults},
-    params::{IntoInput, command, fork, resume, review, turn},
+    params::{IntoInput, command, fork, resume, review, turn, user_thread_sources},
     policies::{ApproveAll, DeclineAll, FailTurn, NON_INTERACTIVE, ask},
     resilient::ReconnectOptions,
     supervisor::{RestartLimits, Supervisor},

@@ -2,7 +2,7 @@
 
 use codicil_protocol::{
     CommandExecParams, ReviewStartParams, ReviewTarget, ThreadForkParams, ThreadId, ThreadResumeParams,
-    TurnStartParams, UserInput,
+    ThreadSourceKind, TurnStartParams, UserInput,
 };
 
 /// Input of a turn: text, or a list of input items.
@@ -49,6 +49,12 @@ pub fn resume(thread: &ThreadId) -> ThreadResumeParams {
 /// Returns the params that fork a thread with the configured settings.
 pub fn fork(thread: &ThreadId) -> ThreadForkParams {
     ThreadForkParams::new(thread.clone())
+}
+
+/// Returns the sources of threads that were not started by an agent or a review, for `source_kinds` of lists and searches.
+pub fn user_thread_sources() -> Vec<ThreadSourceKind> {
+    use ThreadSourceKind::{AppServer, Cli, Exec, Unknown, Vscode};
+    vec![Cli, Vscode, Exec, AppServer, Unknown]
 }
 
 /// Returns the params of a review that runs on the thread itself.

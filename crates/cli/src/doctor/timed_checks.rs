@@ -5,6 +5,7 @@
 use std::{path::Path, time::Duration};
 
 use codicil_accounts::Accounts;
+use codicil_client::user_thread_sources;
 use codicil_config::{ConfigStore, EffectiveConfig};
 use codicil_http::{http_client, root_cause};
 use codicil_model::{EnvironmentSource, ProviderConfig, provider_address};
@@ -12,7 +13,7 @@ use codicil_store::{ListQuery, Store};
 use tokio::time::timeout;
 
 use super::{DoctorFinding, FindingStatus};
-use crate::{exec, login};
+use crate::login;
 
 /// Maximum time for a provider to respond.
 const PROVIDER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -34,7 +35,7 @@ pub async fn threads(home: &Path) -> DoctorFinding {
     let listing = async {
         let store = Store::open(home.to_path_buf())?;
         let newest =
-            ListQuery { limit: Some(1), source_kinds: exec::user_thread_sources(), ..ListQuery::default() };
+            ListQuery { limit: Some(1), source_kinds: user_thread_sources(), ..ListQuery::default() };
         let page = store.list(newest).await?;
         store.close().await?;
         Ok::<_, codicil_store::StoreError>(page.threads.into_iter().next())

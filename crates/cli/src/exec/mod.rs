@@ -25,7 +25,6 @@ pub use self::{
     args::{ExecArgs, SandboxFlag},
     human::HumanReport,
     screen::ReportScreen,
-    thread::user_thread_sources,
 };
 use self::{
     args::{ExecOptions, ThreadChoice},

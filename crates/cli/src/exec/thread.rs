@@ -6,12 +6,12 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
-use codicil_client::{Client, resume};
+use codicil_client::{Client, resume, user_thread_sources};
 use codicil_config::{ConfigQuery, ConfigStore, EffectiveConfig, TrustLevel};
 use codicil_protocol::{
     AbsolutePathBuf, AskForApproval, ReasoningEffort, SandboxMode, SandboxPolicy, Thread, ThreadId,
-    ThreadList, ThreadListCwdFilter, ThreadListParams, ThreadResume, ThreadSortKey, ThreadSourceKind,
-    ThreadStart, ThreadStartParams,
+    ThreadList, ThreadListCwdFilter, ThreadListParams, ThreadResume, ThreadSortKey, ThreadStart,
+    ThreadStartParams,
 };
 
 use super::args::{ExecOptions, ThreadChoice};
@@ -226,10 +226,4 @@ fn user_threads() -> ThreadListParams {
         source_kinds: Some(user_thread_sources()),
         ..ThreadListParams::default()
     }
-}
-
-/// Returns the sources of threads that were not started by an agent.
-pub fn user_thread_sources() -> Vec<ThreadSourceKind> {
-    use ThreadSourceKind::{AppServer, Cli, Exec, Unknown, Vscode};
-    vec![Cli, Vscode, Exec, AppServer, Unknown]
 }

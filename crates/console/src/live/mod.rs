@@ -26,6 +26,4 @@ pub use overview::{Overview, OverviewTask};
 pub use page_ops::PageOp;
 pub use thread_hub::{HubError, ThreadPage};
 pub use thread_hubs::ThreadHubs;
-pub use thread_view::{
-    OlderItems, ThreadView, TurnSettings, TurnView, ViewChange, listed_sources, thread_title,
-};
+pub use thread_view::{OlderItems, ThreadView, TurnSettings, TurnView, ViewChange, thread_title};

@@ -12,6 +12,7 @@ use codicil_client::{
         McpServerStatusUpdatedNotification, ServerNotification, Thread, ThreadList, ThreadListParams,
         ThreadSortKey,
     },
+    user_thread_sources,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -19,10 +20,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use super::{
-    page_ops::{PageOp, encode_event},
-    thread_view::listed_sources,
-};
+use super::page_ops::{PageOp, encode_event};
 use crate::{pages, questions::QuestionBoard};
 
 /// Threads in the list of every page.
@@ -164,7 +162,7 @@ impl OverviewTask {
         let params = ThreadListParams {
             limit: Some(LISTED_THREADS),
             sort_key: Some(ThreadSortKey::UpdatedAt),
-            source_kinds: Some(listed_sources()),
+            source_kinds: Some(user_thread_sources()),
             ..Default::default()
         };
         match self.client.call::<ThreadList>(params).await {

@@ -7,8 +7,8 @@ use std::{collections::VecDeque, sync::Arc};
 
 use codicil_client::protocol::{
     AskForApproval, ItemId, ModeKind, ReasoningEffort, SandboxPolicy, ServerNotification, Thread, ThreadItem,
-    ThreadResumeResponse, ThreadSettings, ThreadSourceKind, ThreadStatus, ThreadTokenUsage, Turn, TurnError,
-    TurnId, TurnPlanUpdatedNotification, TurnStatus,
+    ThreadResumeResponse, ThreadSettings, ThreadStatus, ThreadTokenUsage, Turn, TurnError, TurnId,
+    TurnPlanUpdatedNotification, TurnStatus,
 };
 
 use super::item_text::{AppendedText, ItemPart, append_text, text_bytes};
@@ -354,12 +354,6 @@ impl TurnView {
             }
         }
     }
-}
-
-/// The sources of threads that lists show: all but those that agents and reviews start.
-pub fn listed_sources() -> Vec<ThreadSourceKind> {
-    use ThreadSourceKind as S;
-    vec![S::Cli, S::Vscode, S::Exec, S::AppServer, S::Unknown]
 }
 
 /// Returns the name of a thread that people see.

@@ -6,9 +6,12 @@ use axum::{
     Extension,
     extract::{Query, State},
 };
-use codicil_client::protocol::{
-    Thread, ThreadActiveFlag, ThreadId, ThreadList, ThreadListCwdFilter, ThreadListParams, ThreadSearch,
-    ThreadSearchParams, ThreadSearchResult, ThreadSortKey, ThreadStatus,
+use codicil_client::{
+    protocol::{
+        Thread, ThreadActiveFlag, ThreadId, ThreadList, ThreadListCwdFilter, ThreadListParams, ThreadSearch,
+        ThreadSearchParams, ThreadSearchResult, ThreadSortKey, ThreadStatus,
+    },
+    user_thread_sources,
 };
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -20,7 +23,7 @@ use super::{
 };
 use crate::{
     access::Session,
-    live::{listed_sources, thread_title},
+    live::thread_title,
     render::text::{prefix, visible, visible_plain},
     state::Console,
 };
@@ -150,7 +153,7 @@ async fn search_content(console: &Console, query: &ThreadsQuery) -> Option<Threa
         archived: Some(query.show == "archived"),
         sort_direction: None,
         sort_key: None,
-        source_kinds: Some(listed_sources()),
+        source_kinds: Some(user_thread_sources()),
     };
     let page = console.client.call::<ThreadSearch>(params).await.ok()?;
     Some(ThreadRows { found: page.data, next_cursor: page.next_cursor, ..ThreadRows::default() })
@@ -163,7 +166,7 @@ async fn list(console: &Console, query: &ThreadsQuery) -> Result<ThreadRows, Pag
         cursor: query.cursor.clone(),
         limit: Some(PAGE_THREADS),
         sort_key: Some(ThreadSortKey::UpdatedAt),
-        source_kinds: Some(listed_sources()),
+        source_kinds: Some(user_thread_sources()),
         archived: Some(query.show == "archived"),
         cwd: (!cwd.is_empty()).then(|| ThreadListCwdFilter::One(cwd.to_owned())),
         search_term: (!term.is_empty()).then(|| term.to_owned()),
