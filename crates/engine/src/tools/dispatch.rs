@@ -9,6 +9,7 @@ use codicil_telemetry::spans::{
     SpanOutcome, TurnIds, in_current_span, note_outcome, note_tool, tool_call_span,
 };
 use serde_json::{Value, json};
+use tokio::task::JoinError;
 use tracing::{Instrument, Span};
 
 use super::{
@@ -164,8 +165,13 @@ impl TurnTools {
         let engine = self.thread.engine.clone();
         let config = self.config.clone();
         let load = move || TurnHooks::load(engine.config.home(), &config);
-        // The error is a panic; the turn then runs without hooks.
-        tokio::task::spawn_blocking(in_current_span(load)).await.unwrap_or_default()
+        match tokio::task::spawn_blocking(in_current_span(load)).await.map_err(JoinError::try_into_panic) {
+            Ok(hooks) => hooks,
+            // Hooks may refuse calls, so the turn fails rather than run without them.
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // The runtime ends, and the turn with it.
+            Err(Err(_)) => TurnHooks::default(),
+        }
     }
 
     fn hook_context(&self) -> HookContext {
