@@ -1,9 +1,14 @@
-//! The documents name files, crates and tests that exist, and lists of them are complete.
+//! The documents name files, crates and tests that exist, lists of them are complete, and what the README shows is what
+//! happens.
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
+
+use serde_json::Value;
 
 use crate::{codicil, text};
 
@@ -28,6 +33,68 @@ fn tests_that_the_readme_names_exist() {
     let names = promises.flat_map(code_spans).filter(|name| is_test_name(name));
     let missing: Vec<_> = names.filter(|name| !sources.contains(&format!("fn {name}("))).collect();
     assert!(missing.is_empty(), "README.md names tests that do not exist: {missing:?}");
+}
+
+#[test]
+fn the_session_of_the_readme_is_answered_as_shown() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let (_, session) = readme.split_once("printf '%s\\n' \\\n").unwrap();
+    let (requests, rest) = session.split_once("  | ").unwrap();
+    let requests = requests.lines().map(|line| line.trim().trim_end_matches(" \\").trim_matches('\''));
+    let (_, answers) = rest.split_once("```json\n").unwrap();
+    let (answers, _) = answers.split_once("```").unwrap();
+
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_codicil"));
+    command.arg("app-server").env("CODICIL_HOME", home.path()).env_remove("CODICIL_ANNOUNCE_VERSION");
+    let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = server.stdin.take().unwrap();
+    requests.for_each(|request| writeln!(input, "{request}").unwrap());
+    drop(input);
+    let output = server.wait_with_output().unwrap();
+    assert_eq!(of_any_machine(&text(&output.stdout)), of_any_machine(answers));
+}
+
+/// Returns responses without what differs between machines.
+fn of_any_machine(answers: &str) -> Vec<Value> {
+    let answers = answers.lines().map(|line| {
+        let mut answer: Value = serde_json::from_str(line).unwrap();
+        if let Some(agent) = answer["result"]["userAgent"].as_str() {
+            answer["result"]["userAgent"] = agent.split(" (").next().unwrap().into();
+            answer["result"]["codexHome"] = "".into();
+            answer["result"]["platformOs"] = "".into();
+        }
+        answer
+    });
+    answers.collect()
+}
+
+#[test]
+fn the_limits_of_the_readme_are_those_of_the_server() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let limits = fs::read_to_string(root().join("crates/server/src/limits.rs")).unwrap();
+    for (row, constant) in [
+        ("| one message of a client | 64 MiB |", "MAX_MESSAGE_BYTES: usize = 64 << 20;"),
+        ("| requests of one connection that wait for answers | 128 |", "MAX_IN_FLIGHT: usize = 128;"),
+        ("| bytes that wait for one client to read them | 1 MiB |", "BUSY_BYTES: usize = 1 << 20;"),
+        ("| | 16 MiB | nothing more is read from it;", "PAUSE_READING_BYTES: usize = 16 << 20;"),
+        ("deltas of one item are joined, up to 256 KiB each |", "MAX_JOINED_BYTES: usize = 256 << 10;"),
+        ("| | 64 MiB | it is disconnected,", "MAX_UNREAD_BYTES: usize = 64 << 20;"),
+        ("| connections of a listener | 1,024 |", "MAX_CONNECTIONS: usize = 1024;"),
+        (
+            "| silence before the first byte or HTTP head | 10 s |",
+            "HANDSHAKE_TIME: Duration = Duration::from_secs(10);",
+        ),
+        (
+            "| time for last messages when a connection or the server ends | 2 s |",
+            "FLUSH_TIME: Duration = Duration::from_secs(2);",
+        ),
+    ] {
+        assert!(readme.contains(row), "README.md does not say: {row}");
+        assert!(limits.contains(constant), "limits.rs does not have `{constant}`, which README.md states");
+    }
+    let rows = readme.split("| what | ceiling |").nth(1).unwrap().lines().skip(2);
+    assert_eq!(rows.take_while(|line| line.starts_with('|')).count(), 8, "a limit was added to the README");
 }
 
 #[test]
