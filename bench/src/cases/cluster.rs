@@ -1,7 +1,7 @@
 //! A server over a database beside the same server over files. The numbers are ratios, or are counted in commits and round
 //! trips of the database, so that they mean the same on every machine.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::{
     model,
     server::{Bench, ServerSpec},
     table::{Number, Target},
-    wire::text,
+    wire::{Wire, text},
 };
 
 /// The number of commits and round trips that are measured.
@@ -66,6 +66,34 @@ pub async fn list(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
             page - round_trip,
         ),
         Number::new("round trip, p50", "ms", Target::Shown, round_trip),
+    ])
+}
+
+/// Measures a stream that one server relays to its client, beside the same stream served by the owner of the thread.
+pub async fn relay(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
+    let spec = spec.over(bench.store()?);
+    let deltas = bench.size(200_000);
+    let prompt = model::text(deltas, 6, Duration::ZERO);
+    let (owner, owner_port) = bench.listen(&spec).await?;
+    let mut own = Wire::connect(owner_port).await?;
+    own.initialize().await?;
+    let thread = text(&own.start_thread(&bench.workspace()?).await?, "id");
+    let served = turns::stream_in(&owner, &mut own, &thread, deltas, &prompt).await?;
+
+    let (between, port) = bench.listen(&spec).await?;
+    let mut wire = Wire::connect(port).await?;
+    wire.initialize().await?;
+    wire.call("thread/resume", json!({ "threadId": thread })).await?;
+    drop(own);
+    let relayed = turns::stream_in(&between, &mut wire, &thread, deltas, &prompt).await?;
+    Ok(vec![
+        Number::new(
+            "CPU per relayed delta, times serving it",
+            "",
+            Target::AtMost(1.5),
+            relayed.cpu_us / served.cpu_us,
+        ),
+        Number::new("CPU per relayed delta", "µs", Target::Shown, relayed.cpu_us),
     ])
 }
 

@@ -58,4 +58,5 @@ pub const CASES: &[Case] = cases! {
     "cluster turn" => cluster::turn,
     "cluster 500 turns" => cluster::five_hundred,
     "cluster list" => cluster::list,
+    "cluster relay" => cluster::relay,
 };

@@ -98,11 +98,22 @@ async fn measured_stream(
     prompt: &str,
 ) -> Result<Stream> {
     let thread = text(&wire.start_thread(&bench.workspace()?).await?, "id");
+    stream_in(server, wire, &thread, deltas, prompt).await
+}
+
+/// Streams an answer in a thread. Measured is what this server needs for it.
+pub async fn stream_in(
+    server: &Server,
+    wire: &mut Wire,
+    thread: &str,
+    deltas: usize,
+    prompt: &str,
+) -> Result<Stream> {
     // The model creates the long answer once, which must not be measured.
-    wire.turn(&thread, prompt).await?;
+    wire.turn(thread, prompt).await?;
     let before = server.usage().await?.cpu_ms;
     let started_at = Instant::now();
-    wire.post("turn/start", turn_params(&thread, prompt)).await?;
+    wire.post("turn/start", turn_params(thread, prompt)).await?;
     let mut seen = 0;
     wire.until(|message| {
         if message.is("item/agentMessage/delta") {
