@@ -15,7 +15,6 @@
 //! anew.
 
 mod decision;
-mod error;
 mod owner_message;
 mod questions;
 mod recovery;
@@ -44,10 +43,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use self::{
-    error::RelayError,
-    request::{RelayRequest, RequestParts},
-};
+pub use self::request::{RelayRequest, RequestParts};
 
 use self::{
     decision::{OwnerAction, decide},
@@ -87,6 +83,17 @@ pub enum RelayEnd {
     Failed(RelayError),
     /// The owner has not carried it out: it could not be reached, or does not own the thread.
     NotServed,
+}
+
+/// Why a request that was relayed has no response of the owner.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RelayError {
+    #[error(
+        "the connection to node {node} was lost before it answered: whether the request was carried out is unknown"
+    )]
+    OutcomeUnknown { node: String },
+    #[error("too many requests wait for the node that owns the thread")]
+    Busy,
 }
 
 type Posted = oneshot::Receiver<RelayEnd>;
