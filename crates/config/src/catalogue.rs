@@ -289,7 +289,6 @@ const UNREAD_FEATURES: &[(Feature, bool, &str)] = &[
     (Feature::ContextManagement, false, "A long history is compacted, and otherwise left as it is."),
     (Feature::CurrentTimeReminder, false, "The model is not reminded of the time."),
     (Feature::DeferredExecutor, false, "Commands run on the machine of the server."),
-    (Feature::Goals, false, "The model has no tools for goals."),
     (Feature::StandaloneWebSearch, false, "The provider of the model searches the web."),
     (Feature::TokenBudget, false, "The model is not informed of its token budget."),
 ];

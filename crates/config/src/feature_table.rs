@@ -149,7 +149,8 @@ features! {
     ContextManagement = "context_management", Later, false;
     CurrentTimeReminder = "current_time_reminder", Later, false;
     DeferredExecutor = "deferred_executor", Later, false;
-    Goals = "goals", Later, false;
+    /// Offers the tools for goals to threads of the 0.166 generation. A thread with a goal has them always.
+    Goals = "goals", Later, true;
     StandaloneWebSearch = "standalone_web_search", Later, false;
     TokenBudget = "token_budget", Later, false;
 }

@@ -179,7 +179,7 @@ fn unknown_keys_of_a_file_are_reported_together() {
 }
 
 #[test]
-fn the_documentation_lists_every_key_without_effect() {
+fn the_documentation_lists_every_key_without_effect_and_no_other() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.md");
     let text = fs::read_to_string(path).unwrap();
     let keys = CATALOGUE.iter().filter(|entry| !matches!(entry.effect, KeyEffect::Read(_)));
@@ -189,4 +189,17 @@ fn the_documentation_lists_every_key_without_effect() {
     let flags = flags.map(|spec| format!("features.{}", spec.name));
     let missing: Vec<_> = keys.chain(flags).filter(|key| !text.contains(&format!("`{key}`"))).collect();
     assert!(missing.is_empty(), "docs/config.md does not list {missing:?}");
+
+    let (_, section) = text.split_once("## Keys without effect").unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let is_unread = |key: &str| match key.strip_prefix("features.") {
+        Some(name) => {
+            FEATURES.iter().any(|spec| spec.name == name && UnreadFeature::of(spec.feature).is_some())
+        }
+        None => CATALOGUE.iter().any(|entry| {
+            entry.key.replace('*', "NAME") == key && matches!(entry.effect, KeyEffect::None { .. })
+        }),
+    };
+    let wrong: Vec<_> = rows.map(|(key, _)| key).filter(|key| !is_unread(key)).collect();
+    assert!(wrong.is_empty(), "docs/config.md says of keys with an effect that they have none: {wrong:?}");
 }

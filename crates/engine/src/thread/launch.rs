@@ -106,7 +106,10 @@ impl ThreadActor {
             TurnKind::Review => ThreadRole::Reviewer,
             TurnKind::Compact => return None,
         };
-        let knows_goals = origin.generation == ProtocolGeneration::V166 || self.state.goal.is_some();
+        let may_set_goals = origin.generation == ProtocolGeneration::V166
+            && self.state.config.features.enabled(Feature::Goals);
+        // Without its tools, the model could not end a goal.
+        let knows_goals = may_set_goals || self.state.goal.is_some();
         let goals = role == ThreadRole::Main && self.state.log.is_some() && knows_goals;
         let offer = ToolOffer { goals, ..ToolOffer::new(role, &self.state.config, self.model_info()) };
         Some(if self.state.settings.has_environment { offer } else { offer.without_environment() })

@@ -6,7 +6,7 @@ use codicil_protocol::{
     CollaborationModeList, CollaborationModeListParams, ConfigWarning, Patch, ReasoningEffort, TurnStart,
     TurnStatus,
 };
-use codicil_testkit::{App, RecordedRequest, Reply, Script};
+use codicil_testkit::{App, AppBuilder, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 use tokio::{io::AsyncReadExt, net::TcpListener};
 
@@ -45,7 +45,12 @@ async fn a_setting_without_effect_is_reported_once_per_connection() {
 
 #[tokio::test]
 async fn a_client_of_today_can_start_a_thread_without_any_tool() {
-    let mut app = App::start(Script::new().say("A title")).await;
+    start_a_thread_without_any_tool(App::builder()).await;
+    start_a_thread_without_any_tool(App::builder().later_client()).await;
+}
+
+async fn start_a_thread_without_any_tool(builder: AppBuilder) {
+    let mut app = builder.script(Script::new().say("A title")).start().await;
     let off = json!({ "config": {
         "web_search": "disabled",
         "features.shell_tool": false,
