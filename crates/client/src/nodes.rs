@@ -392,7 +392,7 @@ pub(crate) fn moved_thread(error: &ErrorObject) -> Option<CodicilMovedThread> {
 /// Returns whether a request can be repeated later, with the same server.
 fn is_temporary(error: &ErrorObject) -> bool {
     let code = error.data.as_ref().and_then(|data| data.pointer("/codicil/code")).and_then(Value::as_str);
-    error.code == codes::OVERLOADED || code == Some("storeUnavailable")
+    error.code == codes::OVERLOADED || matches!(code, Some("storeUnavailable" | "threadClosed"))
 }
 
 /// Returns the thread that a request names.

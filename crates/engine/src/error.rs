@@ -110,7 +110,8 @@ pub enum ThreadError {
     KeyConflict(#[from] KeyConflict),
     #[error("the thread has too much to do; try again later")]
     Busy,
-    #[error("the thread has ended")]
+    /// The thread was unloaded before it took up the request.
+    #[error("the thread has been closed; send the request again")]
     Closed,
 }
 

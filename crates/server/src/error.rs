@@ -20,6 +20,9 @@ use crate::{request_keys::KeyError, route::UnroutedMethod};
 /// The code in the data of errors about a thread that another server owns.
 pub const OWNED_BY_NODE: &str = "ownedByNode";
 
+/// The code in the data of errors about a thread that this server has closed or is about to close.
+pub const THREAD_CLOSED: &str = "threadClosed";
+
 /// The error of a response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcError {

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     ephemeral::TooManyEphemeralThreads,
-    error::{ErrorPlace, OWNED_BY_NODE, RpcError},
+    error::{ErrorPlace, OWNED_BY_NODE, RpcError, THREAD_CLOSED},
     guardian_denial::GuardianDenialError,
     handlers::{memory::MemoryError, thread::items::ItemsReadError},
     paging::PageError,
@@ -46,8 +46,8 @@ impl From<ThreadError> for RpcError {
             ThreadError::Store(StoreError::Unavailable(_)) => {
                 Self::internal(error).with_data(json!({ "codicil": { "code": "storeUnavailable" } }))
             }
-            ThreadError::GivenUp(_) => Self::internal(error)
-                .with_data(json!({ "codicil": { "code": "storeUnavailable" } }))
+            ThreadError::GivenUp(_) | ThreadError::Closed => Self::internal(error)
+                .with_data(json!({ "codicil": { "code": THREAD_CLOSED } }))
                 .at(ErrorPlace::Elsewhere),
             ThreadError::NotFound(_) | ThreadError::NotLoaded(_) => {
                 Self::invalid_request(error).at(ErrorPlace::NotLoaded)
@@ -93,7 +93,6 @@ impl From<ThreadError> for RpcError {
             ThreadError::CannotLocate(_)
             | ThreadError::RequiredServers(_)
             | ThreadError::NotReplayable(_)
-            | ThreadError::Closed
             | ThreadError::Store(_) => Self::internal(error),
         }
     }

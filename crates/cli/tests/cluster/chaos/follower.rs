@@ -17,7 +17,7 @@ use super::{
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Refusals that mean: later, or elsewhere.
-const PASSING: [&str; 4] = ["ownedByNode", "storeUnavailable", "moved", "nodeUnavailable"];
+const PASSING: [&str; 5] = ["ownedByNode", "storeUnavailable", "threadClosed", "moved", "nodeUnavailable"];
 
 pub struct ThreadFollower {
     number: usize,
