@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{SortDirection, Thread, ThreadId, ThreadReadState, wire};
+use crate::{Patch, SortDirection, Thread, ThreadId, ThreadReadState, wire};
 
 /// Lists stored threads. Filters are combined. Threads without a user message are not listed.
 #[wire(sparse)]
@@ -38,9 +38,10 @@ pub struct ThreadListParams {
     #[experimental("thread/list.ancestorThreadId")]
     #[since("0.166")]
     pub ancestor_thread_id: Option<ThreadId>,
-    /// Only threads in this section.
+    /// Only threads in this section; null: only threads in none.
     #[since("0.166")]
-    pub section_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Patch::is_missing")]
+    pub section_id: Patch<String>,
     /// Only threads of this project.
     #[experimental("thread/list.projectId")]
     #[since("0.166")]

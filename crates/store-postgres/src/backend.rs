@@ -5,8 +5,8 @@ use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 use codicil_protocol::ThreadId;
 use codicil_store::{
     AppendOutcome, Backend, BackendFuture, BackendKey, EntryChange, EntryLabel, EntryPage, EntryQuery,
-    ListBelow, ListSort, LiveRun, LogEnd, NewEntry, OwnerNode, RunId, RunState, StoreError, TableCheck,
-    TableFinding, TableProblem, ThreadEntry, ThreadHome, TurnActivity,
+    ListBelow, ListSection, ListSort, LiveRun, LogEnd, NewEntry, OwnerNode, RunId, RunState, StoreError,
+    TableCheck, TableFinding, TableProblem, ThreadEntry, ThreadHome, TurnActivity,
 };
 use uuid::Uuid;
 
@@ -468,7 +468,14 @@ fn thread_query(query: &EntryQuery) -> Result<ThreadQuery, StoreError> {
         cwds: query.cwds.clone(),
         excluded: ids(&query.excluded),
         only: query.only.as_deref().map(ids),
-        section: query.section_id.clone(),
+        section: match &query.section {
+            Some(ListSection::In(section)) => Some(section.clone()),
+            _ => None,
+        },
+        outside_sections: match &query.section {
+            Some(ListSection::OutsideOf(sections)) => Some(sections.clone()),
+            _ => None,
+        },
         project: query.project_id.clone(),
         below: match &query.below {
             None => None,

@@ -59,6 +59,8 @@ pub struct ThreadQuery {
     /// Only these threads.
     pub only: Option<Vec<Uuid>>,
     pub section: Option<String>,
+    /// Only threads in none of these sections.
+    pub outside_sections: Option<Vec<String>>,
     pub project: Option<String>,
     pub below: Option<ThreadsBelow>,
     /// A case-sensitive substring of the name or the first user message.
@@ -129,6 +131,7 @@ impl PostgresStore {
             (&query.project as _, Type::TEXT),
             (&query.only as _, Type::UUID_ARRAY),
             (&query.trigrams as _, Type::INT4_ARRAY),
+            (&query.outside_sections as _, Type::TEXT_ARRAY),
         ];
         let answer = self.pool.query("list threads", &query.sql(), &values).await?;
         let found: i64 = answer.rows.first().map_or(Ok(0), |row| column(row, "found"))?;
@@ -232,6 +235,8 @@ impl ThreadQuery {
                         and ($6::text is null or position($6 in preview) > 0 or position($6 in name) > 0)
                         and ($8::uuid is null or ({key}, id) {comparison} ({after}, $8))
                         and ($13::text is null or facts #>> '{{section,sectionId}}' = $13)
+                        and ($17::text[] is null or facts #>> '{{section,sectionId}}' is null
+                            or facts #>> '{{section,sectionId}}' <> all($17))
                         and ($14::text is null or facts ->> 'projectId' = $14)
                         and ($15::uuid[] is null or id = any($15))
                         and ($16::integer[] is null or id in (

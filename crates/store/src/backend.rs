@@ -12,7 +12,7 @@ use codicil_protocol::ThreadId;
 
 use crate::{
     error::Result,
-    list::{ListBelow, ListSort},
+    list::{ListBelow, ListSection, ListSort},
     record::RunId,
     run_lock::RunState,
 };
@@ -245,7 +245,7 @@ pub struct EntryQuery {
     pub excluded: Vec<ThreadId>,
     pub only: Option<Vec<ThreadId>>,
     pub below: Option<ListBelow>,
-    pub section_id: Option<String>,
+    pub section: Option<ListSection>,
     pub project_id: Option<String>,
     /// A case-sensitive substring of the name or the first user message.
     pub search_term: Option<String>,

@@ -74,7 +74,7 @@ pub use {
     home_keys::{HomeKeyLock, KeyIntent},
     index::BacklogProgress,
     layout::{ThreadLocation, open_regular},
-    list::{ListBelow, ListQuery, ListSort, ListedThread, ThreadPage},
+    list::{ListBelow, ListQuery, ListSection, ListSort, ListedThread, ThreadPage},
     loaded_marks::LoadedMark,
     organization::{Organization, PINNED_SECTION, StoredProject, rank_between},
     record::{

@@ -7,8 +7,8 @@ use std::{
 };
 
 use codicil_protocol::{
-    SortDirection, Thread, ThreadId, ThreadListCwdFilter, ThreadListParams, ThreadReadState, ThreadSortKey,
-    ThreadSourceKind,
+    Patch, SortDirection, Thread, ThreadId, ThreadListCwdFilter, ThreadListParams, ThreadReadState,
+    ThreadSortKey, ThreadSourceKind,
 };
 use uuid::Uuid;
 
@@ -47,7 +47,8 @@ pub struct ListQuery {
     pub below: Option<ListBelow>,
     /// Only these threads; `None`: all.
     pub only: Option<Vec<ThreadId>>,
-    pub section_id: Option<String>,
+    /// `None`: all sections.
+    pub section: Option<ListSection>,
     pub project_id: Option<String>,
     /// A case-sensitive substring of the name or the first user message.
     pub search_term: Option<String>,
@@ -60,6 +61,14 @@ pub enum ListBelow {
     Children(ThreadId),
     /// Those and theirs, at any depth.
     Descendants(ThreadId),
+}
+
+/// The section of threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListSection {
+    In(String),
+    /// None of these, which are all that exist: a thread may still name a section that was deleted.
+    OutsideOf(Vec<String>),
 }
 
 /// What threads are sorted by.
@@ -119,7 +128,11 @@ impl From<ThreadListParams> for ListQuery {
             below: (params.parent_thread_id.map(ListBelow::Children))
                 .or(params.ancestor_thread_id.map(ListBelow::Descendants)),
             only: None,
-            section_id: params.section_id,
+            section: match params.section_id {
+                Patch::Missing => None,
+                Patch::Null => Some(ListSection::OutsideOf(Vec::new())),
+                Patch::Value(id) => Some(ListSection::In(id)),
+            },
             project_id: params.project_id,
             search_term: params.search_term,
         }

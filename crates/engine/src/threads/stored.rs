@@ -11,7 +11,8 @@ use codicil_protocol::{
     ThreadStatus,
 };
 use codicil_store::{
-    ListQuery, Organization, OwnerNode, RealtimeEntry, Record, RunState, StoreError, StoredThread, ThreadPage,
+    ListQuery, ListSection, Organization, OwnerNode, RealtimeEntry, Record, RunState, StoreError,
+    StoredThread, ThreadPage,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -400,7 +401,9 @@ fn list_query(
     if params.originators.as_ref().is_some_and(|originators| !originators.is_empty()) {
         return Err(ThreadListError::Originators);
     }
-    if params.sort_key == Some(ThreadSortKey::SectionPosition) && params.section_id.is_none() {
+    if params.sort_key == Some(ThreadSortKey::SectionPosition)
+        && !matches!(params.section_id, Patch::Value(_))
+    {
         return Err(ThreadListError::SectionSort);
     }
     if params.parent_thread_id.is_some() && params.ancestor_thread_id.is_some() {
@@ -419,10 +422,19 @@ fn list_query(
         return Err(ThreadListError::NoProject(project.clone()));
     }
     // No thread is in a section that does not exist.
-    let is_unknown = params.section_id.as_ref().is_some_and(|id| organization.section(id).is_none())
-        // No thread is attached to another one.
-        || params.attached_to_thread_id.is_some();
-    Ok((!is_unknown).then(|| params.into()))
+    let is_unknown = match &params.section_id {
+        Patch::Value(id) => organization.section(id).is_none(),
+        Patch::Missing | Patch::Null => false,
+    };
+    // No thread is attached to another one.
+    if is_unknown || params.attached_to_thread_id.is_some() {
+        return Ok(None);
+    }
+    let mut query = ListQuery::from(params);
+    if let Some(ListSection::OutsideOf(sections)) = &mut query.section {
+        *sections = organization.all_sections().into_iter().map(|section| section.id).collect();
+    }
+    Ok(Some(query))
 }
 
 /// Returns why an id is malformed.

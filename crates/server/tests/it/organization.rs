@@ -39,6 +39,23 @@ async fn listed(app: &mut App, params: Value) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn threads_in_no_section_are_listed_with_null() {
+    let mut app = start(3).await;
+    let pinned = thread_with_turn(&mut app, "pinned").await;
+    let freed = thread_with_turn(&mut app, "freed").await;
+    thread_with_turn(&mut app, "free").await;
+    let create = json!({ "name": "Later" });
+    let section = app.call::<ThreadSectionCreate>(from_value(create).unwrap()).await.section;
+    move_to(&mut app, &pinned, Some(PINNED), None).await;
+    move_to(&mut app, &freed, Some(&section.id), None).await;
+    assert_eq!(listed(&mut app, json!({ "sectionId": null })).await, ["free"]);
+    assert_eq!(listed(&mut app, json!({})).await, ["free", "freed", "pinned"]);
+
+    app.call::<ThreadSectionDelete>(from_value(json!({ "sectionId": section.id })).unwrap()).await;
+    assert_eq!(listed(&mut app, json!({ "sectionId": null })).await, ["free", "freed"]);
+}
+
+#[tokio::test]
 async fn threads_keep_their_place_in_a_section_over_a_restart() {
     let mut app = start(3).await;
     let one = thread_with_turn(&mut app, "one").await;

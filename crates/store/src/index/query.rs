@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::{
     error::Result,
     index::rows,
-    list::{ListBelow, ListCursor, ListQuery, ListSort, PAGE_BYTES},
+    list::{ListBelow, ListCursor, ListQuery, ListSection, ListSort, PAGE_BYTES},
     summary::{ThreadSummary, kind_name},
 };
 
@@ -75,9 +75,16 @@ impl ListSelect {
         if !query.excluded.is_empty() {
             self.one_of(" AND t.id NOT IN ", &query.excluded);
         }
-        if let Some(section) = &query.section_id {
-            self.sql.push_str(" AND t.section_id = ");
-            self.value(section.clone());
+        match &query.section {
+            None => {}
+            Some(ListSection::In(section)) => {
+                self.sql.push_str(" AND t.section_id = ");
+                self.value(section.clone());
+            }
+            Some(ListSection::OutsideOf(sections)) => {
+                self.one_of(" AND (t.section_id IS NULL OR t.section_id NOT IN ", sections);
+                self.sql.push(')');
+            }
         }
         if let Some(project) = &query.project_id {
             self.sql.push_str(" AND t.project_id = ");

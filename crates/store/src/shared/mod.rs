@@ -258,7 +258,7 @@ fn entry_query(query: &ListQuery) -> Result<EntryQuery> {
         excluded: query.excluded.clone(),
         only: query.only.clone(),
         below: query.below.clone(),
-        section_id: query.section_id.clone(),
+        section: query.section.clone(),
         project_id: query.project_id.clone(),
         search_term: query.search_term().map(str::to_owned),
         trigrams: None,

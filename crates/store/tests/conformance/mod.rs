@@ -6,8 +6,8 @@ mod records;
 use codicil_protocol::{GitInfo, SessionSource, SubAgentSource, ThreadAttachment, ThreadId, ThreadSection};
 use codicil_store::{
     AdoptedRecord, AttachmentChange, AttachmentKey, FactChange, ForkPoint, KeyIntent, KeyRecord, ListBelow,
-    ListQuery, ListSort, Organization, Record, RunId, RunState, SearchQuery, SectionPlace, Store, StoreError,
-    StoredSettings, ThreadLog, ThreadMeta, new_thread_id,
+    ListQuery, ListSection, ListSort, Organization, Record, RunId, RunState, SearchQuery, SectionPlace,
+    Store, StoreError, StoredSettings, ThreadLog, ThreadMeta, new_thread_id,
 };
 use serde_json::{json, value::to_raw_value};
 
@@ -389,7 +389,7 @@ async fn sections_projects_and_attachments_order_threads() {
     let query = ListQuery {
         sort: ListSort::Section,
         oldest_first: true,
-        section_id: Some("s1".to_owned()),
+        section: Some(ListSection::In("s1".to_owned())),
         limit: Some(1),
         ..ListQuery::default()
     };
@@ -400,6 +400,13 @@ async fn sections_projects_and_attachments_order_threads() {
         (first.threads[0].preview.as_str(), previews(store, second).await),
         ("two", vec!["one".to_owned()])
     );
+    thread(store, "three").await;
+    let outside = |sections: &[&str]| ListQuery {
+        section: Some(ListSection::OutsideOf(sections.iter().map(|id| (*id).to_owned()).collect())),
+        ..ListQuery::default()
+    };
+    assert_eq!(previews(store, outside(&["s1"])).await, ["three"]);
+    assert_eq!(previews(store, outside(&[])).await, ["three", "two", "one"]);
     let project = ListQuery { project_id: Some("p1".to_owned()), ..ListQuery::default() };
     assert_eq!(previews(store, project).await, ["two", "one"]);
 }
