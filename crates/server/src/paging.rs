@@ -1,8 +1,8 @@
 //! Pages of lists.
 //!
 //! Most lists have cursors that count from the start. The history of a thread can be read in both directions: its
-//! cursors are positions between two entries, counted from the oldest, so that they stay valid while the thread
-//! grows.
+//! cursors are positions between two entries, counted from the oldest of the thread, so that they stay valid while the
+//! thread grows and in lists of one turn.
 
 use std::ops::Range;
 
@@ -24,6 +24,8 @@ const DEFAULT_PAGE_ENTRIES: u32 = 25;
 pub enum PageError {
     #[error("invalid cursor: {0}")]
     InvalidCursor(String),
+    #[error("invalid thread timeline cursor")]
+    InvalidTimelineCursor,
     #[error("cursor {start} exceeds total {entries} {total}")]
     BeyondEnd { start: usize, entries: &'static str, total: usize },
     #[error("turnId is required when cursor is an item anchor")]
@@ -76,7 +78,7 @@ pub fn initial_turns_page(
     params: ThreadResumeInitialTurnsPageParams,
 ) -> ThreadTurnsListResponse {
     let direction = params.sort_direction.unwrap_or(SortDirection::Desc);
-    let page = HistoryPage::starting_at(None, turns.len(), params.limit, direction);
+    let page = HistoryPage::starting_at(None, 0..turns.len(), params.limit, direction);
     page.turns(turns, params.items_view.unwrap_or(TurnItemsView::Summary))
 }
 
@@ -94,7 +96,8 @@ pub fn turn_cursor(index: usize) -> String {
 #[derive(Debug)]
 pub struct HistoryPage {
     range: Range<usize>,
-    total: usize,
+    /// The entries that the list consists of.
+    scope: Range<usize>,
     direction: SortDirection,
 }
 
@@ -105,15 +108,23 @@ impl HistoryPage {
         limit: Option<u32>,
         direction: SortDirection,
     ) -> Result<Self, PageError> {
-        Ok(Self::starting_at(parse_cursor(cursor)?, total, limit, direction))
+        Ok(Self::starting_at(parse_cursor(cursor)?, 0..total, limit, direction))
     }
 
-    /// Returns the page of items that starts at a cursor, or after or before an item.
+    /// Returns the page that starts at a cursor, or after or before an item. `items` are those of all turns.
     pub fn of_items(
         items: &[(&StoredTurn, usize)],
         params: &ThreadItemsListParams,
     ) -> Result<Self, PageError> {
         let direction = params.sort_direction.unwrap_or(SortDirection::Asc);
+        let scope = match &params.turn_id {
+            None => 0..items.len(),
+            Some(id) => {
+                let is_wanted = |(turn, _): &(&StoredTurn, usize)| turn.id == *id;
+                let start = items.iter().position(is_wanted).unwrap_or(items.len());
+                start..items.iter().rposition(is_wanted).map_or(start, |last| last.saturating_add(1))
+            }
+        };
         let position = match &params.cursor {
             None => None,
             Some(ThreadItemsListCursor::Page(cursor)) => parse_cursor(Some(cursor))?,
@@ -127,32 +138,34 @@ impl HistoryPage {
                 let is_anchor = |(turn, index): &(&StoredTurn, usize)| {
                     decode_item(turn, *index).is_some_and(|item| item.id() == Some(item_id))
                 };
-                let anchor = items.iter().position(is_anchor).ok_or(PageError::UnknownAnchor)?;
+                let in_scope = items.get(scope.clone()).unwrap_or_default();
+                let anchor = in_scope.iter().position(is_anchor).ok_or(PageError::UnknownAnchor)?;
+                let anchor = scope.start.saturating_add(anchor);
                 // The anchor itself is not part of the page.
                 Some(if direction == SortDirection::Desc { anchor } else { anchor.saturating_add(1) })
             }
         };
-        Ok(Self::starting_at(position, items.len(), params.limit, direction))
+        Ok(Self::starting_at(position, scope, params.limit, direction))
     }
 
     fn starting_at(
         cursor: Option<usize>,
-        total: usize,
+        scope: Range<usize>,
         limit: Option<u32>,
         direction: SortDirection,
     ) -> Self {
         let limit = limit.unwrap_or(DEFAULT_PAGE_ENTRIES).clamp(1, MAX_PAGE_ENTRIES) as usize;
         let range = match direction {
             SortDirection::Desc => {
-                let end = cursor.unwrap_or(total).min(total);
-                end.saturating_sub(limit)..end
+                let end = cursor.unwrap_or(scope.end).clamp(scope.start, scope.end);
+                end.saturating_sub(limit).max(scope.start)..end
             }
             _ => {
-                let start = cursor.unwrap_or(0).min(total);
-                start..start.saturating_add(limit).min(total)
+                let start = cursor.unwrap_or(scope.start).clamp(scope.start, scope.end);
+                start..start.saturating_add(limit).min(scope.end)
             }
         };
-        Self { range, total, direction }
+        Self { range, scope, direction }
     }
 
     /// Returns the turns of this page.
@@ -197,8 +210,10 @@ impl HistoryPage {
 
     fn next_cursor(&self) -> Option<String> {
         match self.direction {
-            SortDirection::Desc => (self.range.start > 0).then(|| self.range.start.to_string()),
-            _ => (self.range.end < self.total).then(|| self.range.end.to_string()),
+            SortDirection::Desc => {
+                (self.range.start > self.scope.start).then(|| self.range.start.to_string())
+            }
+            _ => (self.range.end < self.scope.end).then(|| self.range.end.to_string()),
         }
     }
 

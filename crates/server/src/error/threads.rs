@@ -357,7 +357,9 @@ impl From<GuardianDenialError> for RpcError {
 impl From<PageError> for RpcError {
     fn from(error: PageError) -> Self {
         match error {
-            PageError::InvalidCursor(_) | PageError::BeyondEnd { .. } => Self::invalid_request(error),
+            PageError::InvalidCursor(_) | PageError::BeyondEnd { .. } | PageError::InvalidTimelineCursor => {
+                Self::invalid_request(error)
+            }
             PageError::AnchorWithoutTurn | PageError::UnknownAnchor => Self::invalid_params(error),
         }
     }

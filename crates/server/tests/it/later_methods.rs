@@ -58,6 +58,13 @@ async fn items_are_listed_with_their_turns() {
     let last = app.call::<ThreadItemsList>(params(last)).await;
     assert_eq!((&last.data[0].item, &last.data[0].turn_id), (&stored[2].items[1], &stored[2].id));
     assert!(last.next_cursor.is_some());
+
+    // A cursor is a place in the thread, whichever turn is listed.
+    let before_last = json!({ "threadId": thread.id, "turnId": stored[0].id, "sortDirection": "desc", "cursor": last.next_cursor });
+    let of_first = app.call::<ThreadItemsList>(params(before_last)).await.data;
+    assert_eq!(of_first.len(), stored[0].items.len());
+    let after = json!({ "threadId": thread.id, "turnId": stored[0].id, "cursor": last.next_cursor });
+    assert_eq!(app.call::<ThreadItemsList>(params(after)).await.data, []);
 }
 
 #[tokio::test]

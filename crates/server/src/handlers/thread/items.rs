@@ -15,9 +15,8 @@ use crate::{
 
 pub async fn list(cx: Cx, params: ThreadItemsListParams) -> Result<ThreadItemsListResponse, RpcError> {
     let read = read_turns(&cx, &params.thread_id, ThreadItemsList::NAME).await?;
-    let wanted = read.turns.iter().filter(|turn| params.turn_id.as_ref().is_none_or(|id| turn.id == *id));
     let items: Vec<_> =
-        wanted.flat_map(|turn| (0..turn.items.len()).map(move |index| (turn, index))).collect();
+        read.turns.iter().flat_map(|turn| (0..turn.items.len()).map(move |index| (turn, index))).collect();
     let page = HistoryPage::of_items(&items, &params)?;
     Ok(page.items(&items))
 }

@@ -5,7 +5,10 @@ use codicil_protocol::{
 };
 
 use crate::{
-    cx::Cx, error::RpcError, handlers::thread::turns::read_turns, paging::HistoryPage,
+    cx::Cx,
+    error::RpcError,
+    handlers::thread::turns::read_turns,
+    paging::{HistoryPage, PageError},
     timeline::timeline_entries,
 };
 
@@ -13,6 +16,7 @@ use crate::{
 pub async fn list(cx: Cx, params: ThreadTimelineListParams) -> Result<ThreadTimelineListResponse, RpcError> {
     let read = read_turns(&cx, &params.thread_id, ThreadTimelineList::NAME).await?;
     let entries = timeline_entries(&read.turns, cx.threads().realtime_entries(&params.thread_id).await?);
-    let page = HistoryPage::new(entries.len(), params.cursor.as_deref(), params.limit, SortDirection::Desc)?;
+    let page = HistoryPage::new(entries.len(), params.cursor.as_deref(), params.limit, SortDirection::Desc)
+        .map_err(|_| PageError::InvalidTimelineCursor)?;
     Ok(page.timeline(entries))
 }
