@@ -4,8 +4,8 @@
 use std::{ops::Range, sync::Arc, time::Duration};
 
 use codicil_protocol::{
-    ListMcpServerStatusParams, ListMcpServerStatusResponse, McpAuthStatus, McpServerStatus,
-    McpServerStatusDetail, Resource, ResourceTemplate,
+    ListMcpServerStatusParams, ListMcpServerStatusResponse, McpAuthStatus, McpServerConnectionStatus,
+    McpServerStatus, McpServerStatusDetail, Resource, ResourceTemplate,
 };
 use futures_util::future::join_all;
 use serde::de::DeserializeOwned;
@@ -47,7 +47,11 @@ impl ServerPool {
         let next_cursor = (range.end < named.len()).then(|| range.end.to_string());
         let detail = params.detail.clone().unwrap_or(McpServerStatusDetail::Full);
         let servers = named.into_iter().skip(range.start).take(range.len());
-        let data = join_all(servers.map(|(name, config)| self.status(name, config, &detail))).await;
+        let mut data = join_all(servers.map(|(name, config)| self.status(name, config, &detail))).await;
+        if params.thread_id.is_none() {
+            // The connections are those of threads.
+            data.iter_mut().for_each(|status| status.runtime_status = None);
+        }
         Ok(ListMcpServerStatusResponse { data, next_cursor })
     }
 
@@ -59,8 +63,14 @@ impl ServerPool {
         detail: &McpServerStatusDetail,
     ) -> McpServerStatus {
         // The start shows whether the server requires a login.
-        let status = self.offered(name, config, detail).await;
-        McpServerStatus { auth_status: self.auth_status(name, config).await, ..status }
+        let mut status = self.offered(name, config, detail).await;
+        status.auth_status = self.auth_status(name, config).await;
+        if status.runtime_status == Some(McpServerConnectionStatus::Failed)
+            && status.auth_status == McpAuthStatus::NotLoggedIn
+        {
+            status.runtime_status = Some(McpServerConnectionStatus::AuthenticationRequired);
+        }
+        status
     }
 
     async fn offered(
@@ -76,7 +86,7 @@ impl ServerPool {
             resource_templates: Vec::new(),
             auth_status: McpAuthStatus::Unsupported,
             server_info: None,
-            runtime_status: None,
+            runtime_status: Some(McpServerConnectionStatus::Disabled),
             http_origin: None,
             plugin_id: None,
             server_capabilities: None,
@@ -87,7 +97,11 @@ impl ServerPool {
             return status;
         }
         let slot = self.slot(name, config);
-        let Ok(connection) = slot.ready().await else { return status };
+        let Ok(connection) = slot.ready().await else {
+            status.runtime_status = Some(McpServerConnectionStatus::Failed);
+            return status;
+        };
+        status.runtime_status = Some(McpServerConnectionStatus::Connected);
         status.server_info = connection.server_info();
         status.server_capabilities = connection.capabilities();
         let tools = connection.tools().await;

@@ -78,7 +78,7 @@ pub struct McpServerStatus {
     /// What the server says about itself; null if it is not connected.
     #[since("0.166")]
     pub server_info: Option<McpServerInfo>,
-    /// Always null: not recorded.
+    /// The state of the connection; null in a list that is not about a thread.
     #[since("0.166")]
     pub runtime_status: Option<McpServerConnectionStatus>,
     #[since("0.166")]

@@ -1,7 +1,7 @@
 //! Status pages and resources.
 
 use codicil_mcp::ResourceError;
-use codicil_protocol::{ListMcpServerStatusParams, McpAuthStatus};
+use codicil_protocol::{ListMcpServerStatusParams, McpAuthStatus, McpServerConnectionStatus};
 use serde_json::json;
 
 use crate::{
@@ -49,6 +49,21 @@ async fn every_configured_server_is_listed() {
             "serverCapabilities": null, "toolListMeta": null, "toolsError": null,
         })
     );
+}
+
+#[tokio::test]
+async fn the_servers_of_a_thread_have_the_state_of_their_connections() {
+    use McpServerConnectionStatus::{Connected, Disabled, Failed};
+    let world = World::new();
+    let config = [
+        server("alpha", "plain", ""),
+        server("beta", "exits", ""),
+        server("gamma", "plain", "enabled = false"),
+    ];
+    let params = ListMcpServerStatusParams { thread_id: Some("t".into()), ..page(None, None) };
+    let listed = soon(world.pool.status_page(&table(&config.concat()), &params)).await.unwrap();
+    let states: Vec<_> = listed.data.into_iter().map(|server| server.runtime_status).collect();
+    assert_eq!(states, [Some(Connected), Some(Failed), Some(Disabled)]);
 }
 
 #[tokio::test]
