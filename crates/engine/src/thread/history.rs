@@ -116,11 +116,24 @@ impl ThreadActor {
         let active_turn = self.active.as_ref().map(|active| active.id.clone());
         let turn_id = active_turn.or_else(|| self.state.last_turn.clone());
         let record = |item: &ResponseItem| Record::Context { turn_id: turn_id.clone(), item: item.clone() };
-        let mut records: Vec<_> = items.iter().map(record).collect();
+        let key = self.key_record(&())?;
+        // The context of a new thread precedes everything else.
+        let is_new = self.active.is_none() && self.state.context.is_none();
+        let context = if is_new { self.context_messages().await } else { Vec::new() };
+        let mut records: Vec<_> = context.iter().chain(&items).map(record).collect();
+        if is_new {
+            records.extend(self.state.settings_record());
+        }
         records.extend(self.first_read_record());
-        records.extend(self.key_record(&())?);
-        self.store(records).await?;
+        records.extend(key);
+        if let Err(error) = self.store(records).await {
+            if is_new {
+                self.state.context = None;
+            }
+            return Err(error);
+        }
         self.sync_later();
+        self.state.remember(context);
         match &mut self.active {
             Some(active) => active.add_injected(items),
             None => self.state.remember(items),

@@ -166,6 +166,9 @@ async fn the_model_sees_injected_items_and_clients_do_not() {
     let thread = app.start_thread().await;
     inject(&mut app, &thread, json!([message("user", "Before the first turn")])).await.unwrap();
     app.run_turn(&thread, "one").await;
+    let first = &app.model().requests()[0];
+    let at = |text: &str| first.input().iter().position(|item| item.to_string().contains(text)).unwrap();
+    assert!(at("<environment_context>") < at("Before the first turn"), "the context comes first");
     app.rest().await;
     let side = json!([message("user", "On the side"), message("assistant", "Noted")]);
     inject(&mut app, &thread, side).await.unwrap();
