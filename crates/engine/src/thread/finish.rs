@@ -116,9 +116,12 @@ impl ThreadActor {
         // Before the end: an end that cannot be stored is replaced by another one.
         let before_end = records.len().saturating_sub(1);
         let (goal_record, continuation) = self.end_goal_turn(&active, &status, error.as_ref());
-        let read_record = self.read_state_record(&active.id, continuation);
-        records.splice(before_end..before_end, goal_record.into_iter().chain(read_record));
+        let read_records = self.read_state_records(&active.id, continuation, end);
+        records.splice(before_end..before_end, goal_record.into_iter().chain(read_records));
         let stored = self.store_turn_end(records).await;
+        if end == TurnEnd::InterruptedByAnswer {
+            self.skip_read_state();
+        }
         if self.is_overtaken {
             return self.leave_turn(active);
         }

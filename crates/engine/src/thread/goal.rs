@@ -50,8 +50,14 @@ impl ThreadActor {
         let before = self.state.goal.clone();
         let goal = goals::changed(&self.state.id, before.clone(), change, unix_now())?;
         let mut records = vec![Record::goal(Some(&goal), None)];
+        let read_record = self.first_read_record();
+        let is_first = read_record.is_some();
+        records.extend(read_record);
         records.extend(self.key_record(&goal)?);
         self.store(records).await?;
+        if is_first {
+            self.skip_read_state();
+        }
         self.keep_goal(goal.clone());
         let is_edited = before.is_some_and(|before| before.objective != goal.objective);
         if is_edited

@@ -1,8 +1,10 @@
 //! What the user has read of a thread.
 //!
 //! Each end of a turn makes a new revision. The first unread turn is stored when it changes; the ends of further turns
-//! change the revision by themselves. Ephemeral threads have no read state.
+//! change the revision by themselves. A turn that the user cancelled by answering a question is not unread: the user was there.
+//! Ephemeral threads and subagents have no read state.
 
+use codicil_metrics::labels::TurnEnd;
 use codicil_protocol::{
     ThreadReadState, ThreadReadStateChanged, ThreadReadStateChangedNotification, ThreadReadStateOperation,
     ThreadReadStateUpdateParams, ThreadUnreadPosition, TurnId,
@@ -10,7 +12,10 @@ use codicil_protocol::{
 use codicil_store::{FactChange, Record, StoredTurn};
 
 use super::actor::ThreadActor;
-use crate::error::{ReadStateError, ThreadError};
+use crate::{
+    error::{ReadStateError, ThreadError},
+    subagent::SubagentOrigin,
+};
 
 /// Whether another turn of the same goal follows a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +40,24 @@ impl ThreadActor {
         Ok(self.read_state().ok_or(ReadStateError::None(params.thread_id))?)
     }
 
-    /// Returns the record about the read state that precedes the end of a turn, if it needs one.
-    pub(super) fn read_state_record(&self, turn: &TurnId, continuation: GoalContinuation) -> Option<Record> {
+    /// Returns the records about the read state that precede the end of a turn.
+    pub(super) fn read_state_records(
+        &self,
+        turn: &TurnId,
+        continuation: GoalContinuation,
+        end: TurnEnd,
+    ) -> Vec<Record> {
         if continuation == GoalContinuation::Follows {
-            return Some(Record::continues(turn));
+            return vec![Record::continues(turn)];
         }
-        if self.state.log.is_none() || self.state.facts.read.first_unread.is_some() {
+        if end == TurnEnd::InterruptedByAnswer {
+            return self.first_read_record().into_iter().chain([Record::continues(turn)]).collect();
+        }
+        self.unread_record(turn).into_iter().collect()
+    }
+
+    fn unread_record(&self, turn: &TurnId) -> Option<Record> {
+        if !self.has_read_state() || self.state.facts.read.first_unread.is_some() {
             return None;
         }
         let first_unread = Some(ThreadUnreadPosition::Turn { turn_id: turn.clone() });
@@ -49,16 +66,24 @@ impl ThreadActor {
 
     /// Returns the record with which a stored thread without turns gets a read state.
     pub(super) fn first_read_record(&self) -> Option<Record> {
-        let is_first = self.state.log.is_some() && self.read_state().is_none();
+        let is_first = self.has_read_state() && self.read_state().is_none();
         is_first.then(|| Record::fact(&FactChange::ReadState { first_unread: None }))
+    }
+
+    fn has_read_state(&self) -> bool {
+        self.state.log.is_some() && SubagentOrigin::of(&self.state.source).is_none()
     }
 
     /// Adds the record about the read state to the records of a turn that ends, before the last one.
     pub(super) fn note_unread(&self, turn: &TurnId, mut records: Vec<Record>) -> Vec<Record> {
         let before_end = records.len().saturating_sub(1);
-        let record = self.read_state_record(turn, GoalContinuation::Ends);
-        records.splice(before_end..before_end, record);
+        records.splice(before_end..before_end, self.unread_record(turn));
         records
+    }
+
+    /// Keeps the first read state of a thread to itself: all of it is read, as clients assume.
+    pub(super) fn skip_read_state(&mut self) {
+        self.announced_read = self.state.facts.read.revision;
     }
 
     /// Announces the read state unless clients have its revision.

@@ -1,8 +1,8 @@
 //! What the user has read of threads.
 
 use codicil_protocol::{
-    Thread, ThreadFork, ThreadList, ThreadRead, ThreadReadState, ThreadReadStateChanged,
-    ThreadReadStateUpdate, ThreadUnreadPosition, TurnCompleted,
+    CommandExecutionApproval, Thread, ThreadFork, ThreadList, ThreadRead, ThreadReadState,
+    ThreadReadStateChanged, ThreadReadStateUpdate, ThreadUnreadPosition, TurnCompleted,
 };
 use codicil_testkit::{App, Script};
 use serde_json::{Value, from_value, json};
@@ -82,4 +82,24 @@ async fn a_copy_has_a_read_state_of_its_own() {
     app.restart().await;
     assert_eq!(read_state(&mut app, &copy).await, Some(unread));
     app.ignore_rest();
+}
+
+/// The user who cancels a turn by the answer to a question has seen it.
+#[tokio::test]
+async fn a_turn_that_the_user_cancelled_is_not_unread() {
+    let line = json!({ "cmd": "true > made", "sandbox_permissions": "require_escalated" });
+    let script = Script::new().say("one").then().call("exec_command", line).call_id("c");
+    let mut app = App::builder().experimental().later_client().script(script).start().await;
+    let fresh = app.start_thread().await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "one").await;
+    let before = read_state(&mut app, &thread).await.unwrap();
+    app.rest().await;
+
+    app.start_turn(&thread, "two").await;
+    let question = app.expect_request::<CommandExecutionApproval>().await;
+    app.reply(&question, from_value(json!({ "decision": "cancel" })).unwrap()).await;
+    assert!(!app.rest().await.contains("readState"));
+    assert_eq!(read_state(&mut app, &thread).await, Some(before));
+    assert_eq!(read_state(&mut app, &fresh).await, None);
 }
