@@ -55,7 +55,8 @@ impl ThreadActor {
         let is_scripted = self.provider().is_ok_and(|provider| provider.wire_api() == WireApi::Scripted);
         if !is_known && !is_scripted {
             self.notifier.warning(format!(
-                "Nothing is known about the model `{model}`. Default values are used, which may not fit it."
+                "Model metadata for `{model}` not found. Defaulting to fallback metadata; this can degrade performance \
+                 and cause issues."
             ));
         }
     }

@@ -104,6 +104,11 @@ async fn no_local_marketplace(
 
 pub async fn uninstall(cx: Cx, params: PluginUninstallParams) -> Result<PluginUninstallResponse, RpcError> {
     let extensions = extensions(&cx);
+    if cx.generation() == ProtocolGeneration::V166 && !params.plugin_id.contains('@') {
+        // The id of a plugin of the remote catalogue.
+        let action = "resolve remote plugin before uninstall";
+        return Err(ServiceRefusal::catalogue(&cx, action, "plugin/uninstall").await.into());
+    }
     let id: PluginId = params.plugin_id.parse()?;
     if params.force_remote_sync == Some(true) {
         return Err(sync_error(&extensions, RemoteError::Uninstall).await.into());
