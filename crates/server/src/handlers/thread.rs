@@ -295,6 +295,8 @@ pub async fn metadata_update(
     params: ThreadMetadataUpdateParams,
 ) -> Result<ThreadMetadataUpdateResponse, RpcError> {
     let mut thread = cx.threads().update_metadata(params).await?;
+    // The response is the stored thread, as in lists.
+    thread.can_accept_direct_input = None;
     show_thread(cx.generation(), &mut thread);
     Ok(ThreadMetadataUpdateResponse { thread })
 }
