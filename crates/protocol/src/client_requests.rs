@@ -89,7 +89,7 @@ requests! {
     /// Deletes all memories.
     v166 experimental MemoryReset = "memory/reset" (NoParams) -> MemoryResetResponse;
     /// Compresses the files of old threads.
-    v166 experimental RolloutCompress = "rollout/compress" (NoParams) -> RolloutCompressResponse, refused;
+    v166 experimental RolloutCompress = "rollout/compress" (NoParams) -> RolloutCompressResponse;
     /// Restores an archived thread.
     both stable ThreadUnarchive = "thread/unarchive" (ThreadUnarchiveParams) -> ThreadUnarchiveResponse;
     /// Starts compacting the model's history of a thread.

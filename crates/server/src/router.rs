@@ -38,22 +38,23 @@ use codicil_protocol::{
     ProjectCreate, ProjectDelete, ProjectImport, ProjectList, ProjectMove, ProjectRead, ProjectUpdate,
     RemoteControlClientList, RemoteControlClientRevoke, RemoteControlDisable, RemoteControlEnable,
     RemoteControlPairingStart, RemoteControlPairingStatus, RemoteControlStatusRead, ReviewStart,
-    ServerDiagnostics, SkillsConfigWrite, SkillsExtraRootsSet, SkillsList, ThreadApproveGuardianDeniedAction,
-    ThreadArchive, ThreadAttachmentAdd, ThreadAttachmentList, ThreadAttachmentOwnerList,
-    ThreadAttachmentRemove, ThreadBackgroundTerminalsClean, ThreadBackgroundTerminalsList,
-    ThreadBackgroundTerminalsTerminate, ThreadCompactStart, ThreadDecrementElicitation, ThreadDelete,
-    ThreadFork, ThreadGoalClear, ThreadGoalGet, ThreadGoalSet, ThreadIncrementElicitation, ThreadInjectItems,
-    ThreadItemsList, ThreadItemsRead, ThreadList, ThreadLoadedList, ThreadMemoryModeSet, ThreadMemoryRead,
-    ThreadMetadataUpdate, ThreadNameSet, ThreadPredictionRequest, ThreadQueueAdd, ThreadQueueDelete,
-    ThreadQueueList, ThreadQueueReorder, ThreadQueueStart, ThreadQueueUpdate, ThreadRead,
-    ThreadReadStateUpdate, ThreadRealtimeAppendAudio, ThreadRealtimeAppendSpeech, ThreadRealtimeAppendText,
-    ThreadRealtimeListVoices, ThreadRealtimeStart, ThreadRealtimeStop, ThreadResume, ThreadRevert,
-    ThreadRollback, ThreadSample, ThreadSampleCancel, ThreadSearch, ThreadSearchOccurrences,
-    ThreadSectionCreate, ThreadSectionDelete, ThreadSectionList, ThreadSectionMove, ThreadSectionUpdate,
-    ThreadSettingsUpdate, ThreadShellCommand, ThreadStart, ThreadTimelineList, ThreadTurnsList,
-    ThreadUnarchive, ThreadUnsubscribe, TurnInterrupt, TurnSettingsUpdate, TurnStart, TurnSteer,
-    UserVerificationCancel, UserVerificationDelete, UserVerificationEnroll, UserVerificationStatus,
-    UserVerificationVerify, WindowsSandboxReadinessRead, WindowsSandboxSetupStart,
+    RolloutCompress, ServerDiagnostics, SkillsConfigWrite, SkillsExtraRootsSet, SkillsList,
+    ThreadApproveGuardianDeniedAction, ThreadArchive, ThreadAttachmentAdd, ThreadAttachmentList,
+    ThreadAttachmentOwnerList, ThreadAttachmentRemove, ThreadBackgroundTerminalsClean,
+    ThreadBackgroundTerminalsList, ThreadBackgroundTerminalsTerminate, ThreadCompactStart,
+    ThreadDecrementElicitation, ThreadDelete, ThreadFork, ThreadGoalClear, ThreadGoalGet, ThreadGoalSet,
+    ThreadIncrementElicitation, ThreadInjectItems, ThreadItemsList, ThreadItemsRead, ThreadList,
+    ThreadLoadedList, ThreadMemoryModeSet, ThreadMemoryRead, ThreadMetadataUpdate, ThreadNameSet,
+    ThreadPredictionRequest, ThreadQueueAdd, ThreadQueueDelete, ThreadQueueList, ThreadQueueReorder,
+    ThreadQueueStart, ThreadQueueUpdate, ThreadRead, ThreadReadStateUpdate, ThreadRealtimeAppendAudio,
+    ThreadRealtimeAppendSpeech, ThreadRealtimeAppendText, ThreadRealtimeListVoices, ThreadRealtimeStart,
+    ThreadRealtimeStop, ThreadResume, ThreadRevert, ThreadRollback, ThreadSample, ThreadSampleCancel,
+    ThreadSearch, ThreadSearchOccurrences, ThreadSectionCreate, ThreadSectionDelete, ThreadSectionList,
+    ThreadSectionMove, ThreadSectionUpdate, ThreadSettingsUpdate, ThreadShellCommand, ThreadStart,
+    ThreadTimelineList, ThreadTurnsList, ThreadUnarchive, ThreadUnsubscribe, TurnInterrupt,
+    TurnSettingsUpdate, TurnStart, TurnSteer, UserVerificationCancel, UserVerificationDelete,
+    UserVerificationEnroll, UserVerificationStatus, UserVerificationVerify, WindowsSandboxReadinessRead,
+    WindowsSandboxSetupStart,
 };
 
 use crate::{
@@ -61,8 +62,8 @@ use crate::{
         account, account_session, app, codicil, collaboration_mode, command, config, config_requirements,
         environment, experimental_feature, external_agent_config, feedback, fs, fuzzy_file_search, hooks,
         initialize, marketplace, mcp_server, mcp_server_status, memory, mock, model, model_provider,
-        permission_profile, plugin, process, project, remote_control, review, server, skills, thread,
-        thread_section, turn, user_verification, windows_sandbox,
+        permission_profile, plugin, process, project, remote_control, review, rollout, server, skills,
+        thread, thread_section, turn, user_verification, windows_sandbox,
     },
     route::Router,
 };
@@ -218,6 +219,7 @@ fn with_extensions(router: Router) -> Router {
         .on::<McpServerEventStreamStop>(mcp_server::event_stream_stop)
         .on::<MemoryStatus>(memory::status)
         .on::<MemoryReset>(memory::reset)
+        .on::<RolloutCompress>(rollout::compress)
 }
 
 fn with_configuration(router: Router) -> Router {

@@ -29,6 +29,7 @@ pub mod process;
 pub mod project;
 pub mod remote_control;
 pub mod review;
+pub mod rollout;
 pub mod server;
 pub mod skills;
 pub mod thread;
