@@ -6,8 +6,8 @@ use codicil_config::EffectiveConfig;
 use codicil_protocol::{
     GitInfo, MessageSeq, ProtocolGeneration, QueuedSubmission, ReasoningEffort, ResponseItem, ReviewTarget,
     Thread, ThreadBackgroundTerminal, ThreadGoal, ThreadGoalSetParams, ThreadItem, ThreadQueueAddParams,
-    ThreadQueueUpdateParams, ThreadReadState, ThreadReadStateUpdateParams, ThreadStatus, Turn, TurnError,
-    TurnId, TurnStartParams, TurnSteerParams,
+    ThreadQueueUpdateParams, ThreadReadState, ThreadReadStateUpdateParams, ThreadStatus, ThreadTokenUsage,
+    Turn, TurnError, TurnId, TurnStartParams, TurnSteerParams,
 };
 use codicil_store::StoredTurn;
 use codicil_telemetry::TracePosition;
@@ -171,6 +171,7 @@ pub(crate) struct JoinedThread {
     pub turns: Vec<StoredTurn>,
     /// The members of the request that differ from the thread's settings.
     pub unapplied: Vec<String>,
+    pub usage: ThreadTokenUsage,
     /// The position of the thread's last message.
     pub position: MessageSeq,
 }

@@ -35,7 +35,8 @@ impl ThreadActor {
                 self.state.is_usage_unsent = true;
                 let unapplied = unapplied_settings(&request.given, &self.state, &self.engine.cwd);
                 let position = self.note_position();
-                self.accept(reply, JoinedThread { snapshot, turns, unapplied, position }).await;
+                let usage = self.state.usage.clone();
+                self.accept(reply, JoinedThread { snapshot, turns, usage, unapplied, position }).await;
                 self.continue_turn().await;
             }
             Err(error) => answer(reply, Err(error)),

@@ -93,7 +93,7 @@ pub struct OpenedThread {
     pub turns: Vec<StoredTurn>,
     pub goal: Option<ThreadGoal>,
     pub config: Arc<EffectiveConfig>,
-    /// The usage after the last turn, for a thread that was loaded or copied with turns.
+    /// The usage after the last turn that has ended.
     pub usage: Option<(TurnId, ThreadTokenUsage)>,
     /// Deprecated settings in its configuration.
     pub deprecations: Vec<DeprecationNoticeNotification>,
@@ -231,9 +231,7 @@ impl Threads {
         let settings = state.settings.clone();
         let goal = state.goal.clone();
         let config = state.config.clone();
-        let last_ended = turns.iter().rev().find(|turn| turn.completed().is_some());
-        let usage = last_ended.map(|turn| (turn.id.clone(), state.usage.clone()));
-        let usage = usage.filter(|(_, usage)| usage.total.total_tokens > 0);
+        let usage = last_usage(&turns, &state.usage);
         let deprecations = state.config.deprecations.clone();
         let warnings = state.config.warnings.clone();
         let has_unfinished_turn = state.unfinished.is_some();
@@ -344,7 +342,7 @@ impl Threads {
         path: Option<&str>,
         request: JoinRequest,
     ) -> Result<OpenedThread, ThreadError> {
-        let AnnouncedReply { answer: JoinedThread { snapshot, turns, unapplied, position }, announce } =
+        let AnnouncedReply { answer: JoinedThread { snapshot, turns, usage, unapplied, position }, announce } =
             handle.join(request).await?;
         let ThreadSnapshot { thread, settings, goal, config, .. } = snapshot;
         if thread.ephemeral {
@@ -362,10 +360,10 @@ impl Threads {
         Ok(OpenedThread {
             thread,
             settings,
+            usage: last_usage(&turns, &usage),
             turns,
             goal,
             config,
-            usage: None,
             deprecations: Vec::new(),
             unapplied,
             notices: Vec::new(),
@@ -496,6 +494,12 @@ pub(crate) async fn stored_turns(
         last.show_running(live.map_or(&stored, |live| &live.open_items));
     }
     Ok(turns)
+}
+
+/// Returns the usage of a thread with the last turn that has ended; `None` if no tokens were used.
+fn last_usage(turns: &[StoredTurn], usage: &ThreadTokenUsage) -> Option<(TurnId, ThreadTokenUsage)> {
+    let last_ended = turns.iter().rev().find(|turn| turn.completed().is_some())?;
+    (usage.total.total_tokens > 0).then(|| (last_ended.id.clone(), usage.clone()))
 }
 
 fn not_stored(error: StoreError) -> ThreadError {

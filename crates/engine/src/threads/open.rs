@@ -25,7 +25,7 @@ use crate::{
     profiles::NamedProfile,
     settings::{SettingsOverrides, TurnSettings, join},
     settings_forms::{StoredInstructions, StoredSetting},
-    thread::{JoinRequest, ThreadState},
+    thread::{JoinRequest, ThreadHandle, ThreadState},
     tools::check_dynamic_tools,
 };
 
@@ -124,22 +124,37 @@ impl Threads {
         if let Some(history) = params.history.take() {
             return self.resume_history(history, given).await;
         }
-        // The response has cursors, also if it has no turns.
-        let turns = IncludeTurns::Included;
         // The id counts for a loaded thread, else the path.
         if let Ok(handle) = self.get(&params.thread_id) {
-            return self.join(&handle, params.path.as_deref(), JoinRequest { turns, given }).await;
+            return self.resume_loaded(&handle, &params, given).await;
         }
         let id = match &params.path {
             Some(path) => thread_of_file(path).await?,
             None => canonical(&params.thread_id)?,
         };
         if let Ok(handle) = self.get(&id) {
-            return self.join(&handle, None, JoinRequest { turns, given }).await;
+            let params = ThreadResumeParams { path: None, ..params };
+            return self.resume_loaded(&handle, &params, given).await;
         }
         self.check_writer(&id, generation).await?;
         let stored = self.load(&id).await?;
         self.reopen(stored, given).await
+    }
+
+    /// Joins a loaded thread. The usage is that of the turns in the response.
+    async fn resume_loaded(
+        &self,
+        handle: &ThreadHandle,
+        params: &ThreadResumeParams,
+        given: SettingsOverrides,
+    ) -> Result<OpenedThread, ThreadError> {
+        // The response has cursors, also if it has no turns.
+        let turns = IncludeTurns::Included;
+        let mut opened = self.join(handle, params.path.as_deref(), JoinRequest { turns, given }).await?;
+        if params.exclude_turns {
+            opened.usage = None;
+        }
+        Ok(opened)
     }
 
     /// Loads a thread without its turns, also if another process has loaded it: the extension is made for processes that take

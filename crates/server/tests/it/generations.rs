@@ -2,8 +2,8 @@
 
 use codicil_protocol::{
     Initialize, ItemCompleted, ThreadFork, ThreadGoalSet, ThreadItem, ThreadRead, ThreadResume, ThreadStart,
-    ThreadStartParams, ThreadTurnsList, ThreadUnsubscribe, ThreadUnsubscribeParams, ThreadUnsubscribeStatus,
-    TurnCompleted, TurnItemsView, TurnStart, TurnStartParams, TurnStatus,
+    ThreadStartParams, ThreadTokenUsageUpdated, ThreadTurnsList, ThreadUnsubscribe, ThreadUnsubscribeParams,
+    ThreadUnsubscribeStatus, TurnCompleted, TurnItemsView, TurnStart, TurnStartParams, TurnStatus,
 };
 use codicil_testkit::{App, Script};
 use serde_json::{Value, from_value, json};
@@ -100,7 +100,7 @@ async fn a_later_member_changes_the_generation_of_a_connection() {
 
 #[tokio::test]
 async fn a_turn_goes_on_when_the_last_later_subscriber_leaves() {
-    let mut app = app_of(LATER, Script::new().say("Hello")).await;
+    let mut app = app_of(LATER, Script::new().gate("go").say("Hello").usage(100, 0, 10, 0)).await;
     let thread = app.call::<ThreadStart>(ThreadStartParams::default()).await.thread;
     let turn = app.call::<TurnStart>(prompt(&thread)).await.turn;
     let left = ThreadUnsubscribeParams { thread_id: thread.id.clone() };
@@ -109,6 +109,7 @@ async fn a_turn_goes_on_when_the_last_later_subscriber_leaves() {
         ThreadUnsubscribeStatus::Unsubscribed
     );
     assert_eq!(app.call::<ThreadUnsubscribe>(left).await.status, ThreadUnsubscribeStatus::NotSubscribed);
+    app.model().release("go");
     loop {
         let page = from_value(json!({ "threadId": thread.id })).unwrap();
         let turns = app.call::<ThreadTurnsList>(page).await.data;
@@ -119,6 +120,10 @@ async fn a_turn_goes_on_when_the_last_later_subscriber_leaves() {
         }
         tokio::task::yield_now().await;
     }
+    // The client has missed the usage. It gets it with the new subscription.
+    app.call::<ThreadResume>(from_value(json!({ "threadId": thread.id })).unwrap()).await;
+    let updated = app.until::<ThreadTokenUsageUpdated>().await;
+    assert_eq!((updated.turn_id, updated.token_usage.total.total_tokens), (turn.id, 110));
     app.ignore_rest();
 }
 
