@@ -111,6 +111,11 @@ impl SubagentSlot {
     pub fn nickname(&self) -> &str {
         &self.nickname
     }
+
+    /// Returns the thread at the root of the tree.
+    pub fn root(&self) -> &ThreadId {
+        &self.root
+    }
 }
 
 impl Drop for SubagentSlot {

@@ -229,7 +229,7 @@ pub struct Turn {
     pub status: TurnStatus,
     /// Set exactly when the status is `failed`.
     pub error: Option<TurnError>,
-    /// The turn's own id.
+    /// The turn's own id; of a subagent's turn, the user's turn that it is part of.
     #[since("0.166")]
     pub root_turn_id: Option<TurnId>,
     /// The items that `items` contains.

@@ -182,6 +182,7 @@ impl Cx {
                 name: session.name.clone(),
                 user_agent: user_agent(session, self.protocol().announced_version(session.generation())),
                 generation: session.generation(),
+                root_turn: None,
             },
             None => TurnOrigin::default(),
         }

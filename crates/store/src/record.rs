@@ -217,6 +217,8 @@ pub(crate) const GOAL: &str = "goal";
 pub(crate) const PARKED: &str = "parked";
 /// The kind of the extra record with the output schema of a turn.
 pub(crate) const OUTPUT_SCHEMA: &str = "outputSchema";
+/// The kind of the extra record that names the root of the turn whose record follows.
+pub(crate) const ROOT_TURN: &str = "rootTurn";
 /// The kind of the extra record that holds the key of a request.
 pub(crate) const KEY: &str = "key";
 /// The kind of the extra record from which the positions of messages continue.
@@ -279,6 +281,19 @@ impl Record {
     pub fn output_schema(turn: &TurnId, schema: &Value) -> Self {
         let data = serde_json::json!({ "turnId": turn, "schema": schema });
         Self::Extra { kind: OUTPUT_SCHEMA.to_owned(), data }
+    }
+
+    /// Names the turn of the user that a subagent's turn is part of. Precedes the record of the turn.
+    pub fn root_turn(turn: &TurnId, root: &TurnId) -> Self {
+        let data = serde_json::json!({ "turnId": turn, "rootTurnId": root });
+        Self::Extra { kind: ROOT_TURN.to_owned(), data }
+    }
+
+    /// Returns the turn and the root of a record that [`root_turn`](Self::root_turn) made.
+    pub fn named_root(&self) -> Option<(TurnId, TurnId)> {
+        let Self::Extra { kind, data } = self else { return None };
+        let id = |name: &str| data.get(name)?.as_str().map(TurnId::from);
+        Some((id("turnId")?, id("rootTurnId")?)).filter(|_| kind == ROOT_TURN)
     }
 
     /// Continues the positions of messages, because very many messages without a record have followed the last record.

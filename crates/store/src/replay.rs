@@ -11,7 +11,9 @@ use serde_json::value::RawValue;
 
 use crate::{
     facts::{CONTINUES, FactChange, FactEvent, ThreadFacts, is_fact},
-    record::{GOAL, OUTPUT_SCHEMA, PARKED, RunId, StoredSettings, ThreadMeta, TurnEndCause, WITHDRAWN},
+    record::{
+        GOAL, OUTPUT_SCHEMA, PARKED, ROOT_TURN, RunId, StoredSettings, ThreadMeta, TurnEndCause, WITHDRAWN,
+    },
     record_line::{LineHead, RecordKind},
     record_lines::RecordLines,
     summary,
@@ -57,6 +59,8 @@ pub struct Replay<'a> {
     places: TurnPlaces<'a>,
     /// The records about the tool calls of the last turn.
     calls: CallRecords<'a>,
+    /// The root of the turn whose record follows.
+    next_root: Option<RootTurnRecord>,
     /// The ids of each turn's items, `None` where an item has none.
     item_ids: Vec<Vec<Option<Cow<'a, str>>>>,
     /// The usage records of turns that were not rolled back, each with its turn. The last one is decoded at the end.
@@ -124,8 +128,11 @@ impl<'a> Replay<'a> {
                 if at.is_some_and(|at| at < known) {
                     self.calls.continued();
                 }
+                let root = self.next_root.take();
                 if let Some(turn) = at.and_then(|at| self.turns.get_mut(at)) {
                     turn.run = run_of(head);
+                    let own = root.filter(|root| root.turn_id == turn.id).map(|root| root.root_turn_id);
+                    turn.root = own.or(turn.root.take());
                 }
             }
             RecordKind::Item => self.item(head)?,
@@ -223,6 +230,9 @@ impl<'a> Replay<'a> {
                 if let Some(extra) = decode::<ExtraRecord<SchemaRecord>>(head) {
                     self.calls.set_output_schema(extra.data.schema);
                 }
+            }
+            Some(ROOT_TURN) => {
+                self.next_root = decode::<ExtraRecord<RootTurnRecord>>(head).map(|extra| extra.data);
             }
             Some(PLAN) => {
                 let plan = decode::<ExtraRecord<StoredPlan>>(head).map(|extra| extra.data);
@@ -422,6 +432,13 @@ pub struct ExtraRecord<T> {
 #[derive(Deserialize)]
 pub struct GoalRecord {
     pub goal: Option<ThreadGoal>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RootTurnRecord {
+    turn_id: TurnId,
+    root_turn_id: TurnId,
 }
 
 #[derive(Deserialize)]

@@ -123,6 +123,8 @@ impl ThreadSummary {
         // A thread in a database has no file.
         let path = Some(&self.file).filter(|file| !file.is_empty());
         let path = path.map(|file| layout.absolute(&self.dir).join(file));
+        // Of threads that users started, clients learn it when they load them.
+        let can_accept_direct_input = matches!(self.source, SessionSource::SubAgent(_)).then_some(true);
         Thread {
             session_id: Some(self.id.clone()),
             id: self.id,
@@ -148,7 +150,7 @@ impl ThreadSummary {
             source: self.source,
             originator: self.originator,
             thread_source: self.thread_source,
-            can_accept_direct_input: None,
+            can_accept_direct_input,
             daybreak_enabled: None,
             extra: None,
             agent_nickname: self.agent_nickname,

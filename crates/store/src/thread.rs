@@ -111,6 +111,8 @@ pub struct StoredTurn {
     pub ended: bool,
     /// The run of the process that runs the turn, or ran it; `None` for turns of earlier versions.
     pub run: Option<RunId>,
+    /// The turn of the user that this turn of a subagent is part of.
+    pub root: Option<TurnId>,
     /// The last plan of the turn.
     pub plan: Option<StoredPlan>,
 }
@@ -127,6 +129,7 @@ impl StoredTurn {
             completed: None,
             ended: false,
             run: None,
+            root: None,
             plan: None,
         }
     }
@@ -172,7 +175,7 @@ impl StoredTurn {
             items: Vec::new(),
             status: self.status.clone(),
             error: self.error.clone(),
-            root_turn_id: Some(self.id.clone()),
+            root_turn_id: Some(self.root.as_ref().unwrap_or(&self.id).clone()),
             items_view: TurnItemsView::Full,
             started_at: self.started.map(Timestamp::as_second),
             completed_at: self.completed.map(Timestamp::as_second),

@@ -89,12 +89,12 @@ impl UnsentMessages {
     /// Continues a turn that an earlier process started.
     pub fn continue_turn(
         &mut self,
-        id: &TurnId,
+        turn: &Turn,
         started: Option<Timestamp>,
         last_message: Option<&ThreadItem>,
     ) {
         let started = started.unwrap_or_else(Timestamp::now);
-        self.records.continue_turn(id.clone(), started, last_message.cloned());
+        self.records.continue_turn(turn, started, last_message.cloned());
     }
 
     /// Forgets all messages.
@@ -114,10 +114,18 @@ impl ThreadActor {
         let stored =
             self.unsent.take(|body| matches!(body, UnsentBody::TurnStarted(started) if started == id));
         let at = stored.as_ref().map_or_else(Timestamp::now, |message| message.at);
-        let turn = Turn { started_at: Some(at.as_second()), ..Turn::in_progress(id.clone()) };
+        let turn = Turn { started_at: Some(at.as_second()), ..self.turn_in_progress(id) };
         let params = TurnStartedNotification { thread_id: self.state.id.clone(), turn };
         self.announce(Frame::notification::<TurnStarted>(&params), stored.map(|message| message.seq));
         at.as_second()
+    }
+
+    /// Returns a turn that is running, without its items.
+    fn turn_in_progress(&self, id: &TurnId) -> Turn {
+        let active = self.active.as_ref().filter(|active| active.id == *id);
+        let turn = Turn::in_progress(id.clone());
+        let root_turn_id = active.and_then(|active| active.origin.root_turn.clone()).or(turn.root_turn_id);
+        Turn { root_turn_id, ..turn }
     }
 
     /// Announces a complete item. If it is stored, its record decides about its position.

@@ -122,6 +122,8 @@ pub struct TurnOrigin {
     pub user_agent: String,
     /// The generation of the protocol, which some behaviour of a turn depends on.
     pub generation: ProtocolGeneration,
+    /// The turn of the user that a subagent's turn is part of.
+    pub root_turn: Option<TurnId>,
 }
 
 /// A `thread/resume` of a thread that is loaded already.
@@ -169,9 +171,9 @@ pub struct ThreadSnapshot {
 pub(crate) struct JoinedThread {
     pub snapshot: ThreadSnapshot,
     pub turns: Vec<StoredTurn>,
+    pub usage: ThreadTokenUsage,
     /// The members of the request that differ from the thread's settings.
     pub unapplied: Vec<String>,
-    pub usage: ThreadTokenUsage,
     /// The position of the thread's last message.
     pub position: MessageSeq,
 }

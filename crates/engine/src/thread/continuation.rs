@@ -242,7 +242,7 @@ impl ThreadActor {
         };
         let lost_items = continued.lost_items();
         let lost_outputs = continued.lost_outputs();
-        self.unsent.continue_turn(&id, continued.started, continued.last_message());
+        self.unsent.continue_turn(&continued.turn, continued.started, continued.last_message());
         let mut records = vec![turn_record];
         records
             .extend(lost_items.iter().map(|item| Record::Item { turn_id: id.clone(), item: item.clone() }));
@@ -260,11 +260,13 @@ impl ThreadActor {
         self.state.history = continued.open_history(&self.state.history);
         let is_open = |call: &ToolCall| continued.state(&call.id) != CallState::Begun;
         let calls = continued.calls.iter().filter_map(ToolCall::from_item).filter(is_open).collect();
+        let root_turn = continued.turn.root_turn_id.clone().filter(|root| *root != id);
+        let origin = TurnOrigin { root_turn, ..TurnOrigin::default() };
         let mut active = self.launch(NewTurn {
             output_schema: continued.unfinished.output_schema.clone(),
             prompt: Some(continued.prompt()),
             continued_calls: Some(calls),
-            ..NewTurn::new(id.clone(), TurnKind::Regular, provider, TurnOrigin::default())
+            ..NewTurn::new(id.clone(), TurnKind::Regular, provider, origin)
         });
         active.calls.note(&continued.calls);
         active.last_message = continued.last_message_text();
@@ -355,7 +357,7 @@ impl ThreadActor {
 
     /// Ends a turn of an earlier process that cannot continue.
     async fn settle_turn(&mut self, continued: &ContinuedTurn) {
-        self.unsent.continue_turn(continued.id(), continued.started, continued.last_message());
+        self.unsent.continue_turn(&continued.turn, continued.started, continued.last_message());
         let records = self.note_unread(continued.id(), continued.settled());
         if let Err(error) = self.store_or_keep(records).await {
             tracing::error!(thread = %self.state.id, "failed to store the end of a turn, will retry: {error}");

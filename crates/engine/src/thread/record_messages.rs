@@ -24,6 +24,8 @@ use jiff::Timestamp;
 pub(crate) struct RecordMessages {
     /// The turn that began last, and when.
     turn: Option<(TurnId, Timestamp)>,
+    /// The root of a subagent's turn: the turn and the root.
+    root: Option<(TurnId, TurnId)>,
     /// Inputs of that turn that clients have not seen. The item is there once it is stored.
     queued: Vec<(ItemId, Option<ThreadItem>)>,
     /// Inputs of that turn that clients have seen.
@@ -67,9 +69,17 @@ pub(crate) enum RecordMessageBody<'a> {
 impl RecordMessages {
     /// Continues with a turn whose first records are not among the next ones. `last_message` is the last message of the
     /// agent in those.
-    pub fn continue_turn(&mut self, id: TurnId, started: Timestamp, last_message: Option<ThreadItem>) {
-        self.turn = Some((id, started));
+    pub fn continue_turn(&mut self, turn: &Turn, started: Timestamp, last_message: Option<ThreadItem>) {
+        self.turn = Some((turn.id.clone(), started));
+        self.root = turn.root_turn_id.clone().map(|root| (turn.id.clone(), root));
         self.last_message = last_message;
+    }
+
+    /// Returns a turn that is running, without its items.
+    fn in_progress(&self, turn_id: &TurnId) -> Turn {
+        let root = self.root.as_ref().filter(|(turn, _)| turn == turn_id).map(|(_, root)| root.clone());
+        let turn = Turn::in_progress(turn_id.clone());
+        Turn { root_turn_id: root.or(turn.root_turn_id), ..turn }
     }
 
     /// Returns the messages of the next record.
@@ -95,10 +105,7 @@ impl RecordMessages {
                 self.announced.clear();
                 self.last_message = None;
                 let started_at = Some(at.as_second());
-                vec![RecordMessageBody::TurnStarted(Turn {
-                    started_at,
-                    ..Turn::in_progress(turn_id.clone())
-                })]
+                vec![RecordMessageBody::TurnStarted(Turn { started_at, ..self.in_progress(turn_id) })]
             }
             Record::Item { turn_id, item } => {
                 if let ThreadItem::AgentMessage { .. } = item {
@@ -123,7 +130,7 @@ impl RecordMessages {
                     started_at: started.map(Timestamp::as_second),
                     completed_at: Some(at.as_second()),
                     duration_ms: started.map(|started| milliseconds(started, at)),
-                    ..Turn::in_progress(turn_id.clone())
+                    ..self.in_progress(turn_id)
                 }));
                 if !std::mem::take(&mut self.is_continued) {
                     bodies.push(RecordMessageBody::ReadState);
@@ -134,6 +141,7 @@ impl RecordMessages {
             Record::Usage { turn_id, usage } => vec![RecordMessageBody::Usage { turn_id, usage }],
             Record::Extra { .. } => {
                 self.is_continued |= record.is_continues();
+                self.root = record.named_root().or(self.root.take());
                 match record.marked_item() {
                     Some((ItemMark::Queued, id)) => self.queued.push((id, None)),
                     Some((ItemMark::Withdrawn, id)) => {

@@ -54,7 +54,7 @@ impl ThreadActor {
         if let Err(error) = self.check_turn(&input, &params, may_be_empty) {
             return answer(reply, Err(error));
         }
-        self.last_origin = origin.clone();
+        self.last_origin = TurnOrigin { root_turn: None, ..origin.clone() };
         if self.active.is_none() {
             return match self.begin_turn(input, params, origin).await {
                 Ok(id) => {
@@ -97,7 +97,7 @@ impl ThreadActor {
         self.check_workspace()?;
         self.refresh_servers().await;
         let mentions = MessageMentions::of(input.user_input());
-        let PreparedTurn { id, provider, first } = self.prepare_current_turn(input, &params).await?;
+        let PreparedTurn { id, provider, first } = self.prepare_current_turn(input, &params, &origin).await?;
         let mut active = self.launch(NewTurn {
             output_schema: params.output_schema,
             prompt: Some(first.text()),
@@ -123,6 +123,7 @@ impl ThreadActor {
         &mut self,
         input: RequestInput,
         params: &TurnStartParams,
+        origin: &TurnOrigin,
     ) -> Result<PreparedTurn, ThreadError> {
         for _ in 0..MAX_RELOADS {
             let before = self.state.restore_point();
@@ -133,7 +134,7 @@ impl ThreadActor {
                 self.state.settings.apply_environments(environments);
             }
             self.learn_about_model().await;
-            match self.prepare_turn(input.clone(), params).await {
+            match self.prepare_turn(input.clone(), params, origin).await {
                 Ok(prepared) => {
                     self.announce_settings(&known_settings);
                     self.warn_about_unknown_model();
@@ -153,6 +154,7 @@ impl ThreadActor {
         &mut self,
         input: RequestInput,
         params: &TurnStartParams,
+        origin: &TurnOrigin,
     ) -> Result<PreparedTurn, ThreadError> {
         let provider = self.provider()?;
         let id = new_turn_id();
@@ -164,7 +166,8 @@ impl ThreadActor {
         if let Some(item) = &item {
             content.extend(self.item_content(item).await);
         }
-        let mut records = vec![self.turn_record(&id).await?];
+        let root_record = origin.root_turn.as_ref().map(|root| Record::root_turn(&id, root));
+        let mut records: Vec<_> = root_record.into_iter().chain([self.turn_record(&id).await?]).collect();
         records.extend(queue_record);
         records.extend(params.output_schema.as_ref().map(|schema| Record::output_schema(&id, schema)));
         records.extend(self.state.settings_record());

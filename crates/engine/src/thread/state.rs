@@ -22,7 +22,7 @@ use crate::{
     request_key::KeyTable,
     settings::TurnSettings,
     settings_forms::StoredContext,
-    subagent::SubagentSlot,
+    subagent::{SubagentOrigin, SubagentSlot},
 };
 
 /// The state of one thread, owned by its actor.
@@ -270,11 +270,16 @@ impl ThreadState {
         (!path.as_os_str().is_empty()).then(|| path.to_string_lossy().into_owned())
     }
 
+    /// Returns the `threadSource` of a subagent.
+    fn subagent_source(&self) -> Option<String> {
+        SubagentOrigin::of(&self.source).map(|_| "subagent".to_owned())
+    }
+
     /// Returns the thread as clients see it, without its turns.
     pub fn view(&self) -> Thread {
         Thread {
             id: self.id.clone(),
-            session_id: Some(self.id.clone()),
+            session_id: Some(self.slot.as_ref().map_or(&self.id, SubagentSlot::root).clone()),
             forked_from_id: self.forked_from.clone(),
             parent_thread_id: self.parent.clone(),
             project_id: None,
@@ -296,7 +301,7 @@ impl ThreadState {
             cli_version: self.cli_version.clone(),
             source: self.source.clone(),
             originator: self.originator.clone(),
-            thread_source: self.thread_source.clone(),
+            thread_source: self.thread_source.clone().or_else(|| self.subagent_source()),
             can_accept_direct_input: Some(true),
             daybreak_enabled: None,
             extra: None,

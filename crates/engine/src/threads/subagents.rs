@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 
 use codicil_config::EffectiveConfig;
 use codicil_protocol::{
-    Frame, ProtocolGeneration, SessionSource, ThreadId, ThreadStarted, ThreadStartedNotification,
-    ThreadStatus,
+    Frame, FrameAudience, ProtocolGeneration, SessionSource, ThreadId, ThreadStarted,
+    ThreadStartedNotification, ThreadStatus,
 };
 use codicil_store::{LoadedThread, Record, ThreadMeta, new_thread_id};
 
@@ -46,6 +46,7 @@ pub(crate) struct NewAgent {
     pub config: Arc<EffectiveConfig>,
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
+    pub originator: Option<String>,
     /// Set if the parent is ephemeral.
     pub ephemeral: bool,
     /// The parent's history, if the subagent starts with it.
@@ -78,6 +79,7 @@ impl Threads {
             agent_role: new.origin.role.clone(),
             base_instructions: new.base_instructions,
             developer_instructions: new.developer_instructions,
+            originator: new.originator,
             ..self.meta(new_thread_id(), &new.settings)
         };
         let mut state = ThreadState::new(&meta, None, new.config, new.settings);
@@ -181,7 +183,7 @@ impl Threads {
         };
         self.0.engine.clients.subscribe_like(&id, parent);
         let started = Frame::notification::<ThreadStarted>(&started).only_in(ProtocolGeneration::V166);
-        self.0.engine.clients.notify_followers(&id, &started);
+        self.0.engine.clients.notify_followers(&id, &started.only_for(FrameAudience::WithCursor));
         self.broadcast_status(&id, ThreadStatus::Idle);
         Ok(handle)
     }

@@ -77,6 +77,8 @@ pub(crate) struct SubagentContext {
     origin: Option<SubagentOrigin>,
     base_instructions: Option<String>,
     developer_instructions: Option<String>,
+    /// The client that started the thread at the root.
+    originator: Option<String>,
     ephemeral: bool,
 }
 
@@ -87,6 +89,7 @@ impl SubagentContext {
             origin: SubagentOrigin::of(&state.source),
             base_instructions: state.base_instructions.clone(),
             developer_instructions: state.developer_instructions(),
+            originator: state.originator.clone(),
             ephemeral: state.log.is_none(),
         }
     }

@@ -14,7 +14,7 @@ use crate::{
     error::{ThreadError, TurnInputError},
     permissions::{InheritedPermissions, StoredPermissions},
     subagent,
-    thread::ThreadHandle,
+    thread::{ThreadHandle, TurnOrigin},
     tools::{
         TurnTools,
         builtin::BuiltinTool,
@@ -217,7 +217,8 @@ pub(super) async fn start_turn(
     input: Vec<UserInput>,
 ) -> Result<String, ThreadError> {
     let params = TurnStartParams::new(handle.id().clone(), input);
-    let accepted = handle.start_turn(params, turn.origin.clone()).await?;
+    let root_turn = turn.origin.root_turn.clone().or_else(|| Some(turn.turn_id.clone()));
+    let accepted = handle.start_turn(params, TurnOrigin { root_turn, ..turn.origin.clone() }).await?;
     // No client waits for a response, so the turn may send notifications at once.
     Ok(accepted.answer.id.to_string())
 }

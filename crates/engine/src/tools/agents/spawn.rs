@@ -157,6 +157,7 @@ impl SpawnRequest {
             config: effect.config,
             base_instructions: context.base_instructions.clone(),
             developer_instructions: join_texts(context.developer_instructions.clone(), effect.instructions),
+            originator: context.originator.clone(),
             ephemeral: context.ephemeral,
             inherited,
         };
@@ -181,6 +182,11 @@ impl SpawnRequest {
         let requested_effort = non_empty(&self.reasoning_effort).map(parse_effort).transpose()?;
         if let Some(effort) = effect.settings.model_reasoning_effort.clone().or(requested_effort) {
             settings.effort = Some(effort);
+        }
+        // The effort in use, so that the subagent keeps it whatever the default becomes.
+        if settings.effort.is_none() {
+            let info = turn.thread.engine.catalogue().look_up(&settings.model);
+            settings.effort.clone_from(&info.default_effort);
         }
         if let Some(summary) = &effect.settings.model_reasoning_summary {
             settings.summary = Some(summary.clone());

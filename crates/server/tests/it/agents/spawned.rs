@@ -3,8 +3,8 @@
 use codicil_protocol::{
     CollabAgentStatus, CollabAgentTool, CollabAgentToolCallStatus, CommandExecutionApproval,
     CommandExecutionApprovalDecision, CommandExecutionRequestApprovalResponse, Initialize, SessionSource,
-    SubAgentSource, Thread, ThreadId, ThreadItem, ThreadList, ThreadLoadedList, ThreadSourceKind,
-    ThreadStarted, ThreadStatus, ThreadStatusChanged, TurnStatus,
+    SubAgentSource, Thread, ThreadId, ThreadItem, ThreadList, ThreadLoadedList, ThreadRead, ThreadSourceKind,
+    ThreadStarted, ThreadStatus, ThreadStatusChanged, ThreadTurnsList, TurnStatus,
 };
 use codicil_testkit::{App, Reply, Script};
 use serde_json::{from_value, json};
@@ -34,18 +34,18 @@ async fn delegate(app: &mut App) -> (Thread, ThreadId) {
     (main, agent)
 }
 
-/// Later clients learn of subagents by `thread/started`; older ones do not expect it.
+/// Clients with a cursor learn of subagents by `thread/started`; others do not expect it.
 #[tokio::test]
-async fn later_clients_see_the_thread_of_an_agent_start() {
+async fn clients_with_a_cursor_see_the_thread_of_an_agent_start() {
     let mut app = App::builder().uninitialized().script(delegated()).start().await;
     let later = json!({ "clientInfo": { "name": "codex-tui", "version": "0.166.0" },
-        "capabilities": { "experimentalApi": true } });
-    app.call::<Initialize>(from_value(later).unwrap()).await;
+        "capabilities": { "experimentalApi": true, "codicil": { "version": 1, "cursor": true } } });
+    app.call::<Initialize>(from_value(later.clone()).unwrap()).await;
     let mut older = app.another_client().await;
-    let info = json!({ "clientInfo": { "name": "older", "version": "1.0.0" } });
+    let info = json!({ "clientInfo": { "name": "codex-tui", "version": "0.166.0" } });
     older.call::<Initialize>(from_value(info).unwrap()).await;
     let main = app.start_thread().await;
-    app.start_turn(&main, "delegate").await;
+    let turn = app.start_turn(&main, "delegate").await;
     let started = app.until::<ThreadStarted>().await.thread;
     assert_eq!(started.parent_thread_id.as_ref(), Some(&main.id));
     app.model().reached("main").await;
@@ -62,7 +62,18 @@ async fn later_clients_see_the_thread_of_an_agent_start() {
         let below = app.call::<ThreadList>(params).await.data;
         assert_eq!(below.iter().map(|thread| &thread.id).collect::<Vec<_>>(), [&agent], "{filter}");
         assert_eq!(below[0].parent_thread_id.as_ref(), Some(&main.id));
+        assert_eq!((&below[0].originator, below[0].can_accept_direct_input), (&main.originator, Some(true)));
     }
+    let read = app.call::<ThreadRead>(from_value(json!({ "threadId": agent })).unwrap()).await;
+    assert_eq!((read.thread.session_id, read.read_state), (Some(main.id.clone()), None));
+    assert_eq!(read.thread.thread_source.as_deref(), Some("subagent"));
+    let turns = || from_value(json!({ "threadId": agent })).unwrap();
+    let listed = app.call::<ThreadTurnsList>(turns()).await.data;
+    assert_eq!(listed[0].root_turn_id, Some(turn.id.clone()));
+    app.ignore_rest();
+    app.restart().await.call::<Initialize>(from_value(later).unwrap()).await;
+    let stored = app.call::<ThreadTurnsList>(turns()).await.data;
+    assert_eq!(stored[0].root_turn_id, Some(turn.id));
 }
 
 #[tokio::test]
