@@ -41,12 +41,13 @@ pub fn is_app_tool_enabled(config: Option<&AppsConfig>, tool: &AppTool<'_>) -> b
         && (allows_open_world.unwrap_or(true) || !tool.open_world.unwrap_or(true))
 }
 
-/// Returns whether calls of a tool need approval: its own setting, else that of its app.
+/// Returns whether calls of a tool need approval: its own setting, else that of its app, else the default of all apps.
 pub fn app_tool_approval(config: Option<&AppsConfig>, tool: &AppTool<'_>) -> AppToolApproval {
     let Some(config) = config else { return AppToolApproval::Auto };
     let setting = tool_config(config, tool).and_then(|tool| tool.approval_mode);
     let app_setting = || config.apps.get(tool.app_id)?.default_tools_approval_mode;
-    setting.or_else(app_setting).unwrap_or(AppToolApproval::Auto)
+    let default = || config.default.as_ref()?.default_tools_approval_mode;
+    setting.or_else(app_setting).or_else(default).unwrap_or(AppToolApproval::Auto)
 }
 
 /// Returns the entry of a tool, which is found by its name or its title.
@@ -108,5 +109,10 @@ mod tests {
             AppToolApproval::Approve,
         );
         check("[other]\ndefault_tools_approval_mode = 'prompt'", AppToolApproval::Auto);
+        check("[_default]\ndefault_tools_approval_mode = 'prompt'", AppToolApproval::Prompt);
+        check(
+            "[_default]\ndefault_tools_approval_mode = 'prompt'\n[mail]\ndefault_tools_approval_mode = 'auto'",
+            AppToolApproval::Auto,
+        );
     }
 }

@@ -180,6 +180,9 @@ pub const CATALOGUE: &[CatalogueEntry] = &[
     no_effect("sqlite_home", "The index of threads is in the home."),
 
     read("apps", "settings.apps"),
+    no_effect("apps.*.approvals_reviewer", "Calls of apps are reviewed like other calls."),
+    no_effect("apps.*.links", "All connections of an app have the settings of the app."),
+    no_effect("apps.*.omit_tools_from", "Tools of apps are offered like those of MCP servers."),
     read("plugins.*.enabled", "settings.plugins"),
     read("marketplaces.*.source_type", "settings.source_type"),
     read("marketplaces.*.source", "settings.source"),
@@ -417,7 +420,8 @@ fn collect_unused(table: &Table, path: &mut Vec<String>, unused: &mut Vec<(Strin
             {
                 unused.push((path.join("."), reason));
             }
-            (None, Value::Table(below)) => collect_unused(below, path, unused),
+            // Members of a table that is read can have entries of their own.
+            (None | Some(KeyEffect::Read(_)), Value::Table(below)) => collect_unused(below, path, unused),
             _ => {}
         }
         path.pop();

@@ -112,12 +112,15 @@ fn every_key_without_effect_is_reported_once_where_it_is_set() {
         let KeyEffect::None { except, .. } = entry.effect else { continue };
         let key = entry.key.replace('*', "x");
         let value = !except.unwrap_or(false);
-        let machine = Machine::with_config(&format!("{key} = {value}\n"));
-        // A key whose table must be of another type cannot be set like this.
-        let warnings = match machine.load() {
-            Ok(config) => config.warnings,
-            Err(_) => Machine::with_config(&format!("[{key}]\n")).load().unwrap().warnings,
-        };
+        // The first form that the type of the key takes.
+        let forms = [
+            format!("{key} = {value}\n"),
+            format!("[{key}]\n"),
+            format!("{key} = 'x'\n"),
+            format!("{key} = []\n"),
+        ];
+        let loaded = forms.iter().find_map(|form| Machine::with_config(form).load().ok());
+        let warnings = loaded.unwrap_or_else(|| panic!("{key} cannot be set")).warnings;
         let expected = format!("The setting `{key}` has no effect.");
         let reports: Vec<_> = warnings.iter().filter(|warning| warning.summary == expected).collect();
         assert_eq!(reports.len(), 1, "{key}: {warnings:?}");
