@@ -31,8 +31,21 @@ const MAX_DELETED: usize = 10_000;
 const MAX_OVERTAKEN: usize = 8;
 
 impl Threads {
+    /// Reads a thread. The turns of an archived one are only in lists: see [`read_history`](Self::read_history).
     pub async fn read(&self, id: &ThreadId, turns: IncludeTurns) -> Result<ThreadRead, ThreadError> {
         let id = &canonical(id)?;
+        if turns == IncludeTurns::Included && self.get(id).is_err() && self.is_archived(id).await {
+            return Err(ThreadError::CannotLocate(id.clone()));
+        }
+        self.read_any(id, turns).await
+    }
+
+    /// Reads a thread with its turns, archived or not.
+    pub async fn read_history(&self, id: &ThreadId) -> Result<ThreadRead, ThreadError> {
+        self.read_any(&canonical(id)?, IncludeTurns::Included).await
+    }
+
+    async fn read_any(&self, id: &ThreadId, turns: IncludeTurns) -> Result<ThreadRead, ThreadError> {
         let live = match self.get(id) {
             Ok(handle) => Some(handle.snapshot().await?),
             Err(_) => None,
@@ -42,7 +55,7 @@ impl Threads {
         }
         let (thread, read_state) = match &live {
             Some(live) => (live.thread.clone(), live.read_state.clone()),
-            None => self.stored_thread(id, turns).await?,
+            None => self.stored_thread(id).await?,
         };
         let turns = match turns {
             IncludeTurns::LeftOut => Vec::new(),
@@ -70,19 +83,12 @@ impl Threads {
         self.0.engine.store.find(id).await.map(drop).map_err(not_stored)
     }
 
-    /// Returns the summary of a stored thread. The turns of an archived thread cannot be read.
-    async fn stored_thread(
-        &self,
-        id: &ThreadId,
-        turns: IncludeTurns,
-    ) -> Result<(Thread, Option<ThreadReadState>), ThreadError> {
-        let location = self.0.engine.store.find(id).await.map_err(|error| match error {
+    /// Returns the summary of a stored thread.
+    async fn stored_thread(&self, id: &ThreadId) -> Result<(Thread, Option<ThreadReadState>), ThreadError> {
+        self.0.engine.store.find(id).await.map_err(|error| match error {
             StoreError::NotFound(id) => ThreadError::NotLoaded(id),
             other => other.into(),
         })?;
-        if location.archived && turns == IncludeTurns::Included {
-            return Err(ThreadError::CannotLocate(id.clone()));
-        }
         let summary = self.0.engine.store.read_listed(id).await?;
         Ok((summary.thread, summary.read_state))
     }

@@ -101,6 +101,8 @@ async fn an_archived_thread_can_be_read_but_not_renamed() {
     assert_eq!(read["thread"]["preview"], "keep");
     let error = call(&mut app, "thread/read", json!({ "threadId": id, "includeTurns": true })).await;
     assert!(error.unwrap_err().starts_with("failed to locate rollout"));
+    let turns = call(&mut app, "thread/turns/list", json!({ "threadId": id })).await.unwrap();
+    assert_eq!(turns["data"].as_array().unwrap().len(), 1, "its pages of turns can be read");
     let error = call(&mut app, "thread/name/set", json!({ "threadId": id, "name": "n" })).await;
     assert_eq!(error.unwrap_err(), format!("thread not found: {}", thread.id));
     app.rest().await;

@@ -1,6 +1,6 @@
 //! `thread/turns/*`.
 
-use codicil_engine::{IncludeTurns, ThreadError, ThreadRead};
+use codicil_engine::{ThreadError, ThreadRead};
 use codicil_protocol::{
     Method, ProtocolGeneration, SortDirection, ThreadId, ThreadTurnsList, ThreadTurnsListParams,
     ThreadTurnsListResponse, TurnItemsView,
@@ -19,13 +19,13 @@ pub async fn list(cx: Cx, params: ThreadTurnsListParams) -> Result<ThreadTurnsLi
     Ok(page.turns(&read.turns, params.items_view.unwrap_or(default_view)))
 }
 
-/// Reads a thread with its turns, for a method that ephemeral threads do not support.
+/// Reads a thread with its turns, archived or not, for a method that ephemeral threads do not support.
 pub(in crate::handlers) async fn read_turns(
     cx: &Cx,
     thread_id: &ThreadId,
     method: &'static str,
 ) -> Result<ThreadRead, ThreadError> {
-    let read = cx.threads().read(thread_id, IncludeTurns::Included).await;
+    let read = cx.threads().read_history(thread_id).await;
     read.map_err(|error| match error {
         ThreadError::EphemeralTurns(_) => ThreadError::EphemeralTurns(method),
         other => other,
