@@ -153,11 +153,8 @@ impl ThreadActor {
             goal.status = ThreadGoalStatus::Blocked;
         }
         self.is_goal_due = *status == TurnStatus::Completed && goal.status == ThreadGoalStatus::Active;
-        let continuation = if self.is_goal_due && self.state.facts.queue.is_empty() {
-            GoalContinuation::Follows
-        } else {
-            GoalContinuation::Ends
-        };
+        // Also if queued input comes first: the goal goes on after it.
+        let continuation = if self.is_goal_due { GoalContinuation::Follows } else { GoalContinuation::Ends };
         if goal == before {
             return (None, continuation);
         }
