@@ -151,7 +151,7 @@ impl ThreadActor {
         turn.started_at = beginning.map(|beginning| beginning.started_at);
         turn.duration_ms = time.map(millis);
         count_turn(end, time);
-        if turn.status != TurnStatus::Completed {
+        if turn.status != TurnStatus::Completed && !turn.error.as_ref().is_some_and(is_without_response) {
             self.notifier.unchanged_usage(&active.id, &self.state.usage, ProtocolGeneration::V166);
         }
         // A server that is asked beside the turn has answered by now.
@@ -346,6 +346,22 @@ impl ThreadActor {
             }
         });
     }
+}
+
+/// Returns whether a turn failed because the provider could not be reached or refused the request.
+fn is_without_response(error: &TurnError) -> bool {
+    matches!(
+        error.codex_error_info,
+        Some(
+            CodexErrorInfo::BadRequest
+                | CodexErrorInfo::Unauthorized
+                | CodexErrorInfo::UsageLimitExceeded
+                | CodexErrorInfo::InternalServerError
+                | CodexErrorInfo::HttpConnectionFailed { .. }
+                | CodexErrorInfo::ResponseStreamConnectionFailed { .. }
+                | CodexErrorInfo::ResponseTooManyFailedAttempts { .. }
+        )
+    )
 }
 
 /// Returns an item whose work was cut off, with the status of a failure.
