@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Threads {
-    /// Marks a thread as read or unread. Its subscribers are notified before this returns.
+    /// Marks a thread as read or unread. Its subscribers are notified before this returns, unless it is archived.
     pub async fn update_read_state(
         &self,
         params: ThreadReadStateUpdateParams,
@@ -26,8 +26,11 @@ impl Threads {
         let change = changed_read_state(stored.facts.read.state(&id), &params)?;
         self.0.engine.store.append_beside(&id, Record::fact(&change)).await?;
         let read_state = self.stored_read_state(&id).await?.ok_or(ReadStateError::None(id.clone()))?;
-        let changed = ThreadReadStateChangedNotification { thread_id: id, read_state: read_state.clone() };
-        self.notify::<ThreadReadStateChanged>(&changed.thread_id, &changed);
+        if !stored.archived {
+            let changed =
+                ThreadReadStateChangedNotification { thread_id: id, read_state: read_state.clone() };
+            self.notify::<ThreadReadStateChanged>(&changed.thread_id, &changed);
+        }
         Ok(read_state)
     }
 
