@@ -17,7 +17,7 @@ use std::{
 use codicil_protocol::{
     AskForApproval, CLIENT_REQUESTS, InitializeCapabilities, InitializeParams, MethodGenerations, MethodInfo,
     NegotiatedExtensions, NegotiatedProtocol, PROTOCOL_EXTENSION, ProtocolCapability, ProtocolGeneration,
-    ReasoningEffort, ServiceTier, Stability, Thread, ThreadItem,
+    ReasoningEffort, ServiceTier, Stability, Thread, ThreadItem, UserInput,
 };
 use codicil_store::StoredTurn;
 use serde_json::{
@@ -166,7 +166,7 @@ pub fn show_thread(generation: ProtocolGeneration, thread: &mut Thread) {
 }
 
 /// The texts of which a stored item has one if 0.118 may not have its kind or one of its values.
-const LATER_MARKS: [&str; 9] = [
+const LATER_MARKS: [&str; 10] = [
     r#""type":"functionCallOutput""#,
     r#""type":"subAgentActivity""#,
     r#""type":"sleep""#,
@@ -176,6 +176,7 @@ const LATER_MARKS: [&str; 9] = [
     r#""type":"collabAgentToolCall""#,
     r#""fileId":"#,
     r#""partial_answer""#,
+    r#""text":"""#,
 ];
 
 /// Shows stored turns as clients of a generation know them.
@@ -192,11 +193,20 @@ fn earlier_json(item: Box<RawValue>) -> Option<Box<RawValue>> {
     if !LATER_MARKS.iter().any(|mark| item.get().contains(mark)) {
         return Some(item);
     }
-    let Ok(read) = serde_json::from_str::<ThreadItem>(item.get()) else { return Some(item) };
+    let Ok(mut read) = serde_json::from_str::<ThreadItem>(item.get()) else { return Some(item) };
+    let is_shortened = drop_empty_text(&mut read);
     match read.earlier_form()? {
-        Cow::Borrowed(_) => Some(item),
-        Cow::Owned(earlier) => to_raw_value(&earlier).ok(),
+        Cow::Borrowed(_) if !is_shortened => Some(item),
+        earlier => to_raw_value(&*earlier).ok(),
     }
+}
+
+/// Drops the empty text of a user message: 0.118 announces it and does not store it. Returns whether there was one.
+fn drop_empty_text(item: &mut ThreadItem) -> bool {
+    let ThreadItem::UserMessage { content, .. } = item else { return false };
+    let all = content.len();
+    content.retain(|input| !matches!(input, UserInput::Text { text, .. } if text.is_empty()));
+    content.len() < all
 }
 
 /// Returns the approval policy that a client is shown. Later clients do not have `on-failure`; `on-request` is what their

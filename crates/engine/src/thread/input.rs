@@ -227,7 +227,7 @@ pub(super) fn user_message(content: Vec<UserInput>) -> ThreadItem {
     ThreadItem::UserMessage { id: new_item_id(), content, client_id: None }
 }
 
-/// Returns the stored form of a user message: all texts joined into one, which comes first.
+/// Returns the stored form of a user message: all texts joined into one, which comes first. An empty text is kept.
 fn stored_form(item: &ThreadItem) -> ThreadItem {
     let ThreadItem::UserMessage { id, content, client_id } = item else { return item.clone() };
     let mut joined = String::new();
@@ -251,7 +251,8 @@ fn stored_form(item: &ThreadItem) -> ThreadItem {
             other => others.push(other.clone()),
         }
     }
-    let text = (!joined.is_empty()).then_some(UserInput::Text { text: joined, text_elements: elements });
+    let has_text = others.len() < content.len();
+    let text = has_text.then_some(UserInput::Text { text: joined, text_elements: elements });
     ThreadItem::UserMessage {
         id: id.clone(),
         content: text.into_iter().chain(others).collect(),
