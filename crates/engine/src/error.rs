@@ -22,6 +22,8 @@ pub enum ThreadError {
     GivenUp(ThreadId),
     #[error("no rollout found for thread id {0}")]
     NotStored(ThreadId),
+    #[error("session {0} is archived. Run `codex unarchive {0}` to unarchive it first.")]
+    Archived(ThreadId),
     #[error("no archived rollout found for thread id {0}")]
     NotArchived(ThreadId),
     #[error("failed to locate rollout for thread {0}")]
@@ -170,6 +172,8 @@ pub enum ForkError {
     TurnRunning(TurnId),
     #[error("a fork in memory copies everything: it cannot have `lastTurnId` or `beforeTurnId`")]
     Ephemeral,
+    #[error("ephemeral paginated thread/fork requires `excludeTurns: true`")]
+    EphemeralTurns,
 }
 
 /// Why turns cannot be dropped.

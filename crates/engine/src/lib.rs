@@ -56,6 +56,6 @@ pub use thread::{
 };
 pub use thread_clients::{ClientAnswer, ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 pub use threads::{
-    ForkName, IncludeTurns, OpenedThread, RequestPage, ThreadCounts, ThreadRead, ThreadRequest, Threads,
+    IncludeTurns, OpenedThread, RequestPage, ThreadCounts, ThreadRead, ThreadRequest, Threads,
 };
 pub use tools::{ClientCallError, CredentialVariables, ThreadMcpServers, environment_policy};

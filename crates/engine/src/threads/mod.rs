@@ -62,10 +62,7 @@ use ids::canonical;
 use loaded::LoadedThreads;
 use subagents::below;
 
-pub use {
-    open::ForkName,
-    requests::{RequestPage, ThreadRequest},
-};
+pub use requests::{RequestPage, ThreadRequest};
 pub(crate) use {
     open::multi_agent_notice,
     subagents::{NewAgent, WeakThreads},

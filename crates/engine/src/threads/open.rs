@@ -4,8 +4,8 @@ use std::{path::PathBuf, sync::Arc};
 
 use codicil_config::{ConfigQuery, EffectiveConfig};
 use codicil_protocol::{
-    MultiAgentMode, ProtocolGeneration, ResponseItem, ThreadAttachment, ThreadForkParams, ThreadId,
-    ThreadResumeParams, ThreadSandbox, ThreadStartParams, ThreadStartSource, ThreadStatus, TurnId,
+    MultiAgentMode, ProtocolGeneration, ResponseItem, ThreadAttachment, ThreadForkParams, ThreadHistoryMode,
+    ThreadId, ThreadResumeParams, ThreadSandbox, ThreadStartParams, ThreadStartSource, ThreadStatus, TurnId,
     TurnStatus,
 };
 use codicil_store::{
@@ -28,13 +28,6 @@ use crate::{
     thread::{JoinRequest, ThreadHandle, ThreadState},
     tools::check_dynamic_tools,
 };
-
-/// Whether a fork has the name of its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ForkName {
-    Kept,
-    Dropped,
-}
 
 impl Threads {
     /// Starts a thread for the client with this name. A request with a key has chosen the id of the thread before; a thread
@@ -137,6 +130,7 @@ impl Threads {
             return self.resume_loaded(&handle, &params, given).await;
         }
         self.check_writer(&id, generation).await?;
+        self.check_archive(&id, generation).await?;
         let stored = self.load(&id).await?;
         self.reopen(stored, given).await
     }
@@ -189,6 +183,14 @@ impl Threads {
         let is_checked = generation == ProtocolGeneration::V166;
         if is_checked && self.0.engine.store.other_writer(id).await?.is_some() {
             return Err(ThreadError::OtherWriter(id.clone()));
+        }
+        Ok(())
+    }
+
+    /// Refuses an archived thread in the words of the 0.166 generation. Before it, the thread seems unknown.
+    async fn check_archive(&self, id: &ThreadId, generation: ProtocolGeneration) -> Result<(), ThreadError> {
+        if generation == ProtocolGeneration::V166 && self.is_archived(id).await {
+            return Err(ThreadError::Archived(id.clone()));
         }
         Ok(())
     }
@@ -263,7 +265,7 @@ impl Threads {
     pub async fn fork(
         &self,
         mut params: ThreadForkParams,
-        fork_name: ForkName,
+        generation: ProtocolGeneration,
         chosen_id: Option<ThreadId>,
     ) -> Result<OpenedThread, ThreadError> {
         if params.attach_to_source {
@@ -280,12 +282,19 @@ impl Threads {
             Some(path) => thread_of_file(path).await?,
             None => canonical(&params.thread_id)?,
         };
+        self.check_archive(&source, generation).await?;
         let loaded = self.load(&source).await?;
+        let is_later = generation == ProtocolGeneration::V166;
+        let is_paginated = loaded.thread.meta.history_mode == ThreadHistoryMode::Paginated;
+        if is_later && is_paginated && params.ephemeral == Some(true) && !params.exclude_turns {
+            return Err(ForkError::EphemeralTurns.into());
+        }
         let unended = loaded.thread.turns.last().filter(|turn| !turn.ended).map(|turn| &turn.id);
         let running = unended.filter(|_| self.get(&source).is_ok());
         check_fork_point(&point, &loaded.thread.turns, running)?;
         let (config, settings) = self.configure(&given, Some(&loaded.thread)).await?;
-        let name = loaded.thread.name.clone().filter(|_| fork_name == ForkName::Kept);
+        // The reference keeps names since a release between 0.118 and 0.166.
+        let name = loaded.thread.name.clone().filter(|_| is_later);
         let meta = ThreadMeta {
             forked_from: Some(source.clone()),
             dynamic_tools: loaded.thread.meta.dynamic_tools.clone(),
@@ -365,7 +374,7 @@ impl Threads {
         chosen_id: Option<ThreadId>,
     ) -> Result<OpenedThread, ThreadError> {
         self.get(id)?;
-        self.fork(ThreadForkParams::new(id.clone()), ForkName::Dropped, chosen_id).await
+        self.fork(ThreadForkParams::new(id.clone()), ProtocolGeneration::V118, chosen_id).await
     }
 
     /// Returns the configuration and settings of a thread that is about to be opened. Settings that the request does

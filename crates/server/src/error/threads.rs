@@ -55,6 +55,7 @@ impl From<ThreadError> for RpcError {
             ThreadError::MalformedId(_)
             | ThreadError::NotShared
             | ThreadError::NotStored(_)
+            | ThreadError::Archived(_)
             | ThreadError::NotArchived(_)
             | ThreadError::OtherPath { .. }
             | ThreadError::BadRollout { .. }
@@ -133,7 +134,8 @@ impl From<ForkError> for RpcError {
             ForkError::NoTurn(_)
             | ForkError::TwoPoints
             | ForkError::TurnRunning(_)
-            | ForkError::Ephemeral => Self::invalid_request(error),
+            | ForkError::Ephemeral
+            | ForkError::EphemeralTurns => Self::invalid_request(error),
         }
     }
 }

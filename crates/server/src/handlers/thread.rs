@@ -18,9 +18,7 @@ pub mod turns;
 
 use std::time::Duration;
 
-use codicil_engine::{
-    ElicitationChange, ForkName, IncludeTurns, RevertedThread, ThreadError, parse_injected_items,
-};
+use codicil_engine::{ElicitationChange, IncludeTurns, RevertedThread, ThreadError, parse_injected_items};
 use codicil_protocol::{
     ConfigWarning, DeprecationNotice, ProtocolGeneration, ThreadApproveGuardianDeniedActionParams,
     ThreadApproveGuardianDeniedActionResponse, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
@@ -113,6 +111,9 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
     if exclude_turns {
         opened.turns.clear();
     }
+    if cx.generation() == ProtocolGeneration::V166 {
+        opened.thread.cwd = opened.settings.cwd.to_string_lossy().into_owned();
+    }
     show_thread(cx.generation(), &mut opened.thread);
     show_turns(cx.generation(), &mut opened.turns);
     let seq = cx.has_cursor().then_some(opened.position);
@@ -129,12 +130,7 @@ pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OnceResponse<Opene
 async fn fork_once(cx: &Cx, params: ThreadForkParams, attempt: Attempt) -> Result<OpenedJson, RpcError> {
     let exclude_turns = params.exclude_turns;
     let ephemeral = params.ephemeral;
-    // The reference keeps names since a release between 0.118 and 0.166.
-    let fork_name = match cx.generation() {
-        ProtocolGeneration::V118 => ForkName::Dropped,
-        ProtocolGeneration::V166 => ForkName::Kept,
-    };
-    let fork = cx.threads().fork(params, fork_name, attempt.thread_id);
+    let fork = cx.threads().fork(params, cx.generation(), attempt.thread_id);
     let mut opened = open_new(cx, ephemeral, fork).await?;
     if exclude_turns {
         opened.turns.clear();
@@ -281,7 +277,12 @@ pub async fn delete(
 }
 
 pub async fn name_set(cx: Cx, params: ThreadSetNameParams) -> Result<ThreadSetNameResponse, RpcError> {
-    let name = cx.threads().set_name(&params.thread_id, &params.name, cx.key()).await?;
+    let name = match cx.threads().set_name(&params.thread_id, &params.name, cx.key()).await {
+        Err(ThreadError::NotFound(id)) if cx.generation() == ProtocolGeneration::V166 => {
+            return Err(ThreadError::NotStored(id).into());
+        }
+        result => result?,
+    };
     let updated = ThreadNameUpdatedNotification { thread_id: params.thread_id, thread_name: Some(name) };
     let threads = cx.threads().clone();
     cx.after_response(move || {

@@ -20,6 +20,11 @@ fn params(value: Value) -> ThreadStartParams {
     serde_json::from_value(value).unwrap()
 }
 
+/// Starts a server with a client of the 0.166 generation.
+async fn later(script: Script) -> App {
+    App::builder().experimental().later_client().script(script).start().await
+}
+
 fn always(text: &str) -> Script {
     Script::new().repeat(Reply::new().say(text))
 }
@@ -101,11 +106,99 @@ async fn an_archived_thread_can_be_read_but_not_renamed() {
     assert_eq!(read["thread"]["preview"], "keep");
     let error = call(&mut app, "thread/read", json!({ "threadId": id, "includeTurns": true })).await;
     assert!(error.unwrap_err().starts_with("failed to locate rollout"));
-    let turns = call(&mut app, "thread/turns/list", json!({ "threadId": id })).await.unwrap();
-    assert_eq!(turns["data"].as_array().unwrap().len(), 1, "its pages of turns can be read");
     let error = call(&mut app, "thread/name/set", json!({ "threadId": id, "name": "n" })).await;
     assert_eq!(error.unwrap_err(), format!("thread not found: {}", thread.id));
+    let turns = call(&mut app, "thread/turns/list", json!({ "threadId": id })).await.unwrap();
+    assert_eq!(turns["data"].as_array().unwrap().len(), 1, "its pages of turns can be read");
     app.rest().await;
+}
+
+#[tokio::test]
+async fn later_clients_learn_that_a_thread_is_archived() {
+    let mut app = later(always("Hi")).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "keep").await;
+    let id = &thread.id;
+    call(&mut app, "thread/archive", json!({ "threadId": id })).await.unwrap();
+    for method in ["thread/resume", "thread/fork"] {
+        let error = call(&mut app, method, json!({ "threadId": id })).await.unwrap_err();
+        assert_eq!(
+            error,
+            format!("session {id} is archived. Run `codex unarchive {id}` to unarchive it first.")
+        );
+    }
+    let error = call(&mut app, "thread/name/set", json!({ "threadId": id, "name": "n" })).await;
+    assert_eq!(error.unwrap_err(), format!("no rollout found for thread id {id}"));
+
+    app.rest().await;
+    let read = call(&mut app, "thread/read", json!({ "threadId": id })).await.unwrap();
+    let revision = &read["readState"]["revision"];
+    let seen = json!({ "threadId": id, "expectedRevision": revision, "operation": { "type": "read" } });
+    call(&mut app, "thread/readState/update", seen).await.unwrap();
+    assert!(!app.rest().await.contains("readState"), "nobody is told what was read of an archived thread");
+}
+
+#[tokio::test]
+async fn later_clients_fork_to_memory_without_turns() {
+    let mut app = later(always("Hi")).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "keep").await;
+    let fork = json!({ "threadId": thread.id, "ephemeral": true });
+    let error = call(&mut app, "thread/fork", fork.clone()).await.unwrap_err();
+    assert_eq!(error, "ephemeral paginated thread/fork requires `excludeTurns: true`");
+    let fork = json!({ "threadId": thread.id, "ephemeral": true, "excludeTurns": true });
+    let forked = call(&mut app, "thread/fork", fork).await.unwrap();
+    assert_eq!(forked["thread"]["ephemeral"], true);
+    app.ignore_rest();
+}
+
+/// The usage is sent again if a response was broken off, not if there was none.
+#[tokio::test]
+async fn usage_is_not_repeated_after_a_refused_request() {
+    let script = Script::new()
+        .say("one")
+        .usage(100, 0, 10, 0)
+        .then()
+        .reply(Reply::status(400))
+        .then()
+        .fail("invalid_prompt", "no");
+    let mut app = later(script).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "one").await;
+    app.rest().await;
+    for (text, is_repeated) in [("two", false), ("three", true)] {
+        app.start_turn(&thread, text).await;
+        let messages = app.rest().await;
+        assert!(messages.contains("failed"), "{messages}");
+        assert_eq!(messages.contains("thread/tokenUsage/updated"), is_repeated, "{messages}");
+    }
+}
+
+#[tokio::test]
+async fn a_resumed_thread_is_in_its_last_directory() {
+    let mut app = later(always("Hi")).await;
+    let thread = app.start_thread().await;
+    let moved = json!({ "threadId": thread.id, "cwd": "/nonexistent" });
+    call(&mut app, "thread/settings/update", moved).await.unwrap();
+    app.run_turn(&thread, "here").await;
+    app.rest().await;
+    app.restart().await;
+    let resumed = call(&mut app, "thread/resume", json!({ "threadId": thread.id })).await.unwrap();
+    assert_eq!((&resumed["cwd"], &resumed["thread"]["cwd"]), (&json!("/nonexistent"), &resumed["cwd"]));
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn an_empty_text_is_kept_for_later_clients() {
+    for (mut app, parts) in [(later(always("Hi")).await, 1), (App::start(always("Hi")).await, 0)] {
+        let thread = app.start_thread().await;
+        app.run_turn(&thread, "").await;
+        app.rest().await;
+        let read = json!({ "threadId": thread.id, "includeTurns": true });
+        let read = call(&mut app, "thread/read", read).await.unwrap();
+        let message = &read["thread"]["turns"][0]["items"][0];
+        assert_eq!(message["content"].as_array().unwrap().len(), parts, "{message}");
+    }
 }
 
 #[tokio::test]
