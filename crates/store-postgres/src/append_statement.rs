@@ -21,33 +21,8 @@ pub(crate) const MAX_BATCH_BYTES: usize = 64 * 1024 * 1024;
 const ACTION: &str = "append to the log";
 
 /// Takes effect for the threads whose lease has the expected epoch and end, and returns them.
-const APPEND: &str = "
-with want as (
-    select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::smallint[])
-        as w(thread, epoch, first, next, lines, state)
-), own as (
-    update codicil_lease l set next = w.next, state = coalesce(w.state, l.state) from want w
-    where l.thread = w.thread and l.epoch = w.epoch and l.next = w.first
-    returning l.thread
-), ins as (
-    insert into codicil_log (thread, first, next, epoch, lines)
-    select w.thread, w.first, w.next, w.epoch, w.lines from want w join own using (thread)
-), upd as (
-    update codicil_thread t set
-        updated_at = greatest(t.updated_at, c.active_at),
-        preview = coalesce(t.preview, c.preview),
-        name = coalesce(c.name, t.name),
-        open_requests = coalesce(c.open_requests, t.open_requests),
-        details = coalesce(c.details, t.details),
-        facts = coalesce(c.facts::jsonb, t.facts)
-    from unnest($7::uuid[], $8::bigint[], $9::text[], $10::text[], $11::integer[], $12::text[], $13::text[])
-        as c(thread, active_at, preview, name, open_requests, details, facts) join own using (thread)
-    where t.id = c.thread and (
-        c.active_at > t.updated_at or (c.preview is not null and t.preview is null)
-        or c.name is not null or c.open_requests is not null or c.details is not null
-        or c.facts is not null)
-)
-select thread from own";
+const APPEND: &str = "select appended.thread
+    from codicil_append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) as appended(thread)";
 
 /// Returns the ends of threads, and what is stored at the expected end of each batch.
 const ENDS: &str = "select l.thread, l.epoch, l.next, sha256(g.lines) as stored

@@ -20,6 +20,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 3, name: "keys", sql: include_str!("../migrations/0003_keys.sql") },
     Migration { number: 4, name: "facts", sql: include_str!("../migrations/0004_facts.sql") },
     Migration { number: 5, name: "search", sql: include_str!("../migrations/0005_search.sql") },
+    Migration { number: 6, name: "append", sql: include_str!("../migrations/0006_append.sql") },
 ];
 
 /// The key of the advisory lock: "codicil" as bytes.

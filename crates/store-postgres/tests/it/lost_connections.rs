@@ -10,7 +10,7 @@ use crate::{
     database::{TestDatabase, TestPostgres, batch, new_thread, open_store, read_all, register},
 };
 
-const APPEND: &str = "insert into codicil_log (thread, first, next, epoch, lines)\n    select w.";
+const APPEND: &str = "from codicil_append(";
 const CREATE: &str = "insert into codicil_thread";
 
 #[tokio::test]
