@@ -102,6 +102,13 @@ impl UnsentMessages {
         *self = Self::default();
     }
 
+    /// Drops the messages of earlier records. Returns whether there were any.
+    fn drop_before(&mut self, seq: MessageSeq) -> bool {
+        let waiting = self.messages.len();
+        self.messages.retain(|message| message.seq >= seq);
+        self.messages.len() < waiting
+    }
+
     /// Returns whether a message of an earlier record waits.
     fn has_before(&self, seq: MessageSeq) -> bool {
         self.messages.iter().any(|message| message.seq < seq)
@@ -113,6 +120,7 @@ impl ThreadActor {
     pub(super) fn announce_turn_started(&mut self, id: &TurnId) -> i64 {
         let stored =
             self.unsent.take(|body| matches!(body, UnsentBody::TurnStarted(started) if started == id));
+        self.skip_before(stored.as_ref().map(|message| message.seq));
         let at = stored.as_ref().map_or_else(Timestamp::now, |message| message.at);
         let turn = Turn { started_at: Some(at.as_second()), ..self.turn_in_progress(id) };
         let params = TurnStartedNotification { thread_id: self.state.id.clone(), turn };
@@ -173,11 +181,20 @@ impl ThreadActor {
         // An end that could not be made durable is followed by another one.
         let stored = std::iter::from_fn(|| self.unsent.take(is_it)).last();
         let seq = stored.as_ref().map(|message| message.seq);
+        self.skip_before(seq);
         let turn = match stored.map(|message| message.body) {
             Some(UnsentBody::TurnCompleted(stored)) => stored,
             _ => turn,
         };
         self.announce(turn_completed(&self.state.id, turn), seq);
+    }
+
+    /// Drops messages of records before the start or end of a turn. They were stored late, after the turn had failed, and would
+    /// keep all later messages from their positions. Clients with a cursor read them from the records.
+    fn skip_before(&mut self, seq: Option<MessageSeq>) {
+        if seq.is_some_and(|seq| self.unsent.drop_before(seq)) {
+            self.notifier.fall_behind();
+        }
     }
 
     fn send_item(&self, complete: &CompleteItem<'_>, audience: FrameAudience) {
