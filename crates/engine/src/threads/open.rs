@@ -319,13 +319,7 @@ impl Threads {
                 created => created?,
             }),
         };
-        // Everything in the copy counts as read, and it has the attachments of its source under new ids.
-        let attached = loaded.thread.facts.attachments.iter().cloned().map(|attachment| {
-            let id = Uuid::now_v7().to_string();
-            FactChange::Attachment(AttachmentChange::Add(ThreadAttachment { id, ..attachment }))
-        });
-        let first_facts: Vec<_> =
-            std::iter::once(FactChange::ReadState { first_unread: None }).chain(attached).collect();
+        let first_facts = facts_of_copy(&loaded.thread.facts.attachments);
         let loaded = match point {
             ForkPoint::End if !is_copied_before => {
                 let mut copied = loaded;
@@ -480,6 +474,16 @@ fn check_overrides(given: &SettingsOverrides, config: &EffectiveConfig) -> Resul
         NamedProfile::find(id, config)?.check_allowed(config)?;
     }
     Ok(())
+}
+
+/// Returns the facts that a copy begins with. Everything in it counts as read, and it has the attachments of its source under
+/// new ids.
+fn facts_of_copy(attachments: &[ThreadAttachment]) -> Vec<FactChange> {
+    let attached = attachments.iter().cloned().map(|attachment| {
+        let id = Uuid::now_v7().to_string();
+        FactChange::Attachment(AttachmentChange::Add(ThreadAttachment { id, ..attachment }))
+    });
+    std::iter::once(FactChange::ReadState { first_unread: None }).chain(attached).collect()
 }
 
 /// Takes the fork point out of a request, and checks it as far as the request alone allows.
