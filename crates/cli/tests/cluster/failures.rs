@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use codicil_protocol::{
-    ModelList, ThreadList, ThreadListParams, ThreadResume, ThreadResumeParams, TurnStatus,
+    CodicilSubscribe, CodicilSubscribeParams, ModelList, ThreadList, ThreadListParams, ThreadResume,
+    ThreadResumeParams, ThreadStart, ThreadStartParams, TurnStatus,
 };
-use codicil_testkit::{Reply, Script};
+use codicil_testkit::{FoldedThread, Reply, Script};
 use serde_json::{from_value, json};
 
 use crate::{
@@ -42,6 +43,54 @@ async fn a_server_goes_on_without_its_database_and_recovers() {
     };
     assert_eq!(resumed.turns.len(), 1);
     assert_eq!(app.run_turn(&thread, "again").await.status, TurnStatus::Completed);
+    app.ignore_rest();
+    drop(app);
+    database.check().await;
+}
+
+#[tokio::test]
+async fn a_client_with_a_cursor_gets_the_end_of_its_turn_once_after_an_outage() {
+    let Some(postgres) = TestPostgres::start() else { return };
+    let postgres = Arc::new(postgres);
+    let database = TestDatabase::create_on(postgres.clone()).await;
+    let script = Script::new().say("Before ").unfinished().gate("end").say("and after");
+    let mut app = server(&database, script).cursor().start().await;
+    let cwd = Some(app.workspace().to_string_lossy().into_owned());
+    let started = app.call::<ThreadStart>(ThreadStartParams { cwd, ..Default::default() }).await;
+    let thread = started.thread;
+    let mut known = FoldedThread::at(started.seq);
+    let turn = app.start_turn(&thread, "hello").await;
+    while !known.is_running() {
+        known.add(&app.next_received().await.unwrap());
+    }
+    postgres.stop();
+    app.model().release("end");
+    // The server gives up the thread when its lease ends.
+    loop {
+        let message = app.next_received().await.unwrap();
+        known.add(&message);
+        if message.method == "thread/closed" {
+            break;
+        }
+    }
+    assert!(!known.has_ended(&turn.id), "the end of the turn is not stored");
+
+    postgres.start_again();
+    let answer = loop {
+        let params = CodicilSubscribeParams::new(thread.id.clone());
+        match app
+            .try_call::<CodicilSubscribe>(CodicilSubscribeParams { after: known.after(), ..params })
+            .await
+        {
+            Ok(answer) => break answer,
+            Err(error) => assert_eq!(error.data.unwrap()["codicil"]["code"], "storeUnavailable"),
+        }
+    };
+    known.subscribed(&answer);
+    while !known.has_ended(&turn.id) {
+        known.add(&app.next_received().await.unwrap());
+    }
+    known.check(&app.read(&thread).await);
     app.ignore_rest();
     drop(app);
     database.check().await;

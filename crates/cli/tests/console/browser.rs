@@ -207,7 +207,8 @@ impl Browser {
     }
 
     pub async fn count<const N: usize>(&self, path: [Part; N]) -> usize {
-        self.elements(&path).await.len()
+        let count = self.script(&format!("{}.length", as_expression()), json!(path.as_slice())).await;
+        count.as_u64().unwrap_or_else(|| panic!("{count} is not a number of {path:?}")) as usize
     }
 
     /// Waits for an element.

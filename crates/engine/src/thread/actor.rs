@@ -25,7 +25,7 @@
 //! | other processes that write the thread | `other_writers.rs` |
 //! | configuration, MCP servers, skills | `refresh.rs` |
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use codicil_extensions::SkillWatch;
 use codicil_mcp::ThreadServers;
@@ -61,6 +61,9 @@ use crate::{
     turn_channel::{TurnMessage, TurnReporter, turn_channel},
 };
 
+/// Time between two tries of an idle thread to store what could not be stored.
+const STORE_RETRY_TIME: Duration = Duration::from_secs(2);
+
 /// The running side of a loaded thread.
 pub(crate) struct ThreadActor {
     pub(super) engine: Arc<EngineContext>,
@@ -78,7 +81,7 @@ pub(crate) struct ThreadActor {
     turn_sender: mpsc::Sender<TurnMessage>,
     /// Notifies clients of changes to the skills of a loaded thread.
     pub(super) skills: SkillWatch,
-    /// Records of the end of a turn that could not be stored yet.
+    /// Records of what has happened that could not be stored yet.
     pub(super) late_records: Vec<Record>,
     /// The key of the current request.
     pub(super) request_key: Option<RequestKey>,
@@ -125,6 +128,8 @@ enum ThreadEvent {
     QuestionEnded(EndedQuestion),
     /// The idle time has passed without an event.
     Idle,
+    /// It is time to try again to store late records.
+    StoreRetry,
     /// All handles of the thread have been dropped.
     Abandoned,
 }
@@ -210,6 +215,7 @@ impl ThreadActor {
                     self.on_question_ended(ended).instrument(span).await;
                 }
                 ThreadEvent::Idle => self.on_idle(),
+                ThreadEvent::StoreRetry => self.on_store_retry().await,
                 ThreadEvent::Abandoned => return drop(self.shut_down(UnloadedTurn::Parked).await),
             }
             self.start_waiting_work().await;
@@ -251,13 +257,8 @@ impl ThreadActor {
     }
 
     async fn next_event(&mut self) -> ThreadEvent {
-        let idle_deadline = self.idle_deadline();
-        let idle = async {
-            match idle_deadline {
-                Some(at) => sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
+        let idle = sleep_until_some(self.idle_deadline());
+        let store_retry = sleep_until_some(self.store_retry_time());
         let question = async {
             match &mut self.active {
                 Some(active) => active.questions.next().await,
@@ -270,6 +271,7 @@ impl ThreadActor {
             // Before the turn's messages: a flood of output must not delay the reply to an approval.
             ended = question => ThreadEvent::QuestionEnded(ended),
             Some(message) = self.turn_messages.recv() => ThreadEvent::Turn(message),
+            () = store_retry => ThreadEvent::StoreRetry,
             () = idle => ThreadEvent::Idle,
         }
     }
@@ -283,6 +285,12 @@ impl ThreadActor {
         let may_go = is_free && self.state.slot.is_none();
         let idle = self.state.config.settings.codicil.deadlines.idle_thread;
         if !may_go || idle.is_zero() { None } else { self.last_event.checked_add(idle) }
+    }
+
+    /// When an idle thread tries again to store what it could not store.
+    fn store_retry_time(&self) -> Option<Instant> {
+        let is_due = !self.late_records.is_empty() && self.is_idle() && !self.is_overtaken;
+        is_due.then(|| self.last_event + STORE_RETRY_TIME)
     }
 
     /// Unloads a thread without subscribers: clients that disconnect leave their threads behind.
@@ -473,6 +481,14 @@ impl ThreadActor {
     fn show_state(&self) {
         let environments = self.state.settings.environments();
         self.shown.send_replace(ShownState { status: self.state.status.clone(), environments });
+    }
+}
+
+/// Waits until a time, or for ever.
+async fn sleep_until_some(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Announces stored records to clients.
 //!
 //! The messages of a record are known when it is stored. They wait here, in the order of the records, until their place in
-//! the course of the thread. Clients without a cursor see input as it was sent, and do not see input that never became
-//! part of a request.
+//! the course of the thread. Clients without a cursor see input as it was sent, when it becomes part of a request, and do not
+//! see other input. Clients with a cursor see items in the order of the records.
 
 use std::collections::VecDeque;
 
@@ -28,6 +28,8 @@ struct UnsentMessage {
     seq: MessageSeq,
     at: Timestamp,
     body: UnsentBody,
+    /// The clients that have not received it.
+    audience: FrameAudience,
 }
 
 enum UnsentBody {
@@ -51,6 +53,13 @@ struct CompleteItem<'a> {
     at: Timestamp,
     start: ItemStart,
     seq: Option<MessageSeq>,
+}
+
+impl UnsentMessage {
+    /// Returns whether clients with a cursor have not received it.
+    fn is_unseen(&self) -> bool {
+        self.audience != FrameAudience::WithoutCursor
+    }
 }
 
 impl UnsentMessages {
@@ -77,7 +86,8 @@ impl UnsentMessages {
                     continue;
                 }
             };
-            self.messages.push_back(UnsentMessage { seq: message.seq, at, body });
+            let audience = FrameAudience::Everyone;
+            self.messages.push_back(UnsentMessage { seq: message.seq, at, body, audience });
         }
     }
 
@@ -109,9 +119,9 @@ impl UnsentMessages {
         self.messages.len() < waiting
     }
 
-    /// Returns whether a message of an earlier record waits.
+    /// Returns whether clients with a cursor wait for a message of an earlier record.
     fn has_before(&self, seq: MessageSeq) -> bool {
-        self.messages.iter().any(|message| message.seq < seq)
+        self.messages.iter().any(|message| message.seq < seq && message.is_unseen())
     }
 }
 
@@ -120,7 +130,6 @@ impl ThreadActor {
     pub(super) fn announce_turn_started(&mut self, id: &TurnId) -> i64 {
         let stored =
             self.unsent.take(|body| matches!(body, UnsentBody::TurnStarted(started) if started == id));
-        self.skip_before(stored.as_ref().map(|message| message.seq));
         let at = stored.as_ref().map_or_else(Timestamp::now, |message| message.at);
         let turn = Turn { started_at: Some(at.as_second()), ..self.turn_in_progress(id) };
         let params = TurnStartedNotification { thread_id: self.state.id.clone(), turn };
@@ -145,7 +154,13 @@ impl ThreadActor {
         });
         let at = stored.as_ref().map_or_else(Timestamp::now, |message| message.at);
         let seq = stored.as_ref().map(|message| message.seq);
+        if let Some(seq) = seq {
+            self.announce_input_before(seq);
+        }
         let complete = CompleteItem { turn_id, item, at, start, seq };
+        if stored.as_ref().is_some_and(|message| !message.is_unseen()) {
+            return self.send_item(&complete, FrameAudience::WithoutCursor);
+        }
         match stored.map(|message| message.body) {
             // Texts of input are joined when they are stored.
             Some(UnsentBody::Input { item: kept, .. }) if kept != *item => {
@@ -163,14 +178,35 @@ impl ThreadActor {
         self.send_item(&complete, FrameAudience::WithoutCursor);
     }
 
+    /// Announces input that was stored before an item and waits for the next request, to clients with a cursor. They see items
+    /// in the order of the records.
+    fn announce_input_before(&mut self, seq: MessageSeq) {
+        let mut messages = std::mem::take(&mut self.unsent.messages);
+        let is_earlier = |message: &&mut UnsentMessage| {
+            message.seq < seq && matches!(message.body, UnsentBody::Input { .. })
+        };
+        for message in messages.iter_mut().take_while(is_earlier) {
+            self.send_input(message);
+            message.audience = FrameAudience::WithoutCursor;
+        }
+        self.unsent.messages = messages;
+    }
+
     /// Announces stored input that was never part of a request, to clients with a cursor.
     pub(super) fn announce_unseen_input(&mut self) {
         while let Some(message) = self.unsent.take(|body| matches!(body, UnsentBody::Input { .. })) {
-            if let UnsentBody::Input { turn_id, item } = &message.body {
-                let start = ItemStart::Unsent;
-                let complete = CompleteItem { turn_id, item, at: message.at, start, seq: Some(message.seq) };
-                self.send_item(&complete, FrameAudience::WithCursor);
-            }
+            self.send_input(&message);
+        }
+    }
+
+    /// Sends input to clients with a cursor that have not received it.
+    fn send_input(&self, message: &UnsentMessage) {
+        if let UnsentBody::Input { turn_id, item } = &message.body
+            && message.is_unseen()
+        {
+            let start = ItemStart::Unsent;
+            let complete = CompleteItem { turn_id, item, at: message.at, start, seq: Some(message.seq) };
+            self.send_item(&complete, FrameAudience::WithCursor);
         }
     }
 
@@ -181,7 +217,6 @@ impl ThreadActor {
         // An end that could not be made durable is followed by another one.
         let stored = std::iter::from_fn(|| self.unsent.take(is_it)).last();
         let seq = stored.as_ref().map(|message| message.seq);
-        self.skip_before(seq);
         let turn = match stored.map(|message| message.body) {
             Some(UnsentBody::TurnCompleted(stored)) => stored,
             _ => turn,
@@ -189,11 +224,11 @@ impl ThreadActor {
         self.announce(turn_completed(&self.state.id, turn), seq);
     }
 
-    /// Drops messages of records before the start or end of a turn. They were stored late, after the turn had failed, and would
-    /// keep all later messages from their positions. Clients with a cursor read them from the records.
-    fn skip_before(&mut self, seq: Option<MessageSeq>) {
-        if seq.is_some_and(|seq| self.unsent.drop_before(seq)) {
-            self.notifier.fall_behind();
+    /// Drops the messages of records before a position that were stored late. Clients with a cursor have not received them, and
+    /// read them from the records.
+    pub(super) fn skip_late_messages(&mut self, before: MessageSeq) {
+        if self.unsent.drop_before(before) {
+            self.notifier.skip_records(before.ordinal().saturating_sub(1));
         }
     }
 
@@ -206,11 +241,15 @@ impl ThreadActor {
         self.announce(completed, seq.map(|seq| seq.plus(1)));
     }
 
-    /// Sends a message, at the position of its record unless a message of an earlier record waits.
+    /// Sends a message, at the position of its record unless a message of an earlier record waits. Clients with a cursor get
+    /// the message of a record that could not be stored when it has been.
     fn announce(&self, frame: Frame, seq: Option<MessageSeq>) {
-        match seq.filter(|seq| !self.unsent.has_before(*seq)) {
-            Some(seq) => self.notifier.send_at(frame, seq),
-            None => self.notifier.send(frame),
+        match seq {
+            Some(seq) if !self.unsent.has_before(seq) => self.notifier.send_at(frame, seq),
+            None if !self.late_records.is_empty() => {
+                self.notifier.send(frame.only_for(FrameAudience::WithoutCursor));
+            }
+            _ => self.notifier.send(frame),
         }
     }
 }

@@ -131,6 +131,18 @@ impl ThreadNotifier {
         self.clients.fall_behind(&self.thread_id, sequence.last);
     }
 
+    /// Moves the position behind a record, and has clients with a cursor read the records up to it.
+    pub fn skip_records(&self, ordinal: u64) {
+        let mut sequence = self.sequence.lock();
+        self.clients.fall_behind(&self.thread_id, sequence.last);
+        sequence.last = sequence.last.max(MessageSeq::end_of(ordinal));
+        if sequence.recent.is_open() {
+            let last = sequence.last;
+            sequence.recent.close();
+            sequence.recent.open(last);
+        }
+    }
+
     /// Moves the position behind a record that withdraws what clients have seen. Clients with a cursor before it need a
     /// snapshot.
     pub fn invalidate(&self, ordinal: u64) {

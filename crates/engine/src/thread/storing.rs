@@ -1,7 +1,7 @@
 //! Storing the records of a thread: what cannot be stored now waits for the next append, and a thread that another process
 //! has extended is loaded again where that is possible.
 
-use codicil_protocol::TurnId;
+use codicil_protocol::{MessageSeq, TurnId};
 use codicil_store::Record;
 use jiff::Timestamp;
 
@@ -58,6 +58,8 @@ impl ThreadActor {
             Record::Turn { turn_id, .. } => Some(turn_id.clone()),
             _ => None,
         });
+        let added = records.len() as u64;
+        let was_late = !self.late_records.is_empty();
         self.late_records.extend(records);
         let records = std::mem::take(&mut self.late_records);
         if let Err(error) = self.append(&records).await {
@@ -67,9 +69,20 @@ impl ThreadActor {
             }
             return Err(error);
         }
+        if was_late {
+            self.skip_late_messages(MessageSeq::durable((self.last_ordinal() + 1).saturating_sub(added), 0));
+        }
         self.note_keys(&records);
         self.state.last_turn = begun.or(self.state.last_turn.take());
         Ok(())
+    }
+
+    /// Tries again to store records of what has happened already.
+    pub(super) async fn on_store_retry(&mut self) {
+        if self.store_or_keep(Vec::new()).await.is_ok() {
+            self.sync_later();
+            tracing::info!(thread = %self.state.id, "stored the records that could not be stored before");
+        }
     }
 
     /// Returns the ordinal of the last record.
