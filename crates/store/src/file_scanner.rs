@@ -23,7 +23,7 @@ use crate::{
     layout::{self, FileName, HomeLayout},
     record::{QuestionKind, StoredSettings, ThreadMeta},
     record_line::{self, LineHead, RecordKind},
-    replay::{ExtraRecord, GoalRecord, extra_kind},
+    record_parts::{ExtraRecord, GoalRecord, extra_kind},
     summary::{self, FileStamp, ModelChoice, ThreadSummary},
 };
 

@@ -16,7 +16,8 @@ use crate::{
     record::{GOAL, KEY, POSITION, Record, ThreadMeta, TurnEndCause},
     record_line::{self, LineHead, RecordKind},
     record_lines::RecordLines,
-    replay::{RollbackRecord, TurnPlaces, decode, extra_kind, turn_of},
+    record_parts::{RollbackRecord, decode, extra_kind, turn_of},
+    replay::TurnPlaces,
     store::StoreInner,
     thread_log::LogFile,
 };

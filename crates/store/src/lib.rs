@@ -39,6 +39,7 @@ mod file_end;
 mod record_batch;
 mod record_line;
 mod record_lines;
+mod record_parts;
 mod record_tail;
 mod replay;
 

@@ -9,7 +9,7 @@ use crate::{
     record::{ItemMark, Record},
     record_line::{LineHead, RecordKind},
     record_lines::RecordLines,
-    replay::{decode, turn_of},
+    record_parts::{decode, turn_of},
     store::Store,
     thread_lines::ThreadLines,
 };

@@ -5,17 +5,19 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use codicil_protocol::{GitInfo, ThreadGoal, ThreadTokenUsage, TurnError, TurnId, TurnStatus};
-use serde::Deserialize;
+use codicil_protocol::{GitInfo, ThreadGoal, ThreadTokenUsage, TurnId, TurnStatus};
 use serde_json::value::RawValue;
 
 use crate::{
     facts::{CONTINUES, FactChange, FactEvent, ThreadFacts, is_fact},
-    record::{
-        GOAL, OUTPUT_SCHEMA, PARKED, ROOT_TURN, RunId, StoredSettings, ThreadMeta, TurnEndCause, WITHDRAWN,
-    },
+    record::{GOAL, OUTPUT_SCHEMA, PARKED, ROOT_TURN, StoredSettings, ThreadMeta, TurnEndCause, WITHDRAWN},
     record_line::{LineHead, RecordKind},
     record_lines::RecordLines,
+    record_parts::{
+        COMPLETED, ExtraRecord, GitRecord, GoalRecord, NameRecord, OfTurn, RollbackRecord, RootTurnRecord,
+        SchemaRecord, TurnEnd, UsageRecord, WithdrawnRecord, decode, extra_kind, item_id, parts, run_of,
+        turn_of,
+    },
     summary,
     thread::{LoadProblem, LoadWarnings, StoredTurn, decode_item},
     turn_plan::{PLAN, StoredPlan},
@@ -394,136 +396,4 @@ impl<'a> TurnPlaces<'a> {
     pub fn len(&self) -> usize {
         self.next
     }
-}
-
-/// The end of the record of a completed turn, by far the most frequent one.
-const COMPLETED: &str = ",\"status\":\"completed\",\"error\":null}";
-
-#[derive(Deserialize)]
-struct TurnEnd {
-    status: TurnStatus,
-    error: Option<TurnError>,
-    #[serde(default)]
-    cause: Option<TurnEndCause>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct UsageRecord {
-    turn_id: TurnId,
-    usage: ThreadTokenUsage,
-}
-
-#[derive(Deserialize)]
-pub struct RollbackRecord {
-    pub turns: u32,
-}
-
-#[derive(Deserialize)]
-struct ExtraKind {
-    kind: String,
-}
-
-#[derive(Deserialize)]
-pub struct ExtraRecord<T> {
-    pub data: T,
-}
-
-#[derive(Deserialize)]
-pub struct GoalRecord {
-    pub goal: Option<ThreadGoal>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RootTurnRecord {
-    turn_id: TurnId,
-    root_turn_id: TurnId,
-}
-
-#[derive(Deserialize)]
-struct SchemaRecord {
-    schema: serde_json::Value,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WithdrawnRecord {
-    turn_id: String,
-    item_id: String,
-}
-
-#[derive(Deserialize)]
-pub struct NameRecord {
-    pub name: String,
-}
-
-#[derive(Deserialize)]
-pub struct GitRecord {
-    pub git: Option<GitInfo>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RecordParts {
-    turn_id: Option<String>,
-    #[serde(alias = "item", alias = "replacement")]
-    value: Box<RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct OfTurn {
-    turn_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct IdentifiedItem {
-    id: String,
-}
-
-pub fn decode<T: for<'de> Deserialize<'de>>(head: LineHead<'_>) -> Option<T> {
-    serde_json::from_str(&head.json()).ok()
-}
-
-/// Returns the kind of an extra record.
-pub fn extra_kind(head: LineHead<'_>) -> Option<String> {
-    decode::<ExtraKind>(head).map(|extra| extra.kind)
-}
-
-/// Returns the turn of a record, if it belongs to one.
-pub fn turn_of<'a>(head: LineHead<'a>) -> Option<Cow<'a, str>> {
-    match head.turn_id() {
-        Some(id) => Some(Cow::Borrowed(id)),
-        None => decode::<OfTurn>(head)?.turn_id.map(Cow::Owned),
-    }
-}
-
-/// Returns the run of a turn record; `None` for those of earlier versions.
-fn run_of(head: LineHead<'_>) -> Option<RunId> {
-    #[derive(Deserialize)]
-    struct TurnRecord {
-        run: Option<RunId>,
-    }
-    decode::<TurnRecord>(head)?.run
-}
-
-/// Returns the turn and the JSON of the other member. Borrowed JSON is not validated.
-fn parts<'a>(head: LineHead<'a>, member: &str) -> Option<(Option<Cow<'a, str>>, Cow<'a, str>)> {
-    if let Some((turn, json)) = head.last_member(member) {
-        return Some((Some(Cow::Borrowed(turn)), Cow::Borrowed(json)));
-    }
-    let parts: RecordParts = decode(head)?;
-    Some((parts.turn_id.map(Cow::Owned), Cow::Owned(parts.value.get().to_owned())))
-}
-
-fn item_id<'a>(json: Cow<'a, str>) -> Option<Cow<'a, str>> {
-    if let Cow::Borrowed(json) = json
-        && let Some((_, rest)) = json.strip_prefix("{\"type\":\"").and_then(|json| json.split_once('"'))
-        && let Some((id, _)) = rest.strip_prefix(",\"id\":\"").and_then(|rest| rest.split_once('"'))
-        && !id.contains('\\')
-    {
-        return Some(Cow::Borrowed(id));
-    }
-    serde_json::from_str::<IdentifiedItem>(&json).ok().map(|it| Cow::Owned(it.id))
 }

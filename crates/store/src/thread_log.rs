@@ -35,7 +35,7 @@ use crate::{
     record_batch::{RecordBatch, encode, write_meta},
     record_line::{LineHead, RecordKind},
     record_lines::RecordLines,
-    replay::{ExtraRecord, GitRecord, GoalRecord, NameRecord, decode, extra_kind},
+    record_parts::{ExtraRecord, GitRecord, GoalRecord, NameRecord, decode, extra_kind},
     shared::SharedLog,
     store::StoreInner,
     summary::{FileStamp, ThreadSummary},

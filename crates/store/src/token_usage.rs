@@ -4,7 +4,7 @@ use codicil_protocol::{ThreadId, ThreadTokenUsage, TurnId};
 use jiff::Timestamp;
 
 use crate::{
-    error::Result, record::Record, record_line::RecordKind, record_lines::RecordLines, replay::decode,
+    error::Result, record::Record, record_line::RecordKind, record_lines::RecordLines, record_parts::decode,
     store::Store,
 };
 

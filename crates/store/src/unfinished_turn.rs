@@ -11,7 +11,7 @@ use crate::{
     record::{AskedRequest, QuestionKind, RequestAnswer},
     record_line::{LineHead, RecordKind},
     record_lines::RecordLines,
-    replay::{decode, turn_of},
+    record_parts::{decode, turn_of},
 };
 
 /// The last turn of a thread, if its end is not recorded.
