@@ -64,9 +64,10 @@ impl LoadedThreads {
         Some(handle)
     }
 
-    /// Notes that threads are given up.
-    pub fn give_up(&mut self, ids: &[ThreadId]) {
-        self.given_up.extend(ids.iter().cloned());
+    /// Notes that threads are given up. Returns those that are not yet being given up by another call, which closes them.
+    pub fn give_up(&mut self, mut ids: Vec<ThreadId>) -> Vec<ThreadId> {
+        ids.retain(|id| self.given_up.insert(id.clone()));
+        ids
     }
 
     /// Returns whether a thread exists that this server is about to close.

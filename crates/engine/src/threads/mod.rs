@@ -438,7 +438,7 @@ impl Threads {
 
     /// Closes threads. Until clients see it, they exist and cannot be used.
     async fn close_given_up(&self, ids: Vec<ThreadId>) {
-        self.lock().give_up(&ids);
+        let ids = self.lock().give_up(ids);
         join_all(ids.iter().map(|id| self.close(id))).await;
         // Those of them that another request has unloaded.
         ids.iter().for_each(|id| self.lock().note_closed(id));

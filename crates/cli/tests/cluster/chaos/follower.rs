@@ -204,7 +204,11 @@ impl ThreadFollower {
         }
         let was_closed = was_subscribed && self.connection.take().is_none();
         if !self.thread.is_empty() && error.message.starts_with("thread not found") {
-            assert!(was_closed, "thread {} ({}) is not found before it is closed", self.number, self.thread);
+            assert!(
+                was_closed,
+                "thread {} ({}, subscribed: {was_subscribed}) is not found before it is closed",
+                self.number, self.thread
+            );
             return sleep(PAUSE).await;
         }
         let data = error.data.clone().unwrap_or_default();
