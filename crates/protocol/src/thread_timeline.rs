@@ -20,6 +20,9 @@ pub struct ThreadTimelineListResponse {
 }
 
 /// An entry of the timeline. `position` increases with time.
+///
+/// The published schema spells members of the starts and ends of turns in snake case, and the reference writes them in camel
+/// case. The server writes both; readers use those in camel case.
 #[wire(open, tag = "type")]
 pub enum ThreadTimelineEntry {
     Item {
@@ -32,23 +35,37 @@ pub enum ThreadTimelineEntry {
         item: ThreadRealtimeItem,
     },
     TurnStarted {
-        #[serde(rename = "turn_id")]
+        #[schemars(skip)]
         turn_id: TurnId,
         position: u64,
-        #[serde(rename = "started_at")]
+        #[schemars(skip)]
         started_at: Option<i64>,
+        #[serde(rename = "turn_id")]
+        #[in_166(TurnId, required)]
+        published_turn_id: Option<TurnId>,
+        #[serde(rename = "started_at")]
+        published_started_at: Option<i64>,
     },
     TurnCompleted {
-        #[serde(rename = "turn_id")]
+        #[schemars(skip)]
         turn_id: TurnId,
         position: u64,
         status: TurnStatus,
-        #[serde(rename = "completed_at")]
+        #[schemars(skip)]
         completed_at: Option<i64>,
-        #[serde(rename = "duration_ms")]
+        #[schemars(skip)]
         duration_ms: Option<i64>,
-        #[serde(rename = "started_at")]
+        #[schemars(skip)]
         started_at: Option<i64>,
         error: Option<TurnError>,
+        #[serde(rename = "turn_id")]
+        #[in_166(TurnId, required)]
+        published_turn_id: Option<TurnId>,
+        #[serde(rename = "completed_at")]
+        published_completed_at: Option<i64>,
+        #[serde(rename = "duration_ms")]
+        published_duration_ms: Option<i64>,
+        #[serde(rename = "started_at")]
+        published_started_at: Option<i64>,
     },
 }

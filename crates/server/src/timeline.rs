@@ -12,8 +12,10 @@ pub fn timeline_entries(turns: &[StoredTurn], realtime: Vec<RealtimeEntry>) -> V
         let turn_id = id.clone();
         timeline.add(stored.started(), |position| ThreadTimelineEntry::TurnStarted {
             position,
+            published_turn_id: Some(turn_id.clone()),
             turn_id,
             started_at,
+            published_started_at: started_at,
         });
         for (index, item) in items.into_iter().enumerate() {
             let turn_id = id.clone();
@@ -23,12 +25,16 @@ pub fn timeline_entries(turns: &[StoredTurn], realtime: Vec<RealtimeEntry>) -> V
         if status != TurnStatus::InProgress {
             timeline.add(stored.completed(), |position| ThreadTimelineEntry::TurnCompleted {
                 position,
+                published_turn_id: Some(id.clone()),
                 turn_id: id,
                 status,
                 error,
                 started_at,
                 completed_at,
                 duration_ms,
+                published_started_at: started_at,
+                published_completed_at: completed_at,
+                published_duration_ms: duration_ms,
             });
         }
     }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fs, net::TcpListener, path::Path, time::Duration};
 
 use codicil_client::{
-    ApprovalDecision, Client, ClientBuilder, ClientEvent, EventStream, IncludeTurns, ReconnectOptions,
-    WebSocket, ask, protocol::*, resume, turn,
+    ApprovalDecision, Client, ClientBuilder, ClientError, ClientEvent, EventStream, IncludeTurns,
+    ReconnectOptions, WebSocket, ask, protocol::*, resume, turn,
 };
 use codicil_testkit::{ModelServer, RecordedRequest, Reply, Script, ServerProcess};
 use futures_util::FutureExt;
@@ -43,6 +43,10 @@ struct TestNode {
 
 impl TestNode {
     async fn start(database: &TestDatabase, model: &ModelServer) -> Self {
+        Self::start_with(database, model, &[]).await
+    }
+
+    async fn start_with(database: &TestDatabase, model: &ModelServer, more: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let config = format!(
             "model = \"mock-model\"\nmodel_provider = \"mock\"\n[model_providers.mock]\nname = \"mock\"\n\
@@ -51,10 +55,10 @@ impl TestNode {
         );
         fs::write(home.path().join("config.toml"), config).unwrap();
         // The address is announced to other servers before the port is known, so it is chosen here.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let url = format!("ws://127.0.0.1:{port}");
-        let arguments = ["app-server", "--listen", &url, "--store", &database.address()];
-        let mut process = ServerProcess::spawn(home.path(), arguments);
+        let url = free_address();
+        let store = database.address();
+        let arguments = ["app-server", "--listen", &url, "--store", &store];
+        let mut process = ServerProcess::spawn(home.path(), arguments.iter().chain(more));
         process.announced_address().await;
         Self { process, url, home }
     }
@@ -62,6 +66,12 @@ impl TestNode {
     async fn connect(&self, builder: ClientBuilder) -> Client {
         soon(builder.connect(WebSocket::new(&self.url))).await.unwrap()
     }
+}
+
+/// Returns an address where nothing listens.
+fn free_address() -> String {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    format!("ws://127.0.0.1:{port}")
 }
 
 fn builder() -> ClientBuilder {
@@ -230,4 +240,29 @@ async fn a_client_that_has_not_asked_for_it_is_relayed_instead() {
     assert_eq!(resumed.id, followed.thread);
     soon(client.close()).await;
     followed.check(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thread_at_a_server_that_cannot_be_reached_is_an_error_of_its_own() {
+    let Some(database) = TestDatabase::create().await else { return };
+    let model = model().await;
+    let nowhere = free_address();
+    let owner = TestNode::start_with(&database, &model, &["--advertise", &nowhere]).await;
+    let other = TestNode::start(&database, &model).await;
+    let workspace = tempfile::tempdir().unwrap();
+    let params =
+        ThreadStartParams { cwd: Some(workspace.path().display().to_string()), ..Default::default() };
+    let starter = owner.connect(builder()).await;
+    let thread = soon(starter.start_thread(params.clone())).await.unwrap().id;
+
+    let client = other.connect(builder().request_timeout(Duration::from_secs(3))).await;
+    let error = soon(client.resume_thread(resume(&thread))).await.unwrap_err();
+    assert!(
+        matches!(&error, ClientError::ThreadUnreachable { url, .. } if *url == nowhere),
+        "{error} {error:?}"
+    );
+    // Its other threads are not affected.
+    soon(client.start_thread(params)).await.unwrap();
+    soon(client.close()).await;
+    soon(starter.close()).await;
 }

@@ -164,6 +164,11 @@ impl Threads {
         loaded.get(id).cloned().ok_or_else(|| ThreadError::NotFound(id.clone()))
     }
 
+    /// Returns a thread that was opened just now. One that is not found any more has been given up meanwhile.
+    fn get_opened(&self, id: &ThreadId) -> Result<ThreadHandle, ThreadError> {
+        self.get(id).map_err(|_| ThreadError::GivenUp(id.clone()))
+    }
+
     /// Returns the ids of loaded threads after `cursor`, in order.
     pub fn loaded(&self, cursor: Option<&str>) -> Result<Vec<ThreadId>, ThreadError> {
         if let Some(cursor) = cursor.filter(|cursor| Uuid::parse_str(cursor).is_err()) {
@@ -289,7 +294,7 @@ impl Threads {
         if opened.announce.is_some() {
             return Ok(opened);
         }
-        let joining = self.get(&id)?.join(JoinRequest { turns: IncludeTurns::Included, given });
+        let joining = self.get_opened(&id)?.join(JoinRequest { turns: IncludeTurns::Included, given });
         let AnnouncedReply { answer: JoinedThread { snapshot, turns, .. }, announce } = joining.await?;
         self.broadcast_status(&id, snapshot.thread.status.clone());
         Ok(OpenedThread { thread: snapshot.thread, turns, announce: Some(announce), ..opened })

@@ -27,9 +27,7 @@ impl Threads {
                 let opened = self.resume_shared(&id).await?;
                 // The guard of a thread that was loaded meanwhile: it must go on to answer.
                 drop(opened.announce);
-                // The thread exists, so one that is not found has been given up meanwhile.
-                let handle = self.get(&id).map_err(|_| ThreadError::GivenUp(id.clone()))?;
-                handle.subscribe(after).await?
+                self.get_opened(&id)?.subscribe(after).await?
             }
             subscribed => subscribed?,
         };

@@ -87,6 +87,20 @@ async fn a_timeline_is_read_from_its_end() {
     }
     assert_eq!(kinds, ["started", "item", "item", "completed", "started", "item", "item", "completed"]);
     let turns = app.read(&thread).await.turns;
+    let whole = json!({ "id": 99, "method": "thread/timeline/list", "params": { "threadId": thread.id } });
+    let answer = app.exchange(whole).await;
+    let entries = answer["result"]["data"].as_array().unwrap();
+    let (first, last) = (&entries[0], &entries[7]);
+    // As the reference writes them, and as the schema has them.
+    for (entry, turn) in [(first, &turns[0]), (last, &turns[1])] {
+        assert_eq!((&entry["turnId"], &entry["turn_id"]), (&json!(turn.id), &json!(turn.id)));
+        assert_eq!(
+            (&entry["startedAt"], &entry["started_at"]),
+            (&json!(turn.started_at), &json!(turn.started_at))
+        );
+    }
+    assert_eq!(last["completedAt"], json!(turns[1].completed_at));
+    assert_eq!(last["durationMs"], last["duration_ms"]);
     let wanted = turns[0].items[1].id().cloned().unwrap();
     let other = turns[1].items[0].id().cloned().unwrap();
     let first = turns[0].items[0].id().cloned().unwrap();

@@ -206,8 +206,8 @@ impl ThreadFollower {
         if !self.thread.is_empty() && error.message.starts_with("thread not found") {
             assert!(
                 was_closed,
-                "thread {} ({}, subscribed: {was_subscribed}) is not found before it is closed",
-                self.number, self.thread
+                "thread {} ({}) is not found before it is closed: {error:?}, subscribed {} times, now: {was_subscribed}",
+                self.number, self.thread, self.subscriptions
             );
             return sleep(PAUSE).await;
         }
