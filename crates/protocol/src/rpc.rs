@@ -130,6 +130,10 @@ pub enum Message<'a> {
 impl<'a> Message<'a> {
     /// Parses a message. Fails for text that is not JSON or not a JSON-RPC message; neither can be answered.
     pub fn parse(text: &'a str) -> Result<Self, MalformedMessage> {
+        // Serde would also read the members from an array, in their order.
+        if !text.trim_start_matches([' ', '\t', '\n', '\r']).starts_with('{') {
+            return Err(MalformedMessage::NotObject);
+        }
         let envelope: MessageEnvelope<'a> = serde_json::from_str(text).map_err(MalformedMessage::Json)?;
         let id = match envelope.id {
             Some(id) => Some(serde_json::from_str(id.get()).map_err(|_| MalformedMessage::Id)?),
@@ -172,6 +176,7 @@ fn present<'de: 'a, 'a, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&
 /// The reason why a line is not a message.
 #[derive(Debug)]
 pub enum MalformedMessage {
+    NotObject,
     Json(serde_json::Error),
     Id,
     Empty,
@@ -180,6 +185,7 @@ pub enum MalformedMessage {
 impl fmt::Display for MalformedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NotObject => f.write_str("not a JSON object"),
             Self::Json(error) => write!(f, "not a JSON-RPC message: {error}"),
             Self::Id => f.write_str("the id is neither a string nor an integer"),
             Self::Empty => f.write_str("neither a method nor an answer"),

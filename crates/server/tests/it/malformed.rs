@@ -17,11 +17,12 @@ async fn assert_responds(app: &mut App) {
 #[tokio::test]
 async fn malformed_lines_are_skipped() {
     let mut app = App::builder().start().await;
-    let lines: [&[u8]; 22] = [
+    let lines: [&[u8]; 23] = [
         b"this is not json",
         b"{",
         b"}",
         b"[]",
+        b"[7,\"thread/loaded/list\",{},0,null,null,null]",
         b"[{\"id\":1,\"method\":\"thread/loaded/list\"}]",
         b"5",
         b"null",
