@@ -5,6 +5,7 @@ use std::{
     env,
     ffi::OsStr,
     fs,
+    io::{self, Write},
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
@@ -211,8 +212,13 @@ impl RunningConsole {
 
     /// Prints the link, and opens it if asked to.
     pub fn announce(&self, open: bool) -> anyhow::Result<()> {
-        println!("The console is at {}", self.link);
-        println!("The link works once. Ctrl-C ends the console.");
+        let text =
+            format!("The console is at {}\nThe link works once. Ctrl-C ends the console.\n", self.link);
+        match io::stdout().write_all(text.as_bytes()) {
+            // A program that reads only the link may have closed the pipe.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            written => written.context("cannot print the link")?,
+        }
         self.warn_about_network();
         if open {
             open_in_browser(&self.link)?;
