@@ -192,7 +192,7 @@ pub struct RunningConsole {
     link: String,
     address: SocketAddr,
     stop: CancellationToken,
-    task: JoinHandle<std::io::Result<()>>,
+    task: JoinHandle<io::Result<()>>,
 }
 
 impl RunningConsole {
