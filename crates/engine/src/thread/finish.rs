@@ -16,6 +16,7 @@ use super::{
     actor::ThreadActor,
     input::context_record,
     notifier::Retry,
+    read_state::TurnNews,
     turn_count::{InterruptCause, count_turn, turn_end},
 };
 use crate::{
@@ -116,10 +117,11 @@ impl ThreadActor {
         // Before the end: an end that cannot be stored is replaced by another one.
         let before_end = records.len().saturating_sub(1);
         let (goal_record, continuation) = self.end_goal_turn(&active, &status, error.as_ref());
-        let read_records = self.read_state_records(&active.id, continuation, end);
+        let news = TurnNews::of(&active, &status);
+        let read_records = self.read_state_records(&active.id, continuation, news);
         records.splice(before_end..before_end, goal_record.into_iter().chain(read_records));
         let stored = self.store_turn_end(records).await;
-        if end == TurnEnd::InterruptedByAnswer {
+        if news == TurnNews::None {
             self.skip_read_state();
         }
         if self.is_overtaken {

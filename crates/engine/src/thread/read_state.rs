@@ -1,17 +1,16 @@
 //! What the user has read of a thread.
 //!
-//! Each end of a turn makes a new revision. The first unread turn is stored when it changes; the ends of further turns
-//! change the revision by themselves. A turn that the user cancelled by answering a question is not unread: the user was there.
+//! Each end of a turn that left something to read makes a new revision: a message of the agent, or an error. The first
+//! unread turn is stored when it changes; the ends of further turns change the revision by themselves.
 //! Ephemeral threads and subagents have no read state.
 
-use codicil_metrics::labels::TurnEnd;
 use codicil_protocol::{
     ThreadReadState, ThreadReadStateChanged, ThreadReadStateChangedNotification, ThreadReadStateOperation,
-    ThreadReadStateUpdateParams, ThreadUnreadPosition, TurnId,
+    ThreadReadStateUpdateParams, ThreadUnreadPosition, TurnId, TurnStatus,
 };
 use codicil_store::{FactChange, Record, StoredTurn};
 
-use super::actor::ThreadActor;
+use super::{active_turn::ActiveTurn, actor::ThreadActor};
 use crate::{
     error::{ReadStateError, ThreadError},
     subagent::SubagentOrigin,
@@ -22,6 +21,21 @@ use crate::{
 pub(super) enum GoalContinuation {
     Follows,
     Ends,
+}
+
+/// Whether a turn left something for the user to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TurnNews {
+    /// A message of the agent, or an error.
+    Some,
+    None,
+}
+
+impl TurnNews {
+    pub fn of(active: &ActiveTurn, status: &TurnStatus) -> Self {
+        let is_news = *status == TurnStatus::Failed || active.last_message.is_some();
+        if is_news { Self::Some } else { Self::None }
+    }
 }
 
 impl ThreadActor {
@@ -45,12 +59,12 @@ impl ThreadActor {
         &self,
         turn: &TurnId,
         continuation: GoalContinuation,
-        end: TurnEnd,
+        news: TurnNews,
     ) -> Vec<Record> {
         if continuation == GoalContinuation::Follows {
             return vec![Record::continues(turn)];
         }
-        if end == TurnEnd::InterruptedByAnswer {
+        if news == TurnNews::None {
             return self.first_read_record().into_iter().chain([Record::continues(turn)]).collect();
         }
         self.unread_record(turn).into_iter().collect()

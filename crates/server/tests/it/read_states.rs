@@ -2,7 +2,7 @@
 
 use codicil_protocol::{
     CommandExecutionApproval, Thread, ThreadFork, ThreadList, ThreadRead, ThreadReadState,
-    ThreadReadStateChanged, ThreadReadStateUpdate, ThreadUnreadPosition, TurnCompleted,
+    ThreadReadStateChanged, ThreadReadStateUpdate, ThreadUnreadPosition, TurnCompleted, TurnInterrupt,
 };
 use codicil_testkit::{App, Script};
 use serde_json::{Value, from_value, json};
@@ -84,9 +84,9 @@ async fn a_copy_has_a_read_state_of_its_own() {
     app.ignore_rest();
 }
 
-/// The user who cancels a turn by the answer to a question has seen it.
+/// There is nothing to read in a turn without a message.
 #[tokio::test]
-async fn a_turn_that_the_user_cancelled_is_not_unread() {
+async fn a_turn_without_a_message_is_not_unread() {
     let line = json!({ "cmd": "true > made", "sandbox_permissions": "require_escalated" });
     let script = Script::new().say("one").then().call("exec_command", line).call_id("c");
     let mut app = App::builder().experimental().later_client().script(script).start().await;
@@ -102,4 +102,26 @@ async fn a_turn_that_the_user_cancelled_is_not_unread() {
     assert!(!app.rest().await.contains("readState"));
     assert_eq!(read_state(&mut app, &thread).await, Some(before));
     assert_eq!(read_state(&mut app, &fresh).await, None);
+}
+
+/// A message is there to be read, however its turn ended.
+#[tokio::test]
+async fn an_interrupted_turn_is_unread_if_it_has_a_message() {
+    let line = json!({ "cmd": "true > made", "sandbox_permissions": "require_escalated" });
+    let script =
+        Script::new().say("Look").call("exec_command", line).call_id("c").then().gate("never").say("No");
+    let mut app = App::builder().experimental().later_client().script(script).start().await;
+    let thread = app.start_thread().await;
+    let turn = app.start_turn(&thread, "one").await;
+    let question = app.expect_request::<CommandExecutionApproval>().await;
+    app.reply(&question, from_value(json!({ "decision": "cancel" })).unwrap()).await;
+    app.until::<TurnCompleted>().await;
+    let unread = read_state(&mut app, &thread).await.unwrap();
+    assert_eq!(unread.first_unread, Some(ThreadUnreadPosition::Turn { turn_id: turn.id }));
+
+    let turn = app.start_turn(&thread, "two").await;
+    app.call::<TurnInterrupt>(of(&thread, json!({ "turnId": turn.id }))).await;
+    app.until::<TurnCompleted>().await;
+    assert_eq!(read_state(&mut app, &thread).await, Some(unread));
+    app.rest().await;
 }
