@@ -47,6 +47,7 @@ use super::{
     ThreadSnapshot, ThreadState, TurnOrigin, UnloadedTurn,
     active_turn::ActiveTurn,
     announce::UnsentMessages,
+    input::InputContext,
     notifier::{Retry, ThreadNotifier},
     open_commands::OpenCommands,
     open_questions::EndedQuestion,
@@ -113,6 +114,8 @@ pub(crate) struct ThreadActor {
     pub(super) is_queue_paused: bool,
     /// The revision of the read state that clients have seen.
     pub(super) announced_read: Option<u64>,
+    /// The context of the last input. Further input repeats entries that the model has already.
+    pub(super) previous_context: InputContext,
     /// The client that asked last for a turn. Turns that start by themselves run on its behalf.
     pub(super) last_origin: TurnOrigin,
     mailbox: mpsc::Receiver<PostedCommand>,
@@ -179,6 +182,7 @@ impl ThreadActor {
             is_goal_unsent: false,
             is_queue_paused,
             announced_read,
+            previous_context: InputContext::new(),
             last_origin: TurnOrigin::default(),
             mailbox,
             threads,

@@ -14,6 +14,9 @@ use crate::{error::TurnInputError, ids::new_item_id};
 /// The longest input of a request, over all its texts and its context.
 const MAX_INPUT_CHARS: usize = 1 << 20;
 
+/// What a client adds to input for the model, by key.
+pub(super) type InputContext = BTreeMap<String, AdditionalContextEntry>;
+
 /// The input of a request, for a new turn or for the running one.
 #[derive(Clone, Debug)]
 pub(super) struct RequestInput {
@@ -22,7 +25,7 @@ pub(super) struct RequestInput {
     client_id: Option<String>,
     /// The output of a tool, instead of content.
     tool_output: Option<TurnToolOutput>,
-    context: BTreeMap<String, AdditionalContextEntry>,
+    context: InputContext,
     /// The submission of the queue that this input was.
     submission: Option<String>,
 }
@@ -100,11 +103,14 @@ impl RequestInput {
         Ok(())
     }
 
-    /// Returns the messages of the context that the model does not have yet.
-    pub fn new_context(&self, history: &History) -> Vec<ResponseItem> {
+    /// Returns the messages of the context that the model does not have yet. `previous` is the context of the input before
+    /// this one, and becomes that of this one: an entry that was missing there is sent again.
+    pub fn new_context(&self, history: &History, previous: &mut InputContext) -> Vec<ResponseItem> {
+        let previous = std::mem::replace(previous, self.context.clone());
         let message = |(key, entry): (&String, &AdditionalContextEntry)| {
-            let history = history.iter().map(HistoryItem::item);
-            codicil_prompts::additional_context_message(shown_name(key, entry), entry, history)
+            let is_kept = previous.get(key) == Some(entry);
+            let known = history.iter().map(HistoryItem::item).filter(|_| is_kept);
+            codicil_prompts::additional_context_message(shown_name(key, entry), entry, known)
         };
         self.context.iter().filter_map(message).collect()
     }

@@ -160,7 +160,7 @@ impl ThreadActor {
         let id = new_turn_id();
         let context = self.context_messages().await;
         // Part of the input, not of the context: a compaction before the first request must not drop it.
-        let mut content = input.new_context(&self.state.history);
+        let mut content = input.new_context(&self.state.history, &mut self.previous_context);
         let queue_record = input.queue_record();
         let item = (!input.is_empty()).then(|| input.into_item());
         if let Some(item) = &item {

@@ -77,7 +77,7 @@ impl ThreadActor {
         input: RequestInput,
         mut records: Vec<Record>,
     ) -> Result<(), ThreadError> {
-        let context = input.new_context(&self.state.history);
+        let context = input.new_context(&self.state.history, &mut self.previous_context);
         let item = input.into_item();
         let mark = item.id().map(|item| Record::queued(&turn, item));
         records.splice(0..0, mark.into_iter().chain([message_record(&turn, &item)]));
