@@ -203,10 +203,11 @@ impl ListCursor {
         parsed.ok_or_else(|| StoreError::InvalidCursor(text.to_owned()))
     }
 
-    /// Returns the position from which a list is read in the other direction. Newest first, that list includes the row again.
+    /// Returns the position from which a list is read in the other direction. That list includes the row again, unless
+    /// this one has the newest threads first.
     pub fn backwards(sort: ListSort, oldest_first: bool, row: &ThreadSummary) -> Self {
         let cursor = Self::of(sort, row);
-        if oldest_first { cursor.included(oldest_first) } else { cursor }
+        if oldest_first || sort == ListSort::Updated { cursor.included(oldest_first) } else { cursor }
     }
 
     /// Returns the position from which a list in the other direction includes this one again.

@@ -107,6 +107,11 @@ async fn a_page_can_be_followed_in_both_directions() {
     let second = list(&mut app, next).await.unwrap();
     let back = json!({ "cursor": second.backwards_cursor, "sortDirection": "desc" });
     assert_eq!(previews(&mut app, back).await, ["b", "a"]);
+    // So it does in lists by the time of the last change.
+    let by_change = list(&mut app, json!({ "limit": 1, "sortKey": "recency_at" })).await.unwrap();
+    let back =
+        json!({ "cursor": by_change.backwards_cursor, "sortKey": "recency_at", "sortDirection": "asc" });
+    assert_eq!(previews(&mut app, back).await, [by_change.data[0].preview.clone()]);
     assert_eq!(previews(&mut app, json!({ "originators": [] })).await.len(), 3);
     let empty = list(&mut app, json!({ "cwd": [] })).await.unwrap();
     assert_eq!((empty.next_cursor, empty.backwards_cursor), (None, None));
