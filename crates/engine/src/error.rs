@@ -13,6 +13,9 @@ use crate::{request_key::KeyConflict, thread::TurnKind};
 pub enum ThreadError {
     #[error("invalid thread id: {0}")]
     MalformedId(String),
+    /// The same, in the words that the 0.166 generation has for opening and archiving.
+    #[error("invalid session id: {0}")]
+    MalformedSessionId(String),
     #[error("thread not found: {0}")]
     NotFound(ThreadId),
     #[error("thread not loaded: {0}")]
@@ -298,6 +301,9 @@ pub enum QueueError {
 /// Why the read state of a thread cannot be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadStateError {
+    /// Holds the whole message.
+    #[error("{0}")]
+    ThreadId(String),
     #[error("read state changed")]
     Conflict(Box<ThreadReadState>),
     #[error("unknown operation on a read state")]
@@ -354,13 +360,16 @@ pub enum ProjectError {
 /// Why attachments of a thread cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachmentError {
+    /// Holds the whole message.
+    #[error("{0}")]
+    ThreadId(String),
     #[error("thread not found: {0}")]
     NoThread(ThreadId),
     #[error("{0} must not be empty")]
     Empty(&'static str),
     #[error("{field} must not exceed {max} bytes")]
     LongKey { field: &'static str, max: usize },
-    #[error("payload must be at most {0} bytes as JSON")]
+    #[error("attachment payload must not exceed {0} bytes")]
     TooLong(usize),
     #[error("a thread has at most {0} attachments")]
     TooMany(usize),
@@ -404,6 +413,12 @@ pub enum SettingsError {
     ProfileAnd(&'static str),
     #[error("unknown turn environment id `{0}`")]
     NoEnvironment(String),
+    #[error("duplicate turn environment id `{0}`")]
+    EnvironmentTwice(&'static str),
+    #[error(
+        "invalid cwd for environment `{environment}`: path `{cwd}` does not use absolute POSIX or Windows path syntax"
+    )]
+    RelativeEnvironment { environment: &'static str, cwd: String },
     /// A member that this server cannot obey.
     #[error("`{0}` is not supported by this server")]
     Unsupported(&'static str),

@@ -195,7 +195,10 @@ impl TurnSettings {
                 .unwrap_or_else(|| DEFAULT_PROVIDER.to_owned()),
             effort: set.model_reasoning_effort.clone(),
             summary: set.model_reasoning_summary.clone(),
-            service_tier: ordinary(given.service_tier.clone().apply(set.service_tier.clone())),
+            service_tier: match &given.service_tier {
+                Patch::Value(tier) => Some(tier.clone()),
+                tier => ordinary(tier.clone().apply(set.service_tier.clone())),
+            },
             approval_policy: (given.approval_policy.clone().or_else(|| set.approval_policy.clone()))
                 .unwrap_or_else(|| usual_policy(config)),
             approvals_reviewer: (given.approvals_reviewer.clone().or_else(|| set.approvals_reviewer.clone()))
@@ -390,9 +393,18 @@ fn uses_environment() -> bool {
 pub(crate) fn local_environment(
     environments: Vec<TurnEnvironmentParams>,
 ) -> Result<Option<TurnEnvironmentParams>, SettingsError> {
-    match environments.iter().find(|named| named.environment_id != LOCAL_ENVIRONMENT) {
-        Some(unknown) => Err(SettingsError::NoEnvironment(unknown.environment_id.clone())),
-        None => Ok(environments.into_iter().next()),
+    if let Some(unknown) = environments.iter().find(|named| named.environment_id != LOCAL_ENVIRONMENT) {
+        return Err(SettingsError::NoEnvironment(unknown.environment_id.clone()));
+    }
+    if environments.len() > 1 {
+        return Err(SettingsError::EnvironmentTwice(LOCAL_ENVIRONMENT));
+    }
+    let environment = environments.into_iter().next();
+    match environment.as_ref().map(|environment| &environment.cwd.0) {
+        Some(cwd) if !Path::new(cwd).is_absolute() => {
+            Err(SettingsError::RelativeEnvironment { environment: LOCAL_ENVIRONMENT, cwd: cwd.clone() })
+        }
+        _ => Ok(environment),
     }
 }
 

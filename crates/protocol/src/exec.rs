@@ -33,6 +33,7 @@ pub struct CommandExecParams {
     /// Defaults to the configured policy.
     pub sandbox_policy: Option<SandboxPolicy>,
     /// The id of a permission profile, as an alternative to `sandboxPolicy`.
+    #[experimental("command/exec.permissionProfile")]
     #[since("0.166")]
     pub permission_profile: Option<String>,
     /// The timeout. Defaults to 10 seconds. A process that times out has the exit code 124.

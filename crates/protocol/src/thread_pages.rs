@@ -103,7 +103,7 @@ pub enum ThreadItemsListCursor {
 }
 
 /// An item at which a page starts.
-#[wire(sparse, open, tag = "type")]
+#[wire(sparse, tag = "type")]
 pub enum ThreadItemsListAnchor {
     Item { item_id: ItemId },
 }

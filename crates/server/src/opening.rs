@@ -29,7 +29,7 @@ pub async fn open_new(
         Some(true) => Some(ephemeral::reserve(cx).await?),
         _ => None,
     };
-    let mut opened = open.await?;
+    let mut opened = open.await.map_err(session_error(cx))?;
     // Set if an earlier attempt of a request with a key has opened the thread.
     cx.hold(opened.announce.take());
     show_settings(cx, &mut opened);
@@ -39,6 +39,17 @@ pub async fn open_new(
         slot.keep(opened.thread.id.clone());
     }
     Ok(opened)
+}
+
+/// Names a malformed id as the generation of the connection does.
+pub fn session_error(cx: &Cx) -> impl FnOnce(ThreadError) -> ThreadError + use<> {
+    let generation = cx.generation();
+    move |error| match error {
+        ThreadError::MalformedId(reason) if generation == ProtocolGeneration::V166 => {
+            ThreadError::MalformedSessionId(reason)
+        }
+        other => other,
+    }
 }
 
 /// Announces a new thread to all clients. Those of the 0.166 generation expect no turns in it.

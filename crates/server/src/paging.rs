@@ -131,9 +131,6 @@ impl HistoryPage {
             Some(ThreadItemsListCursor::Anchor(_)) if params.turn_id.is_none() => {
                 return Err(PageError::AnchorWithoutTurn);
             }
-            Some(ThreadItemsListCursor::Anchor(ThreadItemsListAnchor::Unrecognized(_))) => {
-                return Err(PageError::UnknownAnchor);
-            }
             Some(ThreadItemsListCursor::Anchor(ThreadItemsListAnchor::Item { item_id })) => {
                 let is_anchor = |(turn, index): &(&StoredTurn, usize)| {
                     decode_item(turn, *index).is_some_and(|item| item.id() == Some(item_id))

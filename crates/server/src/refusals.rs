@@ -42,6 +42,8 @@ pub enum ServiceRefusal {
     OneMarketplace(&'static str),
     #[error("{USER_VERIFICATION_UNAVAILABLE}")]
     UserVerification,
+    #[error("Invalid verification challenge or display text.")]
+    VerificationParams,
     #[error("the current provider is not Amazon Bedrock")]
     NoBedrock,
     #[error("thread/prediction/request is not implemented yet")]

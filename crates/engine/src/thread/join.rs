@@ -55,7 +55,7 @@ fn unapplied_settings(given: &SettingsOverrides, state: &ThreadState, base: &Pat
             "serviceTier",
             match &given.service_tier {
                 Patch::Missing => false,
-                tier => ordinary(tier.clone().apply(None)) != settings.service_tier,
+                tier => ordinary(tier.clone().apply(None)) != ordinary(settings.service_tier.clone()),
             },
         ),
         ("cwd", given.cwd.as_deref().is_some_and(|cwd| join(base, cwd) != settings.cwd)),

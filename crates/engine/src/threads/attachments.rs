@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The longest payload of an attachment, as JSON.
-const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+const MAX_PAYLOAD_BYTES: usize = 1 << 16;
 /// The longest type and the longest key of an attachment.
 const MAX_KEY_BYTES: usize = 256;
 /// The number of attachments of one thread.
@@ -32,7 +32,7 @@ impl Threads {
         if payload.to_string().len() > MAX_PAYLOAD_BYTES {
             return Err(AttachmentError::TooLong(MAX_PAYLOAD_BYTES).into());
         }
-        let id = canonical(&thread_id)?;
+        let id = owner(&thread_id)?;
         let attached = self.attachments(&id).await?;
         if let Some(existing) = attached.iter().find(|known| AttachmentKey::from(*known) == key) {
             let outcome = ThreadAttachmentAddOutcome::Existing;
@@ -58,7 +58,7 @@ impl Threads {
         params: &ThreadAttachmentListParams,
     ) -> Result<ThreadAttachmentListResponse, ThreadError> {
         // A thread that is not stored has no attachments.
-        let attached = match self.attachments(&canonical(&params.thread_id)?).await {
+        let attached = match self.attachments(&owner(&params.thread_id)?).await {
             Err(ThreadError::Attachment(AttachmentError::NoThread(_))) => Vec::new(),
             attached => attached?,
         };
@@ -70,7 +70,7 @@ impl Threads {
     /// Removes an attachment, if the thread has it.
     pub async fn remove_attachment(&self, params: ThreadAttachmentRemoveParams) -> Result<(), ThreadError> {
         let key = checked_key(params.attachment_type, params.identity_key)?;
-        let id = canonical(&params.thread_id)?;
+        let id = owner(&params.thread_id)?;
         let attached = self.attachments(&id).await?;
         let Some(removed) = attached.iter().find(|known| AttachmentKey::from(*known) == key) else {
             return Ok(());
@@ -133,6 +133,11 @@ fn checked_key(attachment_type: String, identity_key: String) -> Result<Attachme
         }
     }
     Ok(AttachmentKey { attachment_type, identity_key })
+}
+
+/// Returns the canonical form of the id of a thread with attachments.
+fn owner(id: &ThreadId) -> Result<ThreadId, AttachmentError> {
+    canonical(id).map_err(|error| AttachmentError::ThreadId(error.to_string()))
 }
 
 fn no_thread(error: StoreError) -> ThreadError {

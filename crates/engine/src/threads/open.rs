@@ -175,14 +175,15 @@ impl Threads {
     }
 
     /// Refuses a thread that another process has loaded. Before the 0.166 generation, processes take turns.
-    pub(super) async fn check_writer(
+    pub async fn check_writer(
         &self,
         id: &ThreadId,
         generation: ProtocolGeneration,
     ) -> Result<(), ThreadError> {
+        let id = canonical(id)?;
         let is_checked = generation == ProtocolGeneration::V166;
-        if is_checked && self.0.engine.store.other_writer(id).await?.is_some() {
-            return Err(ThreadError::OtherWriter(id.clone()));
+        if is_checked && self.0.engine.store.other_writer(&id).await?.is_some() {
+            return Err(ThreadError::OtherWriter(id));
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ impl Threads {
         &self,
         params: ThreadReadStateUpdateParams,
     ) -> Result<ThreadReadState, ThreadError> {
-        let id = canonical(&params.thread_id)?;
+        let id = canonical(&params.thread_id).map_err(|error| ReadStateError::ThreadId(error.to_string()))?;
         if let Ok(handle) = self.get(&id) {
             return handle.update_read_state(params).await;
         }

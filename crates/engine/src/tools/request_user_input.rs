@@ -102,7 +102,7 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
         )));
     }
     if arguments.questions.iter().any(|question| question.options.is_empty()) {
-        let why = "request_user_input requires options for every question";
+        let why = "request_user_input requires non-empty options for every question";
         return Err(ToolError::Failed(why.to_owned()));
     }
     let questions = arguments.questions.into_iter().map(|question| ToolRequestUserInputQuestion {

@@ -120,6 +120,10 @@ impl From<ServiceRefusal> for RpcError {
                 let data = json!({ "type": "unavailable", "reason": "providerUnavailable" });
                 Self::internal(error).with_data(data)
             }
+            ServiceRefusal::VerificationParams => {
+                let data = json!({ "type": "invalidRequest", "reason": "invalidParams" });
+                Self::invalid_params(error).with_data(data)
+            }
             ServiceRefusal::Prediction => Self::new(codes::METHOD_NOT_FOUND, error),
         }
     }

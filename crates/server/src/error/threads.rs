@@ -53,6 +53,7 @@ impl From<ThreadError> for RpcError {
                 Self::invalid_request(error).at(ErrorPlace::NotLoaded)
             }
             ThreadError::MalformedId(_)
+            | ThreadError::MalformedSessionId(_)
             | ThreadError::NotShared
             | ThreadError::NotStored(_)
             | ThreadError::Archived(_)
@@ -235,6 +236,7 @@ impl From<ReadStateError> for RpcError {
                 let data = json!({ "reason": "readStateConflict", "readState": current });
                 Self::invalid_request(error).with_data(data)
             }
+            ReadStateError::ThreadId(_) => Self::invalid_params(error),
             ReadStateError::None(_) | ReadStateError::Operation => Self::invalid_request(error),
         }
     }
@@ -274,7 +276,8 @@ impl From<ProjectError> for RpcError {
 impl From<AttachmentError> for RpcError {
     fn from(error: AttachmentError) -> Self {
         match error {
-            AttachmentError::NoThread(_)
+            AttachmentError::ThreadId(_)
+            | AttachmentError::NoThread(_)
             | AttachmentError::Empty(_)
             | AttachmentError::LongKey { .. }
             | AttachmentError::TooLong(_)
@@ -335,6 +338,8 @@ impl From<SettingsError> for RpcError {
         match error {
             SettingsError::Profile(_)
             | SettingsError::NoEnvironment(_)
+            | SettingsError::EnvironmentTwice(_)
+            | SettingsError::RelativeEnvironment { .. }
             | SettingsError::ProfileAnd(_)
             | SettingsError::EmptyEffort
             | SettingsError::Unsupported(_)

@@ -18,9 +18,11 @@ pub mod turns;
 
 use std::time::Duration;
 
-use codicil_engine::{ElicitationChange, IncludeTurns, RevertedThread, ThreadError, parse_injected_items};
+use codicil_engine::{
+    ElicitationChange, IncludeTurns, MetadataError, RevertedThread, ThreadError, parse_injected_items,
+};
 use codicil_protocol::{
-    ConfigWarning, DeprecationNotice, ProtocolGeneration, ThreadApproveGuardianDeniedActionParams,
+    ConfigWarning, DeprecationNotice, ProtocolGeneration, Thread, ThreadApproveGuardianDeniedActionParams,
     ThreadApproveGuardianDeniedActionResponse, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
     ThreadArchivedNotification, ThreadCompactStartParams, ThreadCompactStartResponse,
     ThreadDecrementElicitationParams, ThreadDecrementElicitationResponse, ThreadDeleteParams,
@@ -50,7 +52,8 @@ use crate::{
     guardian_denial::GuardianDenial,
     opening::{
         announce_goal, announce_started, instruction_sources, open_new, send_notices_after_response,
-        send_usage_after_response, show_settings, start_response, unapplied_warning, warn_after_response,
+        send_usage_after_response, session_error, show_settings, start_response, unapplied_warning,
+        warn_after_response,
     },
     paging,
     refusals::ServiceRefusal,
@@ -88,7 +91,7 @@ async fn start_once(
 pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, RpcError> {
     let exclude_turns = params.exclude_turns;
     let page_params = params.initial_turns_page.clone();
-    let mut opened = cx.threads().resume(params, cx.generation()).await?;
+    let mut opened = cx.threads().resume(params, cx.generation()).await.map_err(session_error(&cx))?;
     show_settings(&cx, &mut opened);
     cx.clients().subscribe(&cx.client, &opened.thread.id);
     cx.hold(opened.announce.take());
@@ -169,9 +172,19 @@ pub async fn loaded_list(
 pub async fn read(cx: Cx, params: ThreadReadParams) -> Result<ReadJson, RpcError> {
     let turns = if params.include_turns { IncludeTurns::Included } else { IncludeTurns::LeftOut };
     let mut read = cx.threads().read(&params.thread_id, turns).await?;
+    if cx.generation() == ProtocolGeneration::V166 {
+        show_current_cwd(&mut read.thread);
+    }
     show_thread(cx.generation(), &mut read.thread);
     show_turns(cx.generation(), &mut read.turns);
     Ok(ReadJson(read))
+}
+
+/// Shows the directory that a loaded thread works in now. Lists show the one that it started in.
+fn show_current_cwd(thread: &mut Thread) {
+    if let Some(environment) = thread.environments.iter().flatten().next() {
+        thread.cwd.clone_from(&environment.cwd.0);
+    }
 }
 
 pub async fn search(cx: Cx, params: ThreadSearchParams) -> Result<ThreadSearchResponse, RpcError> {
@@ -229,7 +242,7 @@ pub async fn archive(
         match cx.threads().archive(&thread_id, cx.generation()).await {
             Err(ThreadError::NotStored(_))
                 if attempt.is_repeated && cx.threads().is_archived(&thread_id).await => {}
-            result => result?,
+            result => result.map_err(session_error(&cx))?,
         }
         let archived = ThreadArchivedNotification { thread_id: thread_id.clone() };
         cx.broadcast_after_response::<ThreadArchived>(archived);
@@ -248,7 +261,7 @@ pub async fn unarchive(
             Err(ThreadError::NotArchived(id)) if attempt.is_repeated => {
                 cx.threads().read(&id, IncludeTurns::LeftOut).await?.thread
             }
-            result => result?,
+            result => result.map_err(session_error(&cx))?,
         };
         show_thread(cx.generation(), &mut thread);
         let unarchived = ThreadUnarchivedNotification { thread_id: thread_id.clone() };
@@ -264,6 +277,7 @@ pub async fn delete(
     params: ThreadDeleteParams,
 ) -> Result<OnceResponse<ThreadDeleteResponse>, RpcError> {
     let delete = async |attempt: Attempt| {
+        cx.threads().check_writer(&params.thread_id, cx.generation()).await?;
         let deleted = match cx.threads().delete(&params.thread_id).await {
             Err(ThreadError::NotStored(id)) if attempt.is_repeated => vec![id],
             result => result?,
@@ -295,7 +309,12 @@ pub async fn metadata_update(
     cx: Cx,
     params: ThreadMetadataUpdateParams,
 ) -> Result<ThreadMetadataUpdateResponse, RpcError> {
-    let mut thread = cx.threads().update_metadata(params).await?;
+    let mut thread = match cx.threads().update_metadata(params).await {
+        Err(ThreadError::NotFound(id)) if cx.generation() == ProtocolGeneration::V166 => {
+            return Err(ThreadError::NotStored(id).into());
+        }
+        result => result?,
+    };
     // The response is the stored thread, as in lists.
     thread.can_accept_direct_input = None;
     show_thread(cx.generation(), &mut thread);
@@ -412,6 +431,11 @@ pub async fn memory_mode_set(
     params: ThreadMemoryModeSetParams,
 ) -> Result<ThreadMemoryModeSetResponse, RpcError> {
     cx.threads().check_exists(&params.thread_id).await?;
+    if let Ok(thread) = cx.threads().get(&params.thread_id)
+        && thread.snapshot().await?.thread.ephemeral
+    {
+        return Err(ThreadError::from(MetadataError::Ephemeral(thread.id().clone())).into());
+    }
     Ok(ThreadMemoryModeSetResponse {})
 }
 

@@ -1,14 +1,19 @@
 //! `turn/*`.
 
 use codicil_protocol::{
-    TurnInterruptParams, TurnInterruptResponse, TurnSettingsUpdateParams, TurnSettingsUpdateResponse,
-    TurnSettingsUpdateStatus, TurnStartParams, TurnStartResponse, TurnSteerParams, TurnSteerResponse,
+    ProtocolGeneration, TurnInterruptParams, TurnInterruptResponse, TurnSettingsUpdateParams,
+    TurnSettingsUpdateResponse, TurnSettingsUpdateStatus, TurnStartParams, TurnStartResponse,
+    TurnSteerParams, TurnSteerResponse,
 };
 
 use crate::{cx::Cx, error::RpcError};
 
 /// Starts a turn. Responds as soon as the turn is accepted; its progress arrives as notifications.
-pub async fn start(cx: Cx, params: TurnStartParams) -> Result<TurnStartResponse, RpcError> {
+pub async fn start(cx: Cx, mut params: TurnStartParams) -> Result<TurnStartResponse, RpcError> {
+    if cx.generation() == ProtocolGeneration::V166 {
+        // A relative path begins at the directory of the server, as in `thread/start`.
+        params.cwd = params.cwd.map(|cwd| cx.cwd().join(cwd).to_string_lossy().into_owned());
+    }
     let thread = cx.thread(&params.thread_id)?;
     let announced = thread.start_turn(params, cx.origin()).await?;
     Ok(TurnStartResponse { turn: cx.announce(announced) })

@@ -209,6 +209,15 @@ async fn attachments_are_unique_by_type_and_key() {
     assert_eq!(app.call::<ThreadAttachmentList>(from_value(list).unwrap()).await.data, []);
     let nowhere = json!({ "threadId": "01a1e2fc-62af-7df2-8f62-961e76c889bb" });
     assert_eq!(app.call::<ThreadAttachmentList>(from_value(nowhere).unwrap()).await.data, []);
+    let long =
+        app.try_call::<ThreadAttachmentAdd>(from_value(with(json!("x".repeat(1 << 16)))).unwrap()).await;
+    let long = long.unwrap_err();
+    assert_eq!(
+        (long.code, long.message.as_str()),
+        (-32602, "attachment payload must not exceed 65536 bytes")
+    );
+    let bad = app.try_call::<ThreadAttachmentList>(from_value(json!({ "threadId": "x" })).unwrap()).await;
+    assert_eq!(bad.unwrap_err().code, -32602);
     let stray = json!({ "threadId": thread.id, "cursor": "x" });
     let stray = app.try_call::<ThreadAttachmentList>(from_value(stray).unwrap()).await.unwrap_err();
     assert_eq!((stray.code, stray.message.as_str()), (-32602, "invalid pagination cursor"));

@@ -225,6 +225,98 @@ async fn ephemeral_threads_refuse_what_needs_a_file() {
 }
 
 #[tokio::test]
+async fn later_clients_read_the_words_of_their_reference_about_bad_requests() {
+    let mut app = later(always("ok")).await;
+    let stored = app.start_thread().await.id;
+    let ephemeral = app.start_thread_with(params(json!({ "ephemeral": true }))).await.id;
+    let stray = "invalid character: expected an optional prefix of `urn:uuid:` followed by [0-9a-fA-F-], found `x` at 1";
+    for method in ["thread/resume", "thread/fork", "thread/archive", "thread/unarchive"] {
+        let refused = call(&mut app, method, json!({ "threadId": "x" })).await.unwrap_err();
+        assert_eq!(refused, format!("invalid session id: {stray}"));
+    }
+    let local = json!({ "environmentId": "local", "cwd": app.workspace() });
+    let verification = "Invalid verification challenge or display text.";
+    let no_cursor = "Invalid request: data did not match any variant of untagged enum ThreadItemsListCursor";
+    let refused = [
+        (
+            "thread/memoryMode/set",
+            json!({ "threadId": ephemeral, "mode": "disabled" }),
+            format!("ephemeral thread does not support metadata updates: {ephemeral}"),
+        ),
+        (
+            "thread/start",
+            json!({ "environments": [local, local] }),
+            "duplicate turn environment id `local`".to_owned(),
+        ),
+        (
+            "thread/start",
+            json!({ "environments": [{ "environmentId": "local", "cwd": "src" }] }),
+            "invalid cwd for environment `local`: path `src` does not use absolute POSIX or Windows path syntax".to_owned(),
+        ),
+        (
+            "thread/items/list",
+            json!({ "threadId": stored, "turnId": "t", "cursor": { "type": "page", "itemId": "i" } }),
+            no_cursor.to_owned(),
+        ),
+        (
+            "userVerification/verify",
+            json!({ "challenge": "YQ==", "title": "t", "description": "d" }),
+            verification.to_owned(),
+        ),
+        (
+            "userVerification/verify",
+            json!({ "challenge": "YQ", "title": "", "description": "d" }),
+            verification.to_owned(),
+        ),
+        (
+            "userVerification/verify",
+            json!({ "challenge": "YQ", "title": "t", "description": "" }),
+            "User verification is not available in this build or account.".to_owned(),
+        ),
+    ];
+    for (method, params, expected) in refused {
+        assert_eq!(call(&mut app, method, params).await.unwrap_err(), expected);
+    }
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn the_summary_of_a_running_turn_has_no_message_of_the_agent() {
+    let mut app = later(Script::new().say("part").then().gate("go").say("rest")).await;
+    let thread = app.start_thread().await;
+    app.run_turn(&thread, "one").await;
+    let list = json!({ "threadId": thread.id, "limit": 1 });
+    let ended = call(&mut app, "thread/turns/list", list.clone()).await.unwrap();
+    assert_eq!(ended["data"][0]["items"].as_array().unwrap().len(), 2);
+    app.start_turn(&thread, "two").await;
+    let running = call(&mut app, "thread/turns/list", list).await.unwrap();
+    assert_eq!(running["data"][0]["items"][0]["type"], "userMessage");
+    assert_eq!(running["data"][0]["items"].as_array().unwrap().len(), 1);
+    app.model().release("go");
+    app.until::<TurnCompleted>().await;
+    app.rest().await;
+}
+
+#[tokio::test]
+async fn a_thread_that_is_read_is_in_its_current_directory() {
+    let mut app = later(always("ok")).await;
+    let thread = app.start_thread().await;
+    let update = json!({ "threadId": thread.id, "cwd": "elsewhere" });
+    call(&mut app, "thread/settings/update", update).await.unwrap();
+    let read = call(&mut app, "thread/read", json!({ "threadId": thread.id })).await.unwrap();
+    let elsewhere = read["thread"]["cwd"].as_str().unwrap().to_owned();
+    assert!(elsewhere.ends_with("/elsewhere"), "{read}");
+    // A relative path begins at the directory of the server, not at that of the thread.
+    let input = json!([{ "type": "text", "text": "go" }]);
+    let turn = json!({ "threadId": thread.id, "input": input, "cwd": "elsewhere" });
+    call(&mut app, "turn/start", turn).await.unwrap();
+    app.until::<TurnCompleted>().await;
+    let read = call(&mut app, "thread/read", json!({ "threadId": thread.id })).await.unwrap();
+    assert_eq!(read["thread"]["cwd"], json!(elsewhere));
+    app.ignore_rest();
+}
+
+#[tokio::test]
 async fn directories_are_normalized() {
     let mut app = App::start(always("Hi")).await;
     let work = app.workspace().to_str().unwrap().to_owned();

@@ -93,7 +93,8 @@ async fn a_second_server_is_refused_while_the_first_runs_a_turn() {
     // From here on the connection is one of 0.166, whose methods these are.
     let model = json!({ "model": "another" });
     check_in_use(second.try_call::<ThreadSettingsUpdate>(about(&thread, model)).await.map(drop));
-    check_in_use(second.try_call::<ThreadDelete>(about(&thread, json!({}))).await.map(drop));
+    let refused = second.try_call::<ThreadDelete>(about(&thread, json!({}))).await.map(drop).unwrap_err();
+    assert_eq!(refused.message, format!("thread {} already has an active writer", thread.id));
     assert_eq!(fs::read(thread.path.as_deref().unwrap()).unwrap(), before);
 
     // A name does not concern the conversation.
@@ -132,7 +133,7 @@ async fn servers_that_take_turns_see_every_turn() {
 }
 
 #[tokio::test]
-async fn later_clients_cannot_resume_a_thread_that_another_server_has_loaded() {
+async fn later_clients_cannot_take_a_thread_that_another_server_has_loaded() {
     let mut first = App::builder().experimental().script(always_ok()).start().await;
     let thread = first.start_thread().await;
     first.run_turn(&thread, "first").await;
@@ -142,6 +143,8 @@ async fn later_clients_cannot_resume_a_thread_that_another_server_has_loaded() {
     let refused = second.try_call::<ThreadResume>(about(&thread, json!({}))).await.map(drop).unwrap_err();
     assert_eq!(refused.message, format!("thread {} already has an active writer", thread.id));
     let refused = second.try_call::<ThreadArchive>(about(&thread, json!({}))).await.map(drop).unwrap_err();
+    assert_eq!(refused.message, format!("thread {} already has an active writer", thread.id));
+    let refused = second.try_call::<ThreadDelete>(about(&thread, json!({}))).await.map(drop).unwrap_err();
     assert_eq!(refused.message, format!("thread {} already has an active writer", thread.id));
     first.ignore_rest();
     second.ignore_rest();

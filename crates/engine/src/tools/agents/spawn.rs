@@ -2,7 +2,9 @@
 
 use codicil_model::ToolSpec;
 use codicil_prompts::developer_message;
-use codicil_protocol::{CollabAgentTool, ReasoningEffort, UserInput};
+use codicil_protocol::{
+    CollabAgentState, CollabAgentStatus, CollabAgentTool, ProtocolGeneration, ReasoningEffort, UserInput,
+};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,7 +17,7 @@ use super::{
 };
 use crate::{
     settings::TurnSettings,
-    subagent::{SubagentOrigin, SubagentSlot},
+    subagent::{self, SubagentOrigin, SubagentSlot},
     thread::{InheritedHistory, ThreadHandle},
     threads::{NewAgent, Threads},
     tools::{
@@ -102,14 +104,15 @@ async fn spawn(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let mut item = AgentCallItem::new(turn, call, CollabAgentTool::SpawnAgent);
     item.prompt = Some(message::preview(&input));
     let model = non_empty(&request.model).unwrap_or(&turn.settings.model).to_owned();
-    item.show_model(&TurnSettings { model, ..turn.settings.clone() });
+    item.show_requested_model(&TurnSettings { model, ..turn.settings.clone() });
     item.begin(Vec::new()).await?;
     match request.start_agent(turn, input).await {
         Ok((handle, settings)) => {
             item.show_model(&settings);
             item.show_path(&handle);
             let output = address(&handle);
-            item.emit_completed(vec![(handle.id().clone(), handle.state())]).await;
+            let state = item.first_state(&handle);
+            item.emit_completed(vec![(handle.id().clone(), state)]).await;
             Ok(text_output(output.to_string()))
         }
         Err(error) => {
@@ -125,6 +128,22 @@ fn check_depth(turn: &TurnTools) -> Result<(), AgentError> {
 }
 
 impl AgentCallItem<'_> {
+    /// Shows the model that was asked for. In the 0.166 generation, it is empty until the agent has started.
+    fn show_requested_model(&mut self, settings: &TurnSettings) {
+        self.show_model(settings);
+        if self.turn.origin.generation == ProtocolGeneration::V166 {
+            self.model = Some(String::new());
+        }
+    }
+
+    /// Returns the state of an agent that has just been started. In the 0.166 generation, it is not running yet.
+    fn first_state(&self, agent: &ThreadHandle) -> CollabAgentState {
+        match self.turn.origin.generation {
+            ProtocolGeneration::V118 => agent.state(),
+            ProtocolGeneration::V166 => subagent::state(CollabAgentStatus::PendingInit),
+        }
+    }
+
     fn show_model(&mut self, settings: &TurnSettings) {
         let info = self.turn.thread.engine.catalogue().look_up(&settings.model);
         self.model = Some(settings.model.clone());

@@ -2,8 +2,8 @@
 
 use codicil_engine::{ThreadError, ThreadRead};
 use codicil_protocol::{
-    Method, ProtocolGeneration, SortDirection, ThreadId, ThreadTurnsList, ThreadTurnsListParams,
-    ThreadTurnsListResponse, TurnItemsView,
+    Method, ProtocolGeneration, SortDirection, ThreadId, ThreadItem, ThreadTurnsList, ThreadTurnsListParams,
+    ThreadTurnsListResponse, Turn, TurnItemsView,
 };
 
 use crate::{cx::Cx, error::RpcError, paging::HistoryPage};
@@ -16,7 +16,16 @@ pub async fn list(cx: Cx, params: ThreadTurnsListParams) -> Result<ThreadTurnsLi
         ProtocolGeneration::V118 => TurnItemsView::Full,
         ProtocolGeneration::V166 => TurnItemsView::Summary,
     };
-    Ok(page.turns(&read.turns, params.items_view.unwrap_or(default_view)))
+    let mut response = page.turns(&read.turns, params.items_view.unwrap_or(default_view));
+    response.data.iter_mut().for_each(leave_out_preliminary);
+    Ok(response)
+}
+
+/// Leaves the agent's messages out of the summary of a turn without an end: none of them is known to be the last.
+fn leave_out_preliminary(turn: &mut Turn) {
+    if turn.items_view == TurnItemsView::Summary && turn.completed_at.is_none() {
+        turn.items.retain(|item| !matches!(item, ThreadItem::AgentMessage { .. }));
+    }
 }
 
 /// Reads a thread with its turns, archived or not, for a method that ephemeral threads do not support.
