@@ -1,10 +1,13 @@
 //! Lists of threads: filters, order, pages and a search in names and first messages.
 
-use tokio_postgres::{Row, types::Type};
+use tokio_postgres::{
+    Row,
+    types::{ToSql, Type},
+};
 use uuid::Uuid;
 
 use crate::{
-    connection::column,
+    connection::{Value, column},
     error::{PostgresError, Result},
     store::PostgresStore,
 };
@@ -106,34 +109,8 @@ pub struct ThreadPage {
 impl PostgresStore {
     /// Returns a page of threads that have a user message, newest first.
     pub async fn list(&self, query: &ThreadQuery) -> Result<ThreadPage> {
-        let limit = i64::from(query.limit.clamp(1, MAX_LIMIT));
-        let (after_at, after_id) = query.after.unzip();
-        let source_kinds = Some(&query.source_kinds).filter(|kinds| !kinds.is_empty());
-        let model_providers = Some(&query.model_providers).filter(|providers| !providers.is_empty());
-        let search_term = query.search_term.as_ref().filter(|term| !term.is_empty());
-        let below = query.below.map(|below| match below {
-            ThreadsBelow::Children(id) | ThreadsBelow::Descendants(id) => id,
-        });
-        let values = [
-            (&query.archived as _, Type::BOOL),
-            (&source_kinds as _, Type::TEXT_ARRAY),
-            (&model_providers as _, Type::TEXT_ARRAY),
-            (&query.cwds as _, Type::TEXT_ARRAY),
-            (&query.excluded as _, Type::UUID_ARRAY),
-            (&search_term as _, Type::TEXT),
-            (&after_at as _, Type::INT8),
-            (&after_id as _, Type::UUID),
-            (&limit as _, Type::INT8),
-            (&PAGE_BYTES as _, Type::INT8),
-            (&below as _, Type::UUID),
-            (&query.after_rank as _, Type::TEXT),
-            (&query.section as _, Type::TEXT),
-            (&query.project as _, Type::TEXT),
-            (&query.only as _, Type::UUID_ARRAY),
-            (&query.trigrams as _, Type::INT4_ARRAY),
-            (&query.outside_sections as _, Type::TEXT_ARRAY),
-        ];
-        let answer = self.pool.query("list threads", &query.sql(), &values).await?;
+        let statement = ListStatement::new(query);
+        let answer = self.pool.query("list threads", &statement.sql, &statement.values).await?;
         let found: i64 = answer.rows.first().map_or(Ok(0), |row| column(row, "found"))?;
         let limit = query.limit.clamp(1, MAX_LIMIT) as usize;
         let threads: Vec<_> = answer.rows.iter().take(limit).map(thread_row).collect::<Result<_>>()?;
@@ -200,55 +177,117 @@ impl PostgresStore {
     }
 }
 
-impl ThreadQuery {
-    /// Writes the statement. Conditions whose value is null are dropped by the planner, which knows the values. One row more
-    /// than the page holds tells whether there is a next page.
-    fn sql(&self) -> String {
-        let (key, after) = match self.sort {
-            ThreadSort::Created => ("created_at", "$7"),
-            ThreadSort::Updated => ("updated_at", "$7"),
-            ThreadSort::Section => ("coalesce(facts #>> '{section,rank}', '') collate \"C\"", "$12"),
+/// The statement of a list, with a condition for each filter that the query has: the database parses and plans it for
+/// every page.
+struct ListStatement<'a> {
+    sql: String,
+    values: Vec<Value<'a>>,
+}
+
+impl<'a> ListStatement<'a> {
+    fn new(query: &'a ThreadQuery) -> Self {
+        let mut statement = Self { sql: String::new(), values: Vec::new() };
+        let (key, key_type) = match query.sort {
+            ThreadSort::Created => ("created_at", Type::INT8),
+            ThreadSort::Updated => ("updated_at", Type::INT8),
+            ThreadSort::Section => ("coalesce(facts #>> '{section,rank}', '') collate \"C\"", Type::TEXT),
         };
-        let (comparison, order) = if self.oldest_first { (">", "asc") } else { ("<", "desc") };
-        let below = match self.below {
-            None => "$11::uuid is null",
-            Some(ThreadsBelow::Children(_)) => "parent = $11",
-            Some(ThreadsBelow::Descendants(_)) => {
-                "id in (with recursive below (id) as (
-                    select id from codicil_thread where parent = $11
-                    union select c.id from below join codicil_thread c on c.parent = below.id)
-                select id from below)"
-            }
-        };
-        format!(
+        let (comparison, direction) = if query.oldest_first { (">", "asc") } else { ("<", "desc") };
+        let order = format!("{key} {direction}, id {direction}");
+
+        let mut conditions = format!("archived = {} and preview is not null", query.archived);
+        if let Some((at, id)) = &query.after {
+            let key_value: &(dyn ToSql + Sync) =
+                if query.sort == ThreadSort::Section { &query.after_rank } else { at };
+            let key_value = statement.bind(key_value, key_type);
+            let id = statement.bind(id, Type::UUID);
+            conditions += &format!(" and ({key}, id) {comparison} ({key_value}, {id})");
+        }
+        for condition in statement.filters(query) {
+            conditions += " and ";
+            conditions += &condition;
+        }
+        // One row more than the page holds tells whether there is a next page.
+        let rows = query.limit.clamp(1, MAX_LIMIT) + 1;
+        statement.sql = format!(
             "select {COLUMNS}, found from (
                 select *, count(*) over () as found,
-                    sum(octet_length(preview)) over (order by {key} {order}, id {order} rows unbounded preceding)
+                    sum(octet_length(preview)) over (order by {order} rows unbounded preceding)
                         - octet_length(preview) as before
-                from (
-                    select * from codicil_thread
-                    where archived = $1 and preview is not null
-                        and ($2::text[] is null or source_kind = any($2))
-                        and ($3::text[] is null or model_provider = any($3))
-                        and ($4::text[] is null or cwd = any($4))
-                        and id <> all($5)
-                        and ($6::text is null or position($6 in preview) > 0 or position($6 in name) > 0)
-                        and ($8::uuid is null or ({key}, id) {comparison} ({after}, $8))
-                        and ($13::text is null or facts #>> '{{section,sectionId}}' = $13)
-                        and ($17::text[] is null or facts #>> '{{section,sectionId}}' is null
-                            or facts #>> '{{section,sectionId}}' <> all($17))
-                        and ($14::text is null or facts ->> 'projectId' = $14)
-                        and ($15::uuid[] is null or id = any($15))
-                        and ($16::integer[] is null or id in (
-                            select thread from codicil_search_part where trigrams @> $16
-                            union all
-                            select l.thread from codicil_lease l left join codicil_search s using (thread)
-                            where s.next is distinct from l.next))
-                        and {below}
-                    order by {key} {order}, id {order} limit $9 + 1
-                ) matching
-            ) page where before < $10 order by {key} {order}, id {order}"
-        )
+                from (select * from codicil_thread where {conditions} order by {order} limit {rows}) matching
+            ) page where before < {PAGE_BYTES} order by {order}"
+        );
+        statement
+    }
+
+    /// Returns the conditions of the filters that the query has.
+    fn filters(&mut self, query: &'a ThreadQuery) -> Vec<String> {
+        let mut filters = Vec::new();
+        if !query.source_kinds.is_empty() {
+            filters.push(format!("source_kind = any({})", self.bind(&query.source_kinds, Type::TEXT_ARRAY)));
+        }
+        if !query.model_providers.is_empty() {
+            let providers = self.bind(&query.model_providers, Type::TEXT_ARRAY);
+            filters.push(format!("model_provider = any({providers})"));
+        }
+        if let Some(cwds) = &query.cwds {
+            filters.push(format!("cwd = any({})", self.bind(cwds, Type::TEXT_ARRAY)));
+        }
+        if !query.excluded.is_empty() {
+            filters.push(format!("id <> all({})", self.bind(&query.excluded, Type::UUID_ARRAY)));
+        }
+        if let Some(only) = &query.only {
+            filters.push(format!("id = any({})", self.bind(only, Type::UUID_ARRAY)));
+        }
+        if let Some(term) = query.search_term.as_ref().filter(|term| !term.is_empty()) {
+            let term = self.bind(term, Type::TEXT);
+            filters.push(format!("(position({term} in preview) > 0 or position({term} in name) > 0)"));
+        }
+        if let Some(section) = &query.section {
+            let section = self.bind(section, Type::TEXT);
+            filters.push(format!("facts #>> '{{section,sectionId}}' = {section}"));
+        }
+        if let Some(sections) = &query.outside_sections {
+            let sections = self.bind(sections, Type::TEXT_ARRAY);
+            filters.push(format!(
+                "(facts #>> '{{section,sectionId}}' is null or facts #>> '{{section,sectionId}}' <> all({sections}))"
+            ));
+        }
+        if let Some(project) = &query.project {
+            filters.push(format!("facts ->> 'projectId' = {}", self.bind(project, Type::TEXT)));
+        }
+        if let Some(trigrams) = &query.trigrams {
+            let trigrams = self.bind(trigrams, Type::INT4_ARRAY);
+            filters.push(format!(
+                "id in (
+                    select thread from codicil_search_part where trigrams @> {trigrams}
+                    union all
+                    select l.thread from codicil_lease l left join codicil_search s using (thread)
+                    where s.next is distinct from l.next)"
+            ));
+        }
+        match &query.below {
+            None => {}
+            Some(ThreadsBelow::Children(id)) => {
+                filters.push(format!("parent = {}", self.bind(id, Type::UUID)));
+            }
+            Some(ThreadsBelow::Descendants(id)) => {
+                let id = self.bind(id, Type::UUID);
+                filters.push(format!(
+                    "id in (with recursive below (id) as (
+                        select id from codicil_thread where parent = {id}
+                        union select c.id from below join codicil_thread c on c.parent = below.id)
+                    select id from below)"
+                ));
+            }
+        }
+        filters
+    }
+
+    /// Adds a value, and returns the parameter that stands for it.
+    fn bind(&mut self, value: &'a (dyn ToSql + Sync), value_type: Type) -> String {
+        self.values.push((value, value_type));
+        format!("${}", self.values.len())
     }
 }
 

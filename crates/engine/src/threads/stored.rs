@@ -1,7 +1,7 @@
 //! Requests about stored threads, loaded or not: reading, listing, archiving, deleting, their names, metadata and
 //! goals.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use codicil_metrics::{METRICS, labels::TurnEnd};
 use codicil_protocol::{
@@ -96,7 +96,9 @@ impl Threads {
     /// Lists stored threads. The status of a loaded one is read from its watch: a thread that is busy, or waits for a
     /// locked file, does not delay the list.
     pub async fn list(&self, params: ThreadListParams) -> Result<ThreadListResponse, ThreadError> {
-        let organization = self.0.engine.store.organization().await?;
+        let names_labels = !params.section_id.is_missing() || params.project_id.is_some();
+        let organization =
+            if names_labels { self.0.engine.store.organization().await? } else { Arc::default() };
         let Some(query) = list_query(params, &organization)? else {
             return Ok(ThreadListResponse {
                 data: Vec::new(),

@@ -131,8 +131,10 @@ impl SharedThreads {
 
     pub async fn list(&self, query: &ListQuery) -> Result<ThreadPage> {
         let entries = entry_query(query)?;
-        let (organization, page) = tokio::try_join!(self.organization(), self.rows(&entries))?;
-        let RowPage { rows, has_more } = page;
+        let RowPage { rows, has_more } = self.rows(&entries).await?;
+        let is_labelled = |row: &ThreadSummary| row.facts.section.is_some() || row.facts.project_id.is_some();
+        let organization =
+            if rows.iter().any(is_labelled) { self.organization().await? } else { Arc::default() };
         let cursor = |row: &ThreadSummary| ListCursor::of(query.sort, row).text();
         let next_cursor = rows.last().filter(|_| has_more).and_then(cursor);
         let backwards = |row| ListCursor::backwards(query.sort, query.oldest_first, row).text();
