@@ -3,11 +3,11 @@
 
 use codicil_protocol::{
     CodicilRequestAnswer, CodicilRequestAnswerParams, CodicilRequestAnswerResponse as Outcome,
-    CodicilRequestList, CodicilRequestListParams, CodicilWaitingRequest, CommandExecutionApproval,
-    CommandExecutionApprovalDecision as Decision, CommandExecutionRequestApprovalResponse,
-    CommandExecutionStatus, FileChangeApproval, PermissionsApproval, Thread, ThreadActiveFlag, ThreadArchive,
-    ThreadClosed, ThreadItem, ThreadList, ThreadLoadedList, ThreadStatus, ThreadUnarchive, ThreadUnsubscribe,
-    TurnCompleted, TurnStatus,
+    CodicilRequestList, CodicilRequestListParams, CodicilWaitingRequest, CollabAgentTool,
+    CommandExecutionApproval, CommandExecutionApprovalDecision as Decision,
+    CommandExecutionRequestApprovalResponse, CommandExecutionStatus, FileChangeApproval, ItemStarted,
+    PermissionsApproval, Thread, ThreadActiveFlag, ThreadArchive, ThreadClosed, ThreadItem, ThreadList,
+    ThreadLoadedList, ThreadStatus, ThreadUnarchive, ThreadUnsubscribe, TurnCompleted, TurnStatus,
 };
 use codicil_testkit::{App, Reply, Script, TestClient};
 use serde_json::{Value, from_value, json};
@@ -335,6 +335,11 @@ async fn a_subagent_that_waits_ends_with_the_server() {
         }
     });
     let (mut app, thread) = asked(script, "[features]\nmulti_agent = true\n").await;
+    // A wait that has not begun would begin after the restart.
+    while !matches!(
+        app.take::<ItemStarted>().await.item,
+        ThreadItem::CollabAgentToolCall { tool: CollabAgentTool::Wait, .. }
+    ) {}
     let question = app.expect_request::<CommandExecutionApproval>().await;
     assert_ne!(question.params.thread_id, thread.id);
     let (listed, _) = list(&mut app, json!({})).await;
