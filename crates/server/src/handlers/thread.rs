@@ -127,13 +127,13 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
 
 pub async fn fork(cx: Cx, params: ThreadForkParams) -> Result<OnceResponse<OpenedJson>, RpcError> {
     let creates = Creates::thread(params.ephemeral);
-    carry_out_once(&cx, creates, |attempt| fork_once(&cx, params, attempt)).await
+    carry_out_once(&cx, creates, |attempt| Box::pin(fork_once(&cx, params, attempt))).await
 }
 
 async fn fork_once(cx: &Cx, params: ThreadForkParams, attempt: Attempt) -> Result<OpenedJson, RpcError> {
     let exclude_turns = params.exclude_turns;
     let ephemeral = params.ephemeral;
-    let fork = cx.threads().fork(params, cx.generation(), attempt.thread_id);
+    let fork = Box::pin(cx.threads().fork(params, cx.generation(), attempt.thread_id));
     let mut opened = open_new(cx, ephemeral, fork).await?;
     if exclude_turns {
         opened.turns.clear();
