@@ -27,7 +27,7 @@ ci:
 
 # Checks licences, advisories and duplicate dependencies (needs cargo-deny)
 deny:
-    cargo deny --offline check
+    cargo deny check
 
 # Builds the binary that is shipped
 dist:
