@@ -27,7 +27,7 @@ ci:
 
 # Checks licences, advisories and duplicate dependencies (needs cargo-deny)
 deny:
-    cargo deny --offline check
+    cargo deny check
 
 # Builds the binary that is shipped
 dist:
@@ -42,7 +42,7 @@ bench *arguments:
     cargo build --profile dist -p codicil-cli -p codicil-bench
     target/dist/codicil-bench --server codicil=target/dist/codicil {{ arguments }}
 
-# Kills and suspends servers of a cluster and its database, for five minutes with 200 threads (`seed=7` repeats a run)
+# Kills and suspends servers of a cluster and its database, for five minutes with 200 threads (`just chaos 7` repeats a run)
 chaos seed="" seconds="300" threads="200":
     CODICIL_CHAOS_SECONDS={{ seconds }} CODICIL_CHAOS_THREADS={{ threads }} \
         CODICIL_CHAOS_SEED={{ if seed == "" { `date +%s` } else { seed } }} \

@@ -143,12 +143,9 @@ pub trait RequestHandler: Send + Sync + 'static {
     /// Answers a request that has no method of this trait. By default responds with an error.
     fn other(&self, params: rpc::Notification) -> impl Future<Output = HandlerAnswer<Value>> + Send {
         let message = format!("{} is not supported by this client", params.method);
-        ready(Err(NoAnswer::Error(ErrorObject { code: METHOD_NOT_FOUND, message, data: None })))
+        ready(Err(NoAnswer::Error(ErrorObject { code: codes::METHOD_NOT_FOUND, message, data: None })))
     }
 }
-
-/// The JSON-RPC error code for unknown methods.
-const METHOD_NOT_FOUND: i64 = -32601;
 
 /// The object-safe form of [`RequestHandler`].
 pub(crate) trait AnyHandler: Send + Sync {

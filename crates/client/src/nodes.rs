@@ -60,12 +60,12 @@ struct NodeTable {
     threads: HashMap<Arc<str>, Arc<ConnectionState>>,
     /// The connections to nodes, by address.
     nodes: HashMap<String, Arc<ConnectionState>>,
-    searches: HashMap<Arc<str>, ThreadSearch>,
+    searches: HashMap<Arc<str>, OwnerSearch>,
     last_number: u64,
 }
 
 /// A thread whose node is lost or has changed, now or some time ago.
-struct ThreadSearch {
+struct OwnerSearch {
     is_open: bool,
     /// The answers so far that did not lead to the thread.
     attempts: u32,
@@ -173,9 +173,9 @@ impl ThreadNodes {
 
 impl NodeTable {
     /// Begins a search, or goes on with one that began lately.
-    fn begin_search(&mut self, thread: &Arc<str>, stable_after: Duration) -> &mut ThreadSearch {
+    fn begin_search(&mut self, thread: &Arc<str>, stable_after: Duration) -> &mut OwnerSearch {
         let now = Instant::now();
-        let new = || ThreadSearch { is_open: true, attempts: 0, since: now, last: now };
+        let new = || OwnerSearch { is_open: true, attempts: 0, since: now, last: now };
         let search = self.searches.entry(thread.clone()).or_insert_with(new);
         if !search.is_open && search.last.elapsed() >= stable_after {
             *search = new();

@@ -1,4 +1,4 @@
-//! Crates depend downwards only: each one on crates that come before it in [`LAYERS`].
+//! Crates depend downwards only: each one on crates that are below it in the code map of ARCHITECTURE.md.
 
 use std::{
     fs,
@@ -7,56 +7,38 @@ use std::{
 
 use toml::{Table, Value};
 
-/// The crates of the workspace, from the lowest to the highest.
-const LAYERS: &[&str] = &[
-    "metrics",
-    "protocol-macros",
-    "protocol",
-    "exec",
-    "config",
-    "http",
-    "telemetry",
-    "policy",
-    "patch",
-    "prompts",
-    "fs",
-    "store",
-    "store-postgres",
-    "model",
-    "proxy",
-    "sandbox",
-    "mcp",
-    "accounts",
-    "extensions",
-    "engine",
-    "migrate",
-    "client",
-    "server",
-    "console",
-    "agents",
-    "testkit",
-    "cli",
-    "bench",
-];
-
 #[test]
 fn no_crate_depends_upwards() {
+    let layers = layers();
+    let layer = |name: &str| layers.iter().position(|layer| layer == name);
     for manifest in manifests() {
         let name = crate_name(&manifest);
-        let Some(layer) = layer(&name) else { panic!("{name} is missing in LAYERS") };
+        let Some(own) = layer(&name) else { panic!("{name} is missing in the code map") };
         for dependency in dependencies(&manifest) {
-            let is_below = self::layer(&dependency).is_some_and(|below| below < layer);
+            let is_below = layer(&dependency).is_some_and(|below| below < own);
             assert!(is_below, "{name} must not depend on {dependency}, which is in a higher layer");
         }
     }
 }
 
-fn layer(name: &str) -> Option<usize> {
-    LAYERS.iter().position(|layer| *layer == name)
+/// Returns the crates of the workspace from the lowest to the highest, as the code map has them. `bench` is above all.
+fn layers() -> Vec<String> {
+    let document = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
+    let (_, map) = document.split_once("| crate | responsibility |").unwrap();
+    let rows = map.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let mut crates: Vec<_> =
+        rows.map(|row| row.trim_start_matches("| `").split('`').next().unwrap().to_owned()).collect();
+    crates.reverse();
+    crates.push("bench".to_owned());
+    crates
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn manifests() -> Vec<Table> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let workspace = workspace();
     let crates = fs::read_dir(workspace.join("crates")).unwrap().map(|entry| entry.unwrap().path());
     let paths = crates.chain([workspace.join("bench")]).map(|folder| folder.join("Cargo.toml"));
     let parse = |path: PathBuf| fs::read_to_string(path).unwrap().parse().unwrap();

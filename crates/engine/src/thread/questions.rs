@@ -5,10 +5,7 @@
 
 use std::time::Duration;
 
-use codicil_protocol::{
-    ThreadItem, ThreadStatus, TurnId,
-    rpc::{self, ErrorObject, RequestId},
-};
+use codicil_protocol::{ThreadItem, ThreadStatus, TurnId, rpc::RequestId};
 use codicil_store::{AskedRequest, Record, RequestAnswer};
 use serde_json::value::to_raw_value;
 use tokio::sync::oneshot;
@@ -286,18 +283,15 @@ fn answer_of(reply: Option<&ClientReply>) -> RequestAnswer {
 /// Returns the reply of a stored answer; `None` if the time limit had passed.
 fn reply_of(answer: RequestAnswer) -> Option<ClientReply> {
     match answer {
-        RequestAnswer::Result(result) => Some(to_raw_value(&result).map_err(|error| unreadable(&error))),
+        RequestAnswer::Result(result) => Some(Ok(to_raw_value(&result).expect("a value is valid JSON"))),
         RequestAnswer::Error(error) => Some(Err(error)),
         RequestAnswer::TimedOut(_) => None,
     }
 }
 
-fn unreadable(error: &serde_json::Error) -> ErrorObject {
-    ErrorObject { code: rpc::codes::INTERNAL_ERROR, message: error.to_string(), data: None }
-}
-
 #[cfg(test)]
 mod tests {
+    use codicil_protocol::rpc::ErrorObject;
     use serde_json::{json, value::RawValue};
 
     use super::*;

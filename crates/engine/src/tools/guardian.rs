@@ -16,7 +16,7 @@ use codicil_protocol::{
 };
 use serde_json::{Value, json};
 
-use super::{TurnTools, call::TurnCancelled};
+use super::{TurnTools, builtin::BuiltinTool, call::TurnCancelled, command::ExecCommand};
 use crate::{clock::unix_now_ms, ids::new_item_id, turn_channel::TurnEvent};
 use assessment::{RiskAssessment, RiskLevel, assess};
 
@@ -110,7 +110,7 @@ async fn emit_completed(
 fn later_action(action: &Value) -> Value {
     let member = |name: &str| action.get(name).cloned().unwrap_or_default();
     if action.get("command").is_some() {
-        let is_session = member("tool") == "exec_command";
+        let is_session = member("tool") == ExecCommand.name();
         let source = if is_session { "unifiedExec" } else { "shell" };
         json!({ "type": "command", "command": member("command"), "cwd": member("cwd"), "source": source })
     } else if action.get("files").is_some() {

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File, TryLockError},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -18,6 +18,9 @@ use crate::{
 
 /// The file for rules that the user accepts with an answer.
 const FILE: &str = "default.rules";
+
+/// The name under which it is written before it replaces the old one. Files of this name are not read as rules.
+const UNFINISHED_FILE: &str = "default.new";
 
 /// How long to wait for another process that has locked the rules.
 const LOCK_TIME: Duration = Duration::from_secs(5);
@@ -62,7 +65,7 @@ fn append(directory: &Path, line: &str) -> io::Result<RuleAppended> {
     }
     text.push_str(line);
     text.push('\n');
-    replace(&path, &text)?;
+    replace(&path, &directory.join(UNFINISHED_FILE), &text)?;
     drop(lock);
     Ok(RuleAppended::Added)
 }
@@ -85,19 +88,18 @@ fn lock(directory: &Path) -> io::Result<File> {
     }
 }
 
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // The name contains this process's id and the lock is held, so an existing file was left by a killed process.
-    let temporary: PathBuf = path.with_extension(format!("{}.tmp", std::process::id()));
-    let _ = fs::remove_file(&temporary);
-    let written = write(&temporary, path, text).and_then(|()| fs::rename(&temporary, path));
+fn replace(path: &Path, unfinished: &Path, text: &str) -> io::Result<()> {
+    // The lock is held, so an existing file was left by a killed process.
+    let _ = fs::remove_file(unfinished);
+    let written = write(unfinished, path, text).and_then(|()| fs::rename(unfinished, path));
     if written.is_err() {
-        let _ = fs::remove_file(&temporary);
+        let _ = fs::remove_file(unfinished);
     }
     written
 }
 
-fn write(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(temporary)?;
+fn write(unfinished: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(unfinished)?;
     file.write_all(text.as_bytes())?;
     if let Ok(metadata) = fs::metadata(path) {
         file.set_permissions(metadata.permissions())?;

@@ -421,6 +421,16 @@ fn an_amendment_is_written_once_and_loaded() {
 }
 
 #[test]
+fn an_amendment_removes_what_a_killed_process_left() {
+    let home = TempDir::new().unwrap();
+    fs::write(home.path().join("default.new"), "prefix_rule(pattern=[\"rm\"]").unwrap();
+    append_rule(home.path(), &words("b")).unwrap();
+    let (rules, errors) = CommandRules::load(&[home.path().to_owned()]);
+    assert_eq!((rules.commands.len(), errors), (1, vec![]));
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn appending_keeps_the_contents_of_the_file() {
     let home = TempDir::new().unwrap();
     fs::write(home.path().join("default.rules"), "# mine\nprefix_rule(pattern=[\"a\"])").unwrap();

@@ -56,8 +56,9 @@ impl ChaosExtent {
     }
 
     fn from_env() -> Self {
-        let number = |name: &str, default: u64| {
-            env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+        let number = |name: &str, default: u64| match env::var(name) {
+            Ok(value) => value.parse().unwrap_or_else(|_| panic!("{name} is not a number: {value}")),
+            Err(_) => default,
         };
         Self {
             time: Duration::from_secs(number("CODICIL_CHAOS_SECONDS", 20)),

@@ -8,11 +8,13 @@ use codicil_protocol::{
 };
 use serde_json::json;
 
+use super::write_stdin::WriteStdin;
 use crate::{
     clock::unix_now_ms,
     tools::{
         LOCAL_ENVIRONMENT, TurnTools,
         ask::{QuestionKind, QuestionReply},
+        builtin::BuiltinTool,
         call::{ToolCall, ToolError},
         guardian,
         thread_tools::BackgroundTerminal,
@@ -37,7 +39,7 @@ pub(super) async fn approve(
     if !needs_approval(turn, input) {
         return Ok(());
     }
-    let rejected = |why: &str| ToolError::Failed(format!("write_stdin failed: {why}"));
+    let rejected = |why: &str| ToolError::Failed(format!("{} failed: {why}", WriteStdin.name()));
     if guardian::is_enabled(turn) {
         let action = json!({
             "tool": call.name,
@@ -83,7 +85,7 @@ fn approval_params(
     input: &SessionInput<'_>,
 ) -> CommandExecutionRequestApprovalParams {
     let session = input.session.to_string();
-    let words = ["write_stdin", "--session-id", &session, input.chars].map(str::to_owned);
+    let words = [WriteStdin.name(), "--session-id", &session, input.chars].map(str::to_owned);
     let command = CommandLine::new(words.to_vec()).display();
     CommandExecutionRequestApprovalParams {
         kind: CommandExecutionApprovalKind::WriteStdin,
