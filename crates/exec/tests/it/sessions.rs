@@ -322,6 +322,29 @@ async fn a_failed_start_releases_its_slot() {
 }
 
 #[tokio::test]
+async fn a_call_for_an_ended_session_does_not_remove_its_successor() {
+    let sessions = TerminalSessions::default();
+    let id = sessions.reserve();
+    let mine = owner();
+    let (sender, mut events) = mpsc::channel(8);
+    sessions.open_as(id, &mine, with_stdin(sh("read line")), Some(sender)).await.unwrap();
+    let mut waiting = std::pin::pin!(sessions.wait(&mine, id, PATIENCE));
+    tokio::select! {
+        biased;
+        report = &mut waiting => panic!("{report:?}"),
+        () = tokio::task::yield_now() => {}
+    }
+
+    // The wait is not polled until the first command has ended and the second one has its id.
+    sessions.write(&mine, id, "\n", MOMENT).await.unwrap();
+    assert!(matches!(within(events.recv()).await, Some(SessionEvent::Ended { .. })));
+    sessions.open_as(id, &mine, sh("sleep 1000"), None).await.unwrap();
+    assert_eq!(waiting.await.unwrap().exit, Some(ProcessExit::Code(0)));
+    assert_eq!(sessions.running(&mine), [id]);
+    assert!(is_known(&sessions, id).await);
+}
+
+#[tokio::test]
 async fn dropping_the_sessions_ends_them() {
     let sessions = TerminalSessions::default();
     let id = open(&sessions, "sleep 1000 & echo $$ $! up; wait").await;
