@@ -4,7 +4,7 @@ use codicil_policy::AddressReach;
 use codicil_proxy::{AllowedMethods, GateDecision};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{TestProxy, host};
+use crate::support::{TestProxy, host, read_all};
 
 #[tokio::test]
 async fn a_request_and_its_response_are_forwarded() {
@@ -222,6 +222,29 @@ async fn a_malformed_chunked_body_is_not_forwarded() {
     TestProxy::open().ask(&request).await;
     let received = received.await.unwrap();
     assert!(!received.contains("abc") && !received.contains("secret"), "{received}");
+}
+
+#[tokio::test]
+async fn a_response_before_the_end_of_the_body_is_forwarded() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let response = "HTTP/1.1 413 Content Too Large\r\n\r\n";
+    let host = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.read_exact(&mut [0; 64]).await.unwrap();
+        stream.write_all(response.as_bytes()).await.unwrap();
+        // Dropped with unread input, which resets the connection.
+    });
+    let proxy = TestProxy::open();
+    let mut stream = proxy
+        .connect_and_send(&format!(
+            "POST http://127.0.0.1:{port}/ HTTP/1.1\r\nContent-Length: {}\r\n\r\n{}",
+            8 << 20,
+            "x".repeat(1 << 20)
+        ))
+        .await;
+    host.await.unwrap();
+    assert_eq!(String::from_utf8(read_all(&mut stream).await).unwrap(), response);
 }
 
 #[tokio::test]
