@@ -207,6 +207,14 @@ impl WatchActor {
     }
 }
 
+impl Drop for WatchActor {
+    /// Closes the mailbox, also when the thread panics: watches that wait to begin then fail, and the next one starts a
+    /// new thread.
+    fn drop(&mut self) {
+        self.mailbox.close();
+    }
+}
+
 impl WatchTarget {
     fn send_changes(&mut self) {
         if !self.changed.is_empty() {

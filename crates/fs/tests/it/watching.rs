@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use codicil_fs::{FileWatch, FileWatcher};
+use codicil_fs::{FileWatch, FileWatcher, WatchError};
 use tokio::{sync::mpsc, time::timeout};
 
 use crate::support::Place;
@@ -244,6 +244,36 @@ async fn many_changes_are_reported_together() {
     assert!(tellings < 1000, "{tellings}");
     fs::remove_dir_all(&folder).unwrap();
     while !timeout(PATIENCE, watched.changes.recv()).await.unwrap().unwrap().contains(&folder) {}
+}
+
+#[tokio::test]
+async fn a_callback_that_panics_does_not_prevent_other_watches() {
+    let place = Place::new();
+    let file = place.file("file", "one");
+    let watcher = FileWatcher::default();
+    let (called, mut calls) = mpsc::unbounded_channel();
+    let on_change = move |_| {
+        called.send(()).unwrap();
+        panic!("the callback of the test panics");
+    };
+    let broken = watcher.watch(&file, on_change).await.unwrap();
+    broken.listen();
+    fs::write(&file, "two").unwrap();
+    timeout(PATIENCE, calls.recv()).await.unwrap().unwrap();
+
+    // A watch that begins while the thread unwinds fails; the next one has a new thread.
+    let (sender, mut changes) = mpsc::unbounded_channel();
+    let watch = loop {
+        let sender = sender.clone();
+        let begun = watcher.watch(&file, move |changed| drop(sender.send(changed)));
+        match timeout(PATIENCE, begun).await.unwrap() {
+            Ok(watch) => break watch,
+            Err(error) => assert!(matches!(error, WatchError::Closed), "{error}"),
+        }
+    };
+    watch.listen();
+    fs::write(&file, "three").unwrap();
+    assert_eq!(timeout(PATIENCE, changes.recv()).await.unwrap().unwrap(), [file]);
 }
 
 #[tokio::test]
