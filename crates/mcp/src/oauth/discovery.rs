@@ -127,8 +127,8 @@ async fn own_authorization_server(
     let requires_login = challenge.is_some();
     let scopes = challenge.map(|challenge| challenge.scopes).unwrap_or_default();
     let mut urls = metadata_urls(server);
-    urls.extend(well_known(server, "oauth-authorization-server"));
-    urls.dedup();
+    let others = well_known(server, "oauth-authorization-server");
+    urls.extend(others.into_iter().filter(|url| !urls.contains(url)).collect::<Vec<_>>());
     for url in urls {
         if let Some(mut metadata) = fetch(&url, ExpectedIssuer::SameOrigin(server), server).await? {
             if !scopes.is_empty() {
