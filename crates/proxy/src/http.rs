@@ -11,9 +11,9 @@ use tokio::{
 use crate::{
     AllowedMethods, HostGate,
     chunks::copy_chunks,
-    connect::{NoConnection, reach},
+    connect::{ConnectError, reach},
     proxy::HEAD_TIME,
-    request_head::{self, BodyLength, RequestHead, RequestWay},
+    request_head::{self, BodyLength, RequestHead, RequestKind},
 };
 
 /// The size of the largest request head.
@@ -36,11 +36,11 @@ impl RequestRefusal {
     }
 }
 
-impl From<NoConnection> for RequestRefusal {
-    fn from(error: NoConnection) -> Self {
+impl From<ConnectError> for RequestRefusal {
+    fn from(error: ConnectError) -> Self {
         let (status, code) = match error {
-            NoConnection::Denied(_) | NoConnection::NotPublic(_) => ("403 Forbidden", "blocked-by-policy"),
-            NoConnection::Unknown(..) | NoConnection::Unreachable(..) => ("502 Bad Gateway", "unreachable"),
+            ConnectError::Denied(_) | ConnectError::NotPublic(_) => ("403 Forbidden", "blocked-by-policy"),
+            ConnectError::LookUp(..) | ConnectError::Unreachable(..) => ("502 Bad Gateway", "unreachable"),
         };
         Self { status, code, text: error.to_string() }
     }
@@ -68,13 +68,13 @@ pub(crate) async fn serve(
         Ok(host) => host,
         Err(error) => return refuse(client, error.into()).await,
     };
-    match head.way {
-        RequestWay::Tunnel => {
+    match head.kind {
+        RequestKind::Tunnel => {
             client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
             host.write_all(&rest).await?;
             copy_bidirectional(client, &mut host).await.map(|_| ())
         }
-        RequestWay::Forward { head, body } => {
+        RequestKind::Forward { head, body } => {
             host.write_all(&head).await?;
             forward(client, &mut host, &rest, body).await
         }
@@ -82,7 +82,7 @@ pub(crate) async fn serve(
 }
 
 fn forbidden(head: &RequestHead, methods: AllowedMethods) -> Option<RequestRefusal> {
-    let subject = head.beyond_reading.as_ref().filter(|_| methods == AllowedMethods::ReadOnly)?;
+    let subject = head.read_only_violation.as_ref().filter(|_| methods == AllowedMethods::ReadOnly)?;
     Some(RequestRefusal {
         status: "403 Forbidden",
         code: "blocked-by-method-policy",
