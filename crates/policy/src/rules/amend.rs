@@ -1,13 +1,15 @@
 //! New rules: the one to propose with a question, and writing an accepted one to its file.
 
 use std::{
-    fs::{self, File, TryLockError},
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    fs::{self, File, Permissions, TryLockError},
+    io,
+    os::unix::fs::PermissionsExt,
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
+
+use codicil_config::replace_shared;
 
 use crate::{
     command_line::{CommandLine, PlainCommand},
@@ -34,7 +36,7 @@ pub enum RuleAppended {
 }
 
 /// Adds a rule that allows commands beginning with these words to `default.rules` in the directory. Other processes may do
-/// the same at the same time, and readers never see an incomplete file.
+/// the same at the same time, and readers never see an incomplete file. If the file is a symbolic link, its target changes.
 pub fn append_rule(directory: &Path, prefix: &[String]) -> io::Result<RuleAppended> {
     append(directory, &CommandRule::allow(prefix).to_line())
 }
@@ -62,7 +64,7 @@ fn append(directory: &Path, line: &str) -> io::Result<RuleAppended> {
     }
     text.push_str(line);
     text.push('\n');
-    replace(&path, &text)?;
+    replace_shared(&path, text.as_bytes(), Permissions::from_mode(0o600))?;
     drop(lock);
     Ok(RuleAppended::Added)
 }
@@ -83,26 +85,6 @@ fn lock(directory: &Path) -> io::Result<File> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // The name contains this process's id and the lock is held, so an existing file was left by a killed process.
-    let temporary: PathBuf = path.with_extension(format!("{}.tmp", std::process::id()));
-    let _ = fs::remove_file(&temporary);
-    let written = write(&temporary, path, text).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
-fn write(temporary: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(temporary)?;
-    file.write_all(text.as_bytes())?;
-    if let Ok(metadata) = fs::metadata(path) {
-        file.set_permissions(metadata.permissions())?;
-    }
-    file.sync_all()
 }
 
 /// Returns the words of a rule that would make a question unnecessary: those that the model suggests, if they suffice and

@@ -433,6 +433,19 @@ fn appending_keeps_the_contents_of_the_file() {
 }
 
 #[test]
+fn appending_to_a_link_changes_its_target() {
+    let home = TempDir::new().unwrap();
+    let rules = home.path().join("rules");
+    fs::create_dir(&rules).unwrap();
+    fs::write(home.path().join("mine"), "# mine\n").unwrap();
+    std::os::unix::fs::symlink("../mine", rules.join("default.rules")).unwrap();
+    append_rule(&rules, &words("b")).unwrap();
+    assert!(fs::symlink_metadata(rules.join("default.rules")).unwrap().is_symlink());
+    let text = fs::read_to_string(home.path().join("mine")).unwrap();
+    assert_eq!(text, "# mine\nprefix_rule(pattern=[\"b\"], decision=\"allow\")\n");
+}
+
+#[test]
 fn concurrent_amendments_are_all_kept() {
     let home = TempDir::new().unwrap();
     thread::scope(|scope| {
