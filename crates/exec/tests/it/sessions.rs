@@ -188,7 +188,7 @@ async fn events_have_all_output_and_the_end() {
             SessionEvent::Ended { id: of, exit, ending, .. } => ended = Some((of, exit, ending)),
         }
     }
-    assert_eq!(ended, Some((id, ProcessExit::Code(5), SessionEnding::ByItself)));
+    assert_eq!(ended, Some((id, ProcessExit::Code(5), SessionEnding::Exited)));
     let report = sessions.wait(&owner(), id, PATIENCE).await.unwrap();
     assert_eq!(report.output.into_bytes(), seen, "the report agrees with the events");
 }
@@ -213,7 +213,7 @@ async fn ending_a_session_kills_it_and_sends_an_event() {
     assert!(
         matches!(
             event,
-            SessionEvent::Ended { exit: ProcessExit::Signal(9), ending: SessionEnding::Asked, .. }
+            SessionEvent::Ended { exit: ProcessExit::Signal(9), ending: SessionEnding::Requested, .. }
         ),
         "{event:?}"
     );
