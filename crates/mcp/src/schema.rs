@@ -246,7 +246,8 @@ mod tests {
             (0..20_000).map(|number| (number.to_string(), json!({ "$ref": "#" }))).collect();
         check(json!({ "properties": properties }), any.clone());
         let text = "x".repeat(SCHEMA_BYTES / 2);
-        let twice = json!({ "description": text, "properties": { "a": { "$ref": "#" }, "b": { "$ref": "#" } } });
+        let twice =
+            json!({ "description": text, "properties": { "a": { "$ref": "#" }, "b": { "$ref": "#" } } });
         check(twice, any);
     }
 }

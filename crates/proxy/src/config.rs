@@ -74,7 +74,8 @@ impl ProxyConfig {
     /// Returns the variables that announce the proxy at these addresses to programs. A loopback name that the configuration
     /// allows means this machine instead of the command's own loopback interface, and goes through the proxy.
     pub fn environment(&self, http: SocketAddr, socks: SocketAddr) -> Vec<(&'static str, String)> {
-        let is_proxied = |name: &str| HostName::parse(name).is_some_and(|host| self.domains.allows_by_name(&host));
+        let is_proxied =
+            |name: &str| HostName::parse(name).is_some_and(|host| self.domains.allows_by_name(&host));
         let socks = match self.rules.socks {
             SocksSupport::Served => format!("socks5h://{socks}"),
             SocksSupport::Refused => format!("http://{http}"),

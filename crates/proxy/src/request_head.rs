@@ -114,7 +114,9 @@ impl<'a> HeaderLines<'a> {
 fn tunnel(target: &str) -> Result<RequestHead, Cow<'static, str>> {
     let parts = target.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
     let host = parts.and_then(|(host, port)| Some((HostName::parse(host)?, port)));
-    let Some((host, port)) = host else { return Err("the target of CONNECT is not a host and a port".into()) };
+    let Some((host, port)) = host else {
+        return Err("the target of CONNECT is not a host and a port".into());
+    };
     let to = NetworkDestination { host, port, protocol: Protocol::Https };
     Ok(RequestHead { to, kind: RequestKind::Tunnel, read_only_violation: Some("CONNECT".into()) })
 }
@@ -126,7 +128,9 @@ fn forward(
     headers: &HeaderLines<'_>,
 ) -> Result<RequestHead, Cow<'static, str>> {
     let url = Url::parse(target).ok().filter(|url| url.scheme() == "http");
-    let Some(url) = url else { return Err("the target is not an absolute http URL; use CONNECT for other protocols".into()) };
+    let Some(url) = url else {
+        return Err("the target is not an absolute http URL; use CONNECT for other protocols".into());
+    };
     let host = url.host_str().and_then(HostName::parse);
     let (Some(host), Some(port)) = (host, url.port_or_known_default()) else {
         return Err("the URL has no host".into());
@@ -163,9 +167,7 @@ fn body_length(version: Option<u8>, headers: &HeaderLines<'_>) -> Result<BodyLen
     let encodings = headers.values("transfer-encoding");
     let body = match (lengths.as_slice(), encodings.as_slice()) {
         ([], []) => BodyLength::Length(0),
-        ([length], []) => {
-            BodyLength::Length(parse_digits(length).ok_or("Content-Length is not a number")?)
-        }
+        ([length], []) => BodyLength::Length(parse_digits(length).ok_or("Content-Length is not a number")?),
         ([], [encoding]) if is_chunked(encoding) => BodyLength::Chunked,
         ([], _) => return Err("the only supported transfer encoding is `chunked`".into()),
         _ => return Err("the request has more than one Content-Length or Transfer-Encoding".into()),
@@ -187,7 +189,11 @@ fn parse_digits(text: &[u8]) -> Option<u64> {
 }
 
 /// Returns what a network limited to reading does not allow about a request.
-fn read_only_violation(method: &str, headers: &HeaderLines<'_>, body: BodyLength) -> Option<Cow<'static, str>> {
+fn read_only_violation(
+    method: &str,
+    headers: &HeaderLines<'_>,
+    body: BodyLength,
+) -> Option<Cow<'static, str>> {
     const OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
     if !matches!(method, "GET" | "HEAD" | "OPTIONS") {
         return Some(method.to_owned().into());

@@ -257,7 +257,8 @@ mod tests {
         fs::write(base.join(".git"), "gitdir: store").unwrap();
         for role in [RootRole::Workspace, RootRole::Named] {
             let profile = profile(&access(ReadAccess::Everywhere, &[(base.to_str().unwrap(), role)], false));
-            let is_store = |(name, path): &&(String, PathBuf)| name.starts_with("KEEP") && path.ends_with("store");
+            let is_store =
+                |(name, path): &&(String, PathBuf)| name.starts_with("KEEP") && path.ends_with("store");
             let (name, _) = profile.parameters.iter().find(is_store).unwrap();
             let rule = format!("(require-not (subpath (param \"{name}\")))");
             assert!(profile.text.contains(&rule), "{role:?}: {}", profile.text);

@@ -99,9 +99,7 @@ pub(crate) fn meaning(command: &PlainCommand) -> CommandMeaning<'_> {
         "find" => find(&words),
         "git" => git(&words),
         "cd" => words.first().map_or(CommandMeaning::Unknown, |path| CommandMeaning::Directory(path)),
-        "wc" | "sort" | "uniq" | "cut" | "tr" | "column" | "fold" | "rev" | "tac" => {
-            filter(parse(NO_VALUES))
-        }
+        "wc" | "sort" | "uniq" | "cut" | "tr" | "column" | "fold" | "rev" | "tac" => filter(parse(NO_VALUES)),
         "true" | ":" | "echo" | "printf" => CommandMeaning::Nothing,
         _ => CommandMeaning::Unknown,
     }
