@@ -243,7 +243,7 @@ async fn a_login_without_oauth_support_is_an_error() {
     let error = login(&site.table(""), "test").await;
     assert_eq!(
         error.to_string(),
-        "failed to login to MCP server 'test': the server does not say how to sign in"
+        "failed to login to MCP server 'test': the server publishes no OAuth metadata"
     );
     assert_eq!(auth_status(&world.pool, &site, "").await, McpAuthStatus::Unsupported);
     assert_eq!(
