@@ -122,7 +122,7 @@ impl MachineSupport {
             line("Landlock", self.landlock.as_ref().map(|version| format!("version {version}"))),
             line("seccomp", self.seccomp.as_ref().map(|()| "available".to_owned())),
         ];
-        parts.into_iter().chain(gaps.iter().map(|gap| format!("not stopped: {gap}"))).collect()
+        parts.into_iter().chain(gaps.iter().map(|gap| format!("not prevented: {gap}"))).collect()
     }
 }
 
