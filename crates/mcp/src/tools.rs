@@ -203,12 +203,12 @@ mod tests {
     fn a_tool_with_the_qualified_name_of_another_is_not_offered() {
         let config = config("command = 'x'");
         let long = "t".repeat(200);
-        let [hashed] = qualify(&[("s", &long)]).try_into().unwrap();
+        let [hashed]: [String; 1] = qualify(&[("s", long.as_str())]).try_into().unwrap();
         let forged = hashed.strip_prefix("mcp__s__").unwrap();
         let plain = |name: &str| tool(json!({ "name": name, "inputSchema": {} }));
         let tools = ToolSet::new([("s", &*config, [plain(&long), plain(forged)].as_slice())]);
         let names: Vec<&str> = tools.iter().map(|tool| tool.tool.name.as_str()).collect();
-        assert_eq!(names, [long]);
+        assert_eq!(names, [long.as_str()]);
         assert_eq!(tools.get(&hashed).unwrap().tool.name, long);
     }
 }
