@@ -221,7 +221,8 @@ async fn a_denied_login_fails_and_unrelated_requests_are_ignored() {
         let denial = browse(&format!("{back}?error=access_denied&error_description=<b>no</b>")).await;
         (other_path, wrong_state, denial)
     };
-    let (completed, (other_path, wrong_state, denial)) = soon(async { tokio::join!(login.completion, visits) }).await;
+    let (completed, (other_path, wrong_state, denial)) =
+        soon(async { tokio::join!(login.completion, visits) }).await;
     assert_eq!((other_path, wrong_state, denial.0), (404, 400, 400));
     assert!(denial.2.contains("&lt;b&gt;no&lt;/b&gt;"), "{}", denial.2);
     assert_eq!(completed.unwrap_err().to_string(), "OAuth provider returned `access_denied`: <b>no</b>");
