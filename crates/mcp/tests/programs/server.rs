@@ -1,6 +1,7 @@
 //! An MCP server over standard streams for the tests. Its first argument selects the behaviour: `plain`, `mute` (never
 //! responds), `noisy` (writes invalid lines), `exits` (exits with code 3 at once), `crowded` (many pages of tools),
-//! `bulky` (endless pages with a tool of 5 MiB each), `flood` (writes endlessly after `initialize`). The child process that it starts outlives the call on purpose.
+//! `bulky` (endless pages with a tool of 5 MiB each), `flood` (writes endlessly after `initialize`). The child process
+//! that it starts outlives the call on purpose.
 #![allow(clippy::disallowed_methods)]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::zombie_processes)]
 
