@@ -24,11 +24,6 @@ impl ProcessExit {
         }
     }
 
-    /// Returns whether the process exited with code 0.
-    pub fn success(self) -> bool {
-        self == ProcessExit::Code(0)
-    }
-
     /// Converts a status from `waitpid`.
     pub(crate) fn from_wait_status(status: i32) -> ProcessExit {
         if libc::WIFSIGNALED(status) {

@@ -25,8 +25,9 @@ impl HeadTail {
         HeadTail { head: Vec::new(), tail: VecDeque::new(), head_cap, tail_cap, total: 0 }
     }
 
-    pub fn with_cap(cap: CaptureLimit) -> HeadTail {
-        match cap {
+    /// Returns a buffer that keeps what the limit allows.
+    pub fn with_limit(limit: CaptureLimit) -> HeadTail {
+        match limit {
             CaptureLimit::HeadTail(cap) => HeadTail::new(cap),
             CaptureLimit::Head(cap) => HeadTail::split(cap, 0),
             CaptureLimit::Unlimited => HeadTail::split(usize::MAX, 0),

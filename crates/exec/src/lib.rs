@@ -15,8 +15,8 @@
 //! 2. When the [`Process`] is dropped or terminated, the server signals the minder, and the minder kills every
 //!    descendant. The minder is reaped only after that, so its process id cannot belong to another process before.
 //! 3. When the server is killed, the kernel signals the minder (parent-death signal). That signal is tied to the
-//!    thread that spawned, so one thread that lives as long as the server spawns everything (`spawner.rs`). The *keeper*
-//!    (`keeper.rs`) is the thread that waits for commands and reaps minders.
+//!    thread that spawned, so one thread that lives as long as the server spawns everything (`spawner.rs`). The *reaper*
+//!    (`reaper.rs`) is the thread that waits for commands and reaps minders.
 //!
 //! The server signals minders only, and a minder signals its own children only.
 //!
@@ -38,9 +38,9 @@ mod output;
 mod spawner;
 
 mod child;
-mod keeper;
 mod minder;
 mod namespaces;
+mod reaper;
 mod terminal;
 
 mod sessions;
@@ -53,7 +53,7 @@ pub use {
     exit::ProcessExit,
     head_tail::HeadTail,
     input::ProcessInput,
-    minder::{attach_minder, become_init},
+    minder::{attach_minder, attach_minder_of_thread, become_init},
     output::{OutputChunk, OutputSource, ProcessOutput},
     process::{CapturedOutput, Process, ProcessHandle, ResizeError},
     sessions::{

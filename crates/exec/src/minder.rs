@@ -15,6 +15,11 @@
 //! Written with raw system calls: the server has many threads, and the minder is a copy of one of them. No code here
 //! allocates, locks or panics.
 
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod other;
+
 use std::{
     io,
     os::{fd::RawFd, unix::process::CommandExt},
@@ -23,6 +28,15 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, getpid, getppid};
+
+#[cfg(target_os = "linux")]
+use linux::{
+    NEW_PID_NAMESPACE, adopt_orphans, end_with_parent, for_each_child, fork, fork_until_exec, next_signal,
+};
+#[cfg(not(target_os = "linux"))]
+use other::{
+    NEW_PID_NAMESPACE, adopt_orphans, end_with_parent, for_each_child, fork, fork_until_exec, next_signal,
+};
 
 /// The signal on which a minder kills everything and exits.
 pub(crate) const END_SIGNAL: Signal = Signal::USR2;
@@ -42,7 +56,7 @@ pub(crate) struct MinderTask {
     /// command then live until the minder is signalled. Without a pipe, the minder kills them when the command exits,
     /// and exits with its code.
     pub status_pipe: Option<RawFd>,
-    /// The parent process whose end also ends the command.
+    /// The parent process, if the command ends with the thread that spawned it.
     pub owner: Option<Pid>,
 }
 
@@ -122,10 +136,18 @@ extern "C" fn run_minder_of(child: libc::c_long) -> ! {
 
 /// Adds a minder to a command that is spawned without this crate's [`Process`](crate::Process). The minder kills all
 /// descendants when the command exits, exits with its code, passes SIGTERM and SIGHUP on to it, and starts it in new
-/// `namespaces` (flags of `clone`). With `ends_with_parent` it also kills everything when the *thread* that spawned the
-/// command ends; the kernel has no such signal for a process. Call this before adding other `pre_exec` steps.
-pub fn attach_minder(command: &mut Command, namespaces: libc::c_int, ends_with_parent: bool) {
-    let task = MinderTask { namespaces, status_pipe: None, owner: ends_with_parent.then(getpid) };
+/// `namespaces` (flags of `clone`). Call this before adding other `pre_exec` steps.
+pub fn attach_minder(command: &mut Command, namespaces: libc::c_int) {
+    attach(command, MinderTask { namespaces, status_pipe: None, owner: None });
+}
+
+/// Adds a minder as [`attach_minder`] does, which also kills everything when the *thread* that spawned the command ends.
+/// The kernel has no such signal for a process.
+pub fn attach_minder_of_thread(command: &mut Command, namespaces: libc::c_int) {
+    attach(command, MinderTask { namespaces, status_pipe: None, owner: Some(getpid()) });
+}
+
+fn attach(command: &mut Command, task: MinderTask) {
     // SAFETY: `become_minder` makes only async-signal-safe calls.
     unsafe { command.pre_exec(move || become_minder(&task)) };
 }
@@ -287,280 +309,5 @@ fn close_range(first: RawFd, last: RawFd) {
     unsafe {
         let most = libc::sysconf(libc::_SC_OPEN_MAX).clamp(256, 65_536) as RawFd;
         (first..=last.min(most)).for_each(|fd| _ = libc::close(fd));
-    }
-}
-
-#[cfg(target_os = "linux")]
-use linux::{
-    NEW_PID_NAMESPACE, adopt_orphans, end_with_parent, for_each_child, fork, fork_until_exec, next_signal,
-};
-#[cfg(not(target_os = "linux"))]
-use other::{
-    NEW_PID_NAMESPACE, adopt_orphans, end_with_parent, for_each_child, fork, fork_until_exec, next_signal,
-};
-
-#[cfg(target_os = "linux")]
-mod linux {
-    use std::{ffi::CStr, io, mem::MaybeUninit};
-
-    use rustix::{
-        fs::{CWD, Mode, OFlags, RawDir, openat},
-        process::{getpid, set_child_subreaper, set_parent_process_death_signal},
-    };
-
-    pub(super) const NEW_PID_NAMESPACE: libc::c_int = libc::CLONE_NEWPID;
-
-    /// Forks by the system call itself: the C library's `fork` runs handlers of other libraries and has no namespaces.
-    pub(super) fn fork(namespaces: libc::c_int) -> io::Result<i32> {
-        let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
-        // SAFETY: without CLONE_VM this is a fork. The child only makes system calls and then executes.
-        match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
-            -1 => Err(io::Error::last_os_error()),
-            pid => Ok(pid as i32),
-        }
-    }
-
-    /// Forks a child that is going to execute a program. Until then it shares the memory of its parent instead of copying
-    /// it, and the parent is suspended. Only the child returns. The parent continues in `run_minder_of` and never reads
-    /// its old stack again, because the child has used it.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn fork_until_exec(namespaces: libc::c_int) -> io::Result<()> {
-        let flags = namespaces | libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        let result: libc::c_long;
-        // SAFETY: the child returns on the stack of its parent, which the kernel holds until the child executes a
-        // program or ends. After that the parent calls a function that does not return, with what is in a register;
-        // below its stack pointer nothing is in use any more. The registers that a system call changes are named.
-        unsafe {
-            std::arch::asm!(
-                "syscall",
-                "test rax, rax",
-                "jle 2f",
-                "mov rdi, rax",
-                "and rsp, -16",
-                "call {run_minder_of}",
-                "ud2",
-                "2:",
-                run_minder_of = sym super::run_minder_of,
-                inlateout("rax") libc::SYS_clone => result,
-                inlateout("rdi") libc::c_long::from(flags) => _,
-                inlateout("rsi") 0_i64 => _,
-                inlateout("rdx") 0_i64 => _,
-                inlateout("r10") 0_i64 => _,
-                inlateout("r8") 0_i64 => _,
-                out("rcx") _,
-                out("r11") _,
-            );
-        }
-        match i32::try_from(-result) {
-            Ok(0) => Ok(()),
-            Ok(error) => Err(io::Error::from_raw_os_error(error)),
-            Err(_) => Err(io::Error::from_raw_os_error(libc::EINVAL)),
-        }
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    pub(super) fn fork_until_exec(namespaces: libc::c_int) -> io::Result<()> {
-        match fork(namespaces)? {
-            0 => Ok(()),
-            child => super::run_minder_of(child.into()),
-        }
-    }
-
-    pub(super) fn end_with_parent(signal: libc::c_int) -> io::Result<()> {
-        let signal = rustix::process::Signal::from_named_raw(signal);
-        Ok(set_parent_process_death_signal(signal)?)
-    }
-
-    pub(super) fn adopt_orphans() {
-        // Linux has this since version 3.4.
-        let _ = set_child_subreaper(Some(getpid()));
-    }
-
-    pub(super) fn next_signal() -> libc::c_int {
-        // SAFETY: the set is filled in before it is used, and no information is asked for.
-        unsafe {
-            let mut all = std::mem::zeroed();
-            libc::sigfillset(&mut all);
-            libc::sigwaitinfo(&all, std::ptr::null_mut())
-        }
-    }
-
-    /// Calls `found` for each child of this process.
-    pub(super) fn for_each_child(mut found: impl FnMut(i32)) {
-        if !listed_children(&mut found) {
-            searched_children(found);
-        }
-    }
-
-    /// Calls `found` for the children in the kernel's list. Returns false if the kernel has none. A list that does not
-    /// fit into the buffer is completed in the next round.
-    fn listed_children(found: &mut impl FnMut(i32)) -> bool {
-        let Some((text, length)) = read(c"/proc/thread-self/children") else { return false };
-        let text = text.get(..length).unwrap_or_default();
-        // The last number may be incomplete.
-        let whole = text.iter().rposition(|byte| *byte == b' ').map_or(0, |end| end + 1);
-        let numbers = text.get(..whole).unwrap_or_default().split(|byte| *byte == b' ');
-        numbers.filter_map(number).for_each(found);
-        true
-    }
-
-    /// Calls `found` for the children among all processes of the system.
-    fn searched_children(mut found: impl FnMut(i32)) {
-        let own = getpid().as_raw_pid();
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let Ok(proc) = openat(CWD, c"/proc", flags, Mode::empty()) else { return };
-        let mut buffer = [MaybeUninit::uninit(); 8192];
-        let mut entries = RawDir::new(&proc, &mut buffer);
-        while let Some(Ok(entry)) = entries.next() {
-            let Some(pid) = number(entry.file_name().to_bytes()) else { continue };
-            let mut path = [0_u8; 32];
-            if parent(stat_path(pid, &mut path)) == Some(own) {
-                found(pid);
-            }
-        }
-    }
-
-    /// Returns `/proc/PID/stat` without an allocation.
-    fn stat_path(pid: i32, buffer: &mut [u8; 32]) -> &CStr {
-        use std::io::Write;
-        let _ = write!(buffer.as_mut_slice(), "/proc/{pid}/stat\0");
-        CStr::from_bytes_until_nul(buffer).unwrap_or(c"")
-    }
-
-    /// Returns the parent's id: the second field after the name, which is in parentheses and may contain anything.
-    fn parent(stat: &CStr) -> Option<i32> {
-        let (text, length) = read(stat)?;
-        let text = text.get(..length)?;
-        let end = text.iter().rposition(|byte| *byte == b')')?;
-        number(text.get(end + 2..)?.split(|byte| *byte == b' ').nth(1)?)
-    }
-
-    fn read(path: &CStr) -> Option<([u8; 4096], usize)> {
-        let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        let mut text = [0_u8; 4096];
-        let length = rustix::io::read(&file, &mut text).ok()?;
-        Some((text, length))
-    }
-
-    fn number(digits: &[u8]) -> Option<i32> {
-        std::str::from_utf8(digits).ok()?.parse().ok()
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn children_are_found_with_and_without_the_kernels_list() {
-            let mut child =
-                std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-            let mut listed = Vec::new();
-            if listed_children(&mut |pid| listed.push(pid)) {
-                assert!(listed.contains(&(child.id() as i32)), "{listed:?}");
-            }
-            let mut searched = Vec::new();
-            searched_children(|pid| searched.push(pid));
-            assert!(searched.contains(&(child.id() as i32)), "{searched:?}");
-            drop(child.stdin.take());
-            child.wait().unwrap();
-        }
-
-        #[test]
-        fn only_numbers_are_process_ids() {
-            assert_eq!(number(b"4711"), Some(4711));
-            for name in ["", "self", "12a", "99999999999"] {
-                assert_eq!(number(name.as_bytes()), None, "{name}");
-            }
-        }
-    }
-}
-
-/// Systems without parent-death signals and without reparenting to a subreaper: the minder waits for the end of the
-/// server through `kqueue`, and kills the command's process group. Processes that leave that group are not reached.
-#[cfg(not(target_os = "linux"))]
-mod other {
-    use std::{
-        io,
-        sync::atomic::{AtomicI32, Ordering},
-    };
-
-    pub(super) const NEW_PID_NAMESPACE: libc::c_int = 0;
-
-    /// The id of the command, which leads its process group.
-    static CHILD: AtomicI32 = AtomicI32::new(0);
-
-    pub(super) fn fork(_: libc::c_int) -> io::Result<i32> {
-        // SAFETY: the child only makes system calls and then executes.
-        match unsafe { libc::fork() } {
-            -1 => Err(io::Error::last_os_error()),
-            pid => {
-                CHILD.store(pid, Ordering::Relaxed);
-                Ok(pid)
-            }
-        }
-    }
-
-    pub(super) fn fork_until_exec(namespaces: libc::c_int) -> io::Result<()> {
-        match fork(namespaces)? {
-            0 => Ok(()),
-            child => super::run_minder_of(child.into()),
-        }
-    }
-
-    /// Does nothing: `next_signal` waits for the end of the parent. A command whose minder is killed is not ended.
-    pub(super) fn end_with_parent(_: libc::c_int) -> io::Result<()> {
-        Ok(())
-    }
-
-    pub(super) fn adopt_orphans() {}
-
-    pub(super) fn next_signal() -> libc::c_int {
-        // SAFETY: structures of plain numbers, on the stack, for calls that read and fill them in.
-        unsafe {
-            let queue = libc::kqueue();
-            let mut changes: [libc::kevent; 4] = std::mem::zeroed();
-            let signals = [libc::SIGCHLD, super::END_SIGNAL_NUMBER, libc::SIGTERM];
-            for (change, signal) in changes.iter_mut().zip(signals) {
-                change.ident = signal as libc::uintptr_t;
-                change.filter = libc::EVFILT_SIGNAL;
-                change.flags = libc::EV_ADD;
-            }
-            changes[3].ident = libc::getppid() as libc::uintptr_t;
-            changes[3].filter = libc::EVFILT_PROC;
-            changes[3].flags = libc::EV_ADD;
-            changes[3].fflags = libc::NOTE_EXIT;
-            let mut event: libc::kevent = std::mem::zeroed();
-            let mut pending = std::mem::zeroed();
-            libc::sigpending(&mut pending);
-            let already_pending =
-                signals.into_iter().find(|signal| libc::sigismember(&pending, *signal) == 1);
-            let seen = already_pending.unwrap_or_else(|| {
-                libc::kevent(queue, changes.as_ptr(), 4, &mut event, 1, std::ptr::null());
-                if event.filter == libc::EVFILT_PROC {
-                    super::END_SIGNAL_NUMBER
-                } else {
-                    event.ident as libc::c_int
-                }
-            });
-            libc::close(queue);
-            let mut seen_set = std::mem::zeroed();
-            libc::sigemptyset(&mut seen_set);
-            libc::sigaddset(&mut seen_set, seen);
-            libc::sigpending(&mut pending);
-            let mut taken = 0;
-            if libc::sigismember(&pending, seen) == 1 {
-                libc::sigwait(&seen_set, &mut taken);
-            }
-            seen
-        }
-    }
-
-    pub(super) fn for_each_child(mut found: impl FnMut(i32)) {
-        let child = CHILD.load(Ordering::Relaxed);
-        if child > 1 {
-            // SAFETY: takes numbers; the group is that of a child that has not been reaped.
-            unsafe { libc::killpg(child, libc::SIGKILL) };
-            found(child);
-        }
     }
 }

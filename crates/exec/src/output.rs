@@ -36,7 +36,7 @@ pub struct OutputChunk {
 /// Prints the size only: output is long and may be secret.
 impl fmt::Debug for OutputChunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Chunk({:?}, {} bytes)", self.source, self.bytes.len())
+        write!(f, "OutputChunk({:?}, {} bytes)", self.source, self.bytes.len())
     }
 }
 
@@ -193,7 +193,7 @@ pub(crate) fn register(end: OwnedFd, interest: Interest) -> io::Result<AsyncFd<O
 }
 
 async fn wait_for_exit(exit: &mut watch::Receiver<Option<ProcessExit>>) {
-    // An error means that the keeper's task is gone, and with it the process.
+    // An error means that the reaper's task is gone, and with it the process.
     let _ = exit.wait_for(Option::is_some).await;
 }
 

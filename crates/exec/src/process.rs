@@ -13,8 +13,8 @@ use crate::{
     exit::ProcessExit,
     head_tail::HeadTail,
     input::ProcessInput,
-    keeper::{ChildLease, KeptChild},
     output::{OutputSource, ProcessOutput, register},
+    reaper::{ChildLease, MindedChild},
     spawner::{self, ServerEnds, SpawnError, StartedProcess},
     spec::{CaptureLimit, ProcessSpec, TerminalSize},
     terminal,
@@ -35,7 +35,7 @@ pub struct Process {
 /// A handle that terminates, resizes and awaits a process. It does not keep the process alive and may outlive it.
 #[derive(Clone)]
 pub struct ProcessHandle {
-    child: Arc<KeptChild>,
+    child: Arc<MindedChild>,
     terminal: Option<Weak<AsyncFd<OwnedFd>>>,
 }
 
@@ -105,8 +105,8 @@ impl Process {
             // Fails if the process has exited or closed its input, which does not matter here.
             let _ = stdin.close().await;
         }
-        let mut stdout = HeadTail::with_cap(limit);
-        let mut stderr = HeadTail::with_cap(limit);
+        let mut stdout = HeadTail::with_limit(limit);
+        let mut stderr = HeadTail::with_limit(limit);
         while let Some(chunk) = self.output.next().await {
             match chunk.source {
                 OutputSource::Stdout | OutputSource::Terminal => stdout.push(&chunk.bytes),

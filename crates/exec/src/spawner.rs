@@ -28,9 +28,9 @@ use tokio::{
 
 use crate::{
     child::{ChildRole, ChildSetup},
-    keeper::{self, ChildLease, KeptChild},
     minder::{END_SIGNAL, InitReport, MinderTask},
     namespaces,
+    reaper::{self, ChildLease, MindedChild},
     spec::{ChildPreparation, InputSource, ProcessSpec},
     terminal::{self, TerminalPair},
 };
@@ -91,9 +91,9 @@ fn job_queue() -> io::Result<mpsc::Sender<SpawnJob>> {
         return Ok(jobs.clone());
     }
     restore_sigchld();
-    let keeper = keeper::start()?;
+    let reaper = reaper::start()?;
     let (jobs, queued) = mpsc::channel(MAX_QUEUED);
-    thread::Builder::new().name("exec-spawner".into()).spawn(move || run(queued, &keeper))?;
+    thread::Builder::new().name("exec-spawner".into()).spawn(move || run(queued, &reaper))?;
     Ok(queue.insert(jobs).clone())
 }
 
@@ -110,23 +110,23 @@ fn restore_sigchld() {
     }
 }
 
-fn run(mut jobs: mpsc::Receiver<SpawnJob>, keeper: &Handle) {
+fn run(mut jobs: mpsc::Receiver<SpawnJob>, reaper: &Handle) {
     while let Some(job) = jobs.blocking_recv() {
-        let started = start(job.spec, keeper);
+        let started = start(job.spec, reaper);
         // If the caller has stopped waiting, dropping the process kills it.
         let _ = job.reply.send(started);
     }
 }
 
-fn start(spec: ProcessSpec, keeper: &Handle) -> Result<StartedProcess, SpawnError> {
+fn start(spec: ProcessSpec, reaper: &Handle) -> Result<StartedProcess, SpawnError> {
     if LIVE_COMMANDS.fetch_add(1, Ordering::Relaxed) >= MAX_COMMANDS {
         LIVE_COMMANDS.fetch_sub(1, Ordering::Relaxed);
         return Err(SpawnError::TooMany);
     }
     let timeout = spec.timeout;
     let spawned = fork_and_exec(spec).inspect_err(|_| _ = LIVE_COMMANDS.fetch_sub(1, Ordering::Relaxed))?;
-    let child = Arc::new(KeptChild::new(spawned.minder, spawned.end_signal));
-    keeper.spawn(keeper::keep(child.clone(), timeout, spawned.status_pipe));
+    let child = Arc::new(MindedChild::new(spawned.minder, spawned.end_signal));
+    reaper.spawn(reaper::watch_child(child.clone(), timeout, spawned.status_pipe));
     Ok(StartedProcess { lease: ChildLease { child }, stdio: spawned.stdio })
 }
 

@@ -101,7 +101,7 @@ impl ProcessSpec {
 /// Prints the program and the names of the variables. Arguments and values may be secret.
 impl fmt::Debug for ProcessSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spec")
+        f.debug_struct("ProcessSpec")
             .field("program", &self.argv.first())
             .field("arguments", &self.argv.len().saturating_sub(1))
             .field("cwd", &self.cwd)

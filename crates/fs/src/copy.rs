@@ -87,7 +87,7 @@ fn copy_entry(kind: FileType, from: &Path, to: &Path, special: SpecialFiles) -> 
         return copy_file(from, to);
     }
     match special {
-        SpecialFiles::Refused => Err(FileError::NothingToCopy),
+        SpecialFiles::Refused => Err(FileError::SpecialFile),
         SpecialFiles::Skipped => Ok(()),
     }
 }
@@ -118,7 +118,7 @@ fn copy_file(from: &Path, to: &Path) -> Result<(), FileError> {
 fn open_existing(to: &Path, source: &Metadata) -> Result<Option<File>, FileError> {
     // Checked before opening as well, because opening some devices has an effect.
     if fs::metadata(to).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        return Err(FileError::NothingToCopy);
+        return Err(FileError::SpecialFile);
     }
     // A dangling link exists, but its target must be created.
     let mut options = OpenOptions::new();

@@ -22,7 +22,7 @@ pub enum FileError {
     #[error("fs/copy cannot copy a directory to itself or one of its descendants")]
     IntoItself,
     #[error("fs/copy only supports regular files, directories, and symlinks")]
-    NothingToCopy,
+    SpecialFile,
     #[error("fs/remove cannot remove the root directory")]
     Root,
 }

@@ -15,11 +15,11 @@ mod watch;
 pub use {
     copy::{CopyDepth, copy},
     error::FileError,
-    read::{directory, metadata, open_regular, read_base64},
+    read::{metadata, open_regular, read_base64, read_directory},
     search::{
-        FileSearches, MAX_QUERY_BYTES, MAX_QUERY_WORDS, MAX_RESULTS, QueryTooLong, SearchRoots,
-        SearchSession, SessionNews, check_query,
+        FileSearches, MAX_QUERY_BYTES, MAX_QUERY_WORDS, MAX_RESULTS, QueryTooLong, SearchEvent, SearchRoots,
+        SearchSession, check_query,
     },
     watch::{FileWatch, FileWatcher, WatchError},
-    write::{ParentDirectories, RemoveOptions, create_directory, decode, remove, write},
+    write::{ParentDirectories, RemoveOptions, create_directory, decode_contents, remove, write},
 };

@@ -63,7 +63,7 @@ fn milliseconds(time: io::Result<SystemTime>) -> i64 {
 }
 
 /// Returns the entries of a directory in the system's order. `limit` is their size in a response in bytes.
-pub fn directory(path: &Path, limit: usize) -> Result<Vec<FsReadDirectoryEntry>, FileError> {
+pub fn read_directory(path: &Path, limit: usize) -> Result<Vec<FsReadDirectoryEntry>, FileError> {
     let mut entries = Vec::new();
     let mut bytes = 0;
     for entry in fs::read_dir(path)? {

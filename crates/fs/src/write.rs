@@ -12,7 +12,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use crate::{FileError, read::check_regular};
 
 /// Decodes the contents of a file from the protocol's base64.
-pub fn decode(data_base64: &str) -> Result<Vec<u8>, FileError> {
+pub fn decode_contents(data_base64: &str) -> Result<Vec<u8>, FileError> {
     Ok(BASE64_STANDARD.decode(data_base64)?)
 }
 

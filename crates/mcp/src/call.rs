@@ -15,7 +15,7 @@ use crate::{
     elicitation::Elicitor,
     limits::{ERROR_CHARS, PROGRESS_CHARS},
     start_error::{find_cause, root_cause},
-    text::{cut, ordered},
+    text::{cut, to_ordered_json},
 };
 
 /// Receives progress, in order and before the result. Called while messages are read, so it must not block.
@@ -110,7 +110,7 @@ pub enum CallError {
     #[error("{0}")]
     Closed(String),
     /// A response that is not valid.
-    #[error("the server gave an answer that cannot be read: {0}")]
+    #[error("the server's response is not valid: {0}")]
     Unreadable(String),
 }
 
@@ -184,7 +184,7 @@ impl ToolOutcome {
         if parts.iter().any(|part| matches!(part, ModelPart::Image(_))) {
             return ModelOutput::Parts(parts);
         }
-        ModelOutput::Text(ordered(&json!(self.result.content)))
+        ModelOutput::Text(to_ordered_json(&json!(self.result.content)))
     }
 }
 

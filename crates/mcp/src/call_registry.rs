@@ -1,5 +1,4 @@
-//! The active calls of a connection: who receives their progress, who answers the server's elicitation requests,
-//! and why the connection closed.
+//! The active calls of a connection, for progress and elicitation requests, and the reason why the connection closed.
 
 use std::{
     collections::HashMap,

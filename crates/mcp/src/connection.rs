@@ -44,7 +44,7 @@ const CLOSE_TIME: Duration = Duration::from_secs(4);
 
 const METHOD_NOT_FOUND: i32 = -32601;
 
-/// What every connection needs from the process.
+/// The parts of the process that every connection uses.
 pub(crate) struct ConnectionContext {
     pub(crate) identity: ClientIdentity,
     pub(crate) environment: ProcessEnvironment,
@@ -144,13 +144,13 @@ impl ServerConnection {
         }
     }
 
-    /// Returns what the server says about itself.
+    /// Returns the server's description of itself.
     pub(crate) fn server_info(&self) -> Option<McpServerInfo> {
         let info = self.running.peer().peer_info()?;
         serde_json::from_value(serde_json::to_value(&info.server_info).ok()?).ok()
     }
 
-    /// Returns what the server declares that it can do.
+    /// Returns the capabilities that the server declares.
     pub(crate) fn capabilities(&self) -> Option<Value> {
         serde_json::to_value(&self.running.peer().peer_info()?.capabilities).ok()
     }
@@ -191,7 +191,7 @@ impl ServerConnection {
             };
             for page in pages {
                 let is_accepted = tokio::select! {
-                    is_accepted = self.visit(page, elicitor) => is_accepted,
+                    is_accepted = self.ask_to_open(page, elicitor) => is_accepted,
                     () = call.cancel.cancelled() => return Err(CallError::Cancelled),
                     () = self.registry.closed.cancelled() => false,
                 };
@@ -204,9 +204,9 @@ impl ServerConnection {
     }
 
     /// Asks the user to open a page and waits for the end of the interaction. Servers need not report the end, so the
-    /// wait is short: a server that is not content refuses the next call, and the user is asked again. Returns whether
-    /// the user agreed.
-    async fn visit(&self, question: McpServerElicitationRequest, elicitor: &dyn Elicitor) -> bool {
+    /// wait is short: a server that still requires the page refuses the next call, and the user is asked again. Returns
+    /// whether the user agreed.
+    async fn ask_to_open(&self, question: McpServerElicitationRequest, elicitor: &dyn Elicitor) -> bool {
         let McpServerElicitationRequest::Url { elicitation_id, .. } = &question else { return false };
         let page = self.registry.watch_page(elicitation_id);
         let response = ask_for_page(elicitor, &self.registry.server, question, &page).await;

@@ -53,7 +53,7 @@ pub(crate) async fn ask_for_page(
     }
 }
 
-/// Returns the pages that an error names: the server refuses a request until the user has been there.
+/// Returns the pages that the user must open before the server accepts the request, according to its error.
 pub(crate) fn required_pages(error: &CallError) -> Vec<McpServerElicitationRequest> {
     let CallError::Server { code: URL_ELICITATION_REQUIRED, data: Some(data), .. } = error else {
         return Vec::new();
@@ -76,8 +76,8 @@ pub(crate) fn defaults(params: &Value) -> Map<String, Value> {
     defaults.collect()
 }
 
-/// Builds the response for the server. An accepted request always has content; fields that the user left out have
-/// their defaults.
+/// Converts a response for the server. An accepted one always has content, with the defaults of fields that the user left
+/// out.
 pub(crate) fn response_for_server(
     response: McpServerElicitationRequestResponse,
     defaults: Map<String, Value>,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shown_is_refused() {
+    fn a_request_that_clients_cannot_show_is_refused() {
         assert!(
             parse(
                 json!({ "message": "?", "requestedSchema": { "properties": { "a": { "type": "object" } } } })
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_as_servers_read_them() {
+    fn responses_have_the_form_that_servers_expect() {
         use McpServerElicitationAction::{Accept, Cancel, Decline};
         let schema = json!({ "properties": { "a": { "default": 7 }, "b": { "default": null }, "c": {} } });
         let check = |action, content: Option<Value>, defaults: Map<String, Value>, expected: Value| {

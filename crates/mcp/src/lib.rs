@@ -107,7 +107,7 @@ pub use {
     service::ClientIdentity,
     start_error::StartError,
     status::StatusPageError,
-    text::ordered,
+    text::to_ordered_json,
     thread::{RequiredError, StartupObserver, ThreadServers},
     tools::{McpTool, ToolHints, ToolSet},
 };

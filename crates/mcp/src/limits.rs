@@ -17,6 +17,9 @@ pub(crate) const DESCRIPTION_CHARS: usize = 16 * 1024;
 /// Most entries of a list of resources or templates, over all its pages.
 pub(crate) const RESOURCES_PER_SERVER: usize = 4096;
 
+/// Most bytes of one list, over all its pages. The page that exceeds it is the last one that is read.
+pub(crate) const LIST_BYTES: usize = 16 * 1024 * 1024;
+
 /// Most pages of one list, in case a server never stops returning cursors.
 pub(crate) const PAGES: usize = 64;
 

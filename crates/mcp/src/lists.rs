@@ -7,13 +7,15 @@ use tokio::time::timeout;
 use crate::{
     call::CallError,
     connection::ServerConnection,
-    limits::{LIST_TIMEOUT, PAGES},
+    limits::{LIST_BYTES, LIST_TIMEOUT, PAGES},
 };
 
 /// A page, with the cursor of the next one.
 pub(crate) struct ListPage<T> {
     pub(crate) entries: Vec<T>,
     pub(crate) next_cursor: Option<String>,
+    /// The size of the entries, including invalid ones.
+    bytes: usize,
 }
 
 /// Reads all pages of a list within one timeout.
@@ -26,11 +28,13 @@ pub(crate) async fn list<T: DeserializeOwned>(
     let pages = async {
         let mut entries = Vec::new();
         let mut cursor = None;
+        let mut bytes = 0_usize;
         for _ in 0..PAGES {
             let read = page(connection, method, member, cursor.as_deref()).await?;
             entries.extend(read.entries);
+            bytes = bytes.saturating_add(read.bytes);
             cursor = read.next_cursor;
-            if cursor.is_none() || entries.len() >= max_entries {
+            if cursor.is_none() || entries.len() >= max_entries || bytes >= LIST_BYTES {
                 break;
             }
         }
@@ -55,6 +59,7 @@ pub(crate) async fn page<T: DeserializeOwned>(
         _ => Vec::new(),
     };
     Ok(ListPage {
+        bytes: entries.iter().map(|entry| entry.to_string().len()).sum(),
         entries: entries.into_iter().filter_map(|entry| read(method, entry)).collect(),
         next_cursor,
     })

@@ -28,7 +28,7 @@ use crate::{
     thread::{StartupObserver, ThreadServers},
 };
 
-/// What a pool needs from its process.
+/// The settings of a pool.
 #[derive(Clone)]
 pub struct PoolOptions {
     /// Directory of the credentials file.

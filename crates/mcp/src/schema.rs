@@ -27,86 +27,109 @@ const KEPT: [&str; 13] = [
 /// Maximum depth of a schema, which may refer to itself. Below it any object is allowed.
 const MAX_DEPTH: usize = 12;
 
-/// Maximum number of subschemas, in case references multiply them.
-const MAX_PARTS: usize = 4096;
+/// The bytes that each subschema costs besides its members.
+const SUBSCHEMA_COST: usize = 16;
 
 /// Returns the parameters of a function for a tool's input schema: always an object with properties.
 pub(crate) fn reduce(schema: &Value) -> Value {
-    let mut reducer = SchemaReducer { root: schema, remaining: MAX_PARTS };
-    let mut reduced = match reducer.schema(schema, MAX_DEPTH) {
+    let mut reducer = SchemaReducer { root: schema, budget: SCHEMA_BYTES };
+    let Some(reduced) = reducer.schema(schema, MAX_DEPTH) else { return any_object() };
+    let mut reduced = match reduced {
         Value::Object(reduced) => reduced,
         _ => Map::new(),
     };
     reduced.insert("type".to_owned(), json!("object"));
     reduced.entry("properties").or_insert_with(|| json!({}));
     let reduced = Value::Object(reduced);
-    if reduced.to_string().len() > SCHEMA_BYTES {
-        json!({ "type": "object", "properties": {} })
-    } else {
-        reduced
-    }
+    if reduced.to_string().len() > SCHEMA_BYTES { any_object() } else { reduced }
 }
 
+fn any_object() -> Value {
+    json!({ "type": "object", "properties": {} })
+}
+
+/// Reduces a schema within a budget. References can multiply the parts of a schema, so everything that is visited or
+/// copied is counted. The methods return `None` once the budget is spent.
 struct SchemaReducer<'a> {
     root: &'a Value,
-    remaining: usize,
+    /// The bytes that may still be visited or copied.
+    budget: usize,
 }
 
-impl SchemaReducer<'_> {
-    fn schema(&mut self, schema: &Value, depth: usize) -> Value {
+impl<'a> SchemaReducer<'a> {
+    fn schema(&mut self, schema: &Value, depth: usize) -> Option<Value> {
+        self.spend(SUBSCHEMA_COST)?;
         let Some(schema) = schema.as_object() else {
             // `true` allows any value, which not every dialect can express.
-            return json!({ "type": "string" });
+            return Some(json!({ "type": "string" }));
         };
-        if depth == 0 || self.remaining == 0 {
-            return json!({ "type": "object", "properties": {} });
-        }
-        self.remaining -= 1;
-        if let Some(target) = schema.get("$ref").and_then(Value::as_str).and_then(|path| self.resolve(path)) {
-            return self.reference(&target, schema, depth);
+        let Some(below) = depth.checked_sub(1) else { return Some(any_object()) };
+        if let Some(path) = schema.get("$ref").and_then(Value::as_str) {
+            self.spend(path.len())?;
+            if let Some(target) = self.resolve(path) {
+                return self.reference(target, schema, below);
+            }
         }
         let mut reduced: Map<String, Value> = Map::new();
         for (key, value) in schema {
-            if let Some((key, value)) = self.member(key, value, depth) {
+            self.spend(key.len())?;
+            if let Some((key, value)) = self.member(key, value, below)? {
                 reduced.insert(key.to_owned(), value);
             }
         }
         complete(&mut reduced);
-        Value::Object(reduced)
+        Some(Value::Object(reduced))
     }
 
-    fn member<'k>(&mut self, key: &'k str, value: &Value, depth: usize) -> Option<(&'k str, Value)> {
-        match (key, value) {
+    /// Returns the reduced member of a schema, or `Some(None)` if the member is dropped.
+    fn member<'k>(&mut self, key: &'k str, value: &Value, below: usize) -> Option<Option<(&'k str, Value)>> {
+        let reduced = match (key, value) {
             ("properties", Value::Object(properties)) => {
-                let properties =
-                    properties.iter().map(|(name, schema)| (name.clone(), self.schema(schema, depth - 1)));
-                Some((key, Value::Object(properties.collect())))
+                let mut reduced = Map::new();
+                for (name, schema) in properties {
+                    self.spend(name.len())?;
+                    reduced.insert(name.clone(), self.schema(schema, below)?);
+                }
+                (key, Value::Object(reduced))
             }
-            ("items", Value::Array(items)) => items.first().map(|first| (key, self.schema(first, depth - 1))),
-            ("items", schema) => Some((key, self.schema(schema, depth - 1))),
+            ("items", Value::Array(items)) => match items.first() {
+                Some(first) => (key, self.schema(first, below)?),
+                None => return Some(None),
+            },
             ("anyOf" | "oneOf", Value::Array(options)) => {
-                let options = options.iter().map(|option| self.schema(option, depth - 1));
-                Some(("anyOf", Value::Array(options.collect())))
+                let options: Option<_> = options.iter().map(|option| self.schema(option, below)).collect();
+                ("anyOf", Value::Array(options?))
             }
-            ("additionalProperties", Value::Bool(_)) => Some((key, value.clone())),
-            ("additionalProperties", schema) => Some((key, self.schema(schema, depth - 1))),
-            ("const", value) => Some(("enum", json!([value]))),
-            _ if KEPT.contains(&key) => Some((key, value.clone())),
-            _ => None,
-        }
+            ("additionalProperties", Value::Bool(_)) => (key, value.clone()),
+            ("items" | "additionalProperties", schema) => (key, self.schema(schema, below)?),
+            ("const", value) => ("enum", json!([self.copy(value)?])),
+            _ if KEPT.contains(&key) => (key, self.copy(value)?),
+            _ => return Some(None),
+        };
+        Some(Some(reduced))
     }
 
     /// Reduces the target of a reference, keeping the description beside the reference.
-    fn reference(&mut self, target: &Value, reference: &Map<String, Value>, depth: usize) -> Value {
-        let mut reduced = self.schema(target, depth - 1);
+    fn reference(&mut self, target: &Value, reference: &Map<String, Value>, below: usize) -> Option<Value> {
+        let mut reduced = self.schema(target, below)?;
         if let (Some(description), Some(reduced)) = (reference.get("description"), reduced.as_object_mut()) {
-            reduced.insert("description".to_owned(), description.clone());
+            reduced.insert("description".to_owned(), self.copy(description)?);
         }
-        reduced
+        Some(reduced)
     }
 
-    fn resolve(&self, path: &str) -> Option<Value> {
-        self.root.pointer(path.strip_prefix('#')?).cloned()
+    fn resolve(&self, path: &str) -> Option<&'a Value> {
+        self.root.pointer(path.strip_prefix('#')?)
+    }
+
+    fn copy(&mut self, value: &Value) -> Option<Value> {
+        self.spend(value.to_string().len())?;
+        Some(value.clone())
+    }
+
+    fn spend(&mut self, bytes: usize) -> Option<()> {
+        self.budget = self.budget.checked_sub(bytes)?;
+        Some(())
     }
 }
 
@@ -213,5 +236,18 @@ mod tests {
         let reduced = reduce(&node);
         assert!(reduced.to_string().len() <= SCHEMA_BYTES);
         assert_eq!(reduced["type"], "object");
+    }
+
+    #[test]
+    fn references_do_not_multiply_a_large_schema() {
+        let any = json!({ "type": "object", "properties": {} });
+        // Each would have as many parts as its size to the power of the depth.
+        let properties: Map<String, Value> =
+            (0..20_000).map(|number| (number.to_string(), json!({ "$ref": "#" }))).collect();
+        check(json!({ "properties": properties }), any.clone());
+        let text = "x".repeat(SCHEMA_BYTES / 2);
+        let twice =
+            json!({ "description": text, "properties": { "a": { "$ref": "#" }, "b": { "$ref": "#" } } });
+        check(twice, any);
     }
 }

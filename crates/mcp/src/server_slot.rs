@@ -20,6 +20,7 @@ use crate::{
     start_error::StartError,
 };
 
+/// A server in the pool, shared by all threads that use it.
 pub(crate) struct ServerSlot {
     name: String,
     config: Arc<ServerConfig>,
@@ -47,7 +48,7 @@ pub(crate) enum SlotState {
         /// Number of failed starts in a row.
         failures: u32,
     },
-    /// The server was ready before.
+    /// The connection closed after the server was ready.
     Ended,
 }
 
@@ -76,7 +77,7 @@ impl SlotState {
     }
 
     /// Returns how long a turn waits for the pending start. A server that failed before does not delay turns.
-    fn patience(&self, now: Instant) -> Duration {
+    fn turn_wait(&self, now: Instant) -> Duration {
         match self {
             SlotState::Starting { failures: 0, .. } => Duration::MAX,
             SlotState::Starting { since, .. } => RETRY_WAIT.saturating_sub(now.duration_since(*since)),
@@ -176,11 +177,11 @@ impl ServerSlot {
         if has_ended {
             self.start();
         }
-        let patience = self.state.borrow().patience(Instant::now());
+        let wait = self.state.borrow().turn_wait(Instant::now());
         match self.connection() {
             Some(connection) => Some(connection),
-            None if patience == Duration::MAX => self.settled().await.ok(),
-            None => timeout(patience, self.settled()).await.ok()?.ok(),
+            None if wait == Duration::MAX => self.settled().await.ok(),
+            None => timeout(wait, self.settled()).await.ok()?.ok(),
         }
     }
 
@@ -234,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn repeated_failures_delay_the_next_start_up_to_a_ceiling() {
+    fn repeated_failures_delay_the_next_start_up_to_a_limit() {
         let seconds: Vec<u64> = (1..=9).map(|failures| retry_delay(failures).as_secs()).collect();
         assert_eq!(seconds, [0, 5, 10, 20, 40, 80, 160, 300, 300]);
     }
@@ -242,13 +243,13 @@ mod tests {
     #[test]
     fn only_a_first_start_delays_a_turn() {
         let since = Instant::now();
-        let patience = |failures, later| SlotState::Starting { since, failures }.patience(since + later);
-        assert_eq!(patience(0, Duration::from_secs(9)), Duration::MAX);
-        assert_eq!(patience(1, Duration::ZERO), RETRY_WAIT);
-        assert_eq!(patience(1, RETRY_WAIT), Duration::ZERO, "the wait of all turns together is limited");
+        let wait = |failures, later| SlotState::Starting { since, failures }.turn_wait(since + later);
+        assert_eq!(wait(0, Duration::from_secs(9)), Duration::MAX);
+        assert_eq!(wait(1, Duration::ZERO), RETRY_WAIT);
+        assert_eq!(wait(1, RETRY_WAIT), Duration::ZERO, "the wait of all turns together is limited");
 
         let failed = SlotState::Failed { error: StartError::NotSignedIn, since, failures: 2 };
-        assert_eq!(failed.patience(since), Duration::ZERO);
+        assert_eq!(failed.turn_wait(since), Duration::ZERO);
         assert!(failed.is_backing_off(since + Duration::from_secs(4)));
         assert!(!failed.is_backing_off(since + Duration::from_secs(5)));
     }

@@ -87,7 +87,7 @@ impl StartError {
             }
             ClientInitializeError::TransportError { error, .. } => root_cause(error.error.as_ref()),
             ClientInitializeError::ExpectedInitResponse(_) | ClientInitializeError::ExpectedInitResult(_) => {
-                "the answer to initialize cannot be read".to_owned()
+                "the response to initialize is not valid".to_owned()
             }
             other => other.to_string(),
         })

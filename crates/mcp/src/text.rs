@@ -18,17 +18,18 @@ const ORDER: [&str; 11] = [
 ];
 
 /// Serialises JSON with known members in a readable order, followed by all others.
-pub fn ordered(value: &Value) -> String {
+pub fn to_ordered_json(value: &Value) -> String {
     match value {
         Value::Object(members) => {
             let known = ORDER.iter().filter_map(|name| members.get_key_value(*name));
             let others = members.iter().filter(|(name, _)| !ORDER.contains(&name.as_str()));
-            let members =
-                known.chain(others).map(|(name, value)| format!("{}:{}", json!(name), ordered(value)));
+            let members = known
+                .chain(others)
+                .map(|(name, value)| format!("{}:{}", json!(name), to_ordered_json(value)));
             format!("{{{}}}", members.collect::<Vec<_>>().join(","))
         }
         Value::Array(entries) => {
-            format!("[{}]", entries.iter().map(ordered).collect::<Vec<_>>().join(","))
+            format!("[{}]", entries.iter().map(to_ordered_json).collect::<Vec<_>>().join(","))
         }
         other => other.to_string(),
     }
@@ -49,7 +50,10 @@ mod tests {
     #[test]
     fn known_members_come_first() {
         let value = json!({ "resources": [{ "zeal": 1, "mimeType": "t", "uri": "u" }], "server": "s" });
-        assert_eq!(ordered(&value), r#"{"server":"s","resources":[{"uri":"u","mimeType":"t","zeal":1}]}"#);
+        assert_eq!(
+            to_ordered_json(&value),
+            r#"{"server":"s","resources":[{"uri":"u","mimeType":"t","zeal":1}]}"#
+        );
     }
 
     #[test]

@@ -28,11 +28,12 @@ pub type StartupObserver = Arc<dyn Fn(McpServerStatusUpdatedNotification) + Send
 pub struct ThreadServers {
     pool: ServerPool,
     observer: StartupObserver,
-    share: Mutex<ServerShare>,
+    holdings: Mutex<ServerHoldings>,
 }
 
+/// The servers that a thread holds, with the configuration that they come from.
 #[derive(Default)]
-struct ServerShare {
+struct ServerHoldings {
     servers: BTreeMap<String, HeldServer>,
     oauth: OauthSettings,
     generation: u64,
@@ -66,23 +67,23 @@ pub struct RequiredError(String);
 
 impl ThreadServers {
     pub(crate) fn new(pool: ServerPool, table: &ServerTable, observer: StartupObserver) -> ThreadServers {
-        let servers = ThreadServers { pool, observer, share: Mutex::default() };
+        let servers = ThreadServers { pool, observer, holdings: Mutex::default() };
         servers.update(table);
         servers
     }
 
     /// Returns whether the configuration was reloaded since the last update.
     pub fn is_stale(&self) -> bool {
-        self.share.lock().generation != self.pool.generation()
+        self.holdings.lock().generation != self.pool.generation()
     }
 
     /// Applies a configuration: releases servers that it lacks, starts new ones, keeps the rest.
     pub fn update(&self, table: &ServerTable) {
         let generation = self.pool.generation();
         let wanted = table.iter().filter(|(_, config)| config.enabled);
-        let mut share = self.share.lock();
-        let mut before = std::mem::take(&mut share.servers);
-        share.servers = wanted
+        let mut holdings = self.holdings.lock();
+        let mut before = std::mem::take(&mut holdings.servers);
+        holdings.servers = wanted
             .map(|(name, config)| {
                 let kept = before.remove(name).filter(|held| held.config.transport == config.transport);
                 let held = match kept {
@@ -96,32 +97,32 @@ impl ThreadServers {
                 (name.to_owned(), held)
             })
             .collect();
-        share.oauth = table.oauth.clone();
-        share.generation = generation;
-        drop(share);
+        holdings.oauth = table.oauth.clone();
+        holdings.generation = generation;
+        drop(holdings);
         // Connections are closed outside of the lock.
         drop(before);
     }
 
     /// Sets the server of the account's apps, or releases it if there is no configuration. The others stay as they are.
     pub fn set_app_server(&self, config: Option<&Arc<ServerConfig>>) {
-        let mut share = self.share.lock();
-        let before = share.servers.get(APP_SERVER).cloned();
+        let mut holdings = self.holdings.lock();
+        let before = holdings.servers.get(APP_SERVER).cloned();
         match (&before, config) {
             (Some(held), Some(config)) if held.config == *config => return,
             (Some(held), None) if held.config.apps.is_none() => return,
             (Some(held), Some(config)) if held.config.transport == config.transport => {
                 let held = HeldServer { config: config.clone(), ..held.clone() };
-                share.servers.insert(APP_SERVER.to_owned(), held);
+                holdings.servers.insert(APP_SERVER.to_owned(), held);
             }
             (_, Some(config)) => {
-                share.servers.insert(APP_SERVER.to_owned(), self.hold(APP_SERVER, config));
+                holdings.servers.insert(APP_SERVER.to_owned(), self.hold(APP_SERVER, config));
             }
             (_, None) => {
-                share.servers.remove(APP_SERVER);
+                holdings.servers.remove(APP_SERVER);
             }
         }
-        drop(share);
+        drop(holdings);
         // The connection is closed outside of the lock.
         drop(before);
     }
@@ -159,7 +160,7 @@ impl ThreadServers {
 
     /// Returns whether no server is configured and enabled.
     pub fn is_empty(&self) -> bool {
-        self.share.lock().servers.is_empty()
+        self.holdings.lock().servers.is_empty()
     }
 
     /// Returns the tools to offer, as they are now. Waits until each server has started or failed; for a server whose
@@ -175,7 +176,7 @@ impl ThreadServers {
 
     /// Builds the set of tools, or returns the last one if its inputs are unchanged, as in most turns.
     fn tool_set(&self, sources: Vec<ToolSource>) -> Arc<ToolSet> {
-        if let Some(offered) = &self.share.lock().offered
+        if let Some(offered) = &self.holdings.lock().offered
             && is_same(&offered.sources, &sources)
         {
             return offered.tools.clone();
@@ -183,7 +184,7 @@ impl ThreadServers {
         let tools =
             ToolSet::new(sources.iter().map(|source| (&*source.name, &*source.config, &*source.tools)));
         let tools = Arc::new(tools);
-        self.share.lock().offered = Some(OfferedTools { sources, tools: tools.clone() });
+        self.holdings.lock().offered = Some(OfferedTools { sources, tools: tools.clone() });
         tools
     }
 
@@ -215,7 +216,7 @@ impl ThreadServers {
             let error = OauthError::Credentials("the configuration names its credentials".to_owned());
             return Err(LoginError::Failed { server: server.to_owned(), error });
         }
-        let settings = self.share.lock().oauth.clone();
+        let settings = self.holdings.lock().oauth.clone();
         self.pool.begin_login(server, &held.config, &settings, LoginOptions::default()).await
     }
 
@@ -228,12 +229,12 @@ impl ThreadServers {
     }
 
     fn get(&self, server: &str) -> Result<HeldServer, CallError> {
-        let held = self.share.lock().servers.get(server).cloned();
+        let held = self.holdings.lock().servers.get(server).cloned();
         held.ok_or_else(|| CallError::UnknownServer(server.to_owned()))
     }
 
     fn held(&self) -> Vec<(String, HeldServer)> {
-        self.share.lock().servers.iter().map(|(name, held)| (name.clone(), held.clone())).collect()
+        self.holdings.lock().servers.iter().map(|(name, held)| (name.clone(), held.clone())).collect()
     }
 }
 

@@ -117,6 +117,9 @@ impl ToolSet {
             .map(|(name, (server, config, tool))| Arc::new(entry(name, server, config, tool)))
             .collect();
         tools.sort_by(|left, right| left.qualified_name.cmp(&right.qualified_name));
+        // Providers reject a request in which two tools have the same name. A server can choose the name of a tool so that
+        // it equals the one that another tool gets with its hash.
+        tools.dedup_by(|later, first| later.qualified_name == first.qualified_name);
         let by_name = tools.iter().map(|tool| (tool.qualified_name.clone(), tool.clone())).collect();
         ToolSet { tools, by_name }
     }
@@ -194,5 +197,18 @@ mod tests {
             ToolHints { read_only: Some(true), open_world: Some(false), ..ToolHints::default() }
         );
         assert!(tools.get("mcp__zed__c").is_none());
+    }
+
+    #[test]
+    fn a_tool_with_the_qualified_name_of_another_is_not_offered() {
+        let config = config("command = 'x'");
+        let long = "t".repeat(200);
+        let [hashed]: [String; 1] = qualify(&[("s", long.as_str())]).try_into().unwrap();
+        let forged = hashed.strip_prefix("mcp__s__").unwrap();
+        let plain = |name: &str| tool(json!({ "name": name, "inputSchema": {} }));
+        let tools = ToolSet::new([("s", &*config, [plain(&long), plain(forged)].as_slice())]);
+        let names: Vec<&str> = tools.iter().map(|tool| tool.tool.name.as_str()).collect();
+        assert_eq!(names, [long.as_str()]);
+        assert_eq!(tools.get(&hashed).unwrap().tool.name, long);
     }
 }

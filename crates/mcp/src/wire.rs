@@ -128,7 +128,7 @@ pub(crate) fn too_long(head: &[u8]) -> Option<ServerJsonRpcMessage> {
 
 /// Returns the error in place of a response that was too large.
 pub(crate) fn too_large(id: RequestId) -> ServerJsonRpcMessage {
-    let text = format!("the answer is larger than {} MiB", MESSAGE_BYTES / (1024 * 1024));
+    let text = format!("the response is larger than {} MiB", MESSAGE_BYTES / (1024 * 1024));
     JsonRpcMessage::error(ErrorData::new(ErrorCode::INTERNAL_ERROR, text, None), Some(id))
 }
 

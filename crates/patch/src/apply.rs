@@ -84,16 +84,16 @@ fn check<F: WriteFiles>(
     transaction: &mut PatchTransaction<'_, F>,
 ) -> Result<(), ApplyError> {
     let emptied: BTreeSet<_> =
-        plan.changes.iter().flat_map(|change| &change.from).map(|s| &s.place).collect();
+        plan.changes.iter().flat_map(|change| &change.from).map(|side| &side.place).collect();
     for side in plan.changes.iter().flat_map(|change| &change.from) {
         let now = transaction.look(&side.place)?;
-        if now.as_ref() != Some(&side.entry) || moved_away(side, files) {
+        if now.as_ref() != Some(&side.entry) || leads_elsewhere(side, files) {
             return Err(ApplyError::Changed(side.given.clone()));
         }
     }
     for side in plan.changes.iter().flat_map(|change| &change.to) {
         let is_new = !emptied.contains(&side.place);
-        if (is_new && transaction.see(&side.place)?) || moved_away(side, files) {
+        if (is_new && transaction.exists(&side.place)?) || leads_elsewhere(side, files) {
             return Err(ApplyError::Changed(side.given.clone()));
         }
     }
@@ -101,7 +101,7 @@ fn check<F: WriteFiles>(
 }
 
 /// Returns whether a link in the path was changed, so that it no longer leads to the allowed place.
-fn moved_away(side: &ChangeSide, files: &impl WriteFiles) -> bool {
+fn leads_elsewhere(side: &ChangeSide, files: &impl WriteFiles) -> bool {
     let leads_there = |follow| files.resolve(&side.path, follow).is_ok_and(|place| place == side.place);
     !leads_there(FollowLinks::Nothing) && !leads_there(FollowLinks::Links)
 }
@@ -111,13 +111,14 @@ fn stage<F: WriteFiles>(
     files: &F,
     transaction: &mut PatchTransaction<'_, F>,
 ) -> Result<(), StepFailure> {
-    let written: BTreeSet<_> = plan.changes.iter().flat_map(|change| &change.to).map(|s| &s.place).collect();
+    let written: BTreeSet<_> =
+        plan.changes.iter().flat_map(|change| &change.to).map(|side| &side.place).collect();
     for change in &plan.changes {
         let Some(to) = &change.to else { continue };
         let is_same =
             change.from.as_ref().is_some_and(|from| from.place == to.place && from.entry == to.entry);
         if !is_same {
-            let like = change.from.as_ref().map(|from| model(from, files)).transpose()?;
+            let like = change.from.as_ref().map(|from| attribute_source(from, files)).transpose()?;
             transaction.write(&to.place, &to.entry.content, like.as_deref())?;
         }
     }
@@ -131,7 +132,7 @@ fn stage<F: WriteFiles>(
 
 /// Returns the file whose mode and owner a changed file gets. For a link it is the link's target, because a moved link
 /// becomes a file with the target's content.
-fn model(from: &ChangeSide, files: &impl WriteFiles) -> Result<PathBuf, StepFailure> {
+fn attribute_source(from: &ChangeSide, files: &impl WriteFiles) -> Result<PathBuf, StepFailure> {
     if from.entry.mode != FileMode::Link {
         return Ok(from.place.clone());
     }

@@ -7,7 +7,7 @@
 //! | plan | the changes to the files as they are now | [`PatchPlan::new`] |
 //! | show | changes for clients, a summary for the model | [`PatchPlan::file_changes`], [`PatchPlan::summary`] |
 //! | apply | all of the changes or none | [`apply`] |
-//! | sum up | the diff of a whole turn | [`TurnDiff`] |
+//! | compare | the diff of a whole turn | [`TurnDiff`] |
 //!
 //! This crate does not decide where a patch may write: [`PatchPlan::places`] returns the paths that it would change, with
 //! symbolic links followed, for the caller's policy. All functions block; an async caller uses a blocking thread.

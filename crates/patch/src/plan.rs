@@ -28,12 +28,13 @@ impl PatchPlan {
 
     /// Returns the tool's result for the model: new, modified and deleted files, by their names in the patch.
     pub fn summary(&self) -> String {
-        let mut lines: Vec<_> = self.changes.iter().filter_map(PlannedChange::summary).collect();
-        // Stable, so that files of one kind stay in the order of the patch.
-        lines.sort_by_key(|(kind, _)| *kind);
+        let changes: Vec<_> = self.changes.iter().filter_map(PlannedChange::summary).collect();
         let mut text = "Success. Updated the following files:\n".to_owned();
-        for (kind, path) in lines {
-            text.push_str(&format!("{} {path}\n", ["A", "M", "D"].get(kind).unwrap_or(&"M")));
+        // The files of one kind stay in the order of the patch.
+        for kind in ['A', 'M', 'D'] {
+            for (_, path) in changes.iter().filter(|(letter, _)| *letter == kind) {
+                text.push_str(&format!("{kind} {path}\n"));
+            }
         }
         text
     }
@@ -59,11 +60,12 @@ impl PlannedChange {
         self.from.iter().chain(&self.to)
     }
 
-    fn summary(&self) -> Option<(usize, &str)> {
+    /// Returns the letter of the change in a summary, and the name of the file in the patch.
+    fn summary(&self) -> Option<(char, &str)> {
         match (&self.from, &self.to) {
-            (None, Some(to)) => Some((0, &to.given)),
-            (Some(_), Some(to)) => Some((1, &to.given)),
-            (Some(from), None) => Some((2, &from.given)),
+            (None, Some(to)) => Some(('A', &to.given)),
+            (Some(_), Some(to)) => Some(('M', &to.given)),
+            (Some(from), None) => Some(('D', &from.given)),
             (None, None) => None,
         }
     }

@@ -49,10 +49,11 @@ struct PatchPlanner<'a, F> {
 enum FoundFile {
     /// The result of the change with this index.
     Planned(usize),
-    /// None: the patch has removed or moved it.
+    /// The patch has removed or moved it.
     Gone,
     OnDisk(FileEntry),
-    Nothing,
+    /// There is no file.
+    Missing,
 }
 
 impl<F: ReadFiles> PatchPlanner<'_, F> {
@@ -72,15 +73,15 @@ impl<F: ReadFiles> PatchPlanner<'_, F> {
                 };
                 self.changes.push(PlannedChange { from: Some(ChangeSide { entry, ..side }), to: Some(to) });
             }
-            FoundFile::Gone => self.bring_back(side),
-            FoundFile::Nothing => self.changes.push(PlannedChange { from: None, to: Some(side) }),
+            FoundFile::Gone => self.add_again(side),
+            FoundFile::Missing => self.changes.push(PlannedChange { from: None, to: Some(side) }),
         }
         Ok(())
     }
 
     /// Adds a file at a path that the patch has cleared. If it deleted the file, the change becomes an update; if it moved
     /// the file, this is a new one.
-    fn bring_back(&mut self, side: ChangeSide) {
+    fn add_again(&mut self, side: ChangeSide) {
         let deleted = self.changes.iter_mut().find(|change| {
             change.to.is_none() && change.from.as_ref().is_some_and(|from| from.place == side.place)
         });
@@ -107,7 +108,7 @@ impl<F: ReadFiles> PatchPlanner<'_, F> {
             FoundFile::OnDisk(entry) => {
                 self.changes.push(PlannedChange { from: Some(ChangeSide { entry, ..side }), to: None });
             }
-            FoundFile::Gone | FoundFile::Nothing => return Err(PlanError::Missing(given.to_owned())),
+            FoundFile::Gone | FoundFile::Missing => return Err(PlanError::Missing(given.to_owned())),
         }
         Ok(())
     }
@@ -126,7 +127,7 @@ impl<F: ReadFiles> PatchPlanner<'_, F> {
                 self.changes.push(PlannedChange { from: Some(from.clone()), to: Some(from) });
                 self.changes.len() - 1
             }
-            FoundFile::Gone | FoundFile::Nothing => return Err(PlanError::Missing(given.to_owned())),
+            FoundFile::Gone | FoundFile::Missing => return Err(PlanError::Missing(given.to_owned())),
         };
         if let Some(to) = self.changes.get_mut(index).and_then(|change| change.to.as_mut()) {
             to.entry.content = rewrite(given, &to.entry.content, sections, &self.work)?;
@@ -143,13 +144,13 @@ impl<F: ReadFiles> PatchPlanner<'_, F> {
             // The target is the file itself, perhaps by another name: it does not move.
             FoundFile::Planned(other) if other == index => return Ok(()),
             FoundFile::Gone => true,
-            FoundFile::Nothing => !self.exists(&target)?,
+            FoundFile::Missing => !self.exists(&target)?,
             FoundFile::Planned(_) | FoundFile::OnDisk(_) => false,
         };
         if !is_free {
             return Err(PlanError::Occupied { from: given.to_owned(), to: target.given });
         }
-        self.unfollow(index, given)?;
+        self.replace_target_by_link(index, given)?;
         if let Some(to) = self.planned(index) {
             *to = ChangeSide { entry: to.entry.clone(), ..target };
         }
@@ -157,7 +158,7 @@ impl<F: ReadFiles> PatchPlanner<'_, F> {
     }
 
     /// Makes a change apply to a link instead of its target, because moving a link does not change its target.
-    fn unfollow(&mut self, index: usize, given: &str) -> Result<(), PlanError> {
+    fn replace_target_by_link(&mut self, index: usize, given: &str) -> Result<(), PlanError> {
         let link = self.side(given, FollowLinks::Nothing)?;
         let is_followed = |from: &ChangeSide| from.path == link.path && from.place != link.place;
         let from = self.changes.get(index).and_then(|change| change.from.as_ref());
@@ -178,7 +179,7 @@ impl<F: ReadFiles> PatchPlanner<'_, F> {
         if let Some(found) = self.find_planned(side) {
             return Ok(found);
         }
-        Ok(self.look(side)?.map_or(FoundFile::Nothing, FoundFile::OnDisk))
+        Ok(self.look(side)?.map_or(FoundFile::Missing, FoundFile::OnDisk))
     }
 
     fn look(&self, side: &ChangeSide) -> Result<Option<FileEntry>, PlanError> {

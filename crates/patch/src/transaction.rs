@@ -23,6 +23,7 @@ const MOST_NAMES: usize = 16;
 
 type TransactionPlace<F> = FilePlace<<F as WriteFiles>::Directory>;
 
+/// The prepared and performed steps of one patch.
 pub(crate) struct PatchTransaction<'a, F: WriteFiles> {
     files: &'a F,
     durability: Durability,
@@ -63,7 +64,7 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
 
     /// Returns the file at a path. The step that changes it fails if another file is there by then.
     pub(crate) fn look(&mut self, path: &Path) -> Result<Option<FileEntry>, StepFailure> {
-        if !self.see(path)? {
+        if !self.exists(path)? {
             return Ok(None);
         }
         match self.place(path)? {
@@ -73,7 +74,7 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
     }
 
     /// Returns whether anything is at a path. The step that changes it fails if that has changed by then.
-    pub(crate) fn see(&mut self, path: &Path) -> Result<bool, StepFailure> {
+    pub(crate) fn exists(&mut self, path: &Path) -> Result<bool, StepFailure> {
         let found = match self.place(path)? {
             Some(place) => attempt(path, self.files.identity(&place))?,
             None => None,
@@ -121,9 +122,9 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
             match step {
                 TransactionStep::Put { temporary, written, place } => {
                     self.check_identity(temporary, Some(*written))?;
-                    self.put(temporary, place, is_last)?;
+                    self.perform_put(temporary, place, is_last)?;
                 }
-                TransactionStep::Remove { place } => self.take_away(place, is_last)?,
+                TransactionStep::Remove { place } => self.perform_removal(place, is_last)?,
             }
         }
         if self.durability == Durability::Synced {
@@ -173,7 +174,7 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
         }
     }
 
-    fn put(
+    fn perform_put(
         &mut self,
         temporary: &TransactionPlace<F>,
         place: &TransactionPlace<F>,
@@ -193,7 +194,7 @@ impl<'a, F: WriteFiles> PatchTransaction<'a, F> {
         Ok(())
     }
 
-    fn take_away(&mut self, place: &TransactionPlace<F>, is_last: bool) -> Result<(), StepFailure> {
+    fn perform_removal(&mut self, place: &TransactionPlace<F>, is_last: bool) -> Result<(), StepFailure> {
         self.check_unchanged(place)?;
         if is_last {
             return attempt(&place.path, self.files.remove(place));

@@ -16,7 +16,7 @@ pub struct CommandLine {
     script: Option<String>,
     plain: Option<Vec<PlainCommand>>,
     mentioned: Vec<PlainCommand>,
-    unread: bool,
+    has_unparsed_part: bool,
 }
 
 impl CommandLine {
@@ -32,18 +32,18 @@ impl CommandLine {
     /// shell only in a directory of the system: `./bash` may do something else with its script.
     pub fn with_own_shell(argv: Vec<String>, own_shell: &str) -> Self {
         let script = script_of(&argv).map(str::to_owned);
-        let ScriptReading { plain, mentioned, unread } = match &script {
+        let ScriptReading { plain, mentioned, is_unparsed } = match &script {
             Some(script) => syntax::read(script),
             None => {
                 let mentioned = Vec::from_iter(PlainCommand::from_words(argv.clone()));
                 let plain = Some(mentioned.clone()).filter(|commands| !commands.is_empty());
-                ScriptReading { plain, mentioned, unread: false }
+                ScriptReading { plain, mentioned, is_unparsed: false }
             }
         };
         let is_trusted = |shell: &String| shell == own_shell || is_system_program(shell);
         let plain = plain.filter(|_| script.is_none() || argv.first().is_some_and(is_trusted));
         let MentionedCommands { commands: mentioned, is_complete } = mentioned_commands::find(mentioned);
-        Self { argv, script, plain, mentioned, unread: unread || !is_complete }
+        Self { argv, script, plain, mentioned, has_unparsed_part: is_unparsed || !is_complete }
     }
 
     pub fn argv(&self) -> &[String] {
@@ -73,10 +73,10 @@ impl CommandLine {
         &self.mentioned
     }
 
-    /// Returns whether a script of the line was too long to be parsed, so that [`CommandLine::mentioned`] lacks its
-    /// commands.
-    pub fn is_unread(&self) -> bool {
-        self.unread
+    /// Returns whether a part of the line was too long or too deeply nested to be parsed, so that
+    /// [`CommandLine::mentioned`] lacks its commands.
+    pub fn has_unparsed_part(&self) -> bool {
+        self.has_unparsed_part
     }
 
     /// Returns whether all commands are known to only read.

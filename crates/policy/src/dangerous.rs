@@ -6,11 +6,11 @@ use crate::{
     git_words::GitWords,
 };
 
-/// Dangerous in any form.
-const ALWAYS: [&str; 23] = [
-    "doas", "fdisk", "halt", "insmod", "iptables", "kexec", "mkswap", "modprobe", "nft", "parted", "passwd",
-    "pkexec", "poweroff", "reboot", "rmmod", "shred", "shutdown", "su", "sudo", "swapoff", "userdel",
-    "usermod", "wipefs",
+/// Programs that are dangerous with any arguments.
+const ALWAYS: [&str; 26] = [
+    "doas", "fdisk", "halt", "insmod", "iptables", "kexec", "killall", "mkswap", "modprobe", "nft", "parted",
+    "passwd", "pkexec", "pkill", "poweroff", "reboot", "rmmod", "shred", "shutdown", "su", "sudo", "swapoff",
+    "truncate", "userdel", "usermod", "wipefs",
 ];
 
 /// Returns whether a command removes files without asking.
@@ -29,9 +29,7 @@ pub fn is_dangerous(command: &PlainCommand) -> bool {
         "find" => words.contains(&"-delete"),
         "dd" => words.iter().any(|word| word.starts_with("of=")),
         "chmod" | "chown" | "chgrp" => has_option(&words, "R", &["recursive"]),
-        "truncate" => true,
         "kill" => words.contains(&"-1") && words.len() > 1,
-        "killall" | "pkill" => true,
         "crontab" => has_option(&words, "r", &[]),
         "systemctl" => {
             !matches!(words.first(), Some(&("status" | "show" | "list-units" | "is-active" | "cat")))
@@ -43,7 +41,7 @@ pub fn is_dangerous(command: &PlainCommand) -> bool {
             .first()
             .is_some_and(|first| matches!(*first, "publish" | "unpublish" | "yank" | "upload" | "push")),
         "gh" => words.contains(&"delete"),
-        // A script that the user has not seen: `curl … | sh`.
+        // `curl … | sh` runs a script that the user has not seen.
         shell if is_shell(shell) => {
             command.connector == CommandConnector::Pipe && reads_script_from_input(&words)
         }
@@ -87,8 +85,7 @@ fn is_dangerous_git(words: &[&str]) -> bool {
         "reflog" => matches!(arguments.first(), Some(&("expire" | "delete"))),
         "update-ref" => has("d", &[]),
         "worktree" => arguments.first() == Some(&"remove"),
-        "rm" => true,
-        "filter-branch" | "filter-repo" => true,
+        "rm" | "filter-branch" | "filter-repo" => true,
         "gc" => has("", &["prune"]),
         _ => false,
     }

@@ -17,7 +17,7 @@
 //! The shell is not parsed by a library alone: `tree-sitter-bash` proposes where the words are, and `plain_commands.rs` and
 //! `shell_word.rs`, written by hand, accept only what every shell reads in the same way.
 //!
-//! The way of a model's call to a decision, and the effect of an answer:
+//! From a model's call to a decision, and the effect of an answer:
 //!
 //! ```
 //! use std::path::Path;

@@ -133,7 +133,7 @@ impl MentionSearch {
         };
         self.characters = remaining;
         let reading = syntax::read(script);
-        self.is_complete &= !reading.unread;
+        self.is_complete &= !reading.is_unparsed;
         reading.mentioned
     }
 }
@@ -217,17 +217,18 @@ mod tests {
 
     #[test]
     fn an_incomplete_search_is_reported() {
-        let is_unread =
-            |script: &str| CommandLine::new(["bash", "-lc", script].map(str::to_owned).to_vec()).is_unread();
-        assert!(!is_unread("nice nice nice nice rm x"));
-        assert!(is_unread("nice nice nice nice nice rm x"));
+        let is_unparsed = |script: &str| {
+            CommandLine::new(["bash", "-lc", script].map(str::to_owned).to_vec()).has_unparsed_part()
+        };
+        assert!(!is_unparsed("nice nice nice nice rm x"));
+        assert!(is_unparsed("nice nice nice nice nice rm x"));
         let multiplying = format!("{} bash -c 'git push'", "find . -exec ".repeat(12));
-        assert!(is_unread(&multiplying));
+        assert!(is_unparsed(&multiplying));
         let many = |last: usize| (1..=last).map(|number| format!("nice a{number}; ")).collect::<String>();
-        assert!(is_unread(&many(MAX_COMMANDS + 1)));
-        assert!(!is_unread(&many(MAX_COMMANDS)));
-        assert!(!is_unread(&"a; ".repeat(MAX_COMMANDS + 1)));
+        assert!(is_unparsed(&many(MAX_COMMANDS + 1)));
+        assert!(!is_unparsed(&many(MAX_COMMANDS)));
+        assert!(!is_unparsed(&"a; ".repeat(MAX_COMMANDS + 1)));
         let argv = ["env", "bash", "-c"].map(str::to_owned).into_iter().chain(["x ".repeat(9_000)]);
-        assert!(CommandLine::new(argv.collect()).is_unread());
+        assert!(CommandLine::new(argv.collect()).has_unparsed_part());
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn plain_commands(script: &str, tree: &Tree) -> Option<Vec<PlainComma
     }
 }
 
-/// Returns whether the grammar and shells disagree if a character is a blank.
+/// Returns whether the grammar and shells disagree about whether a character separates words.
 fn is_ambiguous(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_together_is_one_word() {
+    fn adjacent_quoted_and_bare_text_is_one_word() {
         check("qz ''\\$x", &[&["qz", "$x"]]);
         check("qz \"a\"\\;'b'c\\ d", &[&["qz", "a;bc d"]]);
         check("l''s -l\"\"a", &[&["ls", "-la"]]);

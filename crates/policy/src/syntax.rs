@@ -22,16 +22,16 @@ pub(crate) struct ScriptReading {
     /// See [`CommandLine::mentioned`](crate::CommandLine::mentioned).
     pub(crate) mentioned: Vec<PlainCommand>,
     /// Whether the script was not parsed, so that its commands are unknown.
-    pub(crate) unread: bool,
+    pub(crate) is_unparsed: bool,
 }
 
 pub(crate) fn read(script: &str) -> ScriptReading {
     match parse(script) {
         Some(tree) => {
             let plain = plain_commands(script, &tree);
-            ScriptReading { plain, mentioned: mentioned(script, &tree), unread: false }
+            ScriptReading { plain, mentioned: mentioned(script, &tree), is_unparsed: false }
         }
-        None => ScriptReading { unread: true, ..ScriptReading::default() },
+        None => ScriptReading { is_unparsed: true, ..ScriptReading::default() },
     }
 }
 
@@ -166,8 +166,8 @@ mod tests {
         assert_eq!(read(&list).plain.unwrap().len(), 1_500);
         let deep = format!("{}a{}", "(".repeat(4_000), ")".repeat(4_000));
         let reading = read(&deep);
-        assert!(reading.plain.is_none() && !reading.unread);
+        assert!(reading.plain.is_none() && !reading.is_unparsed);
         let reading = read(&"a;".repeat(LONGEST_SCRIPT));
-        assert!(reading.plain.is_none() && reading.unread);
+        assert!(reading.plain.is_none() && reading.is_unparsed);
     }
 }

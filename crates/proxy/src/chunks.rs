@@ -1,4 +1,4 @@
-//! Copies chunked bodies unchanged, up to their end and not a byte further.
+//! Copies chunked bodies unchanged, and nothing after their end.
 
 use std::io;
 
@@ -17,7 +17,7 @@ pub(crate) async fn copy_chunks(
 ) -> io::Result<()> {
     loop {
         let line = read_line(from).await?;
-        let size = size(&line).ok_or_else(malformed)?;
+        let size = chunk_size(&line).ok_or_else(malformed)?;
         to.write_all(&line).await?;
         if size == 0 {
             return copy_trailers(from, to).await;
@@ -60,7 +60,7 @@ async fn read_line(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Vec<u8>
 }
 
 /// Parses the size of a chunk, which extensions may follow.
-fn size(line: &[u8]) -> Option<u64> {
+fn chunk_size(line: &[u8]) -> Option<u64> {
     let text = line.strip_suffix(b"\r\n")?;
     let digits = text.split(|byte| *byte == b';').next()?;
     let is_size = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
@@ -69,7 +69,7 @@ fn size(line: &[u8]) -> Option<u64> {
 }
 
 fn malformed() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the body is not in chunks as it says")
+    io::Error::new(io::ErrorKind::InvalidData, "malformed chunked body")
 }
 
 #[cfg(test)]

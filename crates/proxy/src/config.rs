@@ -46,7 +46,7 @@ pub enum AllowedMethods {
 
 /// A pattern that cannot be parsed. It is not ignored, because then less could be denied than was configured.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the network of commands is not set up: `{0}` is not a pattern of hosts")]
+#[error("cannot set up the network of commands: `{0}` is not a pattern of hosts")]
 pub struct BadPattern(String);
 
 impl ProxyConfig {
@@ -74,17 +74,18 @@ impl ProxyConfig {
     /// Returns the variables that announce the proxy at these addresses to programs. A loopback name that the configuration
     /// allows means this machine instead of the command's own loopback interface, and goes through the proxy.
     pub fn environment(&self, http: SocketAddr, socks: SocketAddr) -> Vec<(&'static str, String)> {
-        let is_named = |name: &str| HostName::parse(name).is_some_and(|host| self.domains.names(&host));
+        let is_proxied =
+            |name: &str| HostName::parse(name).is_some_and(|host| self.domains.allows_by_name(&host));
         let socks = match self.rules.socks {
             SocksSupport::Served => format!("socks5h://{socks}"),
             SocksSupport::Refused => format!("http://{http}"),
         };
-        proxy_variables(&format!("http://{http}"), &socks, is_named)
+        proxy_variables(&format!("http://{http}"), &socks, is_proxied)
     }
 }
 
-/// Returns the variables for a proxy: its URL for HTTP, and that for everything else. Loopback names for which `is_proxied`
-/// holds are not excluded from it.
+/// Returns the variables for a proxy with these URLs, of which `other` is for all protocols except HTTP. Programs connect
+/// to a loopback name directly unless `is_proxied` holds for it.
 fn proxy_variables(
     http: &str,
     other: &str,

@@ -17,9 +17,9 @@ const MAX_ADDRESSES: usize = 4;
 
 /// Decides which hosts one command may connect to.
 pub trait HostGate: Send + Sync + 'static {
-    /// Decides about a destination, before its name is looked up. The connection waits for the decision; the future is
-    /// dropped if the client disconnects.
-    fn pass(&self, to: NetworkDestination) -> GateFuture<'_>;
+    /// Decides about a destination before its name is looked up. The connection waits for the decision, even if the
+    /// client disconnects meanwhile. The future is dropped with the proxy.
+    fn decide(&self, to: NetworkDestination) -> GateFuture<'_>;
 }
 
 /// The future of a decision.
@@ -28,38 +28,38 @@ pub type GateFuture<'a> = Pin<Box<dyn Future<Output = GateDecision> + Send + 'a>
 /// A decision about a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GateDecision {
-    Open(AddressReach),
-    /// The connection is refused with this reason, which the command sees.
-    Shut(String),
+    Allowed(AddressReach),
+    /// The reason, which the command sees.
+    Denied(String),
 }
 
-/// Why there is no connection.
+/// Why a connection to a host could not be made.
 #[derive(Debug, Error)]
-pub(crate) enum NoConnection {
+pub(crate) enum ConnectError {
     #[error("{0}")]
     Denied(String),
-    #[error("{0} leads to an address that is not public")]
+    #[error("{0} has no public address")]
     NotPublic(String),
     #[error("{0} could not be looked up: {1}")]
-    Unknown(String, io::Error),
+    LookUp(String, io::Error),
     #[error("{0} could not be reached: {1}")]
     Unreachable(String, io::Error),
 }
 
 /// Asks the gate about a destination and connects if it allows that.
-pub(crate) async fn reach(to: NetworkDestination, gate: &dyn HostGate) -> Result<TcpStream, NoConnection> {
-    match gate.pass(to.clone()).await {
-        GateDecision::Open(reach) => connect(&to, reach).await,
-        GateDecision::Shut(why) => Err(NoConnection::Denied(why)),
+pub(crate) async fn reach(to: NetworkDestination, gate: &dyn HostGate) -> Result<TcpStream, ConnectError> {
+    match gate.decide(to.clone()).await {
+        GateDecision::Allowed(reach) => connect(&to, reach).await,
+        GateDecision::Denied(reason) => Err(ConnectError::Denied(reason)),
     }
 }
 
 /// Looks the name up once and connects to one of the addresses found, so that the checked address is the one used.
-async fn connect(to: &NetworkDestination, reach: AddressReach) -> Result<TcpStream, NoConnection> {
+async fn connect(to: &NetworkDestination, reach: AddressReach) -> Result<TcpStream, ConnectError> {
     let name = to.host.to_string();
     let found = match look_up(to).await {
         Ok(found) => found,
-        Err(error) => return Err(NoConnection::Unknown(name, error)),
+        Err(error) => return Err(ConnectError::LookUp(name, error)),
     };
     let is_reachable = |address: &SocketAddr| reach == AddressReach::Anywhere || is_public(address.ip());
     let mut last_error = None;
@@ -71,8 +71,8 @@ async fn connect(to: &NetworkDestination, reach: AddressReach) -> Result<TcpStre
         }
     }
     Err(match last_error {
-        Some(error) => NoConnection::Unreachable(name, error),
-        None => NoConnection::NotPublic(name),
+        Some(error) => ConnectError::Unreachable(name, error),
+        None => ConnectError::NotPublic(name),
     })
 }
 

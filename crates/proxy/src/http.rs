@@ -1,23 +1,26 @@
 //! Serves HTTP requests in absolute form, and `CONNECT` tunnels.
 
-use std::io;
+use std::{future::pending, io, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, BufReader, copy, copy_bidirectional},
     net::TcpStream,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use crate::{
     AllowedMethods, HostGate,
     chunks::copy_chunks,
-    connect::{NoConnection, reach},
+    connect::{ConnectError, reach},
     proxy::HEAD_TIME,
-    request_head::{self, BodyLength, RequestHead, RequestWay},
+    request_head::{self, BodyLength, RequestHead, RequestKind},
 };
 
 /// The size of the largest request head.
 const LONGEST_HEAD: usize = 64 * 1024;
+
+/// How long a response is forwarded after the host has stopped receiving the body.
+const RESPONSE_TIME: Duration = Duration::from_secs(5);
 
 /// A response of the proxy itself.
 struct RequestRefusal {
@@ -33,11 +36,11 @@ impl RequestRefusal {
     }
 }
 
-impl From<NoConnection> for RequestRefusal {
-    fn from(error: NoConnection) -> Self {
+impl From<ConnectError> for RequestRefusal {
+    fn from(error: ConnectError) -> Self {
         let (status, code) = match error {
-            NoConnection::Denied(_) | NoConnection::NotPublic(_) => ("403 Forbidden", "blocked-by-policy"),
-            NoConnection::Unknown(..) | NoConnection::Unreachable(..) => ("502 Bad Gateway", "unreachable"),
+            ConnectError::Denied(_) | ConnectError::NotPublic(_) => ("403 Forbidden", "blocked-by-policy"),
+            ConnectError::LookUp(..) | ConnectError::Unreachable(..) => ("502 Bad Gateway", "unreachable"),
         };
         Self { status, code, text: error.to_string() }
     }
@@ -65,13 +68,13 @@ pub(crate) async fn serve(
         Ok(host) => host,
         Err(error) => return refuse(client, error.into()).await,
     };
-    match head.way {
-        RequestWay::Tunnel => {
+    match head.kind {
+        RequestKind::Tunnel => {
             client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
             host.write_all(&rest).await?;
             copy_bidirectional(client, &mut host).await.map(|_| ())
         }
-        RequestWay::Forward { head, body } => {
+        RequestKind::Forward { head, body } => {
             host.write_all(&head).await?;
             forward(client, &mut host, &rest, body).await
         }
@@ -79,7 +82,7 @@ pub(crate) async fn serve(
 }
 
 fn forbidden(head: &RequestHead, methods: AllowedMethods) -> Option<RequestRefusal> {
-    let subject = head.beyond_reading.as_ref().filter(|_| methods == AllowedMethods::ReadOnly)?;
+    let subject = head.read_only_violation.as_ref().filter(|_| methods == AllowedMethods::ReadOnly)?;
     Some(RequestRefusal {
         status: "403 Forbidden",
         code: "blocked-by-method-policy",
@@ -111,7 +114,8 @@ async fn read_head(
     }
 }
 
-/// Forwards the body to the host and the response to the client at the same time. Ends with the response.
+/// Forwards the body to the host and the response to the client at the same time. Ends with the response. A host may
+/// refuse a body before it has received all of it, so a failure to send does not end the response.
 async fn forward(
     client: &mut TcpStream,
     host: &mut TcpStream,
@@ -125,15 +129,20 @@ async fn forward(
     let (mut from_host, mut to_host) = host.split();
     let up = async {
         let mut from_client = BufReader::new(rest.chain(&mut from_client));
-        match body {
-            BodyLength::Length(length) => {
-                copy(&mut from_client.take(length), &mut to_host).await.map(|_| ())?
+        let sent = match body {
+            BodyLength::Length(length) => copy(&mut from_client.take(length), &mut to_host).await.map(|_| ()),
+            BodyLength::Chunked => copy_chunks(&mut from_client, &mut to_host).await,
+            BodyLength::Upgrade => Ok(()),
+        };
+        match sent {
+            // The request is complete; the response may take longer.
+            Ok(()) => pending().await,
+            Err(error) if is_disconnect(&error) => {
+                sleep(RESPONSE_TIME).await;
+                Err(error)
             }
-            BodyLength::Chunked => copy_chunks(&mut from_client, &mut to_host).await?,
-            BodyLength::Upgrade => {}
+            Err(error) => Err(error),
         }
-        // The request is complete; the response may take longer.
-        std::future::pending::<io::Result<()>>().await
     };
     let down = async {
         copy(&mut from_host, &mut to_client).await?;
@@ -143,6 +152,11 @@ async fn forward(
         done = up => done,
         done = down => done,
     }
+}
+
+/// Returns whether one side has closed its connection.
+fn is_disconnect(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// Forwards the response to a request for another protocol. What the client sends after its request is forwarded only once

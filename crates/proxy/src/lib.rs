@@ -2,7 +2,7 @@
 //!
 //! A command behind a proxy has one port to connect to and no other network (see `codicil-sandbox`). A [`CommandProxy`]
 //! serves that port: HTTP requests in absolute form, `CONNECT` tunnels, and SOCKS5. Each connection names its host, and a
-//! [`HostGate`] decides whether it may be reached; it may take its time, for example to ask the user. The name is then
+//! [`HostGate`] decides whether it may be reached, possibly after asking the user. The name is then
 //! looked up once, and the connection goes to an address of that look-up. Addresses of this machine and of private
 //! networks are refused, unless the gate allows them ([`AddressReach`](codicil_policy::AddressReach)).
 //!

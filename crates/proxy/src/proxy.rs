@@ -38,31 +38,31 @@ impl CommandProxy {
         gate: Arc<dyn HostGate>,
         rules: ProxyRules,
     ) -> io::Result<Self> {
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut tasks = JoinSet::new();
         for listener in listeners {
             listener.set_nonblocking(true)?;
-            tasks.spawn(accept(TcpListener::from_std(listener)?, places.clone(), gate.clone(), rules));
+            tasks.spawn(accept(TcpListener::from_std(listener)?, slots.clone(), gate.clone(), rules));
         }
         Ok(Self(tasks))
     }
 }
 
-async fn accept(listener: TcpListener, places: Arc<Semaphore>, gate: Arc<dyn HostGate>, rules: ProxyRules) {
+async fn accept(listener: TcpListener, slots: Arc<Semaphore>, gate: Arc<dyn HostGate>, rules: ProxyRules) {
     let mut open = JoinSet::new();
     // The semaphore is never closed.
-    while let Ok(place) = places.clone().acquire_owned().await {
+    while let Ok(slot) = slots.clone().acquire_owned().await {
         while open.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, _)) => {
                 let gate = gate.clone();
                 open.spawn(async move {
                     serve(stream, gate, rules).await;
-                    drop(place);
+                    drop(slot);
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "the proxy failed to accept a connection");
+                tracing::warn!(%error, "failed to accept a connection to the proxy of a command");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -78,7 +78,7 @@ async fn serve(mut stream: TcpStream, gate: Arc<dyn HostGate>, ProxyRules { meth
         _ => http::serve(&mut stream, &*gate, methods).await,
     };
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection through the proxy failed");
+        tracing::debug!(%error, "failed to serve a connection through the proxy");
     }
     let _ = stream.shutdown().await;
     // Closing a socket with unread input resets the connection, and the response could be lost.

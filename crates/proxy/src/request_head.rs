@@ -13,13 +13,13 @@ const MAX_HEADERS: usize = 128;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RequestHead {
     pub to: NetworkDestination,
-    pub way: RequestWay,
-    /// What makes the request more than reading, as the subject of a sentence. `None` if it only reads.
-    pub beyond_reading: Option<Cow<'static, str>>,
+    pub kind: RequestKind,
+    /// What a network limited to reading does not allow about this request, as the subject of a sentence.
+    pub read_only_violation: Option<Cow<'static, str>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum RequestWay {
+pub(crate) enum RequestKind {
     /// A tunnel: bytes in both directions.
     Tunnel,
     /// One request, with the head for the host and the length of the body.
@@ -46,13 +46,13 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, Cow<'s
     let end = match request.parse(bytes) {
         Ok(httparse::Status::Complete(end)) => end,
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(error) => return Err(format!("no HTTP request: {error}").into()),
+        Err(error) => return Err(format!("not an HTTP request: {error}").into()),
     };
     if !bytes.get(..end).is_some_and(has_strict_lines) {
-        return Err("lines of the head do not all end with CR and LF, or one is folded".into());
+        return Err("every line of the head must end with CR and LF, and none may be folded".into());
     }
     let (Some(method), Some(target)) = (request.method, request.path) else {
-        return Err("no HTTP request".into());
+        return Err("not an HTTP request".into());
     };
     let head = match method {
         "CONNECT" => tunnel(target)?,
@@ -114,9 +114,11 @@ impl<'a> HeaderLines<'a> {
 fn tunnel(target: &str) -> Result<RequestHead, Cow<'static, str>> {
     let parts = target.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
     let host = parts.and_then(|(host, port)| Some((HostName::parse(host)?, port)));
-    let Some((host, port)) = host else { return Err("CONNECT wants a host and a port".into()) };
+    let Some((host, port)) = host else {
+        return Err("the target of CONNECT is not a host and a port".into());
+    };
     let to = NetworkDestination { host, port, protocol: Protocol::Https };
-    Ok(RequestHead { to, way: RequestWay::Tunnel, beyond_reading: Some("CONNECT".into()) })
+    Ok(RequestHead { to, kind: RequestKind::Tunnel, read_only_violation: Some("CONNECT".into()) })
 }
 
 fn forward(
@@ -126,21 +128,23 @@ fn forward(
     headers: &HeaderLines<'_>,
 ) -> Result<RequestHead, Cow<'static, str>> {
     let url = Url::parse(target).ok().filter(|url| url.scheme() == "http");
-    let Some(url) = url else { return Err("this is a proxy: it wants an http address, or CONNECT".into()) };
+    let Some(url) = url else {
+        return Err("the target is not an absolute http URL; use CONNECT for other protocols".into());
+    };
     let host = url.host_str().and_then(HostName::parse);
     let (Some(host), Some(port)) = (host, url.port_or_known_default()) else {
-        return Err("the address names no host".into());
+        return Err("the URL has no host".into());
     };
     match headers.values("host").as_slice() {
         [] => {}
         [named] if is_authority_of(&url, named) => {}
-        _ => return Err("the header Host names another host than the address".into()),
+        _ => return Err("the Host header does not match the URL".into()),
     }
     let body = body_length(version, headers)?;
     let head = forwarded_head(method, &url, headers, body);
     let to = NetworkDestination { host, port, protocol: Protocol::Http };
-    let beyond_reading = beyond_reading(method, headers, body);
-    Ok(RequestHead { to, way: RequestWay::Forward { head, body }, beyond_reading })
+    let read_only_violation = read_only_violation(method, headers, body);
+    Ok(RequestHead { to, kind: RequestKind::Forward { head, body }, read_only_violation })
 }
 
 /// Returns whether the value of a `Host` header names the same host and port as the address.
@@ -163,39 +167,41 @@ fn body_length(version: Option<u8>, headers: &HeaderLines<'_>) -> Result<BodyLen
     let encodings = headers.values("transfer-encoding");
     let body = match (lengths.as_slice(), encodings.as_slice()) {
         ([], []) => BodyLength::Length(0),
-        ([length], []) => {
-            BodyLength::Length(parse_digits(length).ok_or("the length of the body is no number")?)
-        }
+        ([length], []) => BodyLength::Length(parse_digits(length).ok_or("Content-Length is not a number")?),
         ([], [encoding]) if is_chunked(encoding) => BodyLength::Chunked,
-        ([], _) => return Err("the only encoding of a body that is known is `chunked`".into()),
-        _ => return Err("the length of the body is said more than once".into()),
+        ([], _) => return Err("the only supported transfer encoding is `chunked`".into()),
+        _ => return Err("the request has more than one Content-Length or Transfer-Encoding".into()),
     };
     if !headers.has("upgrade") {
         return Ok(body);
     }
     if body != BodyLength::Length(0) {
-        return Err("a request for another protocol has a body".into());
+        return Err("an upgrade request must not have a body".into());
     }
     Ok(BodyLength::Upgrade)
 }
 
-/// Parses digits and nothing else, because not every parser accepts a sign or a list as a number.
+/// Parses a number without a sign or separators, which parsers treat differently.
 fn parse_digits(text: &[u8]) -> Option<u64> {
     let text =
         std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     text.parse().ok()
 }
 
-/// Returns what makes a request more than reading.
-fn beyond_reading(method: &str, headers: &HeaderLines<'_>, body: BodyLength) -> Option<Cow<'static, str>> {
+/// Returns what a network limited to reading does not allow about a request.
+fn read_only_violation(
+    method: &str,
+    headers: &HeaderLines<'_>,
+    body: BodyLength,
+) -> Option<Cow<'static, str>> {
     const OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
     if !matches!(method, "GET" | "HEAD" | "OPTIONS") {
         return Some(method.to_owned().into());
     }
-    let upgrades = body == BodyLength::Upgrade
+    let is_upgrade = body == BodyLength::Upgrade
         || headers.lists("connection", "upgrade")
         || headers.has("http2-settings");
-    if upgrades {
+    if is_upgrade {
         return Some("another protocol".into());
     }
     if OVERRIDES.iter().any(|name| headers.has(name)) {
@@ -260,7 +266,7 @@ mod tests {
                     Proxy-Authorization: secret\r\nConnection: keep-alive\r\nContent-Length: 3\r\nX-A: b\r\n\r\nabc";
         let (head, end) = read(text).unwrap().unwrap();
         assert_eq!((head.to.host.as_str(), head.to.port, &text[end..]), ("example.com", 8080, "abc"));
-        let RequestWay::Forward { head, body } = head.way else { panic!("no request") };
+        let RequestKind::Forward { head, body } = head.kind else { panic!("no request") };
         assert_eq!(body, BodyLength::Length(3));
         assert_eq!(
             String::from_utf8(head).unwrap(),
@@ -339,17 +345,17 @@ mod tests {
     }
 
     #[test]
-    fn requests_beyond_reading_are_recognised() {
-        let beyond = |method: &str, headers: &str| {
+    fn requests_that_do_more_than_read_are_recognised() {
+        let violation = |method: &str, headers: &str| {
             let text = format!("{method} http://a.example/ HTTP/1.1\r\n{headers}\r\n");
-            read(&text).unwrap().unwrap().0.beyond_reading
+            read(&text).unwrap().unwrap().0.read_only_violation
         };
         for method in ["GET", "HEAD", "OPTIONS"] {
-            assert_eq!(beyond(method, ""), None);
-            assert_eq!(beyond(method, "Content-Length: 0\r\nConnection: keep-alive\r\n"), None);
+            assert_eq!(violation(method, ""), None);
+            assert_eq!(violation(method, "Content-Length: 0\r\nConnection: keep-alive\r\n"), None);
         }
         for method in ["POST", "PUT", "DELETE", "PATCH", "TRACE", "PROPFIND", "get", "PURGE"] {
-            assert_eq!(beyond(method, "").as_deref(), Some(method));
+            assert_eq!(violation(method, "").as_deref(), Some(method));
         }
         for header in [
             "Upgrade: websocket",
@@ -363,7 +369,7 @@ mod tests {
             "x-http-method: PUT",
             "X-Method-Override: POST",
         ] {
-            assert!(beyond("GET", &format!("{header}\r\n")).is_some(), "{header}");
+            assert!(violation("GET", &format!("{header}\r\n")).is_some(), "{header}");
         }
     }
 
@@ -387,7 +393,7 @@ mod tests {
             method in "[A-Z]{1,8}", path in "[!-~]{0,40}", name in "[a-zA-Z-]{1,12}", value in "[ -~]{0,30}",
         ) {
             let text = format!("{method} http://a.example/{path} HTTP/1.1\r\n{name}: {value}\r\n\r\n");
-            if let Ok(Some((RequestHead { to, way: RequestWay::Forward { head, .. }, .. }, end))) = parse(text.as_bytes()) {
+            if let Ok(Some((RequestHead { to, kind: RequestKind::Forward { head, .. }, .. }, end))) = parse(text.as_bytes()) {
                 let head = String::from_utf8(head).unwrap();
                 prop_assert_eq!((to.host.as_str(), to.port, end), ("a.example", 80, text.len()));
                 prop_assert!(head.starts_with(&format!("{method} /")), "{}", head);

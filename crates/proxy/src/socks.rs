@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{
     AllowedMethods, HostGate,
-    connect::{NoConnection, reach},
+    connect::{ConnectError, reach},
     proxy::HEAD_TIME,
 };
 
@@ -56,9 +56,9 @@ pub(crate) async fn serve(
         }
         Err(error) => {
             let code = match error {
-                NoConnection::Denied(_) | NoConnection::NotPublic(_) => NOT_ALLOWED,
-                NoConnection::Unknown(..) => HOST_UNREACHABLE,
-                NoConnection::Unreachable(..) => REFUSED,
+                ConnectError::Denied(_) | ConnectError::NotPublic(_) => NOT_ALLOWED,
+                ConnectError::LookUp(..) => HOST_UNREACHABLE,
+                ConnectError::Unreachable(..) => REFUSED,
             };
             reply(client, code).await
         }

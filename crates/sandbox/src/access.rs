@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use codicil_protocol::{NetworkAccess, ReadOnlyAccess, SandboxPolicy};
 
-use crate::{RootCache, SandboxError, SandboxGrants, ServerPlaces, server_places::HiddenPlaces};
+use crate::{RootCache, SandboxError, ServerPlaces, server_places::HiddenPlaces};
 
 /// Everything that decides what a command or a patch may read and write.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,17 @@ pub struct AccessRequest<'a> {
     pub roots: &'a RootCache,
     /// The server's home and listeners.
     pub server: &'a ServerPlaces,
+}
+
+/// Permissions of one command beyond its policy. A path that does not exist grants nothing: to let a command create a file, grant its directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SandboxGrants {
+    /// Files and directory trees to read. Without effect if the policy allows to read everything.
+    pub readable: Vec<PathBuf>,
+    /// Files and directory trees to write. A socket in this list can be connected to.
+    pub writable: Vec<PathBuf>,
+    /// Whether the whole network is granted. `false` does not take away what the policy allows.
+    pub network: bool,
 }
 
 /// A policy resolved for one machine and workspace.

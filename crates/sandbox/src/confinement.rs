@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use codicil_exec::{ChildPreparation, attach_minder};
+use codicil_exec::{ChildPreparation, attach_minder, attach_minder_of_thread};
 
 use crate::{
     AccessRequest, ConfinementGap, ConfinementKind, MachineProbe, ProxyListener, ProxyPorts, ResourceLimits,
@@ -189,7 +189,10 @@ impl PreparedConfinement {
         let ChildPreparation { launcher, env, namespaces, steps } = self.into_preparation();
         launch_with(command, launcher);
         command.envs(env);
-        attach_minder(command, namespaces, lifetime == CommandLifetime::OfCaller);
+        match lifetime {
+            CommandLifetime::Own => attach_minder(command, namespaces),
+            CommandLifetime::OfCaller => attach_minder_of_thread(command, namespaces),
+        }
         // SAFETY: the steps make only async-signal-safe calls.
         unsafe { command.pre_exec(steps) };
     }

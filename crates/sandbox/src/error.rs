@@ -89,7 +89,7 @@ impl fmt::Display for SetupStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Namespaces => "creating namespaces",
-            Self::Network => "opening the way to the proxy",
+            Self::Network => "opening the listeners for the proxy",
             Self::View => "making the file system read-only",
             Self::WritableRoot => "opening a writable root",
             Self::Metadata => "protecting repository metadata",

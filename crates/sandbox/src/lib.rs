@@ -75,7 +75,6 @@
 mod confinement;
 mod confinement_kind;
 mod error;
-mod grants;
 mod limits;
 mod probe;
 mod proxy_listener;
@@ -105,13 +104,12 @@ use macos as platform;
 compile_error!("commands can be confined on Linux and macOS only");
 
 pub use {
-    access::AccessRequest,
+    access::{AccessRequest, SandboxGrants},
     confinement::{CommandLifetime, Confinement, PreparedConfinement, WritableFolders},
     confinement_kind::{ConfinementGap, ConfinementKind},
     denied::looks_denied,
     error::{SandboxError, SetupStep},
     file_access::FileAccess,
-    grants::SandboxGrants,
     limits::ResourceLimits,
     probe::MachineProbe,
     proxy_listener::{ProxyListener, ProxyPorts},

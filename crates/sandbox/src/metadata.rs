@@ -97,6 +97,11 @@ impl MetadataSearch<'_> {
 
     /// Protects a path, the target of a symbolic link, and the directories that a `.git` file points to.
     fn protect(&mut self, path: &Path) {
+        let is_link = path.is_symlink();
+        if is_link {
+            // A dangling link as well: it can be replaced, and its target can be created.
+            self.found.links.push(path.to_path_buf());
+        }
         let Ok(real) = path.canonicalize() else { return };
         if real.is_file()
             && let Some(directory) = git_directory(&real)
@@ -104,8 +109,7 @@ impl MetadataSearch<'_> {
             let repository = common_directory(&directory.join("commondir"));
             repository.into_iter().chain([directory]).for_each(|target| self.add_target(&target));
         }
-        if path.is_symlink() {
-            self.found.links.push(path.to_path_buf());
+        if is_link {
             self.add_target(&real);
         } else {
             self.add(real);
@@ -232,7 +236,9 @@ mod tests {
         let tree = Tree::new(&["w/real"]);
         symlink("real", tree.path("w/.git")).unwrap();
         tree.check(&[("w", RootRole::Workspace)], &["w/real"]);
-        assert_eq!(tree.find(&[("w", RootRole::Workspace)]).links, [tree.path("w/.git")]);
+        symlink("missing", tree.path("w/.codex")).unwrap();
+        let links = tree.find(&[("w", RootRole::Workspace)]).links;
+        assert_eq!(links, [tree.path("w/.codex"), tree.path("w/.git")], "a dangling one as well");
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl MachineProbe {
         let mut command = Command::new(MISSING_PROGRAM);
         prepared.apply(&mut command, CommandLifetime::Own);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let failed = |error| SandboxError::prepare("the way to the proxy", error);
+        let failed = |error| SandboxError::prepare("the connection to the proxy", error);
         match command.spawn() {
             // Another program does the confining, and fails to find this program.
             Ok(mut process) => drop(process.wait()),
@@ -70,19 +70,19 @@ impl MachineProbe {
         }
     }
 
-    /// Returns how commands are confined, or a sentence that says that they are refused and why.
+    /// Returns how commands are confined, or a text with the reason why they are refused.
     pub fn verdict(&self) -> Result<String, String> {
         self.kind()
             .map(|kind| kind.to_string())
             .map_err(|reason| format!("none, so commands are refused: {reason}"))
     }
 
-    /// Returns the means of this machine, one per line, and what the confinement does not stop.
+    /// Returns the means of this machine, one per line, and the gaps of the confinement.
     pub fn details(&self) -> Vec<String> {
         self.machine.lines()
     }
 
-    /// Returns a text that says which confinement is used and why better ones are not.
+    /// Returns a text with the confinement, the means of this machine and its gaps.
     pub fn report(&self) -> String {
         let chosen = match self.kind() {
             Ok(kind) => format!("confinement: {kind}"),
@@ -92,7 +92,7 @@ impl MachineProbe {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the same in one line, for a log.
+    /// Returns the confinement and the unused means in one line, for a log.
     pub fn summary(&self) -> String {
         match self.kind() {
             Ok(kind) => {

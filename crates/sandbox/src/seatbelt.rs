@@ -116,17 +116,15 @@ impl SeatbeltProfile {
     }
 
     fn add_write_rules(&mut self, access: &CommandAccess, metadata: &ProjectMetadata) {
-        let protected = metadata.paths.iter().cloned();
-        let protected: Vec<_> = protected.map(|path| self.parameter("KEEP", path)).collect();
+        let protected = metadata.paths.iter();
+        let protected: Vec<_> = protected.map(|path| (path, self.parameter("KEEP", path.clone()))).collect();
         for root in &access.roots {
             let name = self.parameter("WRITE", root.path.clone());
             let mut rule = format!("(allow file-write* (require-all (subpath (param \"{name}\"))");
             // A root may itself lie inside a protected folder, so its pattern matches names below it only.
             let _ = write!(rule, " (require-not (regex #\"{}\"))", protected_pattern(root));
-            if root.role != RootRole::Named {
-                for name in &protected {
-                    let _ = write!(rule, " (require-not (subpath (param \"{name}\")))");
-                }
+            for (_, name) in protected.iter().filter(|(path, _)| !root.path.starts_with(path)) {
+                let _ = write!(rule, " (require-not (subpath (param \"{name}\")))");
             }
             rule.push_str("))");
             self.line(&rule);
@@ -170,10 +168,19 @@ impl SeatbeltProfile {
 }
 
 /// Returns a pattern for the protected names below a root: at its top, and at any depth unless it is a scratch directory.
+/// Letters match in both cases, because `.GIT` and `.git` are the same file on most disks.
 fn protected_pattern(root: &WritableRoot) -> String {
-    let names = metadata::NAMES.map(|name| name.replace('.', "[.]")).join("|");
+    let names = metadata::NAMES.map(|name| name.chars().map(either_case).collect::<String>()).join("|");
     let between = if root.role == RootRole::Scratch { "" } else { "(.*/)?" };
     format!("^{}/{between}({names})(/.*)?$", escape(&root.path.to_string_lossy()))
+}
+
+/// Returns the pattern for a letter in both cases, or for another character.
+fn either_case(character: char) -> String {
+    match character {
+        letter if letter.is_ascii_alphabetic() => format!("[{letter}{}]", letter.to_ascii_uppercase()),
+        other => format!("[{other}]"),
+    }
 }
 
 /// Escapes a path for a pattern. Letters, digits and a few other characters stand for themselves. A quote would end the
@@ -227,7 +234,8 @@ mod tests {
     fn a_root_is_writable_except_for_protected_names() {
         let text =
             text_after_base(&access(ReadAccess::Everywhere, &[("/no/w.x", RootRole::Workspace)], false));
-        let names = "([.]git|[.]codex|[.]codicil|[.]agents)";
+        let names = "([.][gG][iI][tT]|[.][cC][oO][dD][eE][xX]|[.][cC][oO][dD][iI][cC][iI][lL]|\
+                     [.][aA][gG][eE][nN][tT][sS])";
         assert_eq!(
             text,
             format!(
@@ -242,20 +250,34 @@ mod tests {
     }
 
     #[test]
-    fn the_target_of_a_git_file_is_protected() {
+    fn the_target_of_a_git_file_is_protected_in_every_root() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         fs::create_dir(base.join("store")).unwrap();
         fs::write(base.join(".git"), "gitdir: store").unwrap();
-        let profile =
-            profile(&access(ReadAccess::Everywhere, &[(base.to_str().unwrap(), RootRole::Workspace)], false));
-        assert!(
-            profile
-                .parameters
-                .iter()
-                .any(|(name, path)| name.starts_with("KEEP") && *path == base.join("store"))
-        );
-        assert!(profile.text.contains("(require-not (subpath (param \"KEEP_"));
+        for role in [RootRole::Workspace, RootRole::Named] {
+            let profile = profile(&access(ReadAccess::Everywhere, &[(base.to_str().unwrap(), role)], false));
+            let is_store =
+                |(name, path): &&(String, PathBuf)| name.starts_with("KEEP") && path.ends_with("store");
+            let (name, _) = profile.parameters.iter().find(is_store).unwrap();
+            let rule = format!("(require-not (subpath (param \"{name}\")))");
+            assert!(profile.text.contains(&rule), "{role:?}: {}", profile.text);
+        }
+    }
+
+    #[test]
+    fn a_named_root_inside_a_protected_folder_is_writable() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(base.join(".codex/memories")).unwrap();
+        let memories = base.join(".codex/memories");
+        let roots =
+            [(base.to_str().unwrap(), RootRole::Workspace), (memories.to_str().unwrap(), RootRole::Named)];
+        let text = text_after_base(&access(ReadAccess::Everywhere, &roots, false));
+        let [of_workspace, of_memories] = ["WRITE_1", "WRITE_2"].map(|name| {
+            text.lines().find(|line| line.contains(name)).unwrap().contains("(param \"KEEP_0\")")
+        });
+        assert!(of_workspace && !of_memories, "{text}");
     }
 
     #[test]

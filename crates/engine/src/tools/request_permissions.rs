@@ -101,7 +101,7 @@ async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let (granted, scope) = match reply {
         // A client cannot grant more than was requested.
         QuestionReply::Answer(response) => {
-            (AccessGrant::from(&response.permissions).cut_to(&requested), response.scope)
+            (AccessGrant::from(&response.permissions).limited_to(&requested), response.scope)
         }
         QuestionReply::Unreadable | QuestionReply::Error => {
             (AccessGrant::default(), PermissionGrantScope::Turn)

@@ -97,9 +97,9 @@ pub enum SessionEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnding {
     /// The command exited.
-    ByItself,
+    Exited,
     /// It was ended by [`TerminalSessions::end`] or [`TerminalSessions::end_all`].
-    Asked,
+    Requested,
     /// It was ended to make room for a new session of its owner.
     Evicted,
 }
@@ -222,7 +222,7 @@ impl TerminalSessions {
     pub async fn end_all(&self, owner: &SessionOwner) -> usize {
         let sessions = self.table.lock().remove_all(owner);
         // All are stopped before the first one is awaited.
-        sessions.iter().for_each(|session| session.stop(SessionEnding::Asked));
+        sessions.iter().for_each(|session| session.stop(SessionEnding::Requested));
         let mut count = 0;
         for session in &sessions {
             count += usize::from(stop(session).await);
@@ -236,7 +236,7 @@ impl TerminalSessions {
     }
 }
 
-/// Drops the error of a write if the command is exiting: the caller then gets a report with the exit.
+/// Returns the error of a write, unless the command is exiting: the caller then gets a report with the exit.
 async fn ignore_if_exiting(session: &SessionShared, error: SessionError) -> Result<(), SessionError> {
     let grace = match error {
         // The pipe is closed a moment before the exit is known.
@@ -248,7 +248,7 @@ async fn ignore_if_exiting(session: &SessionShared, error: SessionError) -> Resu
 
 /// Kills the command and waits for its exit. Returns whether it did not end by itself.
 async fn stop(session: &SessionShared) -> bool {
-    session.stop(SessionEnding::Asked);
+    session.stop(SessionEnding::Requested);
     session.process.exit().await;
-    session.ending() != SessionEnding::ByItself
+    session.ending() != SessionEnding::Exited
 }

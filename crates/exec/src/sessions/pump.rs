@@ -77,7 +77,7 @@ impl SessionShared {
     }
 
     pub(super) fn ending(&self) -> SessionEnding {
-        self.ending.get().copied().unwrap_or(SessionEnding::ByItself)
+        self.ending.get().copied().unwrap_or(SessionEnding::Exited)
     }
 }
 

@@ -96,6 +96,11 @@ impl SessionTable {
         self.sessions.insert(id, SessionEntry { owner, session, used, visits: 0 });
     }
 
+    /// Returns the entry of a session, or `None` if it was removed. Its id may belong to a later session by now.
+    fn entry_of(&mut self, session: &Arc<SessionShared>) -> Option<&mut SessionEntry> {
+        self.sessions.get_mut(&session.id).filter(|entry| Arc::ptr_eq(&entry.session, session))
+    }
+
     fn use_now(&mut self) -> u64 {
         self.uses += 1;
         self.uses
@@ -168,7 +173,10 @@ impl<'a> SessionVisit<'a> {
         let output = self.session.take_unread();
         let id = self.session.id;
         if exit.is_some() {
-            self.table.lock().sessions.remove(&id);
+            let mut table = self.table.lock();
+            if table.entry_of(&self.session).is_some() {
+                table.sessions.remove(&id);
+            }
         }
         SessionReport { id, output, exit, waited }
     }
@@ -176,7 +184,7 @@ impl<'a> SessionVisit<'a> {
 
 impl Drop for SessionVisit<'_> {
     fn drop(&mut self) {
-        if let Some(entry) = self.table.lock().sessions.get_mut(&self.session.id) {
+        if let Some(entry) = self.table.lock().entry_of(&self.session) {
             entry.visits -= 1;
         }
     }

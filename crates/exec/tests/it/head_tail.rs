@@ -61,7 +61,7 @@ proptest! {
 #[test]
 fn limits_define_what_is_kept() {
     let check = |cap: CaptureLimit, expected: &str, omitted: u64| {
-        let buffer = filled(HeadTail::with_cap(cap), &[b"0123456789".to_vec()]);
+        let buffer = filled(HeadTail::with_limit(cap), &[b"0123456789".to_vec()]);
         assert_eq!(
             (buffer.omitted(), buffer.into_bytes()),
             (omitted, expected.as_bytes().to_vec()),

@@ -188,7 +188,7 @@ async fn events_have_all_output_and_the_end() {
             SessionEvent::Ended { id: of, exit, ending, .. } => ended = Some((of, exit, ending)),
         }
     }
-    assert_eq!(ended, Some((id, ProcessExit::Code(5), SessionEnding::ByItself)));
+    assert_eq!(ended, Some((id, ProcessExit::Code(5), SessionEnding::Exited)));
     let report = sessions.wait(&owner(), id, PATIENCE).await.unwrap();
     assert_eq!(report.output.into_bytes(), seen, "the report agrees with the events");
 }
@@ -213,7 +213,7 @@ async fn ending_a_session_kills_it_and_sends_an_event() {
     assert!(
         matches!(
             event,
-            SessionEvent::Ended { exit: ProcessExit::Signal(9), ending: SessionEnding::Asked, .. }
+            SessionEvent::Ended { exit: ProcessExit::Signal(9), ending: SessionEnding::Requested, .. }
         ),
         "{event:?}"
     );
@@ -319,6 +319,29 @@ async fn a_failed_start_releases_its_slot() {
         assert!(matches!(sessions.open(&owner(), spec, None).await, Err(SessionError::Spawn(_))));
     }
     open(&sessions, "true").await;
+}
+
+#[tokio::test]
+async fn a_call_for_an_ended_session_does_not_remove_its_successor() {
+    let sessions = TerminalSessions::default();
+    let id = sessions.reserve();
+    let mine = owner();
+    let (sender, mut events) = mpsc::channel(8);
+    sessions.open_as(id, &mine, with_stdin(sh("read line")), Some(sender)).await.unwrap();
+    let mut waiting = std::pin::pin!(sessions.wait(&mine, id, PATIENCE));
+    tokio::select! {
+        biased;
+        report = &mut waiting => panic!("{report:?}"),
+        () = tokio::task::yield_now() => {}
+    }
+
+    // The wait is not polled until the first command has ended and the second one has its id.
+    sessions.write(&mine, id, "\n", MOMENT).await.unwrap();
+    assert!(matches!(within(events.recv()).await, Some(SessionEvent::Ended { .. })));
+    sessions.open_as(id, &mine, sh("sleep 1000"), None).await.unwrap();
+    assert_eq!(waiting.await.unwrap().exit, Some(ProcessExit::Code(0)));
+    assert_eq!(sessions.running(&mine), [id]);
+    assert!(is_known(&sessions, id).await);
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ async fn crowd() -> Outcome {
         });
     }
     let right = tasks.join_all().await.into_iter().filter(|right| *right == Some(true)).count();
-    // The keeper of a child closes its last descriptors after the output has been read.
+    // The reaper of a child closes its last descriptors after the output has been read.
     let all_closed = async {
         while open()? > before {
             tokio::task::yield_now().await;

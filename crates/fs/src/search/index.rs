@@ -28,13 +28,14 @@ pub(super) struct PathIndex {
     chunks: RwLock<Vec<Arc<PathChunk>>>,
     complete: AtomicBool,
     /// Whether paths are missing that could have been found.
-    lacking: AtomicBool,
+    is_incomplete: AtomicBool,
     /// Notified when paths are added, and at the end of the walk.
     pub grown: Notify,
     /// The size of this index in bytes, which is part of the size of all indexes.
     bytes: AtomicUsize,
     paths: AtomicUsize,
-    held: Arc<AtomicUsize>,
+    /// The size of all indexes.
+    total_bytes: Arc<AtomicUsize>,
 }
 
 /// A group of paths below one root.
@@ -55,15 +56,15 @@ struct PathEntry {
 }
 
 impl PathIndex {
-    pub fn new(held: Arc<AtomicUsize>) -> Self {
+    pub fn new(total_bytes: Arc<AtomicUsize>) -> Self {
         Self {
             chunks: RwLock::default(),
             complete: AtomicBool::new(false),
-            lacking: AtomicBool::new(false),
+            is_incomplete: AtomicBool::new(false),
             grown: Notify::new(),
             bytes: AtomicUsize::new(0),
             paths: AtomicUsize::new(0),
-            held,
+            total_bytes,
         }
     }
 
@@ -80,7 +81,7 @@ impl PathIndex {
 
     /// Returns whether the walk has ended and has visited everything.
     pub fn is_whole(&self) -> bool {
-        self.complete.load(Ordering::Acquire) && !self.lacking.load(Ordering::Relaxed)
+        self.complete.load(Ordering::Acquire) && !self.is_incomplete.load(Ordering::Relaxed)
     }
 
     /// Marks the end of the walk.
@@ -94,16 +95,16 @@ impl PathIndex {
         let bytes = chunk.text.len() + chunk.entries.len() * ENTRY_BYTES;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let paths = self.paths.fetch_add(chunk.entries.len(), Ordering::Relaxed) + chunk.entries.len();
-        let held = self.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let total_bytes = self.total_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.chunks.write().push(Arc::new(chunk));
         self.grown.notify_one();
-        held < MAX_INDEX_BYTES && paths < MAX_PATHS
+        total_bytes < MAX_INDEX_BYTES && paths < MAX_PATHS
     }
 }
 
 impl Drop for PathIndex {
     fn drop(&mut self) {
-        self.held.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
+        self.total_bytes.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
 }
 
@@ -128,7 +129,7 @@ impl PathChunk {
     }
 
     /// Returns the directories and links, which determine what else a walk finds.
-    pub fn landmarks(&self) -> impl Iterator<Item = FoundPath<'_>> {
+    pub fn directories_and_links(&self) -> impl Iterator<Item = FoundPath<'_>> {
         let all = (0..self.len()).filter_map(|at| self.get(at, 0));
         all.filter(|found| found.kind == PathKind::Directory || found.is_link)
     }
@@ -152,14 +153,15 @@ impl<'i> IndexWriter<'i> {
         Self { index, chunk: PathChunk::new(FIRST_CHUNK), size: FIRST_CHUNK }
     }
 
-    fn hand_over(&mut self) -> bool {
+    /// Adds the collected paths to the index. Returns false if there is no room for more.
+    fn flush(&mut self) -> bool {
         self.size = (self.size * 2).min(MAX_CHUNK);
         let mut full = std::mem::replace(&mut self.chunk, PathChunk::new(self.size));
         full.text.shrink_to_fit();
         let has_room = self.index.add(full);
         if !has_room {
             self.missed();
-            tracing::warn!("a search has no room for more files and looks no further");
+            tracing::warn!("the paths of a file search reached their limit, the walk stops");
         }
         has_room
     }
@@ -170,18 +172,18 @@ impl WalkVisitor for IndexWriter<'_> {
         // A visitor has one root only.
         self.chunk.root = root;
         self.chunk.push(found);
-        self.chunk.entries.len() < self.size || self.hand_over()
+        self.chunk.entries.len() < self.size || self.flush()
     }
 
     fn missed(&mut self) {
-        self.index.lacking.store(true, Ordering::Relaxed);
+        self.index.is_incomplete.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for IndexWriter<'_> {
     fn drop(&mut self) {
         if self.chunk.len() > 0 {
-            self.hand_over();
+            self.flush();
         }
     }
 }

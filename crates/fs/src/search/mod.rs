@@ -7,12 +7,12 @@
 
 mod index;
 mod matching;
-mod memory;
 mod once;
 mod pass;
 mod roots;
 mod session;
 mod walk;
+mod walk_cache;
 
 use std::{
     num::NonZero,
@@ -28,14 +28,14 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use self::{
     index::{IndexWriter, PathIndex},
-    memory::WalkMemory,
     once::search,
     walk::{WalkLimits, walk},
+    walk_cache::WalkCache,
 };
 pub use self::{
     matching::{MAX_QUERY_BYTES, MAX_QUERY_WORDS, QueryTooLong, check_query},
     roots::SearchRoots,
-    session::{SearchSession, SessionNews},
+    session::{SearchEvent, SearchSession},
 };
 
 /// How many files a response or a notification has at most.
@@ -63,7 +63,7 @@ const MAX_MATCH_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub struct FileSearches {
     walks: Arc<SharedWalks>,
-    forgetting: Mutex<Option<AbortOnDropHandle<()>>>,
+    cache_expiry: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
 /// The state that all walks share.
@@ -71,16 +71,16 @@ pub struct FileSearches {
 struct SharedWalks {
     permits: Arc<Semaphore>,
     /// The size of all indexes in bytes.
-    held: Arc<AtomicUsize>,
-    memory: WalkMemory,
+    total_bytes: Arc<AtomicUsize>,
+    cache: WalkCache,
 }
 
 impl Default for SharedWalks {
     fn default() -> Self {
         Self {
             permits: Arc::new(Semaphore::new(MAX_WALKS)),
-            held: Arc::default(),
-            memory: WalkMemory::default(),
+            total_bytes: Arc::default(),
+            cache: WalkCache::default(),
         }
     }
 }
@@ -95,7 +95,7 @@ impl FileSearches {
         query: String,
         cancelled: CancellationToken,
     ) -> Vec<FuzzyFileSearchResult> {
-        let _cancel_with_us = cancelled.clone().drop_guard();
+        let _cancel_on_drop = cancelled.clone().drop_guard();
         let permit = tokio::select! {
             permit = self.walks.permits.clone().acquire_owned() => permit,
             () = cancelled.cancelled() => return Vec::new(),
@@ -108,41 +108,41 @@ impl FileSearches {
             search(&walks, &roots, query, &cancelled, |files| drop(answer.send(files)));
         });
         let found = found.await.unwrap_or_default();
-        self.forget_in_time();
+        self.schedule_cache_expiry();
         found
     }
 
-    /// Opens a session. It begins to walk at once, with an empty query. `on_news` must not block.
-    pub fn open(&self, roots: SearchRoots, on_news: impl Fn(SessionNews) + Send + 'static) -> SearchSession {
-        self.forget_in_time();
-        SearchSession::start(self.walks.clone(), roots, Box::new(on_news))
+    /// Opens a session. It begins to walk at once, with an empty query. `on_event` must not block.
+    pub fn open(&self, roots: SearchRoots, on_event: impl Fn(SearchEvent) + Send + 'static) -> SearchSession {
+        self.schedule_cache_expiry();
+        SearchSession::start(self.walks.clone(), roots, Box::new(on_event))
     }
 
     /// Starts a task that drops cached walks after some time.
-    fn forget_in_time(&self) {
-        let mut forgetting = self.forgetting.lock();
-        if forgetting.as_ref().is_some_and(|task| !task.is_finished()) {
+    fn schedule_cache_expiry(&self) {
+        let mut expiry = self.cache_expiry.lock();
+        if expiry.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
         }
         let walks = self.walks.clone();
         let task = tokio::spawn(async move {
             // A walk may still be running.
-            let mut wait = memory::TIME;
+            let mut wait = walk_cache::CACHE_TIME;
             loop {
                 tokio::time::sleep(wait).await;
-                match walks.memory.forget_unused() {
+                match walks.cache.remove_unused() {
                     Some(remaining) => wait = remaining,
                     None => return,
                 }
             }
         });
-        *forgetting = Some(AbortOnDropHandle::new(task));
+        *expiry = Some(AbortOnDropHandle::new(task));
     }
 }
 
 impl SharedWalks {
     fn new_index(&self) -> PathIndex {
-        PathIndex::new(self.held.clone())
+        PathIndex::new(self.total_bytes.clone())
     }
 
     /// Walks the roots and returns when the walk began.

@@ -26,7 +26,7 @@ pub(super) fn search(
         return answer(Vec::new());
     }
     let threads = threads();
-    let (index, began) = match walks.memory.recall(roots, threads) {
+    let (index, began) = match walks.cache.get(roots, threads) {
         Some(index) => (index, None),
         None => {
             let index = Arc::new(walks.new_index());
@@ -41,7 +41,7 @@ pub(super) fn search(
         return answer(Vec::new());
     }
     // Announced before the answer, because the next search may follow at once.
-    let expected = began.map(|began| (began, walks.memory.expect(roots)));
+    let expected = began.map(|began| (began, walks.cache.expect(roots)));
     answer(pass.best.results(&pass.query, roots, &mut MatchScorer::default()));
     if let Some((began, expected)) = expected {
         expected.keep(&index, began, threads);

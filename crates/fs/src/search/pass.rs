@@ -122,8 +122,10 @@ impl PassWork<'_> {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(chunk) = self.chunks.get(number) else { break };
             let hits = match self.candidates.get(number) {
-                Some(candidates) => self.look_at(chunk, candidates.iter().copied(), scorer, &mut done.best),
-                None => self.look_at(chunk, 0..chunk.len(), scorer, &mut done.best),
+                Some(candidates) => {
+                    self.search_chunk(chunk, candidates.iter().copied(), scorer, &mut done.best)
+                }
+                None => self.search_chunk(chunk, 0..chunk.len(), scorer, &mut done.best),
             };
             let Some(hits) = hits else { break };
             done.hits.push((number, hits));
@@ -134,7 +136,7 @@ impl PassWork<'_> {
     }
 
     /// Searches a chunk. Returns `None` if it was stopped before the end.
-    fn look_at(
+    fn search_chunk(
         &self,
         chunk: &PathChunk,
         entries: impl Iterator<Item = u32>,

@@ -24,47 +24,54 @@ use super::{
 };
 
 /// The minimum time between two passes over the paths that the walk has found.
-const PACE: Duration = Duration::from_millis(30);
+const PASS_INTERVAL: Duration = Duration::from_millis(30);
 
-/// News of a session.
+/// An event of a session.
 #[derive(Clone, Debug, PartialEq)]
-pub enum SessionNews {
+pub enum SearchEvent {
     /// The results for a query, which replace earlier ones.
     Updated { query: String, files: Vec<FuzzyFileSearchResult> },
     /// The results for a query are complete.
     Completed { query: String },
 }
 
-/// An open session. Dropping it ends the session, after which there is no more news.
+/// An open session. Dropping it ends the session, after which there are no more events.
 pub struct SearchSession {
     /// The latest query, with a count of updates, so that repeating a query is an update as well.
     queries: watch::Sender<(u64, String)>,
     /// Empty once the session has ended.
-    on_news: Arc<Mutex<Option<NewsFn>>>,
+    on_event: Arc<Mutex<Option<EventFn>>>,
     /// Stops the walk on drop.
     _stop: DropGuard,
     _actor: AbortOnDropHandle<()>,
 }
 
-type NewsFn = Box<dyn Fn(SessionNews) + Send>;
+type EventFn = Box<dyn Fn(SearchEvent) + Send>;
 
 impl SearchSession {
-    pub(super) fn start(walks: Arc<SharedWalks>, roots: SearchRoots, on_news: NewsFn) -> Self {
+    pub(super) fn start(walks: Arc<SharedWalks>, roots: SearchRoots, on_event: EventFn) -> Self {
         let (queries, latest) = watch::channel((0, String::new()));
         let stop = CancellationToken::new();
-        let on_news = Arc::new(Mutex::new(Some(on_news)));
+        let on_event = Arc::new(Mutex::new(Some(on_event)));
         let scorers = Vec::from_iter((0..threads()).map(|_| MatchScorer::default()));
         let scratch = PassScratch { pass: QueryPass::new(SearchQuery::new(String::new()), None), scorers };
         let stopped = stop.clone();
-        let actor_on_news = on_news.clone();
+        let actor_on_event = on_event.clone();
         let actor = tokio::spawn(async move {
             let mut tasks = JoinSet::new();
             let index = index(walks, &roots, stopped, &mut tasks).await;
-            SearchActor { latest, index, roots, on_news: actor_on_news, scratch: Some(scratch), sent: None }
-                .run()
-                .await;
+            SearchActor {
+                latest,
+                index,
+                roots,
+                on_event: actor_on_event,
+                scratch: Some(scratch),
+                sent: None,
+            }
+            .run()
+            .await;
         });
-        Self { queries, on_news, _stop: stop.drop_guard(), _actor: AbortOnDropHandle::new(actor) }
+        Self { queries, on_event, _stop: stop.drop_guard(), _actor: AbortOnDropHandle::new(actor) }
     }
 
     /// Changes the query. A search for the previous one is abandoned.
@@ -79,7 +86,7 @@ impl SearchSession {
 impl Drop for SearchSession {
     fn drop(&mut self) {
         // Waits for a callback that is running.
-        self.on_news.lock().take();
+        self.on_event.lock().take();
     }
 }
 
@@ -96,11 +103,13 @@ async fn index(
     stop: CancellationToken,
     tasks: &mut JoinSet<()>,
 ) -> Arc<PathIndex> {
-    let recalling = walks.clone();
-    let wanted = roots.clone();
-    let known = spawn_blocking(move || recalling.memory.recall(&wanted, threads())).await;
-    if let Ok(Some(known)) = known {
-        return known;
+    let cached = spawn_blocking({
+        let walks = walks.clone();
+        let roots = roots.clone();
+        move || walks.cache.get(&roots, threads())
+    });
+    if let Ok(Some(index)) = cached.await {
+        return index;
     }
     let index = Arc::new(walks.new_index());
     tasks.spawn(fill(walks, index.clone(), roots.clone(), stop));
@@ -115,7 +124,7 @@ async fn fill(walks: Arc<SharedWalks>, index: Arc<PathIndex>, roots: SearchRoots
         let _permit = permit;
         let began = walks.fill(&filled, &roots, threads(), &stop);
         if !stop.is_cancelled() {
-            walks.memory.expect(&roots).keep(&filled, began, threads());
+            walks.cache.expect(&roots).keep(&filled, began, threads());
         }
     });
     // A walk that panicked is finished as well.
@@ -129,7 +138,7 @@ struct SearchActor {
     latest: watch::Receiver<(u64, String)>,
     index: Arc<PathIndex>,
     roots: SearchRoots,
-    on_news: Arc<Mutex<Option<NewsFn>>>,
+    on_event: Arc<Mutex<Option<EventFn>>>,
     /// `None` while a pass runs on another thread.
     scratch: Option<PassScratch>,
     /// The last results sent, so that the same ones are not sent again.
@@ -147,9 +156,9 @@ enum PassOutcome {
     /// It was abandoned because there is another query.
     Outdated,
     /// The results so far; the walk continues.
-    SoFar(Vec<FuzzyFileSearchResult>),
+    Partial(Vec<FuzzyFileSearchResult>),
     /// The final results.
-    Finally(Vec<FuzzyFileSearchResult>),
+    Final(Vec<FuzzyFileSearchResult>),
 }
 
 impl SearchActor {
@@ -167,23 +176,23 @@ impl SearchActor {
         self.sent = None;
         loop {
             let began = Instant::now();
-            match self.look().await? {
+            match self.run_pass().await? {
                 PassOutcome::Outdated => return Some(()),
-                PassOutcome::SoFar(files) => {
+                PassOutcome::Partial(files) => {
                     if !files.is_empty() {
                         self.send_if_new(files);
                     }
                 }
-                PassOutcome::Finally(files) => {
+                PassOutcome::Final(files) => {
                     self.send_if_new(files);
                     if let Some(query) = self.query() {
-                        self.send_news(SessionNews::Completed { query });
+                        self.send_event(SearchEvent::Completed { query });
                     }
                     return self.latest.changed().await.ok();
                 }
             }
             let more = async {
-                sleep_until(began + PACE).await;
+                sleep_until(began + PASS_INTERVAL).await;
                 self.index.grown.notified().await;
             };
             tokio::select! {
@@ -194,7 +203,7 @@ impl SearchActor {
     }
 
     /// Runs one pass over the paths known by now, on a blocking thread.
-    async fn look(&mut self) -> Option<PassOutcome> {
+    async fn run_pass(&mut self) -> Option<PassOutcome> {
         let mut scratch = self.scratch.take()?;
         let latest = self.latest.clone();
         let index = self.index.clone();
@@ -206,7 +215,7 @@ impl SearchActor {
                 PassOutcome::Outdated
             } else {
                 let files = scratch.results(&roots);
-                if complete { PassOutcome::Finally(files) } else { PassOutcome::SoFar(files) }
+                if complete { PassOutcome::Final(files) } else { PassOutcome::Partial(files) }
             };
             (scratch, outcome)
         });
@@ -221,7 +230,7 @@ impl SearchActor {
         }
         let Some(query) = self.query() else { return };
         self.sent = Some(files.clone());
-        self.send_news(SessionNews::Updated { query, files });
+        self.send_event(SearchEvent::Updated { query, files });
     }
 
     /// Returns the query of this pass. There may be a newer one by now.
@@ -229,9 +238,9 @@ impl SearchActor {
         self.scratch.as_ref().map(|scratch| scratch.pass.query.text().to_owned())
     }
 
-    fn send_news(&self, news: SessionNews) {
-        if let Some(on_news) = &*self.on_news.lock() {
-            on_news(news);
+    fn send_event(&self, event: SearchEvent) {
+        if let Some(on_event) = &*self.on_event.lock() {
+            on_event(event);
         }
     }
 }

@@ -16,10 +16,10 @@ use super::{
 };
 
 /// How long changes are collected before they are sent. Writing a file causes several changes.
-const GATHERING: Duration = Duration::from_millis(100);
+const COLLECT_TIME: Duration = Duration::from_millis(100);
 
 /// How many changed paths of one watch are collected. More are sent at once.
-pub(super) const MAX_HELD: usize = 1024;
+pub(super) const MAX_COLLECTED: usize = 1024;
 
 /// How often a plan is repeated because the files changed while it was carried out.
 const MAX_PLANS: usize = 8;
@@ -47,14 +47,14 @@ impl WatchActor {
     }
 
     pub fn run(mut self) {
-        while let Some(news) = self.mailbox.next(self.due) {
-            news.ended.into_iter().for_each(|number| self.on_end(number));
-            if news.overflow {
+        while let Some(messages) = self.mailbox.next(self.due) {
+            messages.ended.into_iter().for_each(|number| self.on_end(number));
+            if messages.overflow {
                 self.on_overflow();
             } else {
-                self.on_changes(news.changes);
+                self.on_changes(messages.changes);
             }
-            news.begin.into_iter().for_each(|begin| self.on_begin(begin));
+            messages.begin.into_iter().for_each(|begin| self.on_begin(begin));
             self.plan_stale();
             if self.due.is_some_and(|due| due <= Instant::now()) {
                 self.send_changes();
@@ -195,15 +195,23 @@ impl WatchActor {
         let Some(target) = self.targets.get_mut(&number) else { return };
         let Some(path) = changed(target) else { return };
         target.changed.insert(path);
-        if target.changed.len() >= MAX_HELD {
+        if target.changed.len() >= MAX_COLLECTED {
             target.send_changes();
         }
-        self.due.get_or_insert_with(|| Instant::now() + GATHERING);
+        self.due.get_or_insert_with(|| Instant::now() + COLLECT_TIME);
     }
 
     fn send_changes(&mut self) {
         self.due = None;
         self.targets.values_mut().for_each(WatchTarget::send_changes);
+    }
+}
+
+impl Drop for WatchActor {
+    /// Closes the mailbox, also when the thread panics: watches that wait to begin then fail, and the next one starts a
+    /// new thread.
+    fn drop(&mut self) {
+        self.mailbox.close();
     }
 }
 

@@ -23,7 +23,7 @@ impl ChangeListener {
     /// Calls the callback while the lock is held, so that it is not called after [`close`](Self::close) has returned.
     pub fn send_changes(&self, mut changed: BTreeSet<PathBuf>) {
         match &mut *self.lock() {
-            ListenerState::Waiting(_, held) if held.len() < super::actor::MAX_HELD => {
+            ListenerState::Waiting(_, held) if held.len() < super::actor::MAX_COLLECTED => {
                 held.append(&mut changed)
             }
             ListenerState::Open(on_change) => on_change(changed.into_iter().collect()),

@@ -48,7 +48,7 @@ impl WatchedFolders {
     pub fn join(&mut self, number: u64, plan: &WatchPlan) -> Result<(), WatchError> {
         for place in plan.places() {
             if let Err(error) = self.watch(place) {
-                self.let_go_of_unused(plan);
+                self.unwatch_unused(plan);
                 return Err(error);
             }
         }
@@ -77,7 +77,7 @@ impl WatchedFolders {
         if let Some(folder) = plan.whole.as_ref().and_then(|place| self.folders.get_mut(&place.id)) {
             remove_one(&mut folder.whole, number);
         }
-        self.let_go_of_unused(plan);
+        self.unwatch_unused(plan);
     }
 
     /// Returns the watched directory at a path.
@@ -144,7 +144,7 @@ impl WatchedFolders {
         })
     }
 
-    fn let_go_of_unused(&mut self, plan: &WatchPlan) {
+    fn unwatch_unused(&mut self, plan: &WatchPlan) {
         for place in plan.places() {
             if self.folders.get(&place.id).is_some_and(WatchedFolder::is_unused) {
                 self.forget(place.id);

@@ -17,20 +17,20 @@ use tokio::sync::oneshot;
 use super::{WatchError, change_listener::ChangeListener};
 
 /// How many watches may wait to begin.
-const MAX_BEGINNING: usize = 1024;
+const MAX_NEW_WATCHES: usize = 1024;
 
 /// How many changed paths may wait. With more, everything that is watched counts as changed.
 const MAX_CHANGES: usize = 8192;
 
 #[derive(Debug, Default)]
 pub(super) struct WatchMailbox {
-    news: Mutex<WatchNews>,
+    messages: Mutex<WatchMessages>,
     arrived: Condvar,
 }
 
 /// The contents of the mailbox.
 #[derive(Debug, Default)]
-pub(super) struct WatchNews {
+pub(super) struct WatchMessages {
     pub begin: VecDeque<NewWatch>,
     pub ended: Vec<u64>,
     pub changes: HashMap<PathBuf, PathChange>,
@@ -63,17 +63,17 @@ pub(super) enum PathChange {
 impl WatchMailbox {
     /// Adds a watch to set up and returns its number.
     pub fn begin(&self, begin: impl FnOnce(u64) -> NewWatch) -> Result<u64, WatchError> {
-        let mut news = self.lock();
-        if news.closed {
+        let mut messages = self.lock();
+        if messages.closed {
             return Err(WatchError::Closed);
         }
-        if news.begin.len() >= MAX_BEGINNING {
+        if messages.begin.len() >= MAX_NEW_WATCHES {
             return Err(WatchError::Busy);
         }
-        news.last_number += 1;
-        let number = news.last_number;
-        news.begin.push_back(begin(number));
-        drop(news);
+        messages.last_number += 1;
+        let number = messages.last_number;
+        messages.begin.push_back(begin(number));
+        drop(messages);
         self.arrived.notify_one();
         Ok(number)
     }
@@ -86,50 +86,50 @@ impl WatchMailbox {
 
     /// Adds a report of the system.
     pub fn report(&self, report: notify::Result<Event>) {
-        let mut news = self.lock();
+        let mut messages = self.lock();
         match report {
-            Ok(event) if event.need_rescan() => news.overflow = true,
+            Ok(event) if event.need_rescan() => messages.overflow = true,
             Ok(event) => {
                 let Some(change) = change_of(event.kind) else { return };
-                event.paths.into_iter().for_each(|path| news.note(path, change));
+                event.paths.into_iter().for_each(|path| messages.note(path, change));
             }
             Err(error) => {
                 tracing::warn!("watching files: {error}");
-                news.overflow = true;
+                messages.overflow = true;
             }
         }
-        drop(news);
+        drop(messages);
         self.arrived.notify_one();
     }
 
     /// Waits for contents until a time. Returns `None` once the mailbox is closed.
-    pub fn next(&self, until: Option<Instant>) -> Option<WatchNews> {
-        let mut news = self.lock();
+    pub fn next(&self, until: Option<Instant>) -> Option<WatchMessages> {
+        let mut messages = self.lock();
         loop {
-            if news.closed {
+            if messages.closed {
                 return None;
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if news.is_some() || left.is_some_and(|left| left.is_zero()) {
-                let last_number = news.last_number;
+            if messages.has_any() || left.is_some_and(|left| left.is_zero()) {
+                let last_number = messages.last_number;
                 return Some(std::mem::replace(
-                    &mut *news,
-                    WatchNews { last_number, ..WatchNews::default() },
+                    &mut *messages,
+                    WatchMessages { last_number, ..WatchMessages::default() },
                 ));
             }
             match left {
                 Some(left) => {
-                    self.arrived.wait_for(&mut news, left);
+                    self.arrived.wait_for(&mut messages, left);
                 }
-                None => self.arrived.wait(&mut news),
+                None => self.arrived.wait(&mut messages),
             }
         }
     }
 
     pub fn close(&self) {
-        let mut news = self.lock();
-        *news = WatchNews { closed: true, ..WatchNews::default() };
-        drop(news);
+        let mut messages = self.lock();
+        *messages = WatchMessages { closed: true, ..WatchMessages::default() };
+        drop(messages);
         self.arrived.notify_one();
     }
 
@@ -137,13 +137,13 @@ impl WatchMailbox {
         self.lock().closed
     }
 
-    fn lock(&self) -> MutexGuard<'_, WatchNews> {
-        self.news.lock()
+    fn lock(&self) -> MutexGuard<'_, WatchMessages> {
+        self.messages.lock()
     }
 }
 
-impl WatchNews {
-    fn is_some(&self) -> bool {
+impl WatchMessages {
+    fn has_any(&self) -> bool {
         !self.begin.is_empty() || !self.ended.is_empty() || !self.changes.is_empty() || self.overflow
     }
 
@@ -186,10 +186,10 @@ mod tests {
         report(&mailbox, EventKind::Remove(RemoveKind::File), "/b");
         report(&mailbox, EventKind::Create(CreateKind::File), "/b");
         report(&mailbox, EventKind::Access(AccessKind::Any), "/c");
-        let news = mailbox.next(None).unwrap();
+        let messages = mailbox.next(None).unwrap();
         let expected = [("/a".into(), PathChange::Appeared), ("/b".into(), PathChange::Gone)];
-        assert_eq!(news.changes, HashMap::from(expected));
-        assert!(!news.overflow);
+        assert_eq!(messages.changes, HashMap::from(expected));
+        assert!(!messages.overflow);
     }
 
     #[test]
@@ -198,8 +198,8 @@ mod tests {
         for number in 0..MAX_CHANGES + 100 {
             report(&mailbox, EventKind::Create(CreateKind::File), &format!("/{number}"));
         }
-        let news = mailbox.next(None).unwrap();
-        assert_eq!((news.changes.len(), news.overflow), (MAX_CHANGES, true));
+        let messages = mailbox.next(None).unwrap();
+        assert_eq!((messages.changes.len(), messages.overflow), (MAX_CHANGES, true));
         mailbox.report(Ok(Event::new(EventKind::Other).set_flag(Flag::Rescan)));
         assert!(mailbox.next(None).unwrap().overflow);
     }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn waiting_ends_at_the_given_time_and_when_the_mailbox_closes() {
         let mailbox = WatchMailbox::default();
-        assert!(mailbox.next(Some(Instant::now())).is_some_and(|news| !news.is_some()));
+        assert!(mailbox.next(Some(Instant::now())).is_some_and(|messages| !messages.has_any()));
         mailbox.close();
         assert!(mailbox.next(None).is_none());
     }

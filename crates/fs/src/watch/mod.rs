@@ -4,8 +4,8 @@
 //! started with the first watch, owns all of them. The system watches directories only, each of them once for all watches
 //! that need it: a file that is replaced by a rename is a new file, but an entry of the same directory.
 //!
-//! [`watch_plan`] decides which directories must be watched for a path, [`folders`] keeps track of them, [`mailbox`]
-//! collects what happens, and [`actor`] converts it to the changes of watches.
+//! [`watch_plan`] decides which directories must be watched for a path, [`folders`] watches them, [`mailbox`] collects the
+//! reports of the system, and [`actor`] converts them to the changes of watches.
 //!
 //! Not noticed are changes that the system does not report (to network disks by other machines), and the rename of a
 //! directory above the parent while everything below it stays the same.
@@ -40,7 +40,7 @@ pub enum WatchError {
     /// Too many watches are waiting to begin.
     #[error("too many watches are being set up")]
     Busy,
-    #[error("files are not watched any more")]
+    #[error("file watching has stopped")]
     Closed,
 }
 

@@ -44,11 +44,12 @@ pub(super) struct WatchPlan {
 pub(super) struct DirectoryEntry {
     pub place: WatchedDirectory,
     pub name: OsString,
-    means: WatchMeans,
+    role: EntryRole,
 }
 
+/// Why a name in a directory is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WatchMeans {
+enum EntryRole {
     /// The path itself, or the target of its links.
     Target,
     /// A missing directory above it. Once it exists, the path may exist as well.
@@ -62,7 +63,7 @@ impl WatchPlan {
         let mut next = Some(path.to_owned());
         while let Some(path) = next.take().filter(|_| entries.len() < MAX_LINKS) {
             let Some(entry) = nearest(&path) else { break };
-            if entry.means == WatchMeans::Target {
+            if entry.role == EntryRole::Target {
                 let target = fs::read_link(entry.place.path.join(&entry.name)).ok();
                 next = target.map(|target| entry.place.path.join(target));
             }
@@ -74,7 +75,7 @@ impl WatchPlan {
     /// Returns whether a name in a directory is the path itself.
     pub fn is_target(&self, place: DirectoryId, name: &OsStr) -> bool {
         let stands = |entry: &DirectoryEntry| entry.place.id == place && entry.name == name;
-        self.entries.iter().any(|entry| entry.means == WatchMeans::Target && stands(entry))
+        self.entries.iter().any(|entry| entry.role == EntryRole::Target && stands(entry))
     }
 
     /// Removes a directory that is no longer watched.
@@ -91,16 +92,16 @@ impl WatchPlan {
 /// Returns the entry of a path in its directory, or of its first missing parent.
 fn nearest(path: &Path) -> Option<DirectoryEntry> {
     let mut path = path;
-    let mut means = WatchMeans::Target;
+    let mut role = EntryRole::Target;
     loop {
         // The target of a link that ends in `..` has no name; the directory itself is watched.
         let parent = path.parent()?;
         let name = path.file_name()?;
         if let Some(place) = WatchedDirectory::of(parent) {
-            return Some(DirectoryEntry { place, name: name.to_owned(), means });
+            return Some(DirectoryEntry { place, name: name.to_owned(), role });
         }
         path = parent;
-        means = WatchMeans::Ancestor;
+        role = EntryRole::Ancestor;
     }
 }
 

@@ -4,11 +4,11 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use codicil_fs::{CopyDepth, FileError, copy};
 
-use crate::support::Place;
+use crate::support::TestFolder;
 
 #[test]
 fn a_file_is_copied_with_its_mode_over_an_existing_one() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let from = place.file("from", "new");
     fs::set_permissions(&from, fs::Permissions::from_mode(0o640)).unwrap();
     let to = place.file("to", "something longer");
@@ -19,7 +19,7 @@ fn a_file_is_copied_with_its_mode_over_an_existing_one() {
 
 #[test]
 fn a_file_that_is_copied_onto_itself_keeps_its_contents() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let file = place.file("file", "precious");
     fs::hard_link(&file, place.path("same")).unwrap();
     let link = place.link("link", "file");
@@ -31,7 +31,7 @@ fn a_file_that_is_copied_onto_itself_keeps_its_contents() {
 
 #[test]
 fn a_link_stays_a_link() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("folder/file", "");
     for (name, target) in [("to_folder", "folder"), ("broken", "nowhere")] {
         let copied = place.path(&format!("copy_of_{name}"));
@@ -44,7 +44,7 @@ fn a_link_stays_a_link() {
 
 #[test]
 fn a_tree_is_merged_with_the_destination_without_pipes_and_sockets() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("from/inner/file", "new");
     place.link("from/link", "inner/file");
     place.pipe("from/pipe");
@@ -65,7 +65,7 @@ fn a_tree_is_merged_with_the_destination_without_pipes_and_sockets() {
 
 #[test]
 fn conflicting_kinds_are_refused() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let file = place.file("file", "x");
     let folder = place.directory("folder");
     let pipe = place.pipe("pipe");
@@ -87,7 +87,7 @@ fn conflicting_kinds_are_refused() {
 
 #[test]
 fn a_directory_is_not_copied_into_itself() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("folder/inner/file", "x");
     place.link("link", "folder");
     place.link("inside", "folder/inner");

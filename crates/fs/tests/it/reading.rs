@@ -2,9 +2,9 @@
 
 use std::{fs, path::Path, time::SystemTime};
 
-use codicil_fs::{FileError, directory, metadata, read_base64};
+use codicil_fs::{FileError, metadata, read_base64, read_directory};
 
-use crate::support::{Place, skipped};
+use crate::support::{TestFolder, skipped};
 
 fn read(path: &Path, limit: u64) -> Result<String, FileError> {
     let mut text = String::new();
@@ -13,20 +13,20 @@ fn read(path: &Path, limit: u64) -> Result<String, FileError> {
 
 #[test]
 fn a_file_of_any_length_is_read_completely() {
-    let place = Place::new();
+    let place = TestFolder::new();
     // Around the size of the buffer.
     for length in [0, 1, 2, 3, 49_151, 49_152, 49_153, 200_000] {
         let bytes: Vec<_> = (0..length).map(|at: usize| (at % 251) as u8).collect();
         let path = place.path("file");
         fs::write(&path, &bytes).unwrap();
         let text = read(&path, 1 << 20).unwrap();
-        assert_eq!(codicil_fs::decode(&text).unwrap(), bytes, "{length} bytes");
+        assert_eq!(codicil_fs::decode_contents(&text).unwrap(), bytes, "{length} bytes");
     }
 }
 
 #[test]
 fn a_file_beyond_the_limit_is_refused() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let path = place.file("file", "12345");
     assert!(read(&path, 5).is_ok());
     let error = read(&path, 4).unwrap_err();
@@ -46,7 +46,7 @@ fn a_file_of_proc_is_read_and_limited() {
 
 #[test]
 fn other_than_regular_files_are_refused_without_blocking() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for path in [place.pipe("pipe"), place.socket("socket"), "/dev/zero".into()] {
         assert!(matches!(read(&path, 1 << 20), Err(FileError::NotRegular)), "{}", path.display());
     }
@@ -56,7 +56,7 @@ fn other_than_regular_files_are_refused_without_blocking() {
 
 #[test]
 fn metadata_follows_links_and_has_times() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("file", "hello");
     let found = metadata(&place.link("link", "file")).unwrap();
     assert!(found.is_file && !found.is_directory);
@@ -72,14 +72,14 @@ fn metadata_follows_links_and_has_times() {
 
 #[test]
 fn a_directory_lists_links_as_their_targets() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("file", "");
     place.directory("folder");
     place.link("to_file", "file");
     place.link("to_folder", "folder");
     place.link("broken", "nowhere");
     place.pipe("pipe");
-    let mut found: Vec<_> = directory(place.root(), 1 << 20)
+    let mut found: Vec<_> = read_directory(place.root(), 1 << 20)
         .unwrap()
         .into_iter()
         .map(|entry| (entry.file_name, entry.is_directory, entry.is_file))
@@ -99,10 +99,10 @@ fn a_directory_lists_links_as_their_targets() {
 
 #[test]
 fn a_directory_beyond_the_limit_is_refused() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for number in 0..20 {
         place.file(&format!("file_{number}"), "");
     }
-    assert!(directory(place.root(), 20 * 100).is_ok());
-    assert!(matches!(directory(place.root(), 500), Err(FileError::TooManyEntries { limit: 500 })));
+    assert!(read_directory(place.root(), 20 * 100).is_ok());
+    assert!(matches!(read_directory(place.root(), 500), Err(FileError::TooManyEntries { limit: 500 })));
 }

@@ -7,21 +7,21 @@ use codicil_protocol::{FuzzyFileSearchMatchType, FuzzyFileSearchResult};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Place, skipped};
+use crate::support::{TestFolder, skipped};
 
-async fn find_in(place: &Place, roots: &[&str], query: &str) -> Vec<FuzzyFileSearchResult> {
+async fn find_in(place: &TestFolder, roots: &[&str], query: &str) -> Vec<FuzzyFileSearchResult> {
     let roots: Vec<_> = roots.iter().map(|root| (*root).to_owned()).collect();
     let roots = SearchRoots::new(&roots, place.root());
     FileSearches::default().find(roots, query.to_owned(), CancellationToken::new()).await
 }
 
-async fn paths(place: &Place, root: &str, query: &str) -> Vec<String> {
+async fn paths(place: &TestFolder, root: &str, query: &str) -> Vec<String> {
     find_in(place, &[root], query).await.into_iter().map(|found| found.path).collect()
 }
 
 #[tokio::test]
 async fn files_and_directories_are_found_with_score_and_indices() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("tree/src/alpha.rs", "");
     place.file("tree/alphabet/x", "");
     let root = place.path("tree").to_str().unwrap().to_owned();
@@ -50,7 +50,7 @@ async fn files_and_directories_are_found_with_score_and_indices() {
 
 #[tokio::test]
 async fn ignored_files_of_a_repository_are_not_found() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("repo/.gitignore", "ignored_foo\n/only_here_foo\nbuild/\n");
     place.file("repo/.ignore", "also_foo\n");
     for name in ["ignored_foo", "only_here_foo", "build/foo", "also_foo", "foo", ".hidden_foo", "sub/foo"] {
@@ -78,7 +78,7 @@ async fn ignored_files_of_a_repository_are_not_found() {
 
 #[tokio::test]
 async fn links_are_followed_but_not_in_cycles() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("tree/real/foo", "");
     place.link("tree/link", "real");
     place.link("tree/real/up_foo", "..");
@@ -90,7 +90,7 @@ async fn links_are_followed_but_not_in_cycles() {
 
 #[tokio::test]
 async fn links_out_of_the_root_are_found_but_not_followed() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("outside/foo", "");
     place.file("tree/foo", "");
     place.link("tree/out_foo", "../outside");
@@ -112,7 +112,7 @@ async fn links_out_of_the_root_are_found_but_not_followed() {
 
 #[tokio::test]
 async fn a_root_may_be_a_link_and_lie_below_one() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("real/sub/foo", "");
     place.link("real/within", "sub");
     place.link("root", "real");
@@ -123,7 +123,7 @@ async fn a_root_may_be_a_link_and_lie_below_one() {
 
 #[tokio::test]
 async fn links_below_links_do_not_multiply_results() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for from in 0..12 {
         place.file(&format!("tree/d{from}/foo"), "");
         for to in 0..12 {
@@ -138,7 +138,7 @@ async fn links_below_links_do_not_multiply_results() {
 
 #[tokio::test]
 async fn a_query_beyond_the_limits_is_refused() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("tree/a", "");
     let limit = "query is too long: limit is 1024 bytes and 32 words";
     for query in ["!a ".repeat(20_000), "a ".repeat(33), "a".repeat(1025)] {
@@ -153,7 +153,7 @@ async fn a_query_beyond_the_limits_is_refused() {
 
 #[tokio::test]
 async fn with_nested_roots_each_file_is_found_below_the_nearest_one() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("a/inner/foo", "");
     place.file("a/foo", "");
     place.file("b/foo", "");
@@ -164,7 +164,7 @@ async fn with_nested_roots_each_file_is_found_below_the_nearest_one() {
 
 #[tokio::test]
 async fn names_that_are_not_text_are_skipped() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("tree/name", "");
     let script = "cd \"$0\" && : > \"$(printf 'bad_\\377_name')\"";
     let made = Command::new("sh").args(["-c", script]).arg(place.path("tree")).status().unwrap();
@@ -176,7 +176,7 @@ async fn names_that_are_not_text_are_skipped() {
 
 #[tokio::test]
 async fn a_cancelled_search_finds_nothing_even_while_it_waits() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("tree/foo", "");
     let searches = FileSearches::default();
     let roots = || SearchRoots::new(&["tree".to_owned()], place.root());

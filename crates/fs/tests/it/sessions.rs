@@ -2,27 +2,27 @@
 
 use std::{collections::BTreeSet, fs, time::Duration};
 
-use codicil_fs::{FileSearches, MAX_RESULTS, SearchRoots, SearchSession, SessionNews};
+use codicil_fs::{FileSearches, MAX_RESULTS, SearchEvent, SearchRoots, SearchSession};
 use tokio::{sync::mpsc, time::timeout};
 
-use crate::support::Place;
+use crate::support::TestFolder;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 struct Opened {
     session: SearchSession,
-    news: mpsc::UnboundedReceiver<SessionNews>,
+    events: mpsc::UnboundedReceiver<SearchEvent>,
 }
 
-fn open(searches: &FileSearches, place: &Place) -> Opened {
-    let (sender, news) = mpsc::unbounded_channel();
+fn open(searches: &FileSearches, place: &TestFolder) -> Opened {
+    let (sender, events) = mpsc::unbounded_channel();
     let roots = SearchRoots::new(&["tree".to_owned()], place.root());
-    Opened { session: searches.open(roots, move |said| drop(sender.send(said))), news }
+    Opened { session: searches.open(roots, move |event| drop(sender.send(event))), events }
 }
 
 impl Opened {
-    async fn next(&mut self) -> SessionNews {
-        timeout(PATIENCE, self.news.recv()).await.expect("something is said").expect("the session is open")
+    async fn next(&mut self) -> SearchEvent {
+        timeout(MAX_WAIT, self.events.recv()).await.expect("no event").expect("the session has ended")
     }
 
     /// Returns the last results for a query, once they are complete.
@@ -31,12 +31,12 @@ impl Opened {
         let mut last = None;
         loop {
             match self.next().await {
-                SessionNews::Updated { query: of, files } if of == query => {
+                SearchEvent::Updated { query: of, files } if of == query => {
                     last = Some(files.into_iter().map(|file| file.path).collect());
                 }
                 // Results of an earlier query.
-                SessionNews::Updated { .. } => {}
-                SessionNews::Completed { query: of } => {
+                SearchEvent::Updated { .. } => {}
+                SearchEvent::Completed { query: of } => {
                     if let Some(files) = last.take() {
                         assert_eq!(of, query);
                         return files;
@@ -49,7 +49,7 @@ impl Opened {
 
 #[tokio::test]
 async fn each_query_is_answered_from_the_walk_at_the_start() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("tree/src/alpha.rs", "");
     place.file("tree/docs/alphabet.md", "");
     let searches = FileSearches::default();
@@ -67,16 +67,16 @@ async fn each_query_is_answered_from_the_walk_at_the_start() {
 
 #[tokio::test]
 async fn a_session_without_a_query_completes() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("tree/file", "");
     let mut opened = open(&FileSearches::default(), &place);
-    assert_eq!(opened.next().await, SessionNews::Updated { query: String::new(), files: Vec::new() });
-    assert_eq!(opened.next().await, SessionNews::Completed { query: String::new() });
+    assert_eq!(opened.next().await, SearchEvent::Updated { query: String::new(), files: Vec::new() });
+    assert_eq!(opened.next().await, SearchEvent::Completed { query: String::new() });
 }
 
 #[tokio::test]
 async fn sessions_and_searches_have_the_same_results() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for number in 0..3_000 {
         let folder = place.path(&format!("tree/{}", ["alpha", "beta_x", "core"][number % 3]));
         if number < 3 {
@@ -99,7 +99,7 @@ async fn sessions_and_searches_have_the_same_results() {
 
 #[tokio::test]
 async fn of_many_queries_at_once_the_last_is_answered() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for number in 0..500 {
         place.file(&format!("tree/file_{number}"), "");
     }
@@ -112,16 +112,16 @@ async fn of_many_queries_at_once_the_last_is_answered() {
 }
 
 #[tokio::test]
-async fn there_is_no_news_after_the_session_is_closed() {
-    let place = Place::new();
+async fn there_are_no_events_after_the_session_is_closed() {
+    let place = TestFolder::new();
     for number in 0..500 {
         place.file(&format!("tree/file_{number}"), "");
     }
-    let Opened { session, mut news } = open(&FileSearches::default(), &place);
+    let Opened { session, mut events } = open(&FileSearches::default(), &place);
     session.update("file".to_owned());
     drop(session);
-    let said: BTreeSet<_> =
-        std::iter::from_fn(|| news.try_recv().ok()).map(|said| format!("{said:?}")).collect();
+    let seen: BTreeSet<_> =
+        std::iter::from_fn(|| events.try_recv().ok()).map(|seen| format!("{seen:?}")).collect();
     // The channel is closed because the callback is dropped; it has nothing new.
-    assert!(timeout(PATIENCE, news.recv()).await.unwrap().is_none(), "{said:?}");
+    assert!(timeout(MAX_WAIT, events.recv()).await.unwrap().is_none(), "{seen:?}");
 }

@@ -10,12 +10,12 @@ use std::{
 
 use tempfile::TempDir;
 
-pub struct Place {
+pub struct TestFolder {
     root: PathBuf,
     _directory: TempDir,
 }
 
-impl Place {
+impl TestFolder {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         // Without links, so that reported paths are the same.

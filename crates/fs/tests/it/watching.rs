@@ -7,13 +7,13 @@ use std::{
     time::Duration,
 };
 
-use codicil_fs::{FileWatch, FileWatcher};
+use codicil_fs::{FileWatch, FileWatcher, WatchError};
 use tokio::{sync::mpsc, time::timeout};
 
-use crate::support::Place;
+use crate::support::TestFolder;
 
 /// The time after which a test fails, even on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// A watch and the changes it reports.
 struct Watched {
@@ -34,7 +34,7 @@ impl Watched {
         let expected = BTreeSet::from(paths);
         let mut seen = BTreeSet::new();
         while !expected.is_subset(&seen) {
-            let changes = timeout(PATIENCE, self.changes.recv()).await;
+            let changes = timeout(MAX_WAIT, self.changes.recv()).await;
             let changes = changes.unwrap_or_else(|_| panic!("waited for {expected:?} and saw {seen:?}"));
             seen.extend(changes.expect("the watch goes on"));
         }
@@ -48,7 +48,7 @@ impl Watched {
 
 #[tokio::test]
 async fn changes_of_a_file_are_reported() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let file = place.file("file", "one");
     let watcher = FileWatcher::default();
     let mut watched = watch(&watcher, &file).await;
@@ -66,7 +66,7 @@ async fn changes_of_a_file_are_reported() {
 
 #[tokio::test]
 async fn changes_of_direct_children_are_reported() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let folder = place.directory("folder/inner");
     let folder = folder.parent().unwrap();
     let watcher = FileWatcher::default();
@@ -83,7 +83,7 @@ async fn changes_of_direct_children_are_reported() {
 
 #[tokio::test]
 async fn a_directory_that_is_removed_and_created_again_stays_watched() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let folder = place.directory("folder");
     let watcher = FileWatcher::default();
     let mut watched = watch(&watcher, &folder).await;
@@ -102,7 +102,7 @@ async fn a_directory_that_is_removed_and_created_again_stays_watched() {
 
 #[tokio::test]
 async fn a_directory_that_is_replaced_stays_watched() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let folder = place.directory("folder");
     place.file("other/inner", "x");
     let watcher = FileWatcher::default();
@@ -118,7 +118,7 @@ async fn a_directory_that_is_replaced_stays_watched() {
 
 #[tokio::test]
 async fn a_missing_path_is_reported_when_it_appears() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let watcher = FileWatcher::default();
     let near = place.path("near");
     let far = place.path("no/such/folder/file");
@@ -139,7 +139,7 @@ async fn a_missing_path_is_reported_when_it_appears() {
 
 #[tokio::test]
 async fn changes_of_a_link_and_its_target_are_reported_by_the_link() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("elsewhere/file", "x");
     place.file("elsewhere/other", "x");
     let link = place.link("link", "elsewhere/file");
@@ -160,7 +160,7 @@ async fn changes_of_a_link_and_its_target_are_reported_by_the_link() {
 
 #[tokio::test]
 async fn changes_are_reported_from_listen_to_drop() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let watcher = FileWatcher::default();
     let file = place.file("file", "one");
     let (sender, mut changes) = mpsc::unbounded_channel();
@@ -172,18 +172,18 @@ async fn changes_are_reported_from_listen_to_drop() {
     // Both are reported at the same time.
     assert!(changes.try_recv().is_err());
     quiet.listen();
-    let held = timeout(PATIENCE, changes.recv()).await.unwrap().unwrap();
+    let held = timeout(MAX_WAIT, changes.recv()).await.unwrap().unwrap();
     assert_eq!(held, std::slice::from_ref(&file));
 
     drop(quiet);
     fs::write(&file, "three").unwrap();
     other.expect([file.clone()]).await;
-    assert!(timeout(PATIENCE, changes.recv()).await.unwrap().is_none());
+    assert!(timeout(MAX_WAIT, changes.recv()).await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn many_watches_of_one_folder_need_one_watch_of_the_system() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let folder = place.directory("folder");
     let file = place.file("folder/file", "x");
     let watcher = FileWatcher::default();
@@ -223,7 +223,7 @@ fn system_watches() -> Option<Vec<usize>> {
 
 #[tokio::test]
 async fn many_changes_are_reported_together() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let folder = place.directory("folder");
     let watcher = FileWatcher::default();
     let mut watched = watch(&watcher, &folder).await;
@@ -232,26 +232,56 @@ async fn many_changes_are_reported_together() {
     }
     let last = folder.join("last");
     fs::write(&last, "").unwrap();
-    let mut tellings = 0;
+    let mut reports = 0;
     loop {
-        let changes = timeout(PATIENCE, watched.changes.recv()).await.unwrap().unwrap();
-        tellings += 1;
+        let changes = timeout(MAX_WAIT, watched.changes.recv()).await.unwrap().unwrap();
+        reports += 1;
         // With too many changes at once, the folder itself is reported.
         if changes.contains(&last) || changes.contains(&folder) {
             break;
         }
     }
-    assert!(tellings < 1000, "{tellings}");
+    assert!(reports < 1000, "{reports}");
     fs::remove_dir_all(&folder).unwrap();
-    while !timeout(PATIENCE, watched.changes.recv()).await.unwrap().unwrap().contains(&folder) {}
+    while !timeout(MAX_WAIT, watched.changes.recv()).await.unwrap().unwrap().contains(&folder) {}
+}
+
+#[tokio::test]
+async fn a_callback_that_panics_does_not_prevent_other_watches() {
+    let place = TestFolder::new();
+    let file = place.file("file", "one");
+    let watcher = FileWatcher::default();
+    let (called, mut calls) = mpsc::unbounded_channel();
+    let on_change = move |_| {
+        called.send(()).unwrap();
+        panic!("the callback of the test panics");
+    };
+    let broken = watcher.watch(&file, on_change).await.unwrap();
+    broken.listen();
+    fs::write(&file, "two").unwrap();
+    timeout(MAX_WAIT, calls.recv()).await.unwrap().unwrap();
+
+    // A watch that begins while the thread unwinds fails; the next one has a new thread.
+    let (sender, mut changes) = mpsc::unbounded_channel();
+    let watch = loop {
+        let sender = sender.clone();
+        let begun = watcher.watch(&file, move |changed| drop(sender.send(changed)));
+        match timeout(MAX_WAIT, begun).await.unwrap() {
+            Ok(watch) => break watch,
+            Err(error) => assert!(matches!(error, WatchError::Closed), "{error}"),
+        }
+    };
+    watch.listen();
+    fs::write(&file, "three").unwrap();
+    assert_eq!(timeout(MAX_WAIT, changes.recv()).await.unwrap().unwrap(), [file]);
 }
 
 #[tokio::test]
 async fn watches_end_with_the_watcher() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let watcher = FileWatcher::default();
     let mut watched = watch(&watcher, place.root()).await;
     drop(watcher);
     watched.end();
-    assert!(timeout(PATIENCE, watched.changes.recv()).await.unwrap().is_none());
+    assert!(timeout(MAX_WAIT, watched.changes.recv()).await.unwrap().is_none());
 }

@@ -6,15 +6,17 @@ use std::{
     path::Path,
 };
 
-use codicil_fs::{FileError, ParentDirectories, RemoveOptions, create_directory, decode, remove, write};
+use codicil_fs::{
+    FileError, ParentDirectories, RemoveOptions, create_directory, decode_contents, remove, write,
+};
 
-use crate::support::Place;
+use crate::support::TestFolder;
 
 const ALL: RemoveOptions = RemoveOptions { recursive: true, force: true };
 
 #[test]
 fn a_file_keeps_its_mode_and_its_links_when_it_is_overwritten() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let path = place.file("file", "a longer text than the new one");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
     fs::hard_link(&path, place.path("other")).unwrap();
@@ -31,14 +33,14 @@ fn a_file_keeps_its_mode_and_its_links_when_it_is_overwritten() {
 
 #[test]
 fn writing_to_a_dangling_link_creates_its_target() {
-    let place = Place::new();
+    let place = TestFolder::new();
     write(&place.link("link", "target"), b"x").unwrap();
     assert_eq!(place.read("target"), "x");
 }
 
 #[test]
 fn only_regular_files_are_written() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for path in [place.pipe("pipe"), place.socket("socket"), "/dev/null".into()] {
         assert!(matches!(write(&path, b"x"), Err(FileError::NotRegular)), "{}", path.display());
     }
@@ -51,19 +53,19 @@ fn only_regular_files_are_written() {
 fn invalid_base64_is_reported() {
     let check = |text: &str, reason: &str| {
         let expected = format!("fs/writeFile requires valid base64 dataBase64: {reason}");
-        assert_eq!(decode(text).unwrap_err().to_string(), expected);
+        assert_eq!(decode_contents(text).unwrap_err().to_string(), expected);
     };
     check("***", "Invalid symbol 42, offset 0.");
     check("eA==\n", "Invalid symbol 10, offset 4.");
     check("eA", "Invalid padding");
     check("AAAAA", "Invalid input length: 5");
     check("eB==", "Invalid last symbol 66, offset 1.");
-    assert_eq!(decode("eA==").unwrap(), b"x");
+    assert_eq!(decode_contents("eA==").unwrap(), b"x");
 }
 
 #[test]
 fn a_directory_is_created_with_its_parents_or_must_be_new() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let path = place.path("a/b/c");
     let text = |result: Result<(), FileError>| result.unwrap_err().to_string();
     assert_eq!(
@@ -82,7 +84,7 @@ fn a_directory_is_created_with_its_parents_or_must_be_new() {
 
 #[test]
 fn removing_a_link_keeps_its_target() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("folder/file", "x");
     place.file("tree/inner/file", "y");
     place.link("tree/out", "../folder");
@@ -94,7 +96,7 @@ fn removing_a_link_keeps_its_target() {
 
 #[test]
 fn without_recursion_only_an_empty_directory_is_removed() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.file("full/file", "");
     let empty = place.directory("empty");
     let alone = RemoveOptions { recursive: false, force: true };
@@ -105,7 +107,7 @@ fn without_recursion_only_an_empty_directory_is_removed() {
 
 #[test]
 fn a_missing_path_is_an_error_unless_forced() {
-    let place = Place::new();
+    let place = TestFolder::new();
     remove(&place.path("missing"), ALL).unwrap();
     let error = remove(&place.path("missing"), RemoveOptions { recursive: true, force: false }).unwrap_err();
     assert_eq!(error.to_string(), "No such file or directory (os error 2)");

@@ -4,7 +4,7 @@
 //! `sse_stream` crate, and it needs the `id` and `retry` fields to resume a stream. That parser has no limit, so
 //! the size of an event is counted here, before it.
 
-use std::io;
+use std::{future::ready, io};
 
 use bytes::Bytes;
 use futures_util::{
@@ -25,18 +25,12 @@ pub(super) fn events(
     let replacement = replacement.and_then(|message| serde_json::to_string(&message).ok());
     let events = SseStream::from_bytes_stream(bounded(chunks(response), MESSAGE_BYTES));
     let events = events.scan((false, replacement), |(has_ended, replacement), event| {
-        let event = if std::mem::replace(has_ended, event.is_err()) {
-            None
-        } else {
-            Some(match (event, replacement.take()) {
-                (Err(error), Some(data)) if is_too_long(&error) => Ok(Sse::default().data(data)),
-                (event, data) => {
-                    *replacement = data;
-                    event
-                }
-            })
-        };
-        std::future::ready(event)
+        if std::mem::replace(has_ended, event.is_err()) {
+            return ready(None);
+        }
+        let is_too_long = event.as_ref().is_err_and(is_too_long);
+        let replacement = replacement.take_if(|_| is_too_long);
+        ready(Some(replacement.map_or(event, |data| Ok(Sse::default().data(data)))))
     });
     events.boxed()
 }

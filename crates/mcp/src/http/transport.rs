@@ -29,9 +29,9 @@ pub(crate) const USER_AGENT: &str = concat!("codicil/", env!("CARGO_PKG_VERSION"
 pub(crate) enum HttpError {
     #[error("{0}")]
     Network(String),
-    #[error("the server answered with HTTP status {0}")]
+    #[error("the server responded with HTTP status {0}")]
     Status(u16),
-    #[error("the server's answer is not a message")]
+    #[error("the server's response is not a valid message")]
     Unreadable,
     #[error("signing in failed: {0}")]
     SignIn(String),

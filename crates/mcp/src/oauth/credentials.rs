@@ -158,12 +158,12 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, OauthError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result.map_err(|error| unusable(&error)),
-        Err(error) => Err(OauthError::Credentials(format!("credentials cannot be used: {error}"))),
+        Err(error) => Err(OauthError::Credentials(format!("cannot read or store credentials: {error}"))),
     }
 }
 
 fn unusable(error: &io::Error) -> OauthError {
-    OauthError::Credentials(format!("credentials cannot be read or kept: {error}"))
+    OauthError::Credentials(format!("cannot read or store credentials: {error}"))
 }
 
 /// Finds an entry by its content. The key depends on the program that wrote it.

@@ -88,7 +88,7 @@ pub(crate) async fn discover(
         .take(MAX_AUTHORIZATION_SERVERS)
     {
         for url in metadata_urls(issuer) {
-            if let Some(mut metadata) = fetch(&url, ExpectedIssuer::Exactly(issuer), server).await? {
+            if let Some(mut metadata) = fetch_metadata(&url, ExpectedIssuer::Exactly(issuer), server).await? {
                 metadata.resource = Some(resource.resource);
                 // The scopes of the authorization server may be those of other resources.
                 metadata.scopes = scopes;
@@ -108,7 +108,7 @@ async fn protected_resource(
     let advertised = advertised.filter(|url| may_follow(server, url));
     let guessed = well_known(server, "oauth-protected-resource");
     for url in advertised.into_iter().chain(guessed) {
-        let Some(document) = document(&url).await? else { continue };
+        let Some(document) = fetch_document(&url).await? else { continue };
         let Ok(resource) = ProtectedResource::deserialize(document) else { continue };
         if is_resource_of(server, &resource.resource) {
             return Ok(Some(resource));
@@ -127,10 +127,10 @@ async fn own_authorization_server(
     let requires_login = challenge.is_some();
     let scopes = challenge.map(|challenge| challenge.scopes).unwrap_or_default();
     let mut urls = metadata_urls(server);
-    urls.extend(well_known(server, "oauth-authorization-server"));
-    urls.dedup();
+    let others = well_known(server, "oauth-authorization-server");
+    urls.extend(others.into_iter().filter(|url| !urls.contains(url)).collect::<Vec<_>>());
     for url in urls {
-        if let Some(mut metadata) = fetch(&url, ExpectedIssuer::SameOrigin(server), server).await? {
+        if let Some(mut metadata) = fetch_metadata(&url, ExpectedIssuer::SameOrigin(server), server).await? {
             if !scopes.is_empty() {
                 metadata.scopes = scopes;
             }
@@ -139,9 +139,9 @@ async fn own_authorization_server(
     }
     Ok(requires_login.then(|| OauthMetadata {
         issuer: None,
-        authorization_endpoint: at(server, "/authorize"),
-        token_endpoint: at(server, "/token"),
-        registration_endpoint: Some(at(server, "/register")),
+        authorization_endpoint: with_path(server, "/authorize"),
+        token_endpoint: with_path(server, "/token"),
+        registration_endpoint: Some(with_path(server, "/register")),
         names_issuer: false,
         client_auth: Vec::new(),
         scopes,
@@ -149,18 +149,18 @@ async fn own_authorization_server(
     }))
 }
 
-async fn document(url: &Url) -> Result<Option<Value>, OauthError> {
+async fn fetch_document(url: &Url) -> Result<Option<Value>, OauthError> {
     let (status, document) = web::get(url).await?;
     Ok(document.filter(|_| status == 200))
 }
 
 /// Fetches the metadata of an authorization server; `None` if it is missing or unusable.
-async fn fetch(
+async fn fetch_metadata(
     url: &Url,
     issuer: ExpectedIssuer<'_>,
     server: &Url,
 ) -> Result<Option<OauthMetadata>, OauthError> {
-    let Some(document) = document(url).await? else { return Ok(None) };
+    let Some(document) = fetch_document(url).await? else { return Ok(None) };
     let Ok(found) = AuthorizationServer::deserialize(document) else { return Ok(None) };
     let endpoints = [
         Some(&found.authorization_endpoint),
@@ -239,7 +239,7 @@ fn metadata_urls(issuer: &Url) -> Vec<Url> {
     if !path.is_empty() {
         paths.push(format!("{path}/.well-known/openid-configuration"));
     }
-    paths.iter().map(|path| at(issuer, path)).collect()
+    paths.iter().map(|path| with_path(issuer, path)).collect()
 }
 
 /// Returns the possible addresses of a well-known document: with the server's path, below it, at the root.
@@ -250,10 +250,10 @@ fn well_known(server: &Url, name: &str) -> Vec<Url> {
         paths.push(format!("{path}/.well-known/{name}"));
         paths.push(format!("/.well-known/{name}"));
     }
-    paths.iter().map(|path| at(server, path)).collect()
+    paths.iter().map(|path| with_path(server, path)).collect()
 }
 
-fn at(server: &Url, path: &str) -> Url {
+fn with_path(server: &Url, path: &str) -> Url {
     let mut url = server.clone();
     url.set_query(None);
     url.set_fragment(None);

@@ -13,14 +13,14 @@ pub enum OauthError {
     /// The token endpoint returned an error.
     #[error("the token was refused: {0}")]
     Refused(String),
-    #[error("the server does not say how to sign in")]
+    #[error("the server publishes no OAuth metadata")]
     NoMetadata,
-    #[error("the server does not let clients register themselves (no registration endpoint)")]
+    #[error("the server has no registration endpoint for clients")]
     NoRegistration,
     #[error("the server does not support PKCE with S256")]
     NoPkce,
     /// The response comes from another authorization server.
-    #[error("the answer comes from another issuer: {0}")]
+    #[error("the response comes from another issuer: {0}")]
     WrongIssuer(String),
     #[error("{0}")]
     Network(String),

@@ -76,6 +76,7 @@ pub(super) enum TokenRenewal {
 /// The response of a token endpoint.
 pub(super) struct IssuedTokens(BasicTokenResponse);
 
+/// Exchanges an authorization code for tokens.
 pub(super) async fn exchange(
     exchange: CodeExchange<'_>,
     code: Secret,
@@ -158,7 +159,7 @@ fn failed(error: RequestTokenError<OauthError, BasicErrorResponse>) -> OauthErro
         }
         RequestTokenError::Request(error) => error,
         RequestTokenError::Parse(..) => {
-            OauthError::Unreadable("the token endpoint's answer cannot be read".to_owned())
+            OauthError::Unreadable("the response of the token endpoint is not valid".to_owned())
         }
         RequestTokenError::Other(reason) => OauthError::Unreadable(cut(&reason, 300)),
     }

@@ -82,7 +82,7 @@ struct SignIn {
     file: CredentialsFile,
     client_name: String,
     configured_client: Result<Option<ConfiguredClient>, OauthError>,
-    /// What the server has sent to a connection.
+    /// The last challenge that a connection has received from the server.
     challenge: Option<Arc<AuthChallenge>>,
 }
 
@@ -186,8 +186,8 @@ impl SignIn {
     async fn begin(self, options: LoginOptions) -> Result<OauthLogin, OauthError> {
         self.check_store()?;
         let prepared = timeout(PREPARATION_TIME, self.prepare(&options)).await;
-        let (authorization_url, pending) = prepared
-            .map_err(|_| OauthError::Network("timed out while finding out how to sign in".to_owned()))??;
+        let (authorization_url, pending) =
+            prepared.map_err(|_| OauthError::Network("timed out while preparing the login".to_owned()))??;
         let browser_time = options.timeout.unwrap_or(BROWSER_TIME);
         Ok(OauthLogin { authorization_url, completion: Box::pin(self.complete(pending, browser_time)) })
     }
@@ -212,7 +212,7 @@ impl SignIn {
         let scopes = self.scopes(options, &metadata).await?;
         let port = CallbackPort::bind(self.settings.callback_port.unwrap_or(0)).await;
         let port =
-            port.map_err(|error| OauthError::Network(format!("no local address for the browser: {error}")))?;
+            port.map_err(|error| OauthError::Network(format!("cannot listen for the browser: {error}")))?;
         let (redirect, path) = self.redirect(&port)?;
         let client = match configured_client {
             Some(ConfiguredClient { id, secret }) => {
@@ -316,7 +316,6 @@ impl SignIn {
         self.file.put(tokens.into_credentials(blank), &lock).await
     }
 
-    /// Returns credentials without tokens.
     fn credentials_without_tokens(
         &self,
         client: &OauthClient,

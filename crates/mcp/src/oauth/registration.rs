@@ -52,10 +52,11 @@ pub(super) async fn register(
         let reason = text("error_description")
             .or_else(|| text("error"))
             .unwrap_or_else(|| format!("HTTP status {status}"));
-        return Err(OauthError::Unreadable(format!("registering as a client failed: {reason}")));
+        return Err(OauthError::Unreadable(format!("the client registration failed: {reason}")));
     }
-    let registered: RegisteredClient = serde_json::from_value(answer.unwrap_or_default())
-        .map_err(|_| OauthError::Unreadable("registering as a client brought no client id".to_owned()))?;
+    let registered: RegisteredClient = serde_json::from_value(answer.unwrap_or_default()).map_err(|_| {
+        OauthError::Unreadable("the response to the client registration has no client id".to_owned())
+    })?;
     // Some servers return an empty secret instead of none.
     let secret = registered.client_secret.filter(|secret| !secret.is_empty()).map(Secret::from);
     // Some servers issue a secret to clients that asked for none, and then require it.

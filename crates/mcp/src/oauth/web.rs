@@ -62,7 +62,7 @@ async fn status_and_json(response: Response) -> Result<(u16, Option<Value>), Oau
 
 async fn body_of(response: Response) -> Result<Vec<u8>, OauthError> {
     read_body(response, MAX_BODY_BYTES).await.map_err(|error| match error {
-        BodyError::TooLarge => OauthError::Unreadable("the answer is too long".to_owned()),
+        BodyError::TooLarge => OauthError::Unreadable("the response is too long".to_owned()),
         BodyError::Transport(error) => network(error),
     })
 }

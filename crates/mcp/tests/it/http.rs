@@ -154,7 +154,7 @@ async fn a_long_or_invalid_response_fails_only_its_own_call() {
         assert!(error.to_string().contains("larger than 16 MiB"), "{tool}: {error}");
     }
     let error = soon(servers.call(call("broken", json!({})))).await.unwrap_err();
-    assert_eq!(error.to_string(), "the server's answer is not a message");
+    assert_eq!(error.to_string(), "the server's response is not a valid message");
     assert_eq!(headers(&servers).await["mcp-session-id"], "session-1");
 }
 

@@ -216,14 +216,15 @@ async fn a_denied_login_fails_and_unrelated_requests_are_ignored() {
     let url: url::Url = login.authorization_url.parse().unwrap();
     let back = url.query_pairs().find(|(name, _)| name == "redirect_uri").unwrap().1.into_owned();
     let visits = async {
-        let elsewhere = browse(&back.replace("/callback", "/favicon.ico")).await.0;
-        let stranger = browse(&format!("{back}?code=c&state=wrong")).await.0;
-        let no = browse(&format!("{back}?error=access_denied&error_description=<b>no</b>")).await;
-        (elsewhere, stranger, no)
+        let other_path = browse(&back.replace("/callback", "/favicon.ico")).await.0;
+        let wrong_state = browse(&format!("{back}?code=c&state=wrong")).await.0;
+        let denial = browse(&format!("{back}?error=access_denied&error_description=<b>no</b>")).await;
+        (other_path, wrong_state, denial)
     };
-    let (completed, (elsewhere, stranger, no)) = soon(async { tokio::join!(login.completion, visits) }).await;
-    assert_eq!((elsewhere, stranger, no.0), (404, 400, 400));
-    assert!(no.2.contains("&lt;b&gt;no&lt;/b&gt;"), "{}", no.2);
+    let (completed, (other_path, wrong_state, denial)) =
+        soon(async { tokio::join!(login.completion, visits) }).await;
+    assert_eq!((other_path, wrong_state, denial.0), (404, 400, 400));
+    assert!(denial.2.contains("&lt;b&gt;no&lt;/b&gt;"), "{}", denial.2);
     assert_eq!(completed.unwrap_err().to_string(), "OAuth provider returned `access_denied`: <b>no</b>");
 }
 
@@ -243,7 +244,7 @@ async fn a_login_without_oauth_support_is_an_error() {
     let error = login(&site.table(""), "test").await;
     assert_eq!(
         error.to_string(),
-        "failed to login to MCP server 'test': the server does not say how to sign in"
+        "failed to login to MCP server 'test': the server publishes no OAuth metadata"
     );
     assert_eq!(auth_status(&world.pool, &site, "").await, McpAuthStatus::Unsupported);
     assert_eq!(

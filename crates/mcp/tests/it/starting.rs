@@ -12,19 +12,19 @@ async fn a_server_starts_beside_one_that_fails_and_one_that_does_not_exist() {
     let config = [server("good", "plain", ""), server("bad", "exits", ""), gone.to_owned()].concat();
     let (servers, mut reports) = world.join(&config);
 
-    let mut told = Vec::new();
-    while told.iter().filter(|(_, status, _)| *status != Starting).count() < 3 {
+    let mut reported = Vec::new();
+    while reported.iter().filter(|(_, status, _)| *status != Starting).count() < 3 {
         let report = reports.next().await;
-        told.push((report.name, report.status, report.error));
+        reported.push((report.name, report.status, report.error));
     }
     let of = |name: &str| {
-        told.iter().filter(|report| report.0 == name).map(|report| report.1.clone()).collect::<Vec<_>>()
+        reported.iter().filter(|report| report.0 == name).map(|report| report.1.clone()).collect::<Vec<_>>()
     };
     assert_eq!(of("good"), [Starting, Ready]);
     assert_eq!(of("bad"), [Starting, Failed]);
     assert_eq!(of("gone"), [Starting, Failed]);
     let error =
-        |name: &str| told.iter().rfind(|report| report.0 == name).unwrap().2.clone().unwrap_or_default();
+        |name: &str| reported.iter().rfind(|report| report.0 == name).unwrap().2.clone().unwrap_or_default();
     assert_eq!(error("good"), "");
     assert_eq!(
         error("bad"),

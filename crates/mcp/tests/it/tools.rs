@@ -38,6 +38,13 @@ async fn an_endless_list_is_truncated() {
 }
 
 #[tokio::test]
+async fn a_list_of_large_tools_is_truncated() {
+    let world = World::new();
+    let (servers, _reports) = world.join(&server("bulk", "bulky", "startup_timeout_sec = 60"));
+    assert_eq!(soon(servers.tools()).await.len(), 4);
+}
+
+#[tokio::test]
 async fn invalid_lines_on_standard_output_are_skipped() {
     let world = World::new();
     let (servers, _reports) = world.join(&server("test", "noisy", ""));

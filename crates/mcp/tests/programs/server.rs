@@ -1,6 +1,7 @@
 //! An MCP server over standard streams for the tests. Its first argument selects the behaviour: `plain`, `mute` (never
 //! responds), `noisy` (writes invalid lines), `exits` (exits with code 3 at once), `crowded` (many pages of tools),
-//! `flood` (writes endlessly after `initialize`). The child process that it starts outlives the call on purpose.
+//! `bulky` (endless pages with a tool of 5 MiB each), `flood` (writes endlessly after `initialize`). The child process
+//! that it starts outlives the call on purpose.
 #![allow(clippy::disallowed_methods)]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::zombie_processes)]
 
@@ -115,11 +116,15 @@ impl Server {
     }
 
     fn tools(&self, message: &Value) -> Value {
+        let page: usize = message["params"]["cursor"].as_str().map_or(0, |cursor| cursor.parse().unwrap());
         if self.mode == "crowded" {
-            let page: usize =
-                message["params"]["cursor"].as_str().map_or(0, |cursor| cursor.parse().unwrap());
             let tools: Vec<Value> = (0..100).map(|i| tool(&format!("tool_{:04}", page * 100 + i))).collect();
             return json!({ "tools": tools, "nextCursor": (page + 1).to_string() });
+        }
+        if self.mode == "bulky" {
+            let mut tool = tool(&format!("tool_{page}"));
+            tool["description"] = json!("x".repeat(5 << 20));
+            return json!({ "tools": [tool], "nextCursor": (page + 1).to_string() });
         }
         let mut names =
             vec!["answers", "ask", "cancelled", "count", "echo", "env", "fail", "grow", "hang", "huge"];

@@ -44,9 +44,9 @@ impl ActionSummary<'_> {
             match programs::meaning(stage) {
                 CommandMeaning::Unknown => return None,
                 // A filter at the start reads input that the line does not name.
-                CommandMeaning::Shaping { .. } if is_first => return None,
-                CommandMeaning::Shaping { picks_lines: true } => self.show_whole(start, stages),
-                CommandMeaning::Shaping { picks_lines: false } | CommandMeaning::Nothing => {}
+                CommandMeaning::Filter { .. } if is_first => return None,
+                CommandMeaning::Filter { picks_lines: true } => self.show_whole(start, stages),
+                CommandMeaning::Filter { picks_lines: false } | CommandMeaning::Nothing => {}
                 CommandMeaning::Directory(path) => self.directory = Some(self.within(path)),
                 meaning => self.add(meaning, stage),
             }
@@ -73,7 +73,7 @@ impl ActionSummary<'_> {
                 self.actions.push(CommandAction::Search { command, query, path });
             }
             CommandMeaning::Directory(_)
-            | CommandMeaning::Shaping { .. }
+            | CommandMeaning::Filter { .. }
             | CommandMeaning::Nothing
             | CommandMeaning::Unknown => {}
         }

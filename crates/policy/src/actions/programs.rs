@@ -16,8 +16,8 @@ pub(crate) enum CommandMeaning<'a> {
     },
     /// `cd`
     Directory(&'a str),
-    /// It filters its input.
-    Shaping {
+    /// It filters its input. `picks_lines` is for `sed -n 1,5p`, which shows a part of what the command before it reads.
+    Filter {
         picks_lines: bool,
     },
     /// `true`, `echo ---`
@@ -88,8 +88,8 @@ pub(crate) fn meaning(command: &PlainCommand) -> CommandMeaning<'_> {
     let parse = |syntax| ParsedOptions::parse(&words, syntax);
     match command.program() {
         "cat" | "bat" | "batcat" | "less" | "more" => read(parse(NO_VALUES)),
-        "head" | "tail" => part(parse(HEAD)),
-        "nl" => part(parse(NL)),
+        "head" | "tail" => read_or_filter(parse(HEAD)),
+        "nl" => read_or_filter(parse(NL)),
         "sed" => sed(&words),
         "ls" | "eza" | "exa" => list(parse(LS)),
         "tree" => list(parse(TREE)),
@@ -99,9 +99,7 @@ pub(crate) fn meaning(command: &PlainCommand) -> CommandMeaning<'_> {
         "find" => find(&words),
         "git" => git(&words),
         "cd" => words.first().map_or(CommandMeaning::Unknown, |path| CommandMeaning::Directory(path)),
-        "wc" | "sort" | "uniq" | "cut" | "tr" | "column" | "fold" | "rev" | "tac" => {
-            shaping(parse(NO_VALUES))
-        }
+        "wc" | "sort" | "uniq" | "cut" | "tr" | "column" | "fold" | "rev" | "tac" => filter(parse(NO_VALUES)),
         "true" | ":" | "echo" | "printf" => CommandMeaning::Nothing,
         _ => CommandMeaning::Unknown,
     }
@@ -120,10 +118,10 @@ fn read<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
 }
 
 /// Returns the meaning of `head`, `tail` and `nl`, which read a file or filter their input.
-fn part<'a>(mut options: ParsedOptions<'a>) -> CommandMeaning<'a> {
+fn read_or_filter<'a>(mut options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     // The old syntax `tail +2 file`.
     options.operands.retain(|operand| !operand.starts_with('+'));
-    if options.operands.is_empty() { CommandMeaning::Shaping { picks_lines: false } } else { read(options) }
+    if options.operands.is_empty() { CommandMeaning::Filter { picks_lines: false } } else { read(options) }
 }
 
 fn shaping<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
@@ -131,13 +129,13 @@ fn shaping<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     if options.operands.iter().any(|operand| operand.contains('/') || operand.contains('.')) {
         return CommandMeaning::Unknown;
     }
-    CommandMeaning::Shaping { picks_lines: false }
+    CommandMeaning::Filter { picks_lines: false }
 }
 
 /// Returns the meaning of `sed -n '1,20p' file`, which prints lines. Other scripts are unknown.
 fn sed<'a>(words: &[&'a str]) -> CommandMeaning<'a> {
     match words {
-        ["-n", range] if is_line_range(range) => CommandMeaning::Shaping { picks_lines: true },
+        ["-n", range] if is_line_range(range) => CommandMeaning::Filter { picks_lines: true },
         ["-n", range, path] if is_line_range(range) && !path.starts_with('-') => {
             CommandMeaning::Read(vec![path])
         }
@@ -277,11 +275,11 @@ mod tests {
 
     #[test]
     fn other_programs() {
-        check("wc -l", CommandMeaning::Shaping { picks_lines: false });
+        check("wc -l", CommandMeaning::Filter { picks_lines: false });
         check("wc -l a.txt", CommandMeaning::Unknown);
-        check("sort -k 2", CommandMeaning::Shaping { picks_lines: false });
-        check("head -5", CommandMeaning::Shaping { picks_lines: false });
-        check("sed -n 1,3p", CommandMeaning::Shaping { picks_lines: true });
+        check("sort -k 2", CommandMeaning::Filter { picks_lines: false });
+        check("head -5", CommandMeaning::Filter { picks_lines: false });
+        check("sed -n 1,3p", CommandMeaning::Filter { picks_lines: true });
         check("cd sub", CommandMeaning::Directory("sub"));
         check("cd", CommandMeaning::Unknown);
         check("true", CommandMeaning::Nothing);

@@ -38,14 +38,14 @@ impl AccessGrant {
     }
 
     /// Returns the part of this grant that was requested. An answer cannot grant more than the request.
-    pub fn cut_to(&self, asked: &Self) -> Self {
+    pub fn limited_to(&self, requested: &Self) -> Self {
         let within = |paths: &[PathBuf], roots: &[PathBuf]| {
             paths.iter().filter(|path| is_within(roots, path)).cloned().collect()
         };
         Self {
-            network: self.network && asked.network,
-            read: within(&self.read, &asked.read),
-            write: within(&self.write, &asked.write),
+            network: self.network && requested.network,
+            read: within(&self.read, &requested.read),
+            write: within(&self.write, &requested.write),
         }
     }
 
@@ -66,8 +66,11 @@ impl AccessGrant {
         };
         let network = network.and_then(|network| network.enabled).unwrap_or(false);
         if let Some(entries) = files.and_then(|files| files.entries.as_ref()) {
-            let (read, write) = (FileSystemAccessMode::Read, FileSystemAccessMode::Write);
-            return Self { network, read: paths_of(entries, &read), write: paths_of(entries, &write) };
+            return Self {
+                network,
+                read: paths_of(entries, &FileSystemAccessMode::Read),
+                write: paths_of(entries, &FileSystemAccessMode::Write),
+            };
         }
         Self {
             network,

@@ -210,10 +210,10 @@ impl ApprovalNeed {
         }
     }
 
-    /// Returns the end of the sentence for the model, with an alternative if there is one.
+    /// Returns the reason for the model, which completes the sentence of `why_not_ask`, with an alternative if there is one.
     fn obstacle(self) -> &'static str {
         match self {
-            Self::Rule => "a rule of the user wants to be asked about this command; do without it",
+            Self::Rule => "a rule of the user requires approval for this command; do without it",
             Self::Escape => {
                 "the command asks to leave the sandbox; run it without `sandbox_permissions`, or find another way"
             }

@@ -1,4 +1,4 @@
-//! What the user has agreed to for the rest of a thread.
+//! Permissions that the user has granted for the rest of a turn or thread.
 
 use std::{
     collections::BTreeSet,

@@ -94,7 +94,7 @@ pub fn decide_network(to: &NetworkDestination, policies: &NetworkPolicies<'_>) -
     }
     let is_allowed = rule == Some(RuleDecision::Allow);
     // A pattern such as `*` does not include this machine.
-    let is_named = is_allowed || domains.names(host);
+    let is_named = is_allowed || domains.allows_by_name(host);
     if host.is_local() && !domains.local && !is_named {
         return refuse(format!("{host} is not a public host, and the configuration does not name it"));
     }

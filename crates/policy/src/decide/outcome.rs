@@ -1,4 +1,4 @@
-//! What follows from the user's answer to a question about a command.
+//! Applies the user's answer to a question about a command.
 
 use codicil_protocol::{CommandExecutionApprovalDecision as CommandAnswer, NetworkPolicyRuleAction};
 

@@ -1,4 +1,4 @@
-//! What the policies say about every command.
+//! The policies that a decision depends on, and the questions that they allow.
 
 use codicil_protocol::{AskForApproval, ReadOnlyAccess, SandboxPolicy};
 
@@ -10,7 +10,7 @@ pub struct DecisionPolicies<'a> {
     pub approval: &'a AskForApproval,
     pub sandbox: &'a SandboxPolicy,
     pub rules: &'a CommandRules,
-    /// What the user has agreed to earlier in the thread.
+    /// Earlier answers of the user in this thread.
     pub grants: &'a ThreadGrants,
 }
 

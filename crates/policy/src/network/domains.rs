@@ -61,7 +61,7 @@ impl DomainRules {
     }
 
     /// Returns whether a host is allowed by its own name, not by a pattern that includes it.
-    pub fn names(&self, host: &HostName) -> bool {
+    pub fn allows_by_name(&self, host: &HostName) -> bool {
         self.allowed.iter().any(|pattern| matches!(pattern, DomainPattern::Exact(name) if name == host))
     }
 

@@ -1,13 +1,15 @@
 //! New rules: the one to propose with a question, and writing an accepted one to its file.
 
 use std::{
-    fs::{self, File, TryLockError},
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    fs::{self, File, Permissions, TryLockError},
+    io,
+    os::unix::fs::PermissionsExt,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
+
+use codicil_config::replace_shared;
 
 use crate::{
     command_line::{CommandLine, PlainCommand},
@@ -18,9 +20,6 @@ use crate::{
 
 /// The file for rules that the user accepts with an answer.
 const FILE: &str = "default.rules";
-
-/// The name under which it is written before it replaces the old one. Files of this name are not read as rules.
-const UNFINISHED_FILE: &str = "default.new";
 
 /// How long to wait for another process that has locked the rules.
 const LOCK_TIME: Duration = Duration::from_secs(5);
@@ -37,7 +36,7 @@ pub enum RuleAppended {
 }
 
 /// Adds a rule that allows commands beginning with these words to `default.rules` in the directory. Other processes may do
-/// the same at the same time, and readers never see an incomplete file.
+/// the same at the same time, and readers never see an incomplete file. If the file is a symbolic link, its target changes.
 pub fn append_rule(directory: &Path, prefix: &[String]) -> io::Result<RuleAppended> {
     append(directory, &CommandRule::allow(prefix).to_line())
 }
@@ -65,7 +64,7 @@ fn append(directory: &Path, line: &str) -> io::Result<RuleAppended> {
     }
     text.push_str(line);
     text.push('\n');
-    replace(&path, &directory.join(UNFINISHED_FILE), &text)?;
+    replace_shared(&path, text.as_bytes(), Permissions::from_mode(0o600))?;
     drop(lock);
     Ok(RuleAppended::Added)
 }
@@ -86,25 +85,6 @@ fn lock(directory: &Path) -> io::Result<File> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-}
-
-fn replace(path: &Path, unfinished: &Path, text: &str) -> io::Result<()> {
-    // The lock is held, so an existing file was left by a killed process.
-    let _ = fs::remove_file(unfinished);
-    let written = write(unfinished, path, text).and_then(|()| fs::rename(unfinished, path));
-    if written.is_err() {
-        let _ = fs::remove_file(unfinished);
-    }
-    written
-}
-
-fn write(unfinished: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(unfinished)?;
-    file.write_all(text.as_bytes())?;
-    if let Ok(metadata) = fs::metadata(path) {
-        file.set_permissions(metadata.permissions())?;
-    }
-    file.sync_all()
 }
 
 /// Returns the words of a rule that would make a question unnecessary: those that the model suggests, if they suffice and

@@ -35,7 +35,7 @@ impl CommandRules {
                 RuleVerdict::Prompt { justification: justification.clone() }
             }
             // Checked before a rule may allow the line: a stricter rule could match a part that was not parsed.
-            _ if line.is_unread() && self.restricts() => {
+            _ if line.has_unparsed_part() && self.restricts() => {
                 let justification =
                     "it is too long or too deeply nested to be checked against the rules".to_owned();
                 RuleVerdict::Prompt { justification: Some(justification) }

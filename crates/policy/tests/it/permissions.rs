@@ -97,7 +97,7 @@ fn an_answer_grants_at_most_the_request() {
         r#"{"fileSystem": {"write": ["/ws/sub", "/etc", "/ws/../etc"], "read": ["/root"]}}"#,
     )
     .unwrap();
-    let granted = AccessGrant::from(&answer).cut_to(&AccessGrant::from(&asked));
+    let granted = AccessGrant::from(&answer).limited_to(&AccessGrant::from(&asked));
     assert_eq!(granted, write(&["/ws/sub"]));
     assert!(AccessGrant::from(&asked).network);
 }

@@ -421,16 +421,6 @@ fn an_amendment_is_written_once_and_loaded() {
 }
 
 #[test]
-fn an_amendment_removes_what_a_killed_process_left() {
-    let home = TempDir::new().unwrap();
-    fs::write(home.path().join("default.new"), "prefix_rule(pattern=[\"rm\"]").unwrap();
-    append_rule(home.path(), &words("b")).unwrap();
-    let (rules, errors) = CommandRules::load(&[home.path().to_owned()]);
-    assert_eq!((rules.commands.len(), errors), (1, vec![]));
-    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
-}
-
-#[test]
 fn appending_keeps_the_contents_of_the_file() {
     let home = TempDir::new().unwrap();
     fs::write(home.path().join("default.rules"), "# mine\nprefix_rule(pattern=[\"a\"])").unwrap();
@@ -440,6 +430,19 @@ fn appending_keeps_the_contents_of_the_file() {
         text,
         "# mine\nprefix_rule(pattern=[\"a\"])\nprefix_rule(pattern=[\"b\"], decision=\"allow\")\n"
     );
+}
+
+#[test]
+fn appending_to_a_link_changes_its_target() {
+    let home = TempDir::new().unwrap();
+    let rules = home.path().join("rules");
+    fs::create_dir(&rules).unwrap();
+    fs::write(home.path().join("mine"), "# mine\n").unwrap();
+    std::os::unix::fs::symlink("../mine", rules.join("default.rules")).unwrap();
+    append_rule(&rules, &words("b")).unwrap();
+    assert!(fs::symlink_metadata(rules.join("default.rules")).unwrap().is_symlink());
+    let text = fs::read_to_string(home.path().join("mine")).unwrap();
+    assert_eq!(text, "# mine\nprefix_rule(pattern=[\"b\"], decision=\"allow\")\n");
 }
 
 #[test]

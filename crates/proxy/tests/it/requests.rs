@@ -4,7 +4,7 @@ use codicil_policy::AddressReach;
 use codicil_proxy::{AllowedMethods, GateDecision};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{TestProxy, host};
+use crate::support::{TestProxy, host, read_all};
 
 #[tokio::test]
 async fn a_request_and_its_response_are_forwarded() {
@@ -30,7 +30,7 @@ async fn a_second_request_is_not_forwarded() {
 
 #[tokio::test]
 async fn a_refusal_has_its_reason() {
-    let proxy = TestProxy::new(GateDecision::Shut("not here".to_owned()), AllowedMethods::All);
+    let proxy = TestProxy::new(GateDecision::Denied("not here".to_owned()), AllowedMethods::All);
     let response = proxy.ask("GET http://example.com/ HTTP/1.1\r\n\r\n").await;
     assert!(response.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{response}");
     assert!(
@@ -41,7 +41,7 @@ async fn a_refusal_has_its_reason() {
 
 #[tokio::test]
 async fn a_refusal_reaches_a_client_that_is_still_sending() {
-    let proxy = TestProxy::new(GateDecision::Shut("not here".to_owned()), AllowedMethods::All);
+    let proxy = TestProxy::new(GateDecision::Denied("not here".to_owned()), AllowedMethods::All);
     let body = "x".repeat(4 << 20);
     let head = format!("POST http://example.com/ HTTP/1.1\r\nContent-Length: {}\r\n\r\n", body.len());
     let response = proxy.ask(&(head + &body)).await;
@@ -51,11 +51,11 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
 #[tokio::test]
 async fn names_of_this_machine_are_refused() {
     let (port, _heard) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n").await;
-    let proxy = TestProxy::new(GateDecision::Open(AddressReach::Public), AllowedMethods::All);
+    let proxy = TestProxy::new(GateDecision::Allowed(AddressReach::Public), AllowedMethods::All);
     for name in ["localhost", "127.0.0.1", "127.1", "[::1]", "0.0.0.0"] {
         let response = proxy.ask(&format!("CONNECT {name}:{port} HTTP/1.1\r\n\r\n")).await;
         assert!(
-            response.starts_with("HTTP/1.1 403") && response.contains("not public"),
+            response.starts_with("HTTP/1.1 403") && response.contains("no public address"),
             "{name}: {response}"
         );
     }
@@ -73,7 +73,7 @@ async fn an_unreachable_host_is_a_bad_gateway() {
 #[tokio::test]
 async fn a_limited_network_allows_only_reading() {
     let (port, _heard) = host("\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n").await;
-    let proxy = TestProxy::new(GateDecision::Open(AddressReach::Anywhere), AllowedMethods::ReadOnly);
+    let proxy = TestProxy::new(GateDecision::Allowed(AddressReach::Anywhere), AllowedMethods::ReadOnly);
     for line in ["POST http://127.0.0.1:1/", "CONNECT 127.0.0.1:1"] {
         let response = proxy.ask(&format!("{line} HTTP/1.1\r\n\r\n")).await;
         assert!(response.contains("x-proxy-error: blocked-by-method-policy"), "{response}");
@@ -86,7 +86,7 @@ async fn a_limited_network_allows_only_reading() {
 
 #[tokio::test]
 async fn a_limited_network_refuses_upgrades_and_bodies() {
-    let proxy = TestProxy::new(GateDecision::Open(AddressReach::Anywhere), AllowedMethods::ReadOnly);
+    let proxy = TestProxy::new(GateDecision::Allowed(AddressReach::Anywhere), AllowedMethods::ReadOnly);
     for (headers, body) in [
         ("Upgrade: websocket\r\nConnection: upgrade\r\n", "POST /x HTTP/1.1\r\nHost: a\r\n\r\n"),
         ("Upgrade: anything\r\n", "DELETE /x HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -108,7 +108,7 @@ async fn a_limited_network_refuses_upgrades_and_bodies() {
 async fn the_gate_decides_about_each_request() {
     for methods in [AllowedMethods::All, AllowedMethods::ReadOnly] {
         let (port, received) = host("\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
-        let proxy = TestProxy::new(GateDecision::Open(AddressReach::Anywhere), methods);
+        let proxy = TestProxy::new(GateDecision::Allowed(AddressReach::Anywhere), methods);
         let pipelined = format!(
             "GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\nPOST http://127.0.0.1:{port}/second HTTP/1.1\r\n\r\n"
         );
@@ -187,7 +187,7 @@ async fn an_accepted_upgrade_forwards_bytes_in_both_directions() {
 #[tokio::test]
 async fn ambiguous_requests_reach_no_host() {
     for methods in [AllowedMethods::All, AllowedMethods::ReadOnly] {
-        let proxy = TestProxy::new(GateDecision::Open(AddressReach::Anywhere), methods);
+        let proxy = TestProxy::new(GateDecision::Allowed(AddressReach::Anywhere), methods);
         for headers in [
             "Content-Length: 3\r\nContent-Length: 4\r\n",
             "Content-Length: 3\r\nContent-Length: 3\r\n",
@@ -222,6 +222,29 @@ async fn a_malformed_chunked_body_is_not_forwarded() {
     TestProxy::open().ask(&request).await;
     let received = received.await.unwrap();
     assert!(!received.contains("abc") && !received.contains("secret"), "{received}");
+}
+
+#[tokio::test]
+async fn a_response_before_the_end_of_the_body_is_forwarded() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let response = "HTTP/1.1 413 Content Too Large\r\n\r\n";
+    let host = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.read_exact(&mut [0; 64]).await.unwrap();
+        stream.write_all(response.as_bytes()).await.unwrap();
+        // Dropped with unread input, which resets the connection.
+    });
+    let proxy = TestProxy::open();
+    let mut stream = proxy
+        .connect_and_send(&format!(
+            "POST http://127.0.0.1:{port}/ HTTP/1.1\r\nContent-Length: {}\r\n\r\n{}",
+            8 << 20,
+            "x".repeat(1 << 20)
+        ))
+        .await;
+    host.await.unwrap();
+    assert_eq!(String::from_utf8(read_all(&mut stream).await).unwrap(), response);
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ pub struct FixedGate {
 }
 
 impl HostGate for FixedGate {
-    fn pass(&self, to: NetworkDestination) -> GateFuture<'_> {
+    fn decide(&self, to: NetworkDestination) -> GateFuture<'_> {
         self.asked.lock().push(to);
         Box::pin(std::future::ready(self.decision.clone()))
     }
@@ -47,7 +47,7 @@ impl TestProxy {
     }
 
     pub fn open() -> Self {
-        Self::new(GateDecision::Open(AddressReach::Anywhere), AllowedMethods::All)
+        Self::new(GateDecision::Allowed(AddressReach::Anywhere), AllowedMethods::All)
     }
 
     pub async fn connect(&self) -> TcpStream {

@@ -48,7 +48,7 @@ async fn socks_forwards_bytes() {
 
 #[tokio::test]
 async fn socks_refuses_what_it_does_not_support() {
-    let proxy = TestProxy::new(GateDecision::Shut("no".to_owned()), AllowedMethods::All);
+    let proxy = TestProxy::new(GateDecision::Denied("no".to_owned()), AllowedMethods::All);
     assert_eq!(socks(&proxy, &[1, 127, 0, 0, 1], 1).await.1, 2);
     assert_eq!(socks(&proxy, b"\x03\x03a b", 1).await.1, 8);
     // An unknown authentication method, and UDP.

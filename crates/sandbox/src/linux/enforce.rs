@@ -37,7 +37,7 @@ impl Enforcement {
             ProbedMeans::Landlock { namespaces, .. } => namespaces.is_some(),
         };
         if !can_create_namespaces {
-            let why = "a network behind a proxy needs network namespaces, which the server cannot make";
+            let why = "a network behind a proxy needs network namespaces, which the server cannot create";
             return Err(SandboxError::Unavailable(why.to_owned()));
         }
         self.plan.proxy = Some(ports);

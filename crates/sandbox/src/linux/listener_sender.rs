@@ -32,7 +32,7 @@ pub(crate) struct ListenerSender {
 pub(super) fn pair(ports: ProxyPorts) -> Result<(ProxyListener, ListenerSender), SandboxError> {
     let (server, command) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-            .map_err(|error| SandboxError::prepare("the way to the proxy", error))?;
+            .map_err(|error| SandboxError::prepare("the connection to the proxy", error))?;
     Ok((ProxyListener(server), ListenerSender { socket: command, ports }))
 }
 

@@ -122,7 +122,7 @@ impl MachineSupport {
             line("Landlock", self.landlock.as_ref().map(|version| format!("version {version}"))),
             line("seccomp", self.seccomp.as_ref().map(|()| "available".to_owned())),
         ];
-        parts.into_iter().chain(gaps.iter().map(|gap| format!("not stopped: {gap}"))).collect()
+        parts.into_iter().chain(gaps.iter().map(|gap| format!("not prevented: {gap}"))).collect()
     }
 }
 
@@ -191,7 +191,7 @@ fn attempt(version: i32, namespaces: Namespaces) -> Result<(), String> {
         ConfinedChild::new(&smallest_plan(), version, Some(namespaces), None, &ResourceLimits::default());
     let mut child = child.map_err(|error| error.to_string())?;
     let mut command = Command::new(MISSING_PROGRAM);
-    attach_minder(&mut command, child.clone_flags(), false);
+    attach_minder(&mut command, child.clone_flags());
     // SAFETY: `confine` makes only async-signal-safe calls.
     unsafe { command.pre_exec(move || child.confine()) };
     match command.spawn() {

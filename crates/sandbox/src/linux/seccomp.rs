@@ -165,55 +165,77 @@ pub(super) fn compile(sockets: SocketRules, processes: ProcessRules) -> Result<B
 
 fn rules(sockets: SocketRules, processes: ProcessRules) -> Result<FilterRules, seccompiler::BackendError> {
     let always = REFUSED.iter().chain(REFUSED_HERE);
-    let mut rules: FilterRules = always.map(|number| (*number, Vec::new())).collect();
-    let mut refuse = |number: c_long, conditions: Vec<SeccompCondition>| {
-        rules.entry(number).or_default().push(SeccompRule::new(conditions)?);
-        Ok::<_, seccompiler::BackendError>(())
-    };
+    let mut calls = RefusedCalls(always.map(|number| (*number, Vec::new())).collect());
     for flag in CLONE_NAMESPACES {
         let flag = flag as u32 as u64;
-        refuse(libc::SYS_clone, vec![SeccompCondition::new(0, Dword, MaskedEq(flag), flag)?])?;
+        calls.refuse(libc::SYS_clone, vec![SeccompCondition::new(0, Dword, MaskedEq(flag), flag)?])?;
     }
     for request in TERMINAL_INPUT {
-        refuse(libc::SYS_ioctl, vec![SeccompCondition::new(1, Dword, Eq, request)?])?;
+        calls.refuse(libc::SYS_ioctl, vec![SeccompCondition::new(1, Dword, Eq, request)?])?;
     }
-    // Limits of another process. A process sets its own limits with the id 0.
-    let another = SeccompCondition::new(0, Dword, Ne, 0)?;
-    refuse(libc::SYS_prlimit64, vec![another, SeccompCondition::new(2, Qword, Ne, 0)?])?;
-    // Priorities of other processes, by id or of all processes of the user. A process sets its own with the id 0.
-    for (number, user) in
-        [(libc::SYS_setpriority, libc::PRIO_USER as u64), (libc::SYS_ioprio_set, IOPRIO_WHO_USER)]
-    {
-        refuse(number, vec![SeccompCondition::new(1, Dword, Ne, 0)?])?;
-        refuse(number, vec![SeccompCondition::new(0, Dword, Eq, user)?])?;
+    calls.refuse_processes(processes)?;
+    calls.refuse_sockets(sockets)?;
+    Ok(calls.0)
+}
+
+/// The refused system calls, each with the conditions under which it is refused.
+struct RefusedCalls(FilterRules);
+
+impl RefusedCalls {
+    /// Refuses a system call if all of the conditions hold.
+    fn refuse(
+        &mut self,
+        number: c_long,
+        conditions: Vec<SeccompCondition>,
+    ) -> Result<(), seccompiler::BackendError> {
+        self.0.entry(number).or_default().push(SeccompRule::new(conditions)?);
+        Ok(())
     }
-    if processes == ProcessRules::Shared {
-        for number in SCHEDULING {
-            refuse(number, vec![SeccompCondition::new(0, Dword, Ne, 0)?])?;
+
+    /// Refuses changes to other processes. A process names itself with the id 0.
+    fn refuse_processes(&mut self, processes: ProcessRules) -> Result<(), seccompiler::BackendError> {
+        let another = SeccompCondition::new(0, Dword, Ne, 0)?;
+        self.refuse(libc::SYS_prlimit64, vec![another, SeccompCondition::new(2, Qword, Ne, 0)?])?;
+        // Priorities by process id, or of all processes of the user.
+        for (number, user) in
+            [(libc::SYS_setpriority, libc::PRIO_USER as u64), (libc::SYS_ioprio_set, IOPRIO_WHO_USER)]
+        {
+            self.refuse(number, vec![SeccompCondition::new(1, Dword, Ne, 0)?])?;
+            self.refuse(number, vec![SeccompCondition::new(0, Dword, Eq, user)?])?;
         }
+        if processes == ProcessRules::Shared {
+            for number in SCHEDULING {
+                self.refuse(number, vec![SeccompCondition::new(0, Dword, Ne, 0)?])?;
+            }
+        }
+        Ok(())
     }
-    refuse(libc::SYS_socket, other_families(sockets)?)?;
-    refuse(libc::SYS_socketpair, other_families(SocketRules::Pairs)?)?;
-    // Multipath TCP and TCP fast open connect without Landlock's check of the port.
-    refuse(libc::SYS_socket, vec![SeccompCondition::new(2, Dword, Eq, libc::IPPROTO_MPTCP as u64)?])?;
-    for (number, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
-        let fast_open = libc::MSG_FASTOPEN as u64;
-        refuse(number, vec![SeccompCondition::new(flags, Dword, MaskedEq(fast_open), fast_open)?])?;
-    }
-    // Sockets of both kinds send to any address without `connect`, even one of a socket pair.
-    for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
-        let condition = || SeccompCondition::new(1, Dword, MaskedEq(SOCKET_TYPE), kind as u64);
+
+    fn refuse_sockets(&mut self, sockets: SocketRules) -> Result<(), seccompiler::BackendError> {
+        self.refuse(libc::SYS_socket, other_families(sockets)?)?;
+        self.refuse(libc::SYS_socketpair, other_families(SocketRules::Pairs)?)?;
+        // Multipath TCP and TCP fast open connect without Landlock's check of the port.
+        let multipath = SeccompCondition::new(2, Dword, Eq, libc::IPPROTO_MPTCP as u64)?;
+        self.refuse(libc::SYS_socket, vec![multipath])?;
+        for (number, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
+            let fast_open = libc::MSG_FASTOPEN as u64;
+            self.refuse(number, vec![SeccompCondition::new(flags, Dword, MaskedEq(fast_open), fast_open)?])?;
+        }
+        // Sockets of both kinds send to any address without `connect`, even one of a socket pair.
+        for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+            let condition = || SeccompCondition::new(1, Dword, MaskedEq(SOCKET_TYPE), kind as u64);
+            if sockets == SocketRules::Pairs {
+                self.refuse(libc::SYS_socket, vec![condition()?])?;
+            }
+            if sockets != SocketRules::Network {
+                self.refuse(libc::SYS_socketpair, vec![condition()?])?;
+            }
+        }
         if sockets == SocketRules::Pairs {
-            refuse(libc::SYS_socket, vec![condition()?])?;
+            self.0.insert(libc::SYS_connect, Vec::new());
         }
-        if sockets != SocketRules::Network {
-            refuse(libc::SYS_socketpair, vec![condition()?])?;
-        }
+        Ok(())
     }
-    if sockets == SocketRules::Pairs {
-        rules.insert(libc::SYS_connect, Vec::new());
-    }
-    Ok(rules)
 }
 
 /// Returns conditions that hold for sockets of all families that are not allowed.

@@ -239,7 +239,7 @@ fn the_report_lists_used_and_unused_means() {
     if less.kind() == Ok(ConfinementKind::Landlock) {
         let report = less.report();
         assert!(report.contains("bubblewrap: not used: not wanted\nnamespaces: not used: not allowed"));
-        assert!(report.contains(&format!("not stopped: {}", ConfinementGap::FileAttributes)), "{report}");
+        assert!(report.contains(&format!("not prevented: {}", ConfinementGap::FileAttributes)), "{report}");
         let summary =
             "Landlock and seccomp; bubblewrap: not used: not wanted; namespaces: not used: not allowed";
         assert_eq!(less.summary(), summary);

@@ -113,7 +113,7 @@ struct ListedHosts {
 }
 
 impl HostGate for ListedHosts {
-    fn pass(&self, to: NetworkDestination) -> GateFuture<'_> {
+    fn decide(&self, to: NetworkDestination) -> GateFuture<'_> {
         let domains = self.domains.clone();
         let rules_dir = self.rules_dir.clone();
         let decision = tokio::task::spawn_blocking(move || {
@@ -130,10 +130,10 @@ impl HostGate for ListedHosts {
         });
         Box::pin(async move {
             match decision.await {
-                Ok(NetworkDecision::Connect(reach)) => GateDecision::Open(reach),
-                Ok(NetworkDecision::Refuse { why }) => GateDecision::Shut(why),
+                Ok(NetworkDecision::Connect(reach)) => GateDecision::Allowed(reach),
+                Ok(NetworkDecision::Refuse { why }) => GateDecision::Denied(why),
                 Ok(NetworkDecision::Ask(_)) | Err(_) => {
-                    GateDecision::Shut("there is no user to ask".to_owned())
+                    GateDecision::Denied("there is no user to ask".to_owned())
                 }
             }
         })

@@ -95,7 +95,7 @@ impl From<FileError> for RpcError {
             | FileError::Base64(_)
             | FileError::NotRecursive
             | FileError::IntoItself
-            | FileError::NothingToCopy
+            | FileError::SpecialFile
             | FileError::Root => Self::invalid_request(error),
         }
     }

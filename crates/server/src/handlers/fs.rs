@@ -56,7 +56,7 @@ pub async fn write_file(cx: Cx, params: FsWriteFileParams) -> Result<FsWriteFile
     blocking(move || {
         let _permit = permit;
         let FsWriteFileParams { path, data_base64 } = params;
-        let data = codicil_fs::decode(&data_base64)?;
+        let data = codicil_fs::decode_contents(&data_base64)?;
         drop(data_base64);
         codicil_fs::write(&normal_path(&path), &data)
     })
@@ -94,7 +94,7 @@ pub async fn read_directory(
 ) -> Result<FsReadDirectoryResponse, RpcError> {
     let _permit = cx.client.files.read_permit().await;
     let entries =
-        blocking(move || codicil_fs::directory(&normal_path(&params.path), MAX_LISTING_BYTES)).await?;
+        blocking(move || codicil_fs::read_directory(&normal_path(&params.path), MAX_LISTING_BYTES)).await?;
     if entries.iter().map(|entry| entry.file_name.len()).sum::<usize>() as u64 > LARGE_RESPONSE_BYTES {
         wait_for_room(&cx).await;
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codicil_fs::{SearchRoots, SessionNews, check_query};
+use codicil_fs::{SearchEvent, SearchRoots, check_query};
 use codicil_protocol::{
     Frame, FuzzyFileSearchParams, FuzzyFileSearchResponse, FuzzyFileSearchSessionCompleted,
     FuzzyFileSearchSessionCompletedNotification, FuzzyFileSearchSessionStartParams,
@@ -50,25 +50,25 @@ fn open_session(cx: &Cx, session_id: String, roots: SearchRoots) {
         // The client owns the session, so the session must not own the client.
         let client = Arc::downgrade(&cx.client);
         let session_id = session_id.clone();
-        move |news| {
+        move |event| {
             if let Some(client) = client.upgrade() {
-                client.notify(&notification(session_id.clone(), news));
+                client.notify(&notification(session_id.clone(), event));
             }
         }
     };
     cx.client.files.add_session(session_id, cx.files().searches.open(roots, notify));
 }
 
-fn notification(session_id: String, news: SessionNews) -> Frame {
-    match news {
-        SessionNews::Updated { query, files } => {
+fn notification(session_id: String, event: SearchEvent) -> Frame {
+    match event {
+        SearchEvent::Updated { query, files } => {
             Frame::notification::<FuzzyFileSearchSessionUpdated>(&FuzzyFileSearchSessionUpdatedNotification {
                 session_id,
                 query,
                 files,
             })
         }
-        SessionNews::Completed { query } => Frame::notification::<FuzzyFileSearchSessionCompleted>(
+        SearchEvent::Completed { query } => Frame::notification::<FuzzyFileSearchSessionCompleted>(
             &FuzzyFileSearchSessionCompletedNotification { session_id, query },
         ),
     }

@@ -115,7 +115,11 @@ impl RunningCommand {
             }
         }
         // Sessions report their end, unless the server is shutting down.
-        TerminalEnd { exit: ProcessExit::Unknown, ending: SessionEnding::Asked, ran: self.began.elapsed() }
+        TerminalEnd {
+            exit: ProcessExit::Unknown,
+            ending: SessionEnding::Requested,
+            ran: self.began.elapsed(),
+        }
     }
 
     /// Waits until the command has run for `limit`, not counting the time of questions.
@@ -150,8 +154,8 @@ impl RunningCommand {
     /// Returns the end of a command in the background, which others may have ended.
     fn background_end(&self, end: &TerminalEnd) -> CommandEnd {
         match end.ending {
-            SessionEnding::ByItself => CommandEnd::exited(end.exit.code(), self.screen.output(), end.ran),
-            SessionEnding::Asked | SessionEnding::Evicted => CommandEnd {
+            SessionEnding::Exited => CommandEnd::exited(end.exit.code(), self.screen.output(), end.ran),
+            SessionEnding::Requested | SessionEnding::Evicted => CommandEnd {
                 status: CommandExecutionStatus::Failed,
                 output: self.screen.output(),
                 exit_code: Some(ENDED_BY_OTHERS),
@@ -189,7 +193,7 @@ impl CommandRun<'_> {
             () = &mut timeout => {
                 terminals.end(&thread.owner, session).await;
                 let end = running.watch().await;
-                Some(TerminalEnd { exit: ProcessExit::TimedOut, ending: SessionEnding::ByItself, ..end })
+                Some(TerminalEnd { exit: ProcessExit::TimedOut, ending: SessionEnding::Exited, ..end })
             }
         };
         match end {
@@ -207,8 +211,8 @@ impl CommandRun<'_> {
         let report = SessionReport { id: session, output, exit: Some(end.exit), waited: end.ran };
         FinishedCommand {
             code: match end.ending {
-                SessionEnding::ByItself => end.exit.code(),
-                SessionEnding::Asked | SessionEnding::Evicted => ENDED_BY_OTHERS,
+                SessionEnding::Exited => end.exit.code(),
+                SessionEnding::Requested | SessionEnding::Evicted => ENDED_BY_OTHERS,
             },
             ran: end.ran,
             timed_out: end.exit == ProcessExit::TimedOut,

@@ -133,7 +133,7 @@ async fn run_as_item(
     };
     let (result, output) = match found {
         Ok(found) => {
-            let text = codicil_mcp::ordered(&found);
+            let text = codicil_mcp::to_ordered_json(&found);
             let content = vec![json!({ "type": "text", "text": text })];
             let result = McpToolCallResult { content, structured_content: None, meta: None };
             (Ok((result, McpToolCallStatus::Completed)), text)

@@ -99,16 +99,16 @@ impl CommandGate {
         self.waiting.subscribe()
     }
 
-    async fn decide(&self, to: NetworkDestination) -> GateDecision {
+    async fn decide_and_record(&self, to: NetworkDestination) -> GateDecision {
         let decided = match self.decide_without_asking(&to).await {
             Ok(answer) => answer,
             Err(question) => self.ask_or_join(&to, &question).await,
         };
         match decided {
-            Ok(reach) => GateDecision::Open(reach),
+            Ok(reach) => GateDecision::Allowed(reach),
             Err(why) => {
                 self.add_refusal(&to, &why);
-                GateDecision::Shut(why)
+                GateDecision::Denied(why)
             }
         }
     }
@@ -194,8 +194,8 @@ impl CommandGate {
 }
 
 impl HostGate for CommandGate {
-    fn pass(&self, to: NetworkDestination) -> GateFuture<'_> {
-        Box::pin(self.decide(to))
+    fn decide(&self, to: NetworkDestination) -> GateFuture<'_> {
+        Box::pin(self.decide_and_record(to))
     }
 }
 

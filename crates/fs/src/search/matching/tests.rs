@@ -32,7 +32,7 @@ fn accents_count_once_the_query_has_some() {
 }
 
 #[test]
-fn only_as_many_are_kept_as_are_wanted_and_they_are_the_best() {
+fn only_the_best_matches_up_to_the_limit_are_kept() {
     let many: Vec<_> = (0..200).rev().map(|number| format!("many_{number:03}")).collect();
     let many: Vec<_> = many.iter().map(String::as_str).collect();
     let found = ranked("many", &many);

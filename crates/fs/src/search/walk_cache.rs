@@ -29,51 +29,52 @@ use super::{
 };
 
 /// How long a walk is cached after its last use.
-pub(super) const TIME: Duration = Duration::from_secs(60);
+pub(super) const CACHE_TIME: Duration = Duration::from_secs(60);
 
 /// The size of the largest cached walk, which takes memory from other searches.
 const MAX_BYTES: usize = 64 << 20;
 
-/// The age below which a file counts as changing when a walk begins, because file times are coarse.
+/// How long before the walk the last change of a file must be, because file times are coarse.
 const MARGIN: Duration = Duration::from_secs(2);
 
 /// The ignore files of a directory, which decide what is found below it.
 const RULES: [&str; 3] = [".gitignore", ".ignore", ".git/info/exclude"];
 
+/// The last walk of all searches.
 #[derive(Debug, Default)]
-pub(super) struct WalkMemory {
-    state: Mutex<MemoryState>,
+pub(super) struct WalkCache {
+    state: Mutex<CacheState>,
     /// Notified when a walk is no longer expected.
-    looked: Condvar,
+    expected_changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct MemoryState {
-    kept: Option<KeptWalk>,
+struct CacheState {
+    entry: Option<CacheEntry>,
     /// Walks that have ended and are being checked.
     expected: Vec<SearchRoots>,
 }
 
 #[derive(Debug)]
-struct KeptWalk {
-    walk: Arc<RememberedWalk>,
+struct CacheEntry {
+    walk: Arc<CachedWalk>,
     used: Instant,
 }
 
 /// A walk and everything that its result depends on.
 #[derive(Debug)]
-struct RememberedWalk {
+struct CachedWalk {
     roots: SearchRoots,
     index: Arc<PathIndex>,
     chunks: Vec<(Arc<PathChunk>, Vec<PathStamp>)>,
-    others: Vec<WatchedPath>,
+    dependencies: Vec<WalkDependency>,
     /// The file with the ignore rules for all repositories.
-    everywhere: Option<PathBuf>,
+    global_excludes: Option<PathBuf>,
 }
 
 /// A dependency besides the directories that were read: an ignore file, which may be missing, or a directory above a root.
 #[derive(Debug)]
-struct WatchedPath {
+struct WalkDependency {
     path: PathBuf,
     aspect: PathAspect,
     stamp: Option<PathStamp>,
@@ -88,19 +89,19 @@ enum PathAspect {
     Identity,
 }
 
-impl WalkMemory {
+impl WalkCache {
     /// Returns the cached walk of these roots if it is still valid. Waits if one is being checked.
-    pub fn recall(&self, roots: &SearchRoots, threads: usize) -> Option<Arc<PathIndex>> {
-        let is_expected = |state: &mut MemoryState| state.expected.contains(roots);
+    pub fn get(&self, roots: &SearchRoots, threads: usize) -> Option<Arc<PathIndex>> {
+        let is_expected = |state: &mut CacheState| state.expected.contains(roots);
         let mut state = self.lock();
-        self.looked.wait_while(&mut state, is_expected);
-        let walk = state.kept.as_ref().map(|kept| kept.walk.clone())?;
+        self.expected_changed.wait_while(&mut state, is_expected);
+        let walk = state.entry.as_ref().map(|entry| entry.walk.clone())?;
         drop(state);
-        if walk.roots != *roots || !walk.still_holds(threads) {
+        if walk.roots != *roots || !walk.is_valid(threads) {
             return None;
         }
-        if let Some(kept) = &mut self.lock().kept {
-            kept.used = Instant::now();
+        if let Some(entry) = &mut self.lock().entry {
+            entry.used = Instant::now();
         }
         Some(walk.index.clone())
     }
@@ -108,52 +109,52 @@ impl WalkMemory {
     /// Announces a walk of these roots. Searches for the same roots wait for it from now on.
     pub fn expect(&self, roots: &SearchRoots) -> ExpectedWalk<'_> {
         self.lock().expected.push(roots.clone());
-        ExpectedWalk { memory: self, roots: roots.clone() }
+        ExpectedWalk { cache: self, roots: roots.clone() }
     }
 
-    /// Drops walks that have not been used for a while. Returns when to check again, if there are others.
-    pub fn forget_unused(&self) -> Option<Duration> {
+    /// Drops walks that have not been used for a while. Returns when to check again, if a walk is left.
+    pub fn remove_unused(&self) -> Option<Duration> {
         let mut state = self.lock();
-        let left = TIME.saturating_sub(state.kept.as_ref()?.used.elapsed());
+        let left = CACHE_TIME.saturating_sub(state.entry.as_ref()?.used.elapsed());
         if left.is_zero() {
-            state.kept = None;
+            state.entry = None;
             return None;
         }
         Some(left)
     }
 
-    fn lock(&self) -> MutexGuard<'_, MemoryState> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         self.state.lock()
     }
 }
 
 /// An announced walk. Others wait for it until this is dropped.
-pub(super) struct ExpectedWalk<'m> {
-    memory: &'m WalkMemory,
+pub(super) struct ExpectedWalk<'c> {
+    cache: &'c WalkCache,
     roots: SearchRoots,
 }
 
 impl ExpectedWalk<'_> {
     /// Caches the walk, which has ended and began at this time, if its result is reliable.
     pub fn keep(self, index: &Arc<PathIndex>, began: SystemTime, threads: usize) {
-        if let Some(walk) = RememberedWalk::of(&self.roots, index, began, threads) {
-            self.memory.lock().kept = Some(KeptWalk { walk: Arc::new(walk), used: Instant::now() });
+        if let Some(walk) = CachedWalk::of(&self.roots, index, began, threads) {
+            self.cache.lock().entry = Some(CacheEntry { walk: Arc::new(walk), used: Instant::now() });
         }
     }
 }
 
 impl Drop for ExpectedWalk<'_> {
     fn drop(&mut self) {
-        let mut state = self.memory.lock();
+        let mut state = self.cache.lock();
         if let Some(at) = state.expected.iter().position(|roots| *roots == self.roots) {
             state.expected.swap_remove(at);
         }
         drop(state);
-        self.memory.looked.notify_all();
+        self.cache.expected_changed.notify_all();
     }
 }
 
-impl RememberedWalk {
+impl CachedWalk {
     /// Returns `None` if the tree cannot be cached.
     fn of(roots: &SearchRoots, index: &Arc<PathIndex>, began: SystemTime, threads: usize) -> Option<Self> {
         let is_local = roots.iter().all(|(_, root)| is_local(&root.path));
@@ -161,46 +162,48 @@ impl RememberedWalk {
             return None;
         }
         let before = FileTime::of(began.checked_sub(MARGIN)?);
-        let mut survey = ChangeSurvey { before, others: Vec::new() };
-        roots.iter().try_for_each(|(_, root)| survey.root(&root.path))?;
-        let everywhere = gitconfig_excludes_path();
-        everywhere.clone().map_or(Some(()), |path| survey.other(path, PathAspect::Change))?;
+        let mut survey = ChangeSurvey { before, dependencies: Vec::new() };
+        roots.iter().try_for_each(|(_, root)| survey.add_root(&root.path))?;
+        let global_excludes = gitconfig_excludes_path();
+        global_excludes.clone().map_or(Some(()), |path| survey.add(path, PathAspect::Change))?;
         let (chunks, _) = index.chunks();
-        let surveyed = all_of(&chunks, threads, |chunk| {
-            let mut survey = ChangeSurvey { before, others: Vec::new() };
-            let stamps = survey.chunk(roots.path(chunk.root)?, chunk)?;
-            Some((chunk.clone(), stamps, survey.others))
+        let surveyed = map_in_parallel(&chunks, threads, |chunk| {
+            let mut survey = ChangeSurvey { before, dependencies: Vec::new() };
+            let stamps = survey.add_chunk(roots.path(chunk.root)?, chunk)?;
+            Some((chunk.clone(), stamps, survey.dependencies))
         })?;
-        let mut others = survey.others;
+        let mut dependencies = survey.dependencies;
         let chunks = surveyed.into_iter().map(|(chunk, stamps, rules)| {
-            others.extend(rules);
+            dependencies.extend(rules);
             (chunk, stamps)
         });
         let chunks = chunks.collect();
-        Some(Self { roots: roots.clone(), index: index.clone(), chunks, others, everywhere })
+        Some(Self { roots: roots.clone(), index: index.clone(), chunks, dependencies, global_excludes })
     }
 
-    fn still_holds(&self, threads: usize) -> bool {
-        self.everywhere == gitconfig_excludes_path()
-            && self.others.iter().all(WatchedPath::still_holds)
-            && all_of(&self.chunks, threads, |(chunk, stamps)| self.chunk_holds(chunk, stamps).then_some(()))
-                .is_some()
+    fn is_valid(&self, threads: usize) -> bool {
+        self.global_excludes == gitconfig_excludes_path()
+            && self.dependencies.iter().all(WalkDependency::is_valid)
+            && map_in_parallel(&self.chunks, threads, |(chunk, stamps)| {
+                self.is_chunk_valid(chunk, stamps).then_some(())
+            })
+            .is_some()
     }
 
-    fn chunk_holds(&self, chunk: &PathChunk, stamps: &[PathStamp]) -> bool {
+    fn is_chunk_valid(&self, chunk: &PathChunk, stamps: &[PathStamp]) -> bool {
         let Some(root) = self.roots.path(chunk.root) else { return false };
         let mut path = PathBuf::new();
-        chunk.landmarks().zip(stamps).all(|(mark, stamp)| {
+        chunk.directories_and_links().zip(stamps).all(|(found, stamp)| {
             path.clear();
             path.push(root);
-            path.push(mark.path);
-            PathStamp::of(&path, aspect(mark.kind)).is_ok_and(|now| now == *stamp)
+            path.push(found.path);
+            PathStamp::of(&path, aspect(found.kind)).is_ok_and(|now| now == *stamp)
         })
     }
 }
 
 /// Processes all items on several threads. Returns `None` as soon as one fails. The order is not kept.
-fn all_of<T: Sync, R: Send>(
+fn map_in_parallel<T: Sync, R: Send>(
     all: &[T],
     threads: usize,
     work: impl Fn(&T) -> Option<R> + Sync,
@@ -228,8 +231,8 @@ fn all_of<T: Sync, R: Send>(
     (!failed.into_inner()).then_some(done)
 }
 
-impl WatchedPath {
-    fn still_holds(&self) -> bool {
+impl WalkDependency {
+    fn is_valid(&self) -> bool {
         PathStamp::of(&self.path, self.aspect).ok() == self.stamp
     }
 }
@@ -246,13 +249,13 @@ fn aspect(kind: PathKind) -> PathAspect {
 struct ChangeSurvey {
     /// The time after which nothing may have changed.
     before: FileTime,
-    others: Vec<WatchedPath>,
+    dependencies: Vec<WalkDependency>,
 }
 
 impl ChangeSurvey {
-    fn root(&mut self, root: &Path) -> Option<()> {
-        self.other(root.to_owned(), PathAspect::Change)?;
-        self.rules(root)?;
+    fn add_root(&mut self, root: &Path) -> Option<()> {
+        self.add(root.to_owned(), PathAspect::Change)?;
+        self.add_rules(root)?;
         // Ignore files above a root count as well, even if they do not exist yet.
         root.ancestors().skip(1).try_for_each(|above| {
             let repository = above.join(".git");
@@ -260,31 +263,31 @@ impl ChangeSurvey {
                 return None;
             }
             // Every use of git changes the time of this directory.
-            self.other(repository, PathAspect::Identity)?;
-            RULES.iter().try_for_each(|name| self.other(above.join(name), PathAspect::Change))
+            self.add(repository, PathAspect::Identity)?;
+            RULES.iter().try_for_each(|name| self.add(above.join(name), PathAspect::Change))
         })
     }
 
     /// Adds the directories and links of a chunk, which must all be on the disk of the root.
-    fn chunk(&mut self, root: &Path, chunk: &PathChunk) -> Option<Vec<PathStamp>> {
+    fn add_chunk(&mut self, root: &Path, chunk: &PathChunk) -> Option<Vec<PathStamp>> {
         let device = PathStamp::of(root, PathAspect::Identity).ok()?.device;
-        let stamps = chunk.landmarks().map(|mark| {
-            let path = root.join(mark.path);
-            if mark.kind == PathKind::Directory {
-                self.rules(&path)?;
+        let stamps = chunk.directories_and_links().map(|found| {
+            let path = root.join(found.path);
+            if found.kind == PathKind::Directory {
+                self.add_rules(&path)?;
             }
-            let stamp = PathStamp::of(&path, aspect(mark.kind)).ok()?;
+            let stamp = PathStamp::of(&path, aspect(found.kind)).ok()?;
             (stamp.device == device && stamp.changed <= self.before).then_some(stamp)
         });
         stamps.collect()
     }
 
     /// Adds the ignore files of a directory. New ones would change the directory itself.
-    fn rules(&mut self, folder: &Path) -> Option<()> {
+    fn add_rules(&mut self, folder: &Path) -> Option<()> {
         for name in RULES {
             let path = folder.join(name);
             match fs::metadata(&path) {
-                Ok(_) => self.other(path, PathAspect::Change)?,
+                Ok(_) => self.add(path, PathAspect::Change)?,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 // A repository whose ignore rules are elsewhere, or an unusual file.
                 Err(_) => return None,
@@ -293,12 +296,12 @@ impl ChangeSurvey {
         Some(())
     }
 
-    fn other(&mut self, path: PathBuf, aspect: PathAspect) -> Option<()> {
+    fn add(&mut self, path: PathBuf, aspect: PathAspect) -> Option<()> {
         let stamp = PathStamp::of(&path, aspect).ok();
         if stamp.is_some_and(|stamp| stamp.changed > self.before) {
             return None;
         }
-        self.others.push(WatchedPath { path, aspect, stamp });
+        self.dependencies.push(WalkDependency { path, aspect, stamp });
         Some(())
     }
 }

@@ -1,4 +1,4 @@
-//! The keeper: the thread that waits for each child from its spawn until its minder has been reaped.
+//! The reaper: the thread that waits for the exit of each command and reaps its minder.
 //!
 //! It has its own small runtime with a task for each child, because a child must be ended and reaped even if the runtime
 //! that spawned it is gone. The thread lives as long as the server; a task ends with its child.
@@ -31,32 +31,32 @@ use tokio::{
 use crate::{exit::ProcessExit, output::register, spawner::LIVE_COMMANDS};
 
 /// The server's view of a child: its minder, and how the command ended.
-pub(crate) struct KeptChild {
+pub(crate) struct MindedChild {
     minder: Pid,
     end_signal: Signal,
     is_reaped: Mutex<bool>,
     exit: watch::Sender<Option<ProcessExit>>,
-    order: watch::Sender<KeeperOrder>,
+    request: watch::Sender<OwnerRequest>,
 }
 
-/// What the owner wants of the child. Later variants include earlier ones.
+/// The owner's request for a child. Later variants include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum KeeperOrder {
+enum OwnerRequest {
     Run,
     Terminate,
     /// The owner has dropped the child.
     Release,
 }
 
-impl KeptChild {
+impl MindedChild {
     /// Returns the child of this minder. `end_signal` makes the minder kill everything and exit.
-    pub(crate) fn new(minder: Pid, end_signal: Signal) -> KeptChild {
-        KeptChild {
+    pub(crate) fn new(minder: Pid, end_signal: Signal) -> MindedChild {
+        MindedChild {
             minder,
             end_signal,
             is_reaped: Mutex::new(false),
             exit: watch::Sender::new(None),
-            order: watch::Sender::new(KeeperOrder::Run),
+            request: watch::Sender::new(OwnerRequest::Run),
         }
     }
 
@@ -66,7 +66,7 @@ impl KeptChild {
 
     /// Kills the command and everything it started. May be called repeatedly.
     pub(crate) fn terminate(&self) {
-        self.order(KeeperOrder::Terminate);
+        self.request(OwnerRequest::Terminate);
     }
 
     /// Returns a receiver that holds `Some` once the command has ended.
@@ -74,11 +74,11 @@ impl KeptChild {
         self.exit.subscribe()
     }
 
-    fn order(&self, new: KeeperOrder) {
+    fn request(&self, new: OwnerRequest) {
         self.signal_end();
-        self.order.send_if_modified(|order| {
-            let is_later = new > *order;
-            *order = new.max(*order);
+        self.request.send_if_modified(|request| {
+            let is_later = new > *request;
+            *request = new.max(*request);
             is_later
         });
     }
@@ -92,9 +92,9 @@ impl KeptChild {
         }
     }
 
-    async fn wait_for_order(&self, least: KeeperOrder) {
+    async fn wait_for_request(&self, least: OwnerRequest) {
         // The sender is in `self`, so the wait cannot fail.
-        let _ = self.order.subscribe().wait_for(|order| *order >= least).await;
+        let _ = self.request.subscribe().wait_for(|request| *request >= least).await;
     }
 
     /// Reaps the minder if it has exited. Returns whether it has been reaped.
@@ -110,38 +110,38 @@ impl KeptChild {
     }
 }
 
-/// The ownership of a child. Dropping it kills the command and everything it started, and lets the keeper reap the
+/// The ownership of a child. Dropping it kills the command and everything it started, and lets the reaper reap the
 /// minder.
 pub(crate) struct ChildLease {
-    pub(crate) child: Arc<KeptChild>,
+    pub(crate) child: Arc<MindedChild>,
 }
 
 impl Drop for ChildLease {
     fn drop(&mut self) {
-        self.child.order(KeeperOrder::Release);
+        self.child.request(OwnerRequest::Release);
     }
 }
 
-/// Starts the keeper's thread and returns its runtime.
+/// Starts the reaper's thread and returns its runtime.
 pub(crate) fn start() -> io::Result<Handle> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
-    thread::Builder::new().name("exec-keeper".into()).spawn(move || runtime.block_on(pending::<()>()))?;
+    thread::Builder::new().name("exec-reaper".into()).spawn(move || runtime.block_on(pending::<()>()))?;
     Ok(handle)
 }
 
-/// Keeps one child until the command has ended, its owner has dropped it, and the minder is reaped. The minder writes
+/// Waits until the command has ended, its owner has dropped it, and the minder is reaped. The minder writes
 /// the command's status to the other end of `status_pipe`.
-pub(crate) async fn keep(child: Arc<KeptChild>, timeout: Option<Duration>, status_pipe: OwnedFd) {
+pub(crate) async fn watch_child(child: Arc<MindedChild>, timeout: Option<Duration>, status_pipe: OwnedFd) {
     let exit = wait_for_exit(&child, timeout, status_pipe).await;
     child.exit.send_replace(Some(exit));
     // Processes that the command left running live until the owner drops or terminates the child.
-    child.wait_for_order(KeeperOrder::Release).await;
+    child.wait_for_request(OwnerRequest::Release).await;
     wait_until_reaped(&child).await;
     LIVE_COMMANDS.fetch_sub(1, Ordering::Relaxed);
 }
 
-async fn wait_for_exit(child: &KeptChild, timeout: Option<Duration>, status_pipe: OwnedFd) -> ProcessExit {
+async fn wait_for_exit(child: &MindedChild, timeout: Option<Duration>, status_pipe: OwnedFd) -> ProcessExit {
     let mut exit = std::pin::pin!(read_status(child, status_pipe));
     let expired = async {
         match timeout {
@@ -161,7 +161,7 @@ async fn wait_for_exit(child: &KeptChild, timeout: Option<Duration>, status_pipe
 }
 
 /// Waits for the status that the minder writes. A minder that is signalled to end writes none: the command was killed.
-async fn read_status(child: &KeptChild, status_pipe: OwnedFd) -> ProcessExit {
+async fn read_status(child: &MindedChild, status_pipe: OwnedFd) -> ProcessExit {
     let read = |end: &OwnedFd| {
         let mut status = [0; size_of::<i32>()];
         let length = rustix::io::read(end, &mut status)?;
@@ -182,7 +182,7 @@ async fn read_status(child: &KeptChild, status_pipe: OwnedFd) -> ProcessExit {
 }
 
 /// Waits until the minder has exited, through a process descriptor where the system has them, and reaps it.
-async fn wait_until_reaped(child: &KeptChild) {
+async fn wait_until_reaped(child: &MindedChild) {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{PidfdFlags, pidfd_open};
@@ -196,8 +196,8 @@ async fn wait_until_reaped(child: &KeptChild) {
     reap_on_sigchld(child).await
 }
 
-/// Does the same through `SIGCHLD`: for other systems, old kernels, and if no descriptor is free.
-async fn reap_on_sigchld(child: &KeptChild) {
+/// Reaps the minder once `SIGCHLD` reports its exit: for other systems, old kernels, and if no descriptor is free.
+async fn reap_on_sigchld(child: &MindedChild) {
     if child.reap() {
         return;
     }
@@ -219,7 +219,7 @@ mod tests {
     #[tokio::test]
     async fn an_exit_is_noticed_without_a_process_descriptor() {
         let mut process = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let child = KeptChild::new(Pid::from_child(&process), Signal::KILL);
+        let child = MindedChild::new(Pid::from_child(&process), Signal::KILL);
         let waiting = reap_on_sigchld(&child);
         tokio::pin!(waiting);
         tokio::select! {
