@@ -16,8 +16,8 @@ const MAX_DEPTH: usize = 16;
 
 /// Returns the skills that do not exist here yet, with their destinations.
 pub(super) fn missing(place: &ConfigPlace) -> Result<Vec<(PathBuf, PathBuf)>, ImportError> {
-    let target = place.skills();
-    let folders = children(&place.agent().join("skills"))?.into_iter().filter(|child| child.kind.is_dir());
+    let target = place.skills_directory();
+    let folders = children(&place.agent_directory().join("skills"))?.into_iter().filter(|child| child.kind.is_dir());
     let pairs = folders.map(|child| (child.path, target.join(child.name)));
     Ok(pairs.filter(|(_, to)| fs::symlink_metadata(to).is_err()).collect())
 }
