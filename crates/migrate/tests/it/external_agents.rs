@@ -211,6 +211,19 @@ fn links_in_skills_are_not_copied() {
 }
 
 #[test]
+fn a_copy_of_a_skill_that_was_interrupted_is_replaced() {
+    let machine = Machine::new();
+    machine.file("p/.claude/skills/a/SKILL.md", "a");
+    machine.file("p/.agents/skills/.importing/SKILL.md", "half");
+    machine.file("p/.agents/skills/.importing/other", "");
+    assert_eq!(kinds(&machine.detect_in(&["p"])), [Kind::Skills]);
+    machine.agents.import(&machine.detect_in(&["p"])).unwrap();
+    assert_eq!(machine.read("p/.agents/skills/a/SKILL.md"), "a");
+    assert!(!machine.root.join("p/.agents/skills/a/other").exists());
+    assert!(!machine.root.join("p/.agents/skills/.importing").exists());
+}
+
+#[test]
 fn invalid_files_are_reported() {
     let machine = Machine::new();
     let failure = || {
