@@ -14,16 +14,16 @@ pub struct Chart {
     pub title: &'static str,
     pub x_label: &'static str,
     pub y_label: &'static str,
-    pub lines: Vec<Line>,
+    pub lines: Vec<ChartLine>,
 }
 
 /// The points of one server, by size.
-pub struct Line {
+pub struct ChartLine {
     name: String,
     pub points: Vec<(f64, f64)>,
 }
 
-impl Line {
+impl ChartLine {
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), points: Vec::new() }
     }
@@ -83,7 +83,8 @@ impl fmt::Display for Chart {
 
 impl Chart {
     fn draw_axes(&self, f: &mut fmt::Formatter<'_>, x: &Axis, y: &Axis) -> fmt::Result {
-        let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+        let bottom = HEIGHT - BOTTOM;
+        let right = WIDTH - RIGHT;
         for power in x.powers() {
             let at = x.place(power);
             writeln!(f, "<path d=\"M{at:.1} {TOP}V{bottom}\" stroke=\"#dddddd\"/>")?;
@@ -111,7 +112,7 @@ impl Chart {
     }
 }
 
-impl Line {
+impl ChartLine {
     fn draw(&self, f: &mut fmt::Formatter<'_>, colour: &str, x: &Axis, y: &Axis) -> fmt::Result {
         let places: Vec<(f64, f64)> =
             self.points.iter().map(|(size, value)| (x.place(*size), y.place(*value))).collect();
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_chart_has_every_point_and_escapes_names() {
-        let line = Line { name: "a<b".into(), points: vec![(1.0, 5.0), (10.0, 50.0)] };
+        let line = ChartLine { name: "a<b".into(), points: vec![(1.0, 5.0), (10.0, 50.0)] };
         let chart = Chart { title: "T", x_label: "x", y_label: "y", lines: vec![line] };
         let text = chart.to_string();
         assert_eq!(text.matches("<circle").count(), 2);

@@ -18,12 +18,12 @@ pub fn cpu_ms(pid: u32) -> Result<f64> {
 
 /// Returns memory in use, in KiB.
 pub fn resident_kib(pid: u32) -> Result<f64> {
-    number(&format!("/proc/{pid}/status"), "VmRSS:")
+    read_number(&format!("/proc/{pid}/status"), "VmRSS:")
 }
 
 /// Returns the bytes that the process has written to disk.
 pub fn written_bytes(pid: u32) -> Result<f64> {
-    number(&format!("/proc/{pid}/io"), "write_bytes:")
+    read_number(&format!("/proc/{pid}/io"), "write_bytes:")
 }
 
 /// Returns the size of the binary in MB of 2^20 bytes, as everywhere here.
@@ -37,7 +37,7 @@ pub fn median(values: &mut [f64]) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn number(file: &str, key: &str) -> Result<f64> {
+fn read_number(file: &str, key: &str) -> Result<f64> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
     let line = text.lines().find_map(|line| line.strip_prefix(key)).context("the value is missing")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)

@@ -27,7 +27,7 @@ pub fn script() -> Script {
     let mut made = HashMap::<String, Reply>::new();
     Script::new().respond_with(move |request| {
         let body = str::from_utf8(request.bytes()).unwrap_or_default();
-        let (prompt, since) = last_prompt(body);
+        let (prompt, since) = last_prompt(body, MARK);
         let done = since.matches("\"function_call_output\"").count();
         if done < parameter(prompt, "count=").unwrap_or(0) {
             return shell_call(body, format!("call_{}_{done}", request.number()));
@@ -36,9 +36,9 @@ pub fn script() -> Script {
     })
 }
 
-/// Returns the last prompt, and what comes after it.
-fn last_prompt(body: &str) -> (&str, &str) {
-    let prompt = body.rfind(MARK).and_then(|at| body.get(at..));
+/// Returns the words of the last prompt that begins with `mark`, and what comes after it.
+pub fn last_prompt<'b>(body: &'b str, mark: &str) -> (&'b str, &'b str) {
+    let prompt = body.rfind(mark).and_then(|at| body.get(at + mark.len()..));
     prompt.and_then(|rest| rest.split_once('"')).unwrap_or_default()
 }
 

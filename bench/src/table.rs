@@ -14,7 +14,7 @@ pub enum Target {
     /// At most this value.
     AtMost(f64),
     /// No target.
-    Shown,
+    None,
 }
 
 /// A number that a case measures.
@@ -113,7 +113,7 @@ impl Row {
             }
             Target::Times(times) => (format!("≥ {times}×"), best.map(|best| ours >= best * times)),
             Target::AtMost(most) => (format!("≤ {most}"), Some(ours <= most)),
-            Target::Shown => return "–".to_owned(),
+            Target::None => return "–".to_owned(),
         };
         match met {
             Some(true) => format!("{words}: met"),

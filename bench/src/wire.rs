@@ -38,7 +38,7 @@ pub struct Incoming<'m> {
     #[serde(borrow)]
     result: Option<&'m RawValue>,
     pub error: Option<Value>,
-    /// The position of the message, for a client with a cursor.
+    /// The position of the message in its thread, for a client with a cursor.
     pub seq: Option<u64>,
 }
 
@@ -54,11 +54,6 @@ impl Incoming<'_> {
     /// Returns the id of this message, if it is a request of the server.
     pub fn request_id(&self) -> Option<Value> {
         self.method.as_ref().and(self.id).map(|id| parsed(Some(id)))
-    }
-
-    /// Returns the position of this message in its thread, for clients with a cursor.
-    pub fn seq(&self) -> Option<u64> {
-        self.seq
     }
 
     pub fn is(&self, method: &str) -> bool {
@@ -117,7 +112,7 @@ impl Wire {
         Ok(result["codicil"].is_object())
     }
 
-    pub async fn initialize_with(&mut self, capabilities: Value) -> Result<Value> {
+    async fn initialize_with(&mut self, capabilities: Value) -> Result<Value> {
         let client = json!({ "name": "bench", "title": "Bench", "version": "1.0.0" });
         let params = json!({ "clientInfo": client, "capabilities": capabilities });
         let result = self.call("initialize", params).await?;

@@ -30,7 +30,7 @@ pub async fn cursor(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     let (server, mut wire) = bench.start(spec).await?;
     let without = stream_once(bench, &server, &mut wire, deltas).await?;
     Ok(vec![
-        Number::new("CPU per delta with a cursor", "µs", Target::Shown, with.cpu_us),
+        Number::new("CPU per delta with a cursor", "µs", Target::None, with.cpu_us),
         Number::new(
             "part of CPU per delta without one",
             "",
@@ -55,21 +55,21 @@ pub async fn reconnect(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> 
     }
     let last = ends.last().copied().unwrap_or_default();
     let tenth = ends.iter().rev().nth(bench.size(20)).copied().unwrap_or_default();
-    let from_tenth = compared(port, &thread, MissedMessages { after: tenth, last }).await?;
+    let from_tenth = compare_reconnects(port, &thread, MissedMessages { after: tenth, last }).await?;
     let from_start = ends.first().copied().unwrap_or_default();
-    let from_start = compared(port, &thread, MissedMessages { after: from_start, last }).await?;
+    let from_start = compare_reconnects(port, &thread, MissedMessages { after: from_start, last }).await?;
 
     // A turn that is still running when the measurement is over.
     let long = model::text(6_000, 6, std::time::Duration::from_secs(600));
     wire.post("turn/start", turn(&thread, &long)).await?;
     let after = wire.until(|message| message.seq.filter(|_| message.is("item/agentMessage/delta"))).await?;
-    let from_recent = compared(port, &thread, MissedMessages { after, last: u64::MAX }).await?;
+    let from_recent = compare_reconnects(port, &thread, MissedMessages { after, last: u64::MAX }).await?;
     Ok(vec![
-        Number::new("reconnect during a turn", "ms", Target::Shown, from_recent.subscribe_ms),
-        Number::new("part of `thread/resume`, during a turn", "", Target::AtMost(0.2), from_recent.part()),
-        Number::new("reconnect after 20 of 200 turns", "ms", Target::Shown, from_tenth.subscribe_ms),
-        Number::new("part of `thread/resume`, 20 of 200 turns", "", Target::AtMost(1.5), from_tenth.part()),
-        Number::new("part of `thread/resume`, all 200 turns", "", Target::Shown, from_start.part()),
+        Number::new("reconnect during a turn", "ms", Target::None, from_recent.subscribe_ms),
+        Number::new("part of `thread/resume`, during a turn", "", Target::AtMost(0.2), from_recent.ratio()),
+        Number::new("reconnect after 20 of 200 turns", "ms", Target::None, from_tenth.subscribe_ms),
+        Number::new("part of `thread/resume`, 20 of 200 turns", "", Target::AtMost(1.5), from_tenth.ratio()),
+        Number::new("part of `thread/resume`, all 200 turns", "", Target::None, from_start.ratio()),
     ])
 }
 
@@ -94,13 +94,13 @@ struct Reconnection {
 }
 
 impl Reconnection {
-    fn part(&self) -> f64 {
+    fn ratio(&self) -> f64 {
         self.subscribe_ms / self.resume_ms
     }
 }
 
-/// Reconnects in both ways in turn.
-async fn compared(port: u16, thread: &str, missed: MissedMessages) -> Result<Reconnection> {
+/// Reconnects in both ways, one after the other.
+async fn compare_reconnects(port: u16, thread: &str, missed: MissedMessages) -> Result<Reconnection> {
     let mut subscribed = Vec::new();
     let mut resumed = Vec::new();
     for _ in 0..RECONNECTS {

@@ -51,7 +51,7 @@ pub async fn flood(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
             Target::AtMost(0.0),
             (count - answered - refused) as f64,
         ),
-        Number::new("refused with -32001", "", Target::Shown, refused as f64),
+        Number::new("refused with -32001", "", Target::None, refused as f64),
         Number::new("RSS growth meanwhile", "MB", Target::AtMost(20.0), grown),
     ])
 }

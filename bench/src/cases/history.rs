@@ -47,8 +47,8 @@ pub async fn stored_threads(bench: &Bench, spec: &ServerSpec, count: usize) -> R
     wire.turn(&other, "index please").await?;
     let needle = json!({ "limit": 25, "searchTerm": format!("needle-{:05}", count / 2) });
     until_found(&mut wire, &needle).await?;
-    let page_ms = timed(&mut wire, "thread/list", json!({ "limit": 25 }), 20).await?;
-    let search_ms = timed(&mut wire, "thread/list", needle, 10).await?;
+    let page_ms = median_request_ms(&mut wire, "thread/list", json!({ "limit": 25 }), 20).await?;
+    let search_ms = median_request_ms(&mut wire, "thread/list", needle, 10).await?;
     fs::remove_dir_all(&home)?;
     Ok(StoredThreads { page_ms, search_ms })
 }
@@ -114,7 +114,7 @@ async fn until_found(wire: &mut Wire, needle: &Value) -> Result<()> {
 }
 
 /// Returns the median time of a request, in milliseconds.
-pub async fn timed(wire: &mut Wire, method: &str, params: Value, times: usize) -> Result<f64> {
+pub async fn median_request_ms(wire: &mut Wire, method: &str, params: Value, times: usize) -> Result<f64> {
     let mut all = Vec::new();
     for _ in 0..times {
         let started_at = Instant::now();

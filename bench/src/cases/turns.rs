@@ -27,7 +27,7 @@ struct Turns {
     written: f64,
 }
 
-async fn run(server: &Server, wire: &mut Wire, thread: &str, count: usize) -> Result<Turns> {
+async fn run_turns(server: &Server, wire: &mut Wire, thread: &str, count: usize) -> Result<Turns> {
     let before = server.usage().await?;
     let mut times = Vec::new();
     for _ in 0..count {
@@ -48,7 +48,7 @@ pub async fn turn(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     let (server, mut wire) = bench.start(spec).await?;
     let thread = text(&wire.start_thread(&bench.workspace()?).await?, "id");
     wire.turn(&thread, model::HELLO).await?;
-    let mut turns = run(&server, &mut wire, &thread, bench.size(100)).await?;
+    let mut turns = run_turns(&server, &mut wire, &thread, bench.size(100)).await?;
     Ok(vec![
         Number::new("turn, instant model, p50", "ms", Target::Fraction(1.0 / 25.0), median(&mut turns.times)),
         Number::new("CPU per turn", "ms", Target::Fraction(1.0 / 25.0), turns.cpu_ms),
@@ -66,7 +66,7 @@ pub async fn stream(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     let stream = stream_once(bench, &server, &mut wire, bench.size(50_000)).await?;
     Ok(vec![
         Number::new("CPU per streamed delta", "µs", Target::Fraction(1.0 / 25.0), stream.cpu_us),
-        Number::new("deltas in a second", "", Target::Shown, stream.per_second),
+        Number::new("deltas in a second", "", Target::None, stream.per_second),
     ])
 }
 
@@ -79,14 +79,19 @@ pub async fn paced(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
     Ok(vec![Number::new("CPU per delta at 1,000 a second", "µs", Target::Fraction(1.0 / 4.0), stream.cpu_us)])
 }
 
-/// A streamed answer.
-pub struct Stream {
+/// What a streamed answer has cost.
+pub struct StreamCost {
     pub cpu_us: f64,
     pub per_second: f64,
 }
 
 /// Streams an answer as fast as it goes.
-pub async fn stream_once(bench: &Bench, server: &Server, wire: &mut Wire, deltas: usize) -> Result<Stream> {
+pub async fn stream_once(
+    bench: &Bench,
+    server: &Server,
+    wire: &mut Wire,
+    deltas: usize,
+) -> Result<StreamCost> {
     measured_stream(bench, server, wire, deltas, &model::text(deltas, 6, Duration::ZERO)).await
 }
 
@@ -96,19 +101,19 @@ async fn measured_stream(
     wire: &mut Wire,
     deltas: usize,
     prompt: &str,
-) -> Result<Stream> {
+) -> Result<StreamCost> {
     let thread = text(&wire.start_thread(&bench.workspace()?).await?, "id");
     stream_in(server, wire, &thread, deltas, prompt).await
 }
 
-/// Streams an answer in a thread. Measured is what this server needs for it.
+/// Streams an answer in a thread, and measures what this server needs for it.
 pub async fn stream_in(
     server: &Server,
     wire: &mut Wire,
     thread: &str,
     deltas: usize,
     prompt: &str,
-) -> Result<Stream> {
+) -> Result<StreamCost> {
     // The model creates the long answer once, which must not be measured.
     wire.turn(thread, prompt).await?;
     let before = server.usage().await?.cpu_ms;
@@ -125,7 +130,7 @@ pub async fn stream_in(
     let seconds = started_at.elapsed().as_secs_f64();
     ensure!(seen == deltas * 6, "received {seen} bytes of {}", deltas * 6);
     let cpu_us = (server.usage().await?.cpu_ms - before) * 1e3 / deltas as f64;
-    Ok(Stream { cpu_us, per_second: deltas as f64 / seconds })
+    Ok(StreamCost { cpu_us, per_second: deltas as f64 / seconds })
 }
 
 pub async fn hundred(bench: &Bench, spec: &ServerSpec) -> Result<Vec<Number>> {
@@ -141,10 +146,10 @@ async fn at_once(
     spec: &ServerSpec,
     full: usize,
     name: &'static str,
-    most: f64,
+    max_seconds: f64,
 ) -> Result<Vec<Number>> {
     let all = turns_at_once(bench, spec, bench.size(full)).await?;
-    Ok(vec![Number::new(name, "s", Target::AtMost(most), all.seconds)])
+    Ok(vec![Number::new(name, "s", Target::AtMost(max_seconds), all.seconds)])
 }
 
 /// Turns that ran at the same time.
@@ -177,8 +182,8 @@ pub async fn turns_at_once(bench: &Bench, spec: &ServerSpec, count: usize) -> Re
 pub async fn late_turn_ms(bench: &Bench, spec: &ServerSpec, count: usize) -> Result<f64> {
     let (server, mut wire) = bench.start(spec).await?;
     let thread = text(&wire.start_thread(&bench.workspace()?).await?, "id");
-    run(&server, &mut wire, &thread, count).await?;
-    Ok(run(&server, &mut wire, &thread, bench.size(50)).await?.cpu_ms)
+    run_turns(&server, &mut wire, &thread, count).await?;
+    Ok(run_turns(&server, &mut wire, &thread, bench.size(50)).await?.cpu_ms)
 }
 
 /// Returns the median time of turns on one thread, in milliseconds.
@@ -186,7 +191,7 @@ pub async fn turn_p50(bench: &Bench, spec: &ServerSpec) -> Result<f64> {
     let (server, mut wire) = bench.start(spec).await?;
     let thread = text(&wire.start_thread(&bench.workspace()?).await?, "id");
     wire.turn(&thread, model::HELLO).await?;
-    let mut turns = run(&server, &mut wire, &thread, bench.size(100)).await?;
+    let mut turns = run_turns(&server, &mut wire, &thread, bench.size(100)).await?;
     server.end(wire).await?;
     Ok(median(&mut turns.times))
 }

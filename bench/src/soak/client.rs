@@ -144,10 +144,7 @@ impl SoakClient {
 
     async fn connect(&self) -> Result<Wire> {
         let mut wire = Wire::connect(self.target.port).await?;
-        wire.initialize_with(json!({
-            "experimentalApi": true, "codicil": { "version": 1, "cursor": true }
-        }))
-        .await?;
+        wire.initialize_with_cursor().await?;
         add_one(&self.count.connections);
         Ok(wire)
     }
@@ -227,7 +224,7 @@ impl SoakClient {
         let mut position = Value::Null;
         let mut deltas = 0;
         wire.until(|message| {
-            if let Some(seq) = message.seq() {
+            if let Some(seq) = message.seq {
                 position = seq.into();
             }
             deltas += usize::from(message.is("item/agentMessage/delta"));

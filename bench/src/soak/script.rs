@@ -5,6 +5,8 @@ use std::time::Duration;
 use codicil_testkit::{Reply, Script};
 use serde_json::json;
 
+use crate::model::last_prompt;
+
 /// The beginning of a prompt.
 const MARK: &str = "soak: ";
 
@@ -58,7 +60,7 @@ impl TurnKind {
 pub fn script() -> Script {
     Script::new().respond_with(|request| {
         let body = str::from_utf8(request.bytes()).unwrap_or_default();
-        let (prompt, since) = last_prompt(body);
+        let (prompt, since) = last_prompt(body, MARK);
         let mut words = prompt.split_whitespace();
         let kind = words.next().and_then(TurnKind::named).unwrap_or(TurnKind::Text);
         let tag = words.next().unwrap_or_default();
@@ -67,12 +69,6 @@ pub fn script() -> Script {
         }
         reply(kind, tag, request.number())
     })
-}
-
-/// Returns the words of the last prompt, and what comes after it.
-fn last_prompt(body: &str) -> (&str, &str) {
-    let prompt = body.rfind(MARK).and_then(|at| body.get(at + MARK.len()..));
-    prompt.and_then(|rest| rest.split_once('"')).unwrap_or_default()
 }
 
 fn reply(kind: TurnKind, tag: &str, number: u64) -> Reply {

@@ -87,7 +87,7 @@ impl Accounts {
 
     /// Serves `account/read`.
     pub async fn read(&self, update: TokenUpdate) -> Result<GetAccountResponse, AccountError> {
-        let _turn = self.wait_in_queue().await;
+        let _permit = self.wait_in_queue().await;
         if update == TokenUpdate::Forced
             && let Err(error) = self.renew_now().await
         {
@@ -103,7 +103,7 @@ impl Accounts {
 
     /// Signs in with an API key, which is stored without being checked.
     pub async fn sign_in_with_key(&self, key: Secret) -> Result<(), AccountError> {
-        let _turn = self.wait_in_queue().await;
+        let _permit = self.wait_in_queue().await;
         let settings = self.settings().await?;
         if self.external().is_some() {
             return Err(AccountError::ExternalActive);
@@ -121,7 +121,7 @@ impl Accounts {
         tokens: ExternalTokens,
         source: Arc<dyn TokenSource>,
     ) -> Result<(), AccountError> {
-        let _turn = self.wait_in_queue().await;
+        let _permit = self.wait_in_queue().await;
         let settings = self.settings().await?;
         if settings.forced_method == Some(ForcedLoginMethod::Api) {
             return Err(AccountError::ExternalDisabled);
@@ -152,7 +152,7 @@ impl Accounts {
 
     /// Begins a login in a browser on this machine.
     pub async fn sign_in_with_browser(&self) -> Result<LoginAttempt, AccountError> {
-        let _turn = self.wait_in_queue().await;
+        let _permit = self.wait_in_queue().await;
         let settings = self.settings().await?;
         self.check_chatgpt_login(&settings)?;
         self.0.login_slot.clear(LoginError::Cancelled).await;
@@ -164,7 +164,7 @@ impl Accounts {
         let settings = self.settings().await?;
         self.check_chatgpt_login(&settings)?;
         let code = settings.issuer.device_code().await.map_err(AccountError::DeviceCode)?;
-        let _turn = self.wait_in_queue().await;
+        let _permit = self.wait_in_queue().await;
         self.check_chatgpt_login(&settings)?;
         self.0.login_slot.clear(LoginError::Cancelled).await;
         Ok(LoginAttempt::with_code(self.clone(), settings.issuer, code, self.0.login_slot.acquire()))
@@ -198,7 +198,7 @@ impl Accounts {
 
     /// Removes all credentials. Returns false if there were none.
     pub async fn sign_out(&self) -> Result<bool, AccountError> {
-        let _turn = self.wait_in_queue().await;
+        let _permit = self.wait_in_queue().await;
         self.0.login_slot.clear(LoginError::NotCompleted).await;
         let had_external = self.0.external.lock().take().is_some();
         let settings = self.settings_or_default().await;

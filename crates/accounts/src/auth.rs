@@ -37,7 +37,7 @@ impl Accounts {
         }
         match self.renew(current.token.clone()).await {
             Ok(renewed) => Ok(renewed),
-            Err(error @ RefreshError::Over(_)) => Err(error),
+            Err(error @ RefreshError::Rejected(_)) => Err(error),
             // The issuer may be unreachable while the tokens still work.
             Err(error) => {
                 tracing::warn!("{error}");

@@ -57,7 +57,7 @@ impl Accounts {
     /// Returns the client's account with tokens other than `refused`, or the reason why there are none.
     pub(crate) async fn request_tokens(&self, refused: &Secret) -> Result<Option<SignedIn>, String> {
         // The semaphore is never closed.
-        let _turn = self.0.token_requests.acquire().await;
+        let _permit = self.0.token_requests.acquire().await;
         let Some(ExternalLogin { tokens, source }) = self.external() else { return Ok(None) };
         if tokens.access_token != *refused {
             return Ok(Some(SignedIn::with_external(&tokens)));

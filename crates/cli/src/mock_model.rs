@@ -15,7 +15,7 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 use codicil_model::Script;
-use codicil_testkit::{ModelServer, RecordedRequest, follow};
+use codicil_testkit::{ModelServer, RecordedRequest, script_file_replies};
 use serde_json::json;
 
 use crate::shutdown::{EndSignals, ParentProcess};
@@ -51,7 +51,7 @@ pub fn run(args: &MockModelArgs) -> anyhow::Result<ExitCode> {
 async fn serve(listen: SocketAddr, script: Script, mut log: Option<File>) -> anyhow::Result<()> {
     let parent = ParentProcess::current();
     let mut signals = EndSignals::listen()?;
-    let answer = follow(script);
+    let answer = script_file_replies(script);
     let script = codicil_testkit::Script::new().respond_with(move |request| {
         // Logged before the answer begins, so that a client that has the answer finds the line.
         if let Some(log) = &mut log {

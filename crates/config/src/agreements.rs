@@ -18,7 +18,7 @@ use std::{
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::{HomeDirectory, atomic_file::replace_private, user_file::lock};
+use crate::{HomeDirectory, atomic_file::replace_private, project::DOT_FOLDERS, user_file::lock};
 
 /// The files in a configuration directory that name programs.
 const FILES: [&str; 2] = ["config.toml", "hooks.json"];
@@ -84,16 +84,22 @@ impl Agreements {
         let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
         change(home, |record| {
             record.agreed_until.insert(project.clone(), millis(SystemTime::now()));
-            let folders = [".codex", ".codicil"].map(|name| project.join(name));
+            let folders = DOT_FOLDERS.map(|name| project.join(name));
             record.agreed.extend(folders.iter().filter_map(|folder| AgreedFolder::of(folder)));
         })
     }
 
     /// Returns the directory to which commands could write when this configuration directory appeared, if the user has not agreed
-    /// to it since.
+    /// to it since. If the record cannot be read, commands could have written anywhere.
     pub(crate) fn unagreed(&self, home: &HomeDirectory, folder: &Path) -> Option<PathBuf> {
-        let record = read(home);
         let folder = folder.canonicalize().ok()?;
+        let record = match read(home) {
+            Ok(record) => record,
+            Err(error) => {
+                tracing::warn!("{} is not used: {error}", folder.display());
+                return folder.parent().map(Path::to_owned);
+            }
+        };
         let (root, since) = record.since(&folder)?;
         let changed = changed(&folder);
         let agreed_until = record.agreed_until.iter().filter(|(project, _)| folder.starts_with(project));
@@ -138,27 +144,24 @@ fn file(home: &HomeDirectory) -> PathBuf {
     home.path().join("project_agreements.json")
 }
 
-/// Reads the record. An unreadable record counts as empty.
-fn read(home: &HomeDirectory) -> AgreementRecord {
-    let text = match fs::read(file(home)) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return AgreementRecord::default(),
-        Err(error) => {
-            tracing::warn!("cannot read {}: {error}", file(home).display());
-            return AgreementRecord::default();
-        }
-    };
-    serde_json::from_slice(&text).unwrap_or_else(|error| {
-        tracing::warn!("cannot read {}: {error}", file(home).display());
-        AgreementRecord::default()
-    })
+/// Reads the record. It is empty if there is no file. Errors name the file.
+fn read(home: &HomeDirectory) -> io::Result<AgreementRecord> {
+    let path = file(home);
+    let failed =
+        |error: io::Error| io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()));
+    match fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text).map_err(|error| failed(error.into())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(AgreementRecord::default()),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 fn change(home: &HomeDirectory, change: impl FnOnce(&mut AgreementRecord)) -> io::Result<()> {
     home.ensure()?;
     // The lock prevents lost updates by other servers with the same home.
     let _lock = lock(home).map_err(io::Error::other)?;
-    let mut record = read(home);
+    // A record that cannot be read must not be replaced: commands could write to the directories in it.
+    let mut record = read(home)?;
     change(&mut record);
     record.agreed.retain(|folder| AgreedFolder::of(&folder.path).as_ref() == Some(folder));
     let text = serde_json::to_vec_pretty(&record)?;
@@ -229,6 +232,19 @@ mod tests {
         // It is read-only for commands from now on, so later changes are made by the user.
         fs::write(top.join("config.toml"), "model = 'x'").unwrap();
         assert_eq!(place.unagreed(&top), None);
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_kept_and_trusts_nothing() {
+        let place = Place::new();
+        place.note(&[]);
+        let folder = place.folder(".codex");
+        let record = file(&place.home);
+        fs::write(&record, "{ torn").unwrap();
+        assert_eq!(place.unagreed(&folder), Some(place.workspace.clone()));
+        let error = Agreements::default().agree(&place.home, &place.workspace).unwrap_err().to_string();
+        assert!(error.contains(record.to_str().unwrap()), "{error}");
+        assert_eq!(fs::read_to_string(&record).unwrap(), "{ torn");
     }
 
     #[test]

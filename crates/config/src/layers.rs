@@ -40,7 +40,10 @@ pub struct SettingsLayer {
 impl std::fmt::Debug for SettingsLayer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let keys: Vec<_> = self.table.keys().collect();
-        f.debug_struct("Layer").field("source", &self.source).field("keys", &keys).finish_non_exhaustive()
+        f.debug_struct("SettingsLayer")
+            .field("source", &self.source)
+            .field("keys", &keys)
+            .finish_non_exhaustive()
     }
 }
 

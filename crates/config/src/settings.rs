@@ -2,7 +2,7 @@
 //!
 //! [`ConfigSettings`] is read from one merged table, so that wrong values are found in one place and reported by their keys. It
 //! contains the keys that Codicil uses. All others stay in the table (`EffectiveConfig::value`) and are errors only in strict
-//! mode, see `strict.rs`.
+//! mode, see `catalogue.rs`.
 
 use std::{collections::BTreeMap, path::Path};
 

@@ -23,6 +23,10 @@ fn without_password(address: &str) -> String {
     };
     let (location, query) =
         rest.split_once('?').map_or((rest, None), |(location, query)| (location, Some(query)));
+    // The question mark may be part of a password, which the driver takes to end at the first `@`.
+    if !location.contains('@') && query.is_some_and(|query| query.contains('@')) {
+        return format!("{scheme}://{HIDDEN}");
+    }
     let location = match location.rsplit_once('@') {
         Some((user_info, host)) => match user_info.split_once(':') {
             Some((user, _)) => format!("{user}:{HIDDEN}@{host}"),
@@ -57,7 +61,9 @@ mod tests {
             "postgres://me:***@host:1/db?sslmode=require",
         );
         check("postgres://me:a@b/c@host/db", "postgres://me:***@host/db");
+        check("postgres://me:a?b@host/db?user=x", "postgres://***");
         check("postgres://me@host/db", "postgres://me@host/db");
+        check("postgres://me@host/db?password=a@b", "postgres://me@host/db?password=***");
         check("postgres://host/db", "postgres://host/db");
         check("postgres:///db?host=/run&password=secret", "postgres:///db?host=/run&password=***");
         check("postgres:///db?passw%6Frd=secret", "postgres:///db?passw%6Frd=***");

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The time to wait for the lock. No write takes that long.
-const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCK_POLL: Duration = Duration::from_millis(2);
 /// The maximum number of attempts if other programs change the file meanwhile.
 const MAX_ATTEMPTS: usize = 8;
@@ -152,7 +152,7 @@ pub(crate) fn lock(home: &HomeDirectory) -> Result<File, WriteError> {
     let mut options = OpenOptions::new();
     open_private(options.write(true).create(true).truncate(false));
     let file = options.open(&path).map_err(failed)?;
-    let until = Instant::now() + LOCK_PATIENCE;
+    let until = Instant::now() + LOCK_TIMEOUT;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),

@@ -15,8 +15,8 @@ use std::{
 use codicil_config::{EffectiveConfig, Feature};
 use codicil_extensions::{Extensions, InstalledPlugin, MessageMentions, Skill};
 use codicil_prompts::{
-    ContextSnapshot, ContextTexts, DEFAULT_MAX_DOC_BYTES, DocSearch, PluginOffer, effective_personality,
-    fingerprint, messages, plugin_message, plugins_text, skill_message, skills_text,
+    ContextSnapshot, ContextTexts, DEFAULT_MAX_DOC_BYTES, DocSearch, PluginOffer, context_messages,
+    effective_personality, fingerprint, plugin_message, plugins_text, skill_message, skills_text,
 };
 use codicil_protocol::{ResponseItem, UserInput};
 use codicil_telemetry::spans::in_current_span;
@@ -87,7 +87,7 @@ impl ModelContext {
             plugins: plugins.as_deref(),
             agents_md: instructions.as_deref(),
         };
-        let messages = messages(before, &snapshot, &texts);
+        let messages = context_messages(before, &snapshot, &texts);
         ContextUpdate { snapshot: Some(snapshot), messages }
     }
 

@@ -51,7 +51,7 @@ impl ModelSupport<'_> {
     /// Returns the reasoning options of a request; `None` if it must not have any.
     pub fn reasoning(&self, settings: &TurnSettings) -> Option<ReasoningOptions> {
         let summary = settings.summary.clone().unwrap_or_else(|| self.info.default_summary.clone());
-        self.reasons().then(|| ReasoningOptions {
+        self.can_reason().then(|| ReasoningOptions {
             effort: (settings.effort.clone().map(|effort| self.known_effort(effort)))
                 .or_else(|| self.plan_effort(settings))
                 .or_else(|| self.info.default_effort.clone()),
@@ -116,8 +116,8 @@ impl ModelSupport<'_> {
     }
 
     /// The configuration may know models that are not in the catalogue.
-    fn reasons(&self) -> bool {
-        self.info.reasons() || self.config.settings.model_supports_reasoning_summaries == Some(true)
+    fn can_reason(&self) -> bool {
+        self.info.can_reason() || self.config.settings.model_supports_reasoning_summaries == Some(true)
     }
 
     /// Returns a warning for each setting that does not have the effect that its name promises.
@@ -139,7 +139,7 @@ impl ModelSupport<'_> {
         let effort = settings.effort.as_ref().filter(|effort| **effort != ReasoningEffort::None)?;
         let model = &settings.model;
         let name = word(effort);
-        if !self.reasons() {
+        if !self.can_reason() {
             return Some(warning(
                 format!("effort `{name}` has no effect: model `{model}` is not known to reason"),
                 "Set `model_supports_reasoning_summaries = true` in config.toml if it does.",
@@ -173,7 +173,7 @@ impl ModelSupport<'_> {
         let summary = settings.summary.as_ref().filter(is_specific)?;
         let model = &settings.model;
         let name = word(summary);
-        if !self.reasons() {
+        if !self.can_reason() {
             return Some(warning(
                 format!("summary `{name}` has no effect: model `{model}` is not known to reason"),
                 "Set `model_supports_reasoning_summaries = true` in config.toml if it does.",

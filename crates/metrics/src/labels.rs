@@ -171,6 +171,7 @@ mod tests {
         check::<ModelRequestEnd>();
         check::<ToolCallEnd>();
         check::<AppendEnd>();
+        check::<SpanEnd>();
         check::<RelayDirection>();
     }
 }

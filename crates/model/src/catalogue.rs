@@ -194,7 +194,7 @@ impl Default for ModelCatalogue {
 
 impl ModelInfo {
     /// Returns whether requests to the model ask for reasoning.
-    pub fn reasons(&self) -> bool {
+    pub fn can_reason(&self) -> bool {
         !self.efforts.is_empty()
     }
 
@@ -202,7 +202,7 @@ impl ModelInfo {
         self.efforts.contains(effort)
     }
 
-    pub fn takes(&self, modality: &InputModality) -> bool {
+    pub fn accepts(&self, modality: &InputModality) -> bool {
         self.modalities.contains(modality)
     }
 
@@ -408,7 +408,7 @@ mod tests {
         check("gpt-5.3-codex", true, "none", Some(Verbosity::Low), ApplyPatch::Freeform);
         check("gpt-5.4", true, "none", Some(Verbosity::Low), ApplyPatch::Freeform);
         let unknown = catalogue.look_up("some-local-model");
-        assert!(!unknown.reasons() && !unknown.parallel_tool_calls);
+        assert!(!unknown.can_reason() && !unknown.parallel_tool_calls);
         assert_eq!(unknown.apply_patch, ApplyPatch::None);
     }
 

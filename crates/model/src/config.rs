@@ -46,8 +46,6 @@ pub struct ProviderConfig {
     pub connect_timeout_ms: Option<u64>,
     /// Whether requests carry the credentials of the signed-in account.
     pub requires_openai_auth: bool,
-    /// Accepted for compatibility; streams always use HTTP.
-    pub supports_websockets: bool,
     /// Script file of a scripted provider; `None` selects the built-in script.
     pub script: Option<PathBuf>,
 }
@@ -144,7 +142,6 @@ mod tests {
             stream_max_retries = 2
             stream_idle_timeout_ms = 1500
             first_token_timeout_ms = 9000
-            supports_websockets = true
             some_future_key = 1
             "#,
         )

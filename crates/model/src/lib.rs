@@ -59,7 +59,7 @@ pub use {
     history::{History, HistoryItem},
     provider::{EnvironmentSource, ModelProvider, ProviderContext, connect},
     realtime::{RealtimeRequest, RealtimeSocket, open_realtime},
-    request::{Instructions, ModelRequest, ReasoningOptions},
+    request::{ModelRequest, ReasoningOptions, SystemInstructions},
     response_limits::{MAX_EVENT_BYTES, MAX_ITEM_BYTES, MAX_ITEMS, MAX_RESPONSE_BYTES},
     retry::RetryPolicy,
     scripted::{Script, ScriptAct, ScriptError},

@@ -45,13 +45,13 @@ pub(crate) fn exchange(history: &History, is_kept: impl Fn(&ResponseItem) -> boo
                 exchange.preamble.push(item);
             }
             ExchangeSide::User | ExchangeSide::Developer if is_kept(item.item()) => {
-                exchange.said_by_user(item)
+                exchange.add_user_item(item)
             }
-            ExchangeSide::Assistant if is_kept(item.item()) => exchange.said_by_assistant(item, None),
+            ExchangeSide::Assistant if is_kept(item.item()) => exchange.add_assistant_item(item, None),
             ExchangeSide::Call(call_id) => {
                 let output = pairs.partner_of(index).and_then(|output| items.get(output)).copied();
                 let result = ToolResult { call_id, output };
-                exchange.said_by_assistant(item, Some(result));
+                exchange.add_assistant_item(item, Some(result));
             }
             ExchangeSide::Output => exchange.close_calls(),
             _ => {}
@@ -64,14 +64,14 @@ pub(crate) fn exchange(history: &History, is_kept: impl Fn(&ResponseItem) -> boo
 }
 
 impl<'a> HistoryExchange<'a> {
-    fn said_by_user(&mut self, item: &'a HistoryItem) {
+    fn add_user_item(&mut self, item: &'a HistoryItem) {
         match self.groups.last_mut() {
             Some(ExchangeGroup::User(items)) => items.push(item),
             _ => self.groups.push(ExchangeGroup::User(vec![item])),
         }
     }
 
-    fn said_by_assistant(&mut self, item: &'a HistoryItem, result: Option<ToolResult<'a>>) {
+    fn add_assistant_item(&mut self, item: &'a HistoryItem, result: Option<ToolResult<'a>>) {
         if !matches!(self.groups.last(), Some(ExchangeGroup::Assistant { .. })) {
             self.groups.push(ExchangeGroup::Assistant { items: Vec::new(), results: Vec::new() });
         }
@@ -150,7 +150,7 @@ fn message_part(part: &FunctionCallOutputContentItem) -> Option<ContentItem> {
 }
 
 /// Returns whether a message has content. Most providers reject empty messages.
-pub(crate) fn says_something(item: &ResponseItem) -> bool {
+pub(crate) fn has_content(item: &ResponseItem) -> bool {
     let content = match item {
         ResponseItem::Message { content, .. } => content,
         ResponseItem::FunctionCallOutput { call_id: None, .. } => return true,
@@ -212,7 +212,7 @@ pub(crate) mod tests {
 
     fn shown(sketch: &str) -> String {
         let history = history(sketch);
-        let exchange = exchange(&history, says_something);
+        let exchange = exchange(&history, has_content);
         let name = |item: &&HistoryItem| match item.item() {
             ResponseItem::Message { content, .. } => match &content[0] {
                 ContentItem::InputText { text } => text.clone(),
@@ -265,7 +265,7 @@ pub(crate) mod tests {
             words in prop::collection::vec("(u|d|a|-|\\+[xyz]|-[xyz])", 0..40),
         ) {
             let history = history(&words.join(" "));
-            let exchange = exchange(&history, says_something);
+            let exchange = exchange(&history, has_content);
             let calls = words.iter().filter(|word| word.starts_with('+')).count();
             let mut results_seen = 0;
             let mut before: Option<&ExchangeGroup<'_>> = None;

@@ -14,7 +14,7 @@ use crate::{History, ToolList};
 pub struct ModelRequest {
     /// Slug of the model, sent as it is.
     pub model: String,
-    pub instructions: Instructions,
+    pub instructions: SystemInstructions,
     pub input: History,
     pub tools: ToolList,
     pub parallel_tool_calls: bool,
@@ -52,7 +52,7 @@ impl ModelRequest {
 
 /// The system prompt of a thread. Clones share the text and its escaped form.
 #[derive(Clone, Debug, Default)]
-pub struct Instructions(Arc<InstructionsInner>);
+pub struct SystemInstructions(Arc<InstructionsInner>);
 
 #[derive(Debug, Default)]
 struct InstructionsInner {
@@ -60,7 +60,7 @@ struct InstructionsInner {
     json: OnceLock<Bytes>,
 }
 
-impl Instructions {
+impl SystemInstructions {
     pub fn new(text: impl Into<String>) -> Self {
         Self(Arc::new(InstructionsInner { text: text.into(), json: OnceLock::new() }))
     }
@@ -76,7 +76,7 @@ impl Instructions {
     }
 }
 
-impl<T: Into<String>> From<T> for Instructions {
+impl<T: Into<String>> From<T> for SystemInstructions {
     fn from(text: T) -> Self {
         Self::new(text)
     }

@@ -31,16 +31,16 @@ pub fn user_messages<'a>(
 }
 
 /// Returns the compacted history. `user_messages` are those of [`user_messages`]; `fresh` are the
-/// [`messages`](crate::messages) of a new thread.
+/// [`context_messages`](crate::context_messages) of a new thread.
 ///
-/// Images are replaced by a note. If the messages exceed the limit, older ones are dropped, and the oldest remaining one may
+/// Images and audio are replaced by a note. If the messages exceed the limit, older ones are dropped, and the oldest remaining one may
 /// be truncated.
 pub fn compacted_history<'a>(
     user_messages: impl IntoIterator<Item = &'a ResponseItem>,
     summary: &str,
     fresh: Vec<ResponseItem>,
 ) -> Vec<ResponseItem> {
-    let all: Vec<_> = user_messages.into_iter().map(without_images).collect();
+    let all: Vec<_> = user_messages.into_iter().map(without_media).collect();
     let mut kept = newest_within(all, KEPT_USER_TOKENS);
     kept.push(summary_message(summary));
     kept.extend(fresh);
@@ -61,7 +61,7 @@ pub fn is_summary_message(item: &ResponseItem) -> bool {
     role == "user" && content.first().is_some_and(is_summary)
 }
 
-fn without_images(item: &ResponseItem) -> ResponseItem {
+fn without_media(item: &ResponseItem) -> ResponseItem {
     let ResponseItem::Message { role, content, .. } = item else { return item.clone() };
     let part = |part: &ContentItem| match part {
         ContentItem::InputImage { .. } => text_part(IMAGE_LEFT_OUT),

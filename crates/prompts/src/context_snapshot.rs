@@ -68,7 +68,7 @@ pub struct ContextTexts<'a> {
 
 /// Returns the messages to send before the next input: the whole context if `before` is `None`, otherwise the differences. At
 /// most one developer and one user message.
-pub fn messages(
+pub fn context_messages(
     before: Option<&ContextSnapshot>,
     now: &ContextSnapshot,
     extras: &ContextTexts<'_>,

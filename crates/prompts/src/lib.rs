@@ -1,6 +1,6 @@
 //! Everything that a model reads besides its tools, as functions over plain data.
 //!
-//! A thread's history begins with [`messages`]: permissions, collaboration mode, project instructions ([`DocSearch`]) and
+//! A thread's history begins with [`context_messages`]: permissions, collaboration mode, project instructions ([`DocSearch`]) and
 //! environment. User input follows ([`user_message`]), and between turns messages about other events
 //! ([`turn_aborted_message`] and its neighbours). Every request carries [`base_instructions`]. A history that is too long is
 //! compacted ([`compacted_history`]); if it is too long even for that, its oldest parts are dropped ([`kept_within`]). Reviews
@@ -39,7 +39,7 @@ pub use {
     additional_context::{additional_context_message, is_context_name},
     agents_md::{DEFAULT_MAX_DOC_BYTES, DocSearch, OpenFile, ProjectDoc, ProjectDocs},
     compaction::{compacted_history, summary_message, user_messages},
-    context_snapshot::{ContextSnapshot, ContextTexts, fingerprint, messages},
+    context_snapshot::{ContextSnapshot, ContextTexts, context_messages, fingerprint},
     context_tags::is_context_message,
     event_messages::{
         ReviewEnd, skill_message, subagent_notification, turn_aborted_message, user_action_review_message,

@@ -41,10 +41,10 @@ const BATCH_SPANS: usize = 512;
 /// How long the first span of a batch waits for others.
 const BATCH_TIME: Duration = Duration::from_millis(500);
 
-/// How long the end of the process waits for the collector.
+/// The maximum time for which the process waits for the collector before it ends.
 const END_TIME: Duration = Duration::from_secs(2);
 
-/// The name under which services appear that are not given one.
+/// The name of the service if `OTEL_SERVICE_NAME` does not set one.
 const SERVICE_NAME: &str = "codicil";
 
 /// An export that has not started. Spans that end before it starts wait in its queue.

@@ -41,11 +41,11 @@ pub(crate) struct SpanSender {
     is_failing: bool,
 }
 
-/// Why a batch was not taken.
+/// Why the collector did not take a batch.
 struct SendError {
     reason: String,
     /// Whether the same batch may be taken later.
-    is_passing: bool,
+    is_transient: bool,
 }
 
 impl SpanSender {
@@ -68,7 +68,7 @@ impl SpanSender {
             let Err(error) = self.send_once(body.clone()).await else { break SpanEnd::Exported };
             self.note_failure(&error);
             retry += 1;
-            if !error.is_passing || retry > RETRIES || stop.is_cancelled() {
+            if !error.is_transient || retry > RETRIES || stop.is_cancelled() {
                 break SpanEnd::Failed;
             }
             tokio::select! {
@@ -93,21 +93,23 @@ impl SpanSender {
     }
 
     async fn send_once(&self, body: Vec<u8>) -> Result<(), SendError> {
-        let passing = |reason: String| SendError { reason, is_passing: true };
+        let transient = |reason: String| SendError { reason, is_transient: true };
         let exchange = async {
             let client = http_client(&self.endpoint, CONNECT_TIME).await;
             let client =
-                client.map_err(|error| SendError { reason: error.to_string(), is_passing: false })?;
+                client.map_err(|error| SendError { reason: error.to_string(), is_transient: false })?;
             let request = client.post(self.endpoint.clone()).headers(self.headers.clone()).body(body);
-            let response = request.send().await.map_err(|error| passing(root_cause(&error.without_url())))?;
+            let response =
+                request.send().await.map_err(|error| transient(root_cause(&error.without_url())))?;
             match response.status() {
                 status if status.is_success() => Ok(()),
-                status => {
-                    Err(SendError { reason: format!("HTTP status {status}"), is_passing: is_passing(status) })
-                }
+                status => Err(SendError {
+                    reason: format!("HTTP status {status}"),
+                    is_transient: is_transient(status),
+                }),
             }
         };
-        let late = || passing(format!("no answer within {} s", REQUEST_TIME.as_secs()));
+        let late = || transient(format!("no answer within {} s", REQUEST_TIME.as_secs()));
         timeout(REQUEST_TIME, exchange).await.unwrap_or_else(|_| Err(late()))
     }
 
@@ -126,6 +128,6 @@ impl SpanSender {
 }
 
 /// Returns whether OTLP says that a message may be sent again after this status.
-fn is_passing(status: StatusCode) -> bool {
+fn is_transient(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
 }

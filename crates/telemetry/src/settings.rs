@@ -67,27 +67,10 @@ impl ExportSettings {
             (None, Err(error)) => return Err(error.clone()),
         };
         let http = configured.ok().flatten().cloned().unwrap_or_default();
-        let mut headers = HeaderMap::new();
-        for (name, value) in &http.headers {
-            add_header(&mut headers, name, value).ok_or(SettingsError::Header { name: "`otel`" })?;
-        }
-        for name in ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"] {
-            for (header, value) in variable(name).iter().flat_map(|list| pairs(list)) {
-                add_header(&mut headers, &header, &value).ok_or(SettingsError::Header { name })?;
-            }
-        }
-        let protocol = variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
-            .or_else(|| variable("OTEL_EXPORTER_OTLP_PROTOCOL"));
-        let encoding = match protocol.as_deref() {
-            None => http.protocol,
-            Some("http/protobuf") => OtlpEncoding::Binary,
-            Some("http/json") => OtlpEncoding::Json,
-            Some(other) => return Err(SettingsError::Protocol(other.to_owned())),
-        };
         Ok(Some(Self {
             endpoint,
-            headers,
-            encoding,
+            headers: headers(&http, variable)?,
+            encoding: encoding(&http, variable)?,
             environment: otel.environment.clone(),
             span_attributes: otel.span_attributes.clone(),
         }))
@@ -129,6 +112,37 @@ fn parse_endpoint(name: &'static str, text: &str) -> Result<Url, SettingsError> 
     url.filter(Url::has_host).ok_or(SettingsError::Endpoint { name })
 }
 
+/// Returns the configured headers, and those of the variables, which replace configured ones of the same name.
+fn headers(
+    http: &OtlpHttpSettings,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<HeaderMap, SettingsError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &http.headers {
+        add_header(&mut headers, name, value).ok_or(SettingsError::Header { name: "`otel`" })?;
+    }
+    for name in ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"] {
+        for (header, value) in variable(name).iter().flat_map(|list| pairs(list)) {
+            add_header(&mut headers, &header, &value).ok_or(SettingsError::Header { name })?;
+        }
+    }
+    Ok(headers)
+}
+
+fn encoding(
+    http: &OtlpHttpSettings,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<OtlpEncoding, SettingsError> {
+    let protocol =
+        variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL").or_else(|| variable("OTEL_EXPORTER_OTLP_PROTOCOL"));
+    match protocol.as_deref() {
+        None => Ok(http.protocol),
+        Some("http/protobuf") => Ok(OtlpEncoding::Binary),
+        Some("http/json") => Ok(OtlpEncoding::Json),
+        Some(other) => Err(SettingsError::Protocol(other.to_owned())),
+    }
+}
+
 /// Returns the pairs of a list like `a=1,b=2`, whose values may be percent-encoded.
 fn pairs(list: &str) -> impl Iterator<Item = (String, Secret)> {
     let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
@@ -138,7 +152,7 @@ fn pairs(list: &str) -> impl Iterator<Item = (String, Secret)> {
     })
 }
 
-/// Decodes percent-encoded text. A plus sign is one.
+/// Decodes percent-encoded text. Unlike in a form, a plus sign stays a plus sign.
 fn percent_decoded(text: &str) -> String {
     let escaped = format!("={}", text.replace('+', "%2B").replace('&', "%26"));
     form_urlencoded::parse(escaped.as_bytes()).map(|(_, value)| value.into_owned()).collect()

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::timeout};
 
-use crate::app::PATIENCE;
+use crate::app::MAX_WAIT;
 
 /// The server side of one connection over channels.
 pub struct FakeServer {
@@ -40,7 +40,8 @@ impl FakeServer {
         message
     }
 
-    /// The same without a timeout, for tests with a paused clock.
+    /// Returns the client's next message like [`expect`](Self::expect), but without a timeout, for tests with a paused
+    /// clock.
     pub async fn expect_late(&mut self, method: &str) -> Value {
         let message = read(&self.from_client.recv().await.expect("the client goes on"));
         check(&message, "/method", method);
@@ -116,5 +117,5 @@ fn read(message: &Bytes) -> Value {
 }
 
 async fn soon<T>(event: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, event).await.expect("it happens soon")
+    timeout(MAX_WAIT, event).await.expect("it happens soon")
 }

@@ -189,7 +189,7 @@ impl Drop for TestIssuer {
 }
 
 /// Acts as a browser. Returns the status and the text of a page.
-pub async fn visit(url: &str) -> (u16, String) {
+pub async fn visit_page(url: &str) -> (u16, String) {
     let rest = url.strip_prefix("http://").expect("an address on loopback");
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let address = host.replace("localhost", "127.0.0.1");
@@ -203,7 +203,7 @@ pub async fn visit(url: &str) -> (u16, String) {
 }
 
 /// Returns a token in the form of the issuer's, for tests without an issuer.
-pub fn token(number: u64, account: &str) -> String {
+pub fn test_token(number: u64, account: &str) -> String {
     let auth = json!({ "chatgpt_plan_type": "pro", "chatgpt_account_id": account });
     let payload = json!({
         "n": number, "email": "user@example.com", "exp": 4_000_000_000_u64, "https://api.openai.com/auth": auth,
@@ -314,11 +314,11 @@ impl IssuerState {
     fn issue_tokens(&mut self) -> Value {
         self.tokens_issued += 1;
         let number = self.tokens_issued;
-        let access = token(number, ACCOUNT_ID);
+        let access = test_token(number, ACCOUNT_ID);
         let refresh = format!("refresh-{number}");
         self.access_token = Some(access.clone());
         self.refresh_tokens.insert(refresh.clone());
-        json!({ "id_token": token(number, ACCOUNT_ID), "access_token": access, "refresh_token": refresh })
+        json!({ "id_token": test_token(number, ACCOUNT_ID), "access_token": access, "refresh_token": refresh })
     }
 }
 

@@ -20,7 +20,7 @@ pub use app::{
     ServerBeside, ServerProcess, TestClient, TestHome, TestTransport,
 };
 pub use fake_server::FakeServer;
-pub use issuer::{TestIssuer, token, visit};
-pub use model::{ModelServer, RecordedRequest, Reply, Script, follow};
+pub use issuer::{TestIssuer, test_token, visit_page};
+pub use model::{ModelServer, RecordedRequest, Reply, Script, script_file_replies};
 pub use mutation::MessageMutations;
-pub use programs::{built, run_example, skipped};
+pub use programs::{built_program, run_example, skipped};

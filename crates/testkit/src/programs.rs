@@ -12,11 +12,11 @@ use std::{
 };
 
 /// Maximum time for an example on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const MAX_WAIT: Duration = Duration::from_secs(120);
 
 /// Returns the path of `codicil` or `examples/NAME`; `None` if cargo has not built it, because neither is
 /// part of every test's build.
-pub fn built(name: &str) -> Option<PathBuf> {
+pub fn built_program(name: &str) -> Option<PathBuf> {
     let test = env::current_exe().ok()?;
     let beside = test.ancestors().skip(1).take(2).map(|folder| folder.join(name));
     beside.into_iter().find(|path| path.is_file())
@@ -26,7 +26,7 @@ pub fn built(name: &str) -> Option<PathBuf> {
 /// Reports the test as skipped and returns `None` if a program is not built. Panics if the example fails or
 /// hangs.
 pub fn run_example(name: &str) -> Option<String> {
-    let found = built(&format!("examples/{name}")).zip(built("codicil"));
+    let found = built_program(&format!("examples/{name}")).zip(built_program("codicil"));
     let Some((example, codicil)) = found else {
         skipped(format!("the example {name} or the codicil binary is not built"));
         return None;
@@ -42,7 +42,7 @@ pub fn run_example(name: &str) -> Option<String> {
     let (sender, output) = mpsc::channel();
     // Both threads end with the example, which is killed if it does not end by itself.
     thread::spawn(move || sender.send(text(&mut stdout)));
-    let printed = output.recv_timeout(PATIENCE).ok();
+    let printed = output.recv_timeout(MAX_WAIT).ok();
     if printed.is_none() {
         child.kill().expect("a child can be killed");
     }

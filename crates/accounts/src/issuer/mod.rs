@@ -49,7 +49,7 @@ pub enum IssuerError {
 pub enum RefreshError {
     /// The refresh token is spent or revoked; only a new login helps.
     #[error("the sign-in is no longer valid{}; sign in again", suffix(.0))]
-    Over(Option<String>),
+    Rejected(Option<String>),
     /// A later attempt may succeed.
     #[error("the sign-in could not be renewed: {0}")]
     Failed(IssuerError),
@@ -93,7 +93,7 @@ impl OauthIssuer {
         let url = self.refresh_url.clone().unwrap_or_else(|| self.token_url());
         let reply = post_json(&url, &request).await.map_err(|error| RefreshError::Failed(error.into()))?;
         if is_refresh_token_rejected(&reply) {
-            return Err(RefreshError::Over(error_reason(&reply.json(), &[refresh_token])));
+            return Err(RefreshError::Rejected(error_reason(&reply.json(), &[refresh_token])));
         }
         let body = check_success(WHAT, &reply, &[refresh_token]).map_err(RefreshError::Failed)?;
         let malformed = || RefreshError::Failed(IssuerError::Malformed { what: WHAT });

@@ -75,10 +75,13 @@ impl KeyringStorage {
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let ran = command.spawn().and_then(|mut child| {
-            if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
-                pipe.write_all(input.as_bytes())?;
-            }
-            wait_at_most(MAX_TIME, child)
+            let written = match (child.stdin.take(), input) {
+                (Some(mut pipe), Some(input)) => pipe.write_all(input.as_bytes()),
+                _ => Ok(()),
+            };
+            // A program that fails can exit without reading. Its output says why.
+            let output = wait_at_most(MAX_TIME, child)?;
+            if output.status.success() { written.map(|()| output) } else { Ok(output) }
         });
         ran.map_err(|error| StorageError::Keyring(format!("cannot use {}: {error}", program.display())))
     }
@@ -154,6 +157,10 @@ mod tests {
         let broken = keyring(folder.path(), "echo 'Cannot autolaunch D-Bus' >&2; exit 1");
         assert!(!broken.is_usable());
         let error = broken.load().unwrap_err().to_string();
+        assert_eq!(error, "the keyring cannot be used: Cannot autolaunch D-Bus");
+        // More than a pipe holds, so that writing it fails.
+        let long = StoredCredentials::of_key("x".repeat(1 << 20).into());
+        let error = broken.save(&long).unwrap_err().to_string();
         assert_eq!(error, "the keyring cannot be used: Cannot autolaunch D-Bus");
         let none = KeyringStorage { program: None, account: "test".to_owned() };
         let error = none.load().unwrap_err().to_string();

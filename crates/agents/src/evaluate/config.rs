@@ -195,6 +195,7 @@ impl ModelConfig {
     pub fn wink() -> Self {
         Self::new("gpt-5.1-codex")
     }
+
     /// Returns the configuration of a model with default options.
     pub fn new(model: impl Into<String>) -> Self {
         Self { model: Some(model.into()), ..Self::default() }

@@ -246,6 +246,7 @@ impl EvaluationRun<'_> {
         })
     }
 
+    /// Resumes the thread of `first`, or starts a new one.
     async fn open_thread(
         &self,
         client: &Client,
@@ -254,8 +255,7 @@ impl EvaluationRun<'_> {
         progress: &mut RunProgress,
     ) -> Result<OpenedThread, EvaluationCause> {
         let config = &self.setup.client;
-        let tools = bridge.specs();
-        let wanted = ThreadState::new("".into(), self.cwd.clone(), self.workspace, &tools);
+        let wanted = ThreadState::new("".into(), self.cwd.clone(), self.workspace, &bridge.specs());
         let FirstMessage { mut text, target } = first;
         let known = match &target {
             ThreadTarget::Continued(thread) => {
@@ -282,17 +282,8 @@ impl EvaluationRun<'_> {
             text = self.prompt.render(&OpenSections::of(self.session, self.prompt));
             self.emit_rendered(&text, bridge);
         }
-        let params = ThreadStartParams {
-            model: self.setup.model.model.clone(),
-            cwd: Some(self.cwd.to_string_lossy().into_owned()),
-            approval_policy: Some(config.approval_policy.clone()),
-            sandbox: config.sandbox_mode.clone().map(Into::into),
-            ephemeral: Some(config.ephemeral),
-            config: config.overrides(),
-            dynamic_tools: (!tools.is_empty()).then(|| tools.into_iter().map(Into::into).collect()),
-            ..ThreadStartParams::default()
-        };
-        let thread = self.before_deadline(client.call::<ThreadStart>(params)).await?.thread.id;
+        let started = self.before_deadline(client.call::<ThreadStart>(self.start_params(bridge))).await?;
+        let thread = started.thread.id;
         if !config.ephemeral {
             self.session.set(ThreadState { thread_id: thread.clone(), ..wanted });
         }
@@ -326,6 +317,21 @@ impl EvaluationRun<'_> {
                 Ok(None)
             }
             Err(cause) => Err(cause),
+        }
+    }
+
+    fn start_params(&self, bridge: &ToolBridge) -> ThreadStartParams {
+        let config = &self.setup.client;
+        let tools = bridge.specs();
+        ThreadStartParams {
+            model: self.setup.model.model.clone(),
+            cwd: Some(self.cwd.to_string_lossy().into_owned()),
+            approval_policy: Some(config.approval_policy.clone()),
+            sandbox: config.sandbox_mode.clone().map(Into::into),
+            ephemeral: Some(config.ephemeral),
+            config: config.overrides(),
+            dynamic_tools: (!tools.is_empty()).then(|| tools.into_iter().map(Into::into).collect()),
+            ..ThreadStartParams::default()
         }
     }
 

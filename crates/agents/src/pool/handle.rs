@@ -56,7 +56,7 @@ impl Drop for PoolGuard {
         self.0.tasks.close();
         // Agents that still exist, and warm threads, must not keep servers running.
         self.0.warm.clear();
-        for server in self.0.all_servers() {
+        for server in self.0.take_servers() {
             server.queue.close();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 // Not joined: the task ends within the time that a server has to close.
@@ -186,14 +186,14 @@ impl Pool {
         shared.closing.cancel();
         shared.tasks.close();
         let mut closing = JoinSet::new();
-        for server in shared.all_servers() {
+        for server in shared.take_servers() {
             server.queue.close();
             closing.spawn(async move { server.close().await });
         }
         shared.tasks.wait().await;
         while closing.join_next().await.is_some() {}
         // A server may have been started concurrently.
-        for server in shared.all_servers() {
+        for server in shared.take_servers() {
             server.close().await;
         }
         shared.warm.clear();
@@ -216,7 +216,7 @@ impl PoolShared {
     }
 
     /// Takes the list of live servers.
-    fn all_servers(&self) -> Vec<Arc<PoolServer>> {
+    fn take_servers(&self) -> Vec<Arc<PoolServer>> {
         let servers = std::mem::take(&mut *self.servers.lock());
         servers.iter().filter_map(Weak::upgrade).collect()
     }

@@ -4,4 +4,5 @@
 
 mod evaluate;
 mod pool;
+mod refusing_server;
 mod workspace;

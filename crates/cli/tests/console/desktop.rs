@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use codicil_testkit::{built, skipped};
+use codicil_testkit::{built_program, skipped};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
@@ -12,7 +12,7 @@ use crate::browser::{Browser, button, textbox};
 
 /// Starts the example, if it is built. Returns it with its link; it ends when dropped.
 async fn start() -> Option<(Child, String)> {
-    let Some((example, codicil)) = built("examples/desktop").zip(built("codicil")) else {
+    let Some((example, codicil)) = built_program("examples/desktop").zip(built_program("codicil")) else {
         skipped("the example desktop or the codicil binary is not built");
         return None;
     };

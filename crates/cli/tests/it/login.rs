@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use codicil_testkit::{ServerProcess, TestIssuer, visit};
+use codicil_testkit::{ServerProcess, TestIssuer, visit_page};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -83,7 +83,7 @@ async fn the_url_is_printed_and_the_sign_in_awaited() {
         }
     };
 
-    let (status, page) = visit(&issuer.sign_in(&url)).await;
+    let (status, page) = visit_page(&issuer.sign_in(&url)).await;
 
     assert_eq!(status, 200, "{page}");
     process.expect_success().await;
@@ -136,7 +136,7 @@ async fn no_secret_is_logged_at_any_level() {
     let started = call(3, "account/login/start", json!({ "type": "chatgpt" })).await;
     let callback = issuer.sign_in(started["result"]["authUrl"].as_str().unwrap());
     secrets.push(callback.split("state=").nth(1).unwrap().to_owned());
-    visit(&callback).await;
+    visit_page(&callback).await;
     let stored: Value = serde_json::from_slice(&fs::read(home.path().join("auth.json")).unwrap()).unwrap();
     let tokens = stored["tokens"].as_object().unwrap();
     secrets.extend(

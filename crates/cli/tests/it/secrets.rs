@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use codicil_testkit::{ModelServer, Reply, Script, TestIssuer, visit};
+use codicil_testkit::{ModelServer, Reply, Script, TestIssuer, visit_page};
 use serde_json::{Value, json};
 
 use crate::{raw_server::RawServer, text};
@@ -163,7 +163,7 @@ async fn tokens_and_codes_do_not_leak() {
     let login = server.call("account/login/start", json!({ "type": "chatgpt" })).await;
     let auth_url = login["result"]["authUrl"].as_str().unwrap();
     let callback = test.issuer.sign_in(auth_url);
-    let (status, page) = visit(&callback).await;
+    let (status, page) = visit_page(&callback).await;
     assert_eq!(status, 200, "{page}");
     while server.next().await.unwrap()["method"] != "account/updated" {}
     let messages = page + &all_messages(&test, &mut server).await;

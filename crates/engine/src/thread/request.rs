@@ -2,7 +2,7 @@
 
 use codicil_config::Feature;
 use codicil_extensions::MessageMentions;
-use codicil_model::{Instructions, ModelInfo, ModelRequest};
+use codicil_model::{ModelInfo, ModelRequest, SystemInstructions};
 use codicil_protocol::{
     ProtocolGeneration, ReasoningEffort, ResponseItem, SandboxPolicy, ThreadItem, TurnId, UserInput,
 };
@@ -144,7 +144,7 @@ impl ThreadActor {
 
     /// Returns the base instructions, with the personality that the thread began with. A later one is a message, so
     /// that the provider's cache stays valid.
-    fn instructions(&self) -> Instructions {
+    fn instructions(&self) -> SystemInstructions {
         let own =
             (self.state.base_instructions.as_deref()).or(self.state.config.settings.instructions.as_deref());
         let has_personality = self.model_support().has_personality();

@@ -49,7 +49,7 @@ impl BuiltinTool for ViewImage {
 async fn run(turn: &TurnTools, call: &ToolCall) -> ToolResult {
     let arguments: ViewImageArguments = call.arguments()?;
     let model = turn.thread.engine.catalogue().look_up(&turn.settings.model);
-    if !model.takes(&InputModality::Image) {
+    if !model.accepts(&InputModality::Image) {
         let why = "view_image is not allowed because you do not support image inputs";
         return Err(ToolError::Failed(why.to_owned()));
     }

@@ -53,10 +53,35 @@ struct AppsInner {
 /// The cached results of the sources.
 #[derive(Clone, Default)]
 struct KnownApps {
-    /// The id of the account that the results belong to, or the fingerprint of its token.
-    owner: Option<String>,
+    /// The account that the results belong to.
+    owner: Option<AccountKey>,
     directory: Option<SourceAnswer<AppInfo>>,
     accessible: Option<SourceAnswer<ToolApp>>,
+}
+
+/// The id of an account, or a fingerprint of its token if it has none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct AccountKey(String);
+
+impl AccountKey {
+    fn of(account: &ChatgptAccount) -> Self {
+        Self(account.account_id.clone().unwrap_or_else(|| token_fingerprint(account.access_token.reveal())))
+    }
+}
+
+impl KnownApps {
+    /// Clears the results if they belong to another account.
+    fn set_owner(&mut self, owner: &AccountKey) {
+        if self.owner.as_ref() != Some(owner) {
+            *self = Self { owner: Some(owner.clone()), ..Self::default() };
+        }
+    }
+
+    /// Returns the results if they still belong to `owner`: another account may have signed in while a source
+    /// was being loaded.
+    fn results_of(&mut self, owner: &AccountKey) -> Option<&mut Self> {
+        (self.owner.as_ref() == Some(owner)).then_some(self)
+    }
 }
 
 #[derive(Clone)]
@@ -119,7 +144,8 @@ impl Apps {
             return None;
         }
         let account = self.0.accounts.chatgpt().await?;
-        self.0.clear_if_account_changed(&account);
+        let owner = AccountKey::of(&account);
+        self.0.lock().set_owner(&owner);
         let plugin_apps = self.plugin_apps(config).await;
         let merged = || {
             let known = self.0.lock().clone();
@@ -136,8 +162,8 @@ impl Apps {
         };
         let backend = ChatgptBackend::new(config.settings.chatgpt_base_url.as_deref(), Some(account));
         tokio::join!(
-            self.0.load_directory(&backend, refetch, &notify_update),
-            self.0.load_accessible(&backend, refetch, &notify_update),
+            self.0.load_directory(&backend, &owner, refetch, &notify_update),
+            self.0.load_accessible(&backend, &owner, refetch, &notify_update),
         );
         Some(merged())
     }
@@ -192,20 +218,10 @@ impl Apps {
 }
 
 impl AppsInner {
-    /// Clears the cache if it belongs to another account.
-    fn clear_if_account_changed(&self, account: &ChatgptAccount) {
-        let owner = Some(
-            account.account_id.clone().unwrap_or_else(|| token_fingerprint(account.access_token.reveal())),
-        );
-        let mut known = self.lock();
-        if known.owner != owner {
-            *known = KnownApps { owner, ..KnownApps::default() };
-        }
-    }
-
     async fn load_directory(
         &self,
         backend: &ChatgptBackend,
+        owner: &AccountKey,
         refetch: RefetchApps,
         notify_update: &(dyn Fn() + Sync),
     ) {
@@ -214,7 +230,9 @@ impl AppsInner {
             return;
         }
         if let Some(apps) = load_source("the app directory", directory::list(backend)).await {
-            self.lock().directory = Some(SourceAnswer::new(apps));
+            if let Some(known) = self.lock().results_of(owner) {
+                known.directory = Some(SourceAnswer::new(apps));
+            }
             notify_update();
         }
     }
@@ -222,6 +240,7 @@ impl AppsInner {
     async fn load_accessible(
         &self,
         backend: &ChatgptBackend,
+        owner: &AccountKey,
         refetch: RefetchApps,
         notify_update: &(dyn Fn() + Sync),
     ) {
@@ -230,7 +249,9 @@ impl AppsInner {
             return;
         }
         if let Some(apps) = load_source("the connected apps", accessible::list(&self.pool, backend)).await {
-            self.lock().accessible = Some(SourceAnswer::new(apps));
+            if let Some(known) = self.lock().results_of(owner) {
+                known.accessible = Some(SourceAnswer::new(apps));
+            }
             notify_update();
         }
     }
@@ -259,5 +280,26 @@ async fn load_source<T>(name: &str, source: impl Future<Output = Result<T, Backe
             tracing::warn!("timed out loading {name} after {SOURCE_TIMEOUT:?}");
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_another_account_are_neither_kept_nor_stored() {
+        let ada = AccountKey("ada".to_owned());
+        let bob = AccountKey("bob".to_owned());
+        let mut known = KnownApps::default();
+        known.set_owner(&ada);
+        known.results_of(&ada).unwrap().directory = Some(SourceAnswer::new(Vec::new()));
+        known.set_owner(&ada);
+        assert!(known.directory.is_some());
+
+        known.set_owner(&bob);
+        assert!(known.directory.is_none());
+        assert!(known.results_of(&ada).is_none(), "a request of the first account ends now");
+        assert!(known.results_of(&bob).is_some());
     }
 }

@@ -102,7 +102,8 @@ fn check_listed_size(files: &str) -> Result<(), MarketplaceError> {
         let size = line.split('\t').next().and_then(|facts| facts.split_whitespace().nth(3));
         size.and_then(|size| size.parse::<u64>().ok()).unwrap_or(0)
     });
-    let (mut count, mut total) = (0_usize, 0_u64);
+    let mut count = 0_usize;
+    let mut total = 0_u64;
     for size in sizes {
         count += 1;
         total = total.saturating_add(size);
@@ -134,7 +135,7 @@ async fn run(arguments: &[&str], folder: &Path, hidden: Option<&str>) -> Result<
         ProcessExit::Code(_) | ProcessExit::Signal(_) | ProcessExit::Unknown => {}
     }
     let text = String::from_utf8_lossy(&output.stderr.into_bytes()).into_owned();
-    let text = hidden.map_or(text.clone(), |hidden| text.replace(hidden, "***"));
+    let text = hidden.map_or(text.clone(), |hidden| text.replace(hidden, "***@"));
     let start = text.floor_char_boundary(text.len().saturating_sub(QUOTED_BYTES));
     let message = text.get(start..).unwrap_or_default().trim();
     Err(failed(format!("exit code {}: {message}", output.exit.code())))
@@ -152,10 +153,14 @@ fn environment() -> ProcessEnvironment {
     variables
 }
 
-/// Returns the user and password of a URL such as `https://user:password@host/`, which errors must not show.
+/// Returns the part of a URL such as `https://user:password@` or `https://token@` that errors must not show, up to
+/// and including the `@`. The user of SSH is no secret without a password.
 fn user_info(url: &str) -> Option<&str> {
-    let authority = url.split_once("://")?.1.split('/').next()?;
-    authority.rsplit_once('@').map(|(user, _)| user).filter(|user| user.contains(':'))
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split('/').next()?;
+    let user_info = authority.get(..=authority.rfind('@')?)?;
+    let is_http = scheme.to_ascii_lowercase().starts_with("http");
+    (is_http || user_info.contains(':')).then_some(user_info)
 }
 
 #[cfg(test)]
@@ -163,8 +168,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_password_of_a_url_is_found() {
-        assert_eq!(user_info("https://ada:secret@example.com/a.git"), Some("ada:secret"));
+    fn the_secret_of_a_url_is_found() {
+        assert_eq!(user_info("https://ada:secret@example.com/a.git"), Some("ada:secret@"));
+        assert_eq!(user_info("https://token@example.com/a@b.git"), Some("token@"));
+        assert_eq!(user_info("ssh://git:secret@example.com/a"), Some("git:secret@"));
         assert_eq!(user_info("ssh://git@example.com/a"), None);
         assert_eq!(user_info("git@example.com:a/b"), None);
     }

@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 1 << 30;
 const MAX_DEPTH: usize = 32;
 
 /// Maximum time to wait for the lock. Copying a plugin takes a while, but not this long.
-const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const LOCK_POLL: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ impl PluginStore {
     fn lock(&self) -> io::Result<File> {
         let file =
             OpenOptions::new().write(true).create(true).truncate(false).open(self.cache.join(".lock"))?;
-        let until = Instant::now() + LOCK_PATIENCE;
+        let until = Instant::now() + LOCK_TIMEOUT;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
@@ -127,17 +127,25 @@ fn remove_staged(folder: &Path) {
     }
 }
 
-/// Moves a folder into place. An existing folder there is moved to `staged`.
+/// Moves a folder into place. An existing folder there becomes a staging folder.
 fn move_into_place(staged: &Path, place: &Path) -> io::Result<()> {
     match exchange(staged, place) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => fs::rename(staged, place),
         // Not every file system can exchange two folders.
-        Err(_) => {
-            fs::remove_dir_all(place)?;
-            fs::rename(staged, place)
-        }
+        Err(_) => replace_by_renames(staged, place),
     }
+}
+
+/// Moves a folder into the place of another one. If that fails, the old folder stays.
+fn replace_by_renames(staged: &Path, place: &Path) -> io::Result<()> {
+    let old = staged.with_extension(format!("old{STAGED}"));
+    fs::rename(place, &old)?;
+    fs::rename(staged, place).inspect_err(|_| {
+        if let Err(error) = fs::rename(&old, place) {
+            tracing::warn!("cannot restore {}: {error}", place.display());
+        }
+    })
 }
 
 #[cfg(target_os = "linux")]
@@ -197,5 +205,27 @@ impl TreeCopy {
             return Err(PluginError::NotCopied("it is too large"));
         }
         fs::copy(from, to).map(drop).map_err(PluginError::Install)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_cannot_be_replaced_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("sample");
+        let staged = folder.path().join(format!("sample{STAGED}"));
+        fs::create_dir(&place).unwrap();
+        fs::write(place.join("old"), "").unwrap();
+        assert!(replace_by_renames(&staged, &place).is_err(), "there is nothing to move");
+        assert!(place.join("old").exists());
+
+        fs::create_dir(&staged).unwrap();
+        replace_by_renames(&staged, &place).unwrap();
+        assert!(!place.join("old").exists());
+        remove_staged(folder.path());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

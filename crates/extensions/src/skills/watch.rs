@@ -31,9 +31,9 @@ use super::{
 };
 
 /// Time without events before the roots are searched again.
-const QUIET: Duration = Duration::from_millis(150);
+const QUIET_TIME: Duration = Duration::from_millis(150);
 /// Maximum time from the first event to the search.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(1);
 /// Maximum number of watched directories. Threads in other directories search anew each time.
 const MAX_DIRECTORIES: usize = 256;
 
@@ -159,14 +159,14 @@ async fn run(inner: Weak<SkillsInner>, shared: Arc<WatchShared>) {
 
 /// Waits until no event has arrived for a while. Returns whether known roots have to be searched again.
 async fn settle(shared: &WatchShared) -> RereadScope {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + MAX_DELAY;
     let mut reread = RereadScope::New;
     while shared.has_event.swap(false, Ordering::AcqRel) {
         reread = RereadScope::All;
         if Instant::now() >= until {
             break;
         }
-        tokio::time::sleep(QUIET).await;
+        tokio::time::sleep(QUIET_TIME).await;
     }
     reread
 }

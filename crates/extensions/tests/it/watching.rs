@@ -11,7 +11,7 @@ use crate::support::{TestHomes, own, skill_text};
 const MINE: &str = "home/skills/mine/SKILL.md";
 
 /// Generous, because machines are busy.
-const PATIENCE: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 fn watched() -> (TestHomes, mpsc::UnboundedReceiver<()>) {
     let (sender, changes) = mpsc::unbounded_channel();
@@ -19,7 +19,7 @@ fn watched() -> (TestHomes, mpsc::UnboundedReceiver<()>) {
 }
 
 async fn wait_for_change(changes: &mut mpsc::UnboundedReceiver<()>) {
-    timeout(PATIENCE, changes.recv()).await.expect("the wait_for_change is noticed").unwrap();
+    timeout(MAX_WAIT, changes.recv()).await.expect("the change is reported").unwrap();
 }
 
 /// Lists skills as a client does, without a forced reload.
@@ -91,5 +91,5 @@ async fn watching_ends_with_the_last_watch() {
     homes.write(MINE, &skill_text("mine", "Changed"));
     drop(homes);
     // The sender is dropped with the service, so nothing keeps the task alive.
-    assert_eq!(timeout(PATIENCE, changes.recv()).await.expect("everything ends"), None);
+    assert_eq!(timeout(MAX_WAIT, changes.recv()).await.expect("everything ends"), None);
 }

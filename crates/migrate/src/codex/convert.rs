@@ -97,12 +97,12 @@ impl<'a> RolloutConverter<'a> {
         }
         let mut records = Vec::new();
         if self.head.is_bare && items::is_input(&item) {
-            records.extend(self.end(TurnStatus::Completed));
-            records.extend(self.start(None));
+            records.extend(self.end_turn(TurnStatus::Completed));
+            records.extend(self.start_turn(None));
         }
         let shown = items::from_history(self, &item);
         records.push(Record::Context { turn_id: self.turn.clone(), item });
-        records.extend(shown.map(|item| self.show(item)).unwrap_or_default());
+        records.extend(shown.map(|item| self.item_records(item)).unwrap_or_default());
         records
     }
 
@@ -120,13 +120,13 @@ impl<'a> RolloutConverter<'a> {
         match text(event, "type").unwrap_or_default() {
             "task_started" | "turn_started" => {
                 // The turn before may have been cut off without an end.
-                let mut records = self.end(TurnStatus::Interrupted);
-                records.extend(self.start(id));
+                let mut records = self.end_turn(TurnStatus::Interrupted);
+                records.extend(self.start_turn(id));
                 records
             }
-            "task_complete" | "turn_complete" if self.error.is_some() => self.end(TurnStatus::Failed),
-            "task_complete" | "turn_complete" => self.end(TurnStatus::Completed),
-            "turn_aborted" => self.end(TurnStatus::Interrupted),
+            "task_complete" | "turn_complete" if self.error.is_some() => self.end_turn(TurnStatus::Failed),
+            "task_complete" | "turn_complete" => self.end_turn(TurnStatus::Completed),
+            "turn_aborted" => self.end_turn(TurnStatus::Interrupted),
             "error" => {
                 self.error = Some(TurnError {
                     message: owned(event, "message"),
@@ -137,7 +137,7 @@ impl<'a> RolloutConverter<'a> {
                 Vec::new()
             }
             "thread_rolled_back" => {
-                let mut records = self.end(TurnStatus::Completed);
+                let mut records = self.end_turn(TurnStatus::Completed);
                 let turns = member(event, "num_turns").unwrap_or_default();
                 records.push(Record::Rollback { turns });
                 records
@@ -146,7 +146,7 @@ impl<'a> RolloutConverter<'a> {
             "user_message" => self.user_message(event),
             _ => {
                 let item = items::from_event(self, event);
-                item.map(|item| self.show(item)).unwrap_or_default()
+                item.map(|item| self.item_records(item)).unwrap_or_default()
             }
         }
     }
@@ -158,10 +158,10 @@ impl<'a> RolloutConverter<'a> {
         if self.last_user_message.as_ref() == Some(&message) {
             return Vec::new();
         }
-        let mut records = if self.is_marked { Vec::new() } else { self.end(TurnStatus::Completed) };
+        let mut records = if self.is_marked { Vec::new() } else { self.end_turn(TurnStatus::Completed) };
         records.extend(self.ensure_turn());
         let item = items::user_message(self, event);
-        records.extend(self.show(item));
+        records.extend(self.item_records(item));
         self.last_user_message = Some(message);
         records
     }
@@ -177,22 +177,22 @@ impl<'a> RolloutConverter<'a> {
     }
 
     fn ensure_turn(&mut self) -> Vec<Record> {
-        if self.turn.is_some() { Vec::new() } else { self.start(None) }
+        if self.turn.is_some() { Vec::new() } else { self.start_turn(None) }
     }
 
-    fn start(&mut self, id: Option<TurnId>) -> Vec<Record> {
+    fn start_turn(&mut self, id: Option<TurnId>) -> Vec<Record> {
         self.turns += 1;
         self.is_marked = id.is_some();
         let id = id.unwrap_or_else(|| TurnId::from(format!("{}-{}", self.head.meta.id, self.turns)));
         self.turn = Some(id.clone());
         let mut records = vec![Record::Turn { turn_id: id, run: None }];
         for item in std::mem::take(&mut self.waiting_items) {
-            records.extend(self.show(item));
+            records.extend(self.item_records(item));
         }
         records
     }
 
-    fn end(&mut self, status: TurnStatus) -> Vec<Record> {
+    fn end_turn(&mut self, status: TurnStatus) -> Vec<Record> {
         self.calls_with_events.clear();
         self.last_user_message = None;
         let error = self.error.take().filter(|_| status == TurnStatus::Failed);
@@ -202,7 +202,7 @@ impl<'a> RolloutConverter<'a> {
 
     /// Returns the records of an item; none outside a turn. A turn whose end is not marked may be over with
     /// each message of the agent, so each one ends it.
-    fn show(&mut self, item: ThreadItem) -> Vec<Record> {
+    fn item_records(&mut self, item: ThreadItem) -> Vec<Record> {
         self.last_user_message = None;
         let Some(turn_id) = self.turn.clone() else { return Vec::new() };
         let is_answer = matches!(item, ThreadItem::AgentMessage { .. });

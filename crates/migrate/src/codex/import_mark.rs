@@ -28,6 +28,11 @@ impl ImportMark {
         Record::Extra { kind: KIND.to_owned(), data }
     }
 
+    /// Returns whether the import ended after exactly these bytes.
+    pub fn ends_at(&self, read: &SourceDigest) -> bool {
+        self.bytes == read.bytes && self.sha256 == read.sha256()
+    }
+
     /// Returns `None` for records that are not marks.
     pub fn from_record(record: Record) -> Option<Self> {
         match record {
@@ -58,6 +63,20 @@ impl SourceDigest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mark_ends_after_the_bytes_that_were_read() {
+        let digest = |text: &[u8]| {
+            let mut digest = SourceDigest::default();
+            digest.add(text);
+            digest
+        };
+        let read = digest(b"abc\n");
+        let mark = ImportMark { bytes: read.bytes, sha256: read.sha256(), ..ImportMark::default() };
+        assert!(mark.ends_at(&read));
+        assert!(!mark.ends_at(&digest(b"abd\n")));
+        assert!(!mark.ends_at(&digest(b"abc\nd\n")));
+    }
 
     #[test]
     fn a_mark_is_read_back() {

@@ -2,7 +2,7 @@
 //!
 //! Codex stores the events of tools only on request (`persistExtendedHistory`). Without them, items of
 //! commands, patches and tool calls are made from the history, which always holds the calls and their
-//! tool_items.
+//! outputs.
 
 use codicil_prompts::ReviewOutput;
 use codicil_protocol::{

@@ -52,25 +52,28 @@ impl ImportSource {
             return Err(CodexImportError::NotCodexHome(path.to_owned()));
         }
         let mut files = Vec::new();
-        collect(&sessions, DEPTH, false, &mut files);
-        collect(&archive, 0, true, &mut files);
+        for (paths, archived) in [(rollouts_in(&sessions, DEPTH), false), (rollouts_in(&archive, 0), true)] {
+            files.extend(paths.into_iter().map(|path| RolloutFile { path, archived }));
+        }
         Ok(Self { root: path.to_owned(), files, names: names(&path.join("session_index.jsonl")) })
     }
 }
 
-/// Collects rollout files in order of their names. Directories that cannot be read are skipped until the next
-/// import.
-fn collect(dir: &Path, depth: u32, archived: bool, files: &mut Vec<RolloutFile>) {
+/// Lists the rollout files of a directory in order of their names, down to `depth` levels of subdirectories.
+/// Directories that cannot be read are skipped until the next import.
+fn rollouts_in(dir: &Path, depth: u32) -> Vec<PathBuf> {
     let mut paths: Vec<_> =
         fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     paths.sort();
+    let mut rollouts = Vec::new();
     for path in paths {
         if depth > 0 && path.is_dir() {
-            collect(&path, depth - 1, archived, files);
+            rollouts.extend(rollouts_in(&path, depth - 1));
         } else if is_rollout(&path) {
-            files.push(RolloutFile { path, archived });
+            rollouts.push(path);
         }
     }
+    rollouts
 }
 
 fn is_rollout(path: &Path) -> bool {
@@ -78,11 +81,12 @@ fn is_rollout(path: &Path) -> bool {
     name.starts_with("rollout-") && name.ends_with(".jsonl") && path.is_file()
 }
 
-/// Reads the names of threads. Each line is a change, and the last one of a thread counts.
+/// Reads the names of threads. Each line is a change, and the last one of a thread counts. Lines that are not
+/// valid are skipped.
 fn names(path: &Path) -> HashMap<String, String> {
     let Ok(file) = codicil_store::open_regular(path) else { return HashMap::new() };
-    let lines = BufReader::new(file).lines().map_while(Result::ok);
-    let named = lines.filter_map(|line| serde_json::from_str::<NamedThread>(&line).ok());
+    let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+    let named = lines.filter_map(|line| serde_json::from_slice::<NamedThread>(&line).ok());
     named
         .map(|named| (named.id, named.thread_name.trim().to_owned()))
         .filter(|(_, name)| !name.is_empty())
@@ -97,13 +101,14 @@ mod tests {
     fn the_last_name_of_a_thread_counts() {
         let home = tempfile::tempdir().unwrap();
         let index = home.path().join("session_index.jsonl");
-        let lines = [
-            r#"{"id":"a","thread_name":"first","updated_at":"2026-01-01T00:00:00Z"}"#,
-            "not JSON",
-            r#"{"id":"a","thread_name":" second "}"#,
-            r#"{"id":"b","thread_name":"  "}"#,
+        let lines: [&[u8]; 5] = [
+            br#"{"id":"a","thread_name":"first","updated_at":"2026-01-01T00:00:00Z"}"#,
+            b"not JSON",
+            b"not UTF-8: \xff",
+            br#"{"id":"a","thread_name":" second "}"#,
+            br#"{"id":"b","thread_name":"  "}"#,
         ];
-        fs::write(&index, lines.join("\n")).unwrap();
+        fs::write(&index, lines.join(&b'\n')).unwrap();
         assert_eq!(names(&index), HashMap::from([("a".to_owned(), "second".to_owned())]));
     }
 

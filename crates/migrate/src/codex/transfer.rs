@@ -167,6 +167,8 @@ struct RecordWriter<'a> {
     log: Option<ThreadLog>,
     /// The mark of the last import.
     previous: Option<ImportMark>,
+    /// Whether the bytes that the last import has read were compared with those of this one.
+    is_previous_checked: bool,
     /// The mark that closes the next batch.
     mark: ImportMark,
     batch: Vec<(Timestamp, Record)>,
@@ -188,7 +190,16 @@ impl<'a> RecordWriter<'a> {
         };
         let source = transfer.file.path.to_string_lossy().into_owned();
         let mark = previous.clone().unwrap_or(ImportMark { source, ..ImportMark::default() });
-        Ok(Self { transfer, head, log, previous, mark, batch: Vec::new(), records: 0 })
+        Ok(Self {
+            transfer,
+            head,
+            log,
+            previous,
+            is_previous_checked: false,
+            mark,
+            batch: Vec::new(),
+            records: 0,
+        })
     }
 
     fn add(&mut self, written_at: Timestamp, records: Vec<Record>) {
@@ -201,10 +212,12 @@ impl<'a> RecordWriter<'a> {
         }
     }
 
-    /// Checks the digest where the last import ended, and writes a batch that is full.
+    /// Checks the bytes that the last import has read, once they have been read again, and writes a batch
+    /// that is full.
     async fn at_line_end(&mut self, read: &SourceDigest) -> Result<(), RolloutError> {
-        if let Some(previous) = self.previous.as_ref().filter(|previous| previous.bytes == read.bytes)
-            && previous.sha256 != read.sha256()
+        if let Some(previous) = self.previous.as_ref().filter(|previous| previous.bytes <= read.bytes)
+            && !std::mem::replace(&mut self.is_previous_checked, true)
+            && !previous.ends_at(read)
         {
             return Err(RolloutError::Rewritten);
         }

@@ -18,10 +18,10 @@ const MAX_DEPTH: usize = 8;
 /// Returns the commands without a skill yet, with the names of their skills.
 pub(super) fn missing(place: &ConfigPlace) -> Result<Vec<(PathBuf, String)>, ImportError> {
     let mut found = Vec::new();
-    gather(&place.agent().join("commands"), "", MAX_DEPTH, &mut found)?;
-    let existing = place.skills();
+    gather(&place.agent_directory().join("commands"), "", MAX_DEPTH, &mut found)?;
+    let existing = place.skills_directory();
     // A skill of the other agent with this name is copied to that place instead.
-    let copied = place.agent().join("skills");
+    let copied = place.agent_directory().join("skills");
     found.retain(|(_, name)| {
         [&existing, &copied].iter().all(|skills| fs::symlink_metadata(skills.join(name)).is_err())
     });
@@ -65,7 +65,7 @@ fn skill_name(text: &str) -> String {
 pub(super) fn import(place: &ConfigPlace) -> Result<(), ImportError> {
     for (file, name) in missing(place)? {
         if let Some(text) = read(&file)? {
-            write(&place.skills().join(&name).join("SKILL.md"), &skill(&name, &text))?;
+            write(&place.skills_directory().join(&name).join("SKILL.md"), &skill(&name, &text))?;
         }
     }
     Ok(())

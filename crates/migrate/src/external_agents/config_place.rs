@@ -40,51 +40,51 @@ impl ConfigPlace {
         }
     }
 
-    /// The other agent's directory.
-    pub fn agent(&self) -> PathBuf {
+    /// Returns the other agent's directory.
+    pub fn agent_directory(&self) -> PathBuf {
         match self {
             Self::Home { user: root, .. } | Self::Project(root) => root.join(".claude"),
         }
     }
 
-    pub fn settings(&self) -> PathBuf {
-        self.agent().join("settings.json")
+    pub fn settings_file(&self) -> PathBuf {
+        self.agent_directory().join("settings.json")
     }
 
-    /// The file that lists the other agent's MCP servers.
-    pub fn servers(&self) -> PathBuf {
+    /// Returns the file that lists the other agent's MCP servers.
+    pub fn servers_file(&self) -> PathBuf {
         match self {
             Self::Home { user, .. } => user.join(".claude.json"),
             Self::Project(root) => root.join(".mcp.json"),
         }
     }
 
-    /// The files that may hold the other agent's instructions. The first with text is used.
-    pub fn sources(&self) -> Vec<PathBuf> {
-        let inner = self.agent().join("CLAUDE.md");
+    /// Returns the files that may hold the other agent's instructions. The first with text is used.
+    pub fn instruction_sources(&self) -> Vec<PathBuf> {
+        let inner = self.agent_directory().join("CLAUDE.md");
         match self {
             Self::Home { .. } => vec![inner],
             Self::Project(root) => vec![root.join("CLAUDE.md"), inner],
         }
     }
 
-    /// Our configuration.
-    pub fn config(&self) -> PathBuf {
+    /// Returns the file of our configuration.
+    pub fn config_file(&self) -> PathBuf {
         match self {
             Self::Home { server, .. } => server.join("config.toml"),
             Self::Project(root) => root.join(".codex").join("config.toml"),
         }
     }
 
-    /// Our instructions.
-    pub fn instructions(&self) -> PathBuf {
+    /// Returns the file of our instructions.
+    pub fn instructions_file(&self) -> PathBuf {
         match self {
             Self::Home { server: root, .. } | Self::Project(root) => root.join("AGENTS.md"),
         }
     }
 
-    /// The directory of skills that several agents share.
-    pub fn skills(&self) -> PathBuf {
+    /// Returns the directory of skills that several agents share.
+    pub fn skills_directory(&self) -> PathBuf {
         match self {
             Self::Home { user: root, .. } | Self::Project(root) => root.join(".agents").join("skills"),
         }

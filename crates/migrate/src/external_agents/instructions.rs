@@ -21,10 +21,10 @@ const NAMES: &[(&str, &str)] = &[
 
 /// Returns the file to copy: the first that has text, if the destination has none.
 pub(super) fn source(place: &ConfigPlace) -> Result<Option<PathBuf>, ImportError> {
-    if has_text(&place.instructions())? {
+    if has_text(&place.instructions_file())? {
         return Ok(None);
     }
-    for source in place.sources() {
+    for source in place.instruction_sources() {
         if has_text(&source)? {
             return Ok(Some(source));
         }
@@ -39,7 +39,7 @@ fn has_text(path: &Path) -> Result<bool, ImportError> {
 pub(super) fn import(place: &ConfigPlace) -> Result<(), ImportError> {
     let Some(source) = source(place)? else { return Ok(()) };
     match read(&source)? {
-        Some(text) => write(&place.instructions(), &rename_agent(&text)),
+        Some(text) => write(&place.instructions_file(), &rename_agent(&text)),
         None => Ok(()),
     }
 }

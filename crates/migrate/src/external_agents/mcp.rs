@@ -11,7 +11,7 @@ use super::{ImportError, config_place::ConfigPlace, settings::read_object};
 
 /// Returns `{mcp_servers: {…}}`, or an empty table.
 pub(super) fn wanted(place: &ConfigPlace) -> Result<Table, ImportError> {
-    let Some(file) = read_object(&place.servers())? else { return Ok(Table::new()) };
+    let Some(file) = read_object(&place.servers_file())? else { return Ok(Table::new()) };
     let servers = file.get("mcpServers").and_then(Json::as_object).into_iter().flatten();
     let servers: Table = servers
         .filter(|(name, _)| is_name(name))

@@ -120,19 +120,29 @@ impl ExternalAgents {
             settings::existing(place)?
         };
         if settings::lacks(&existing, &settings) {
-            found(Kind::Config, describe("Take over settings from", &place.settings(), &place.config()));
+            found(
+                Kind::Config,
+                describe("Take over settings from", &place.settings_file(), &place.config_file()),
+            );
         }
         if settings::lacks(&existing, &servers) {
             found(
                 Kind::McpServerConfig,
-                describe("Add the MCP servers of", &place.servers(), &place.config()),
+                describe("Add the MCP servers of", &place.servers_file(), &place.config_file()),
             );
         }
         if !skills::missing(place)?.is_empty() || !commands::missing(place)?.is_empty() {
-            found(Kind::Skills, describe("Copy skills and commands from", &place.agent(), &place.skills()));
+            found(
+                Kind::Skills,
+                describe(
+                    "Copy skills and commands from",
+                    &place.agent_directory(),
+                    &place.skills_directory(),
+                ),
+            );
         }
         if let Some(source) = instructions::source(place)? {
-            found(Kind::AgentsMd, describe("Copy the instructions in", &source, &place.instructions()));
+            found(Kind::AgentsMd, describe("Copy the instructions in", &source, &place.instructions_file()));
         }
         Ok(())
     }

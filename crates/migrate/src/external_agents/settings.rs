@@ -13,7 +13,7 @@ use super::{
 
 /// Returns the settings of the other agent that our configuration has an equivalent for.
 pub(super) fn wanted(place: &ConfigPlace) -> Result<Table, ImportError> {
-    let Some(settings) = read_object(&place.settings())? else { return Ok(Table::new()) };
+    let Some(settings) = read_object(&place.settings_file())? else { return Ok(Table::new()) };
     let mut wanted = Table::new();
     let set = environment(settings.get("env"));
     if !set.is_empty() {
@@ -51,7 +51,7 @@ pub(super) fn read_object(path: &Path) -> Result<Option<Map<String, Json>>, Impo
 
 /// Reads our configuration.
 pub(super) fn existing(place: &ConfigPlace) -> Result<Table, ImportError> {
-    read(&place.config())?.unwrap_or_default().parse().map_err(ImportError::Toml)
+    read(&place.config_file())?.unwrap_or_default().parse().map_err(ImportError::Toml)
 }
 
 /// Returns whether adding `wanted` would change the configuration.
@@ -91,7 +91,7 @@ pub(super) fn import(place: &ConfigPlace, config: &ConfigStore, wanted: Table) -
             Ok(())
         })?);
     }
-    let path = place.config();
+    let path = place.config_file();
     let text = read(&path)?.unwrap_or_default();
     write(&path, &edit_text(&path, &text, |table| add(table, &wanted))?)
 }

@@ -1,7 +1,7 @@
 //! Copies skills, which are folders with a `SKILL.md`.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -14,16 +14,32 @@ use super::{
 /// Maximum depth of a skill. Mounts could make a folder contain itself.
 const MAX_DEPTH: usize = 16;
 
+/// The name of a copy that is not complete. Hidden folders are no skills.
+const UNFINISHED: &str = ".importing";
+
 /// Returns the skills that do not exist here yet, with their destinations.
 pub(super) fn missing(place: &ConfigPlace) -> Result<Vec<(PathBuf, PathBuf)>, ImportError> {
-    let target = place.skills();
-    let folders = children(&place.agent().join("skills"))?.into_iter().filter(|child| child.kind.is_dir());
+    let target = place.skills_directory();
+    let folders =
+        children(&place.agent_directory().join("skills"))?.into_iter().filter(|child| child.kind.is_dir());
     let pairs = folders.map(|child| (child.path, target.join(child.name)));
     Ok(pairs.filter(|(_, to)| fs::symlink_metadata(to).is_err()).collect())
 }
 
 pub(super) fn import(place: &ConfigPlace) -> Result<(), ImportError> {
-    missing(place)?.into_iter().try_for_each(|(from, to)| copy(&from, &to, MAX_DEPTH))
+    missing(place)?.into_iter().try_for_each(|(from, to)| copy_skill(&from, &to))
+}
+
+/// Copies a skill. If that fails, the skill does not exist here, so the next import copies it again.
+fn copy_skill(from: &Path, to: &Path) -> Result<(), ImportError> {
+    let unfinished = to.with_file_name(UNFINISHED);
+    match fs::remove_dir_all(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(ImportError::io(&unfinished)(error));
+        }
+        _ => copy(from, &unfinished, MAX_DEPTH)?,
+    }
+    fs::rename(&unfinished, to).map_err(ImportError::io(to))
 }
 
 /// Copies a folder without its symbolic links, whose targets may be outside, and differ from the new place.
@@ -61,7 +77,7 @@ pub(super) fn children(folder: &Path) -> Result<Vec<DirectoryChild>, ImportError
     let child = |entry: fs::DirEntry| {
         Ok(DirectoryChild { name: entry.file_name(), path: entry.path(), kind: entry.file_type()? })
     };
-    let children: std::io::Result<Vec<_>> = entries.map(|entry| child(entry?)).collect();
+    let children: io::Result<Vec<_>> = entries.map(|entry| child(entry?)).collect();
     let mut children = children.map_err(ImportError::io(folder))?;
     children.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(children)

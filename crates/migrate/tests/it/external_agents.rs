@@ -57,19 +57,19 @@ impl Machine {
         self.root.join(name).to_str().unwrap().to_owned()
     }
 
-    fn detect(&self, include_home: bool, cwds: &[&str]) -> Vec<ExternalAgentConfigMigrationItem> {
-        let cwds = cwds.iter().map(|cwd| self.path(cwd)).collect();
-        let params = ExternalAgentConfigDetectParams {
-            include_home: Some(include_home),
-            cwds: Some(cwds),
-            ..Default::default()
-        };
+    fn detect_in_home(&self) -> Vec<ExternalAgentConfigMigrationItem> {
+        let params = ExternalAgentConfigDetectParams { include_home: Some(true), ..Default::default() };
         self.agents.detect(&params).unwrap()
     }
 
-    fn kinds(&self, include_home: bool, cwds: &[&str]) -> Vec<Kind> {
-        self.detect(include_home, cwds).into_iter().map(|item| item.item_type).collect()
+    fn detect_in(&self, cwds: &[&str]) -> Vec<ExternalAgentConfigMigrationItem> {
+        let cwds = Some(cwds.iter().map(|cwd| self.path(cwd)).collect());
+        self.agents.detect(&ExternalAgentConfigDetectParams { cwds, ..Default::default() }).unwrap()
     }
+}
+
+fn kinds(items: &[ExternalAgentConfigMigrationItem]) -> Vec<Kind> {
+    items.iter().map(|item| item.item_type.clone()).collect()
 }
 
 #[test]
@@ -83,15 +83,14 @@ fn everything_in_the_home_is_imported_once() {
     machine.file("home/.claude/skills/helper/data/a.txt", "Claude");
     machine.file("home/.claude/commands/git/Tidy up.md", "Tidy the history\n");
     machine.file("home/.claude.json", json!({ "mcpServers": { "docs": { "command": "docs-mcp" } } }));
-    assert!(machine.detect(false, &[]).is_empty());
-    let items = machine.detect(true, &[]);
-    let kinds: Vec<_> = items.iter().map(|item| item.item_type.clone()).collect();
-    assert_eq!(kinds, [Kind::Config, Kind::McpServerConfig, Kind::Skills, Kind::AgentsMd]);
+    assert!(machine.detect_in(&[]).is_empty());
+    let items = machine.detect_in_home();
+    assert_eq!(kinds(&items), [Kind::Config, Kind::McpServerConfig, Kind::Skills, Kind::AgentsMd]);
     assert!(items.iter().all(|item| item.cwd.is_none() && item.description.contains("/.claude")));
 
     machine.agents.import(&items).unwrap();
 
-    assert!(machine.detect(true, &[]).is_empty());
+    assert!(machine.detect_in_home().is_empty());
     assert_eq!(machine.read("home/.codicil/AGENTS.md"), "Home rules for Codex\n");
     assert_eq!(machine.read("home/.agents/skills/helper/SKILL.md"), "---\nname: helper\n---\nAsk Codex\n");
     assert_eq!(machine.read("home/.agents/skills/helper/data/a.txt"), "Claude");
@@ -119,7 +118,7 @@ fn a_project_is_the_repository_around_a_directory_or_the_directory() {
     machine.file("repo/deep/er/file", "");
     machine.file("repo/.claude/CLAUDE.md", "Inner");
     machine.file("plain/CLAUDE.md", "Plain");
-    let items = machine.detect(false, &["repo/deep/er", "repo", "plain", "missing", "repo/deep/er/file"]);
+    let items = machine.detect_in(&["repo/deep/er", "repo", "plain", "missing", "repo/deep/er/file"]);
     let found: Vec<_> =
         items.iter().map(|item| (item.item_type.clone(), item.cwd.clone().unwrap())).collect();
     assert_eq!(found, [(Kind::AgentsMd, machine.path("repo")), (Kind::AgentsMd, machine.path("plain"))]);
@@ -147,9 +146,8 @@ fn existing_files_and_settings_are_never_replaced() {
     machine.file("p/.claude/commands/a.md", "has the name of a skill");
     machine.file("p/CLAUDE.md", "theirs");
     machine.file("p/AGENTS.md", "mine");
-    let items = machine.detect(false, &["p"]);
-    let kinds: Vec<_> = items.iter().map(|item| item.item_type.clone()).collect();
-    assert_eq!(kinds, [Kind::Config, Kind::McpServerConfig]);
+    let items = machine.detect_in(&["p"]);
+    assert_eq!(kinds(&items), [Kind::Config, Kind::McpServerConfig]);
 
     let mut all = items.clone();
     for item_type in [Kind::Skills, Kind::AgentsMd] {
@@ -157,7 +155,7 @@ fn existing_files_and_settings_are_never_replaced() {
     }
     machine.agents.import(&all).unwrap();
 
-    assert!(machine.detect(false, &["p"]).is_empty());
+    assert!(machine.detect_in(&["p"]).is_empty());
     assert_eq!(
         (machine.read("p/AGENTS.md"), machine.read("p/.agents/skills/a/SKILL.md")),
         ("mine".into(), "mine".into())
@@ -189,11 +187,12 @@ fn nothing_to_import_is_not_an_item() {
     );
     machine.file("p/.claude/skills/no_folder.md", "");
     machine.file("p/.mcp.json", json!({ "mcpServers": { "old": { "type": "sse", "url": "https://x" } } }));
-    assert!(machine.kinds(true, &["p"]).is_empty());
+    assert!(machine.detect_in_home().is_empty());
+    assert!(machine.detect_in(&["p"]).is_empty());
     // Blank instructions are replaced.
     machine.file("p/.claude/CLAUDE.md", "text");
     machine.file("p/AGENTS.md", "\n");
-    assert_eq!(machine.kinds(false, &["p"]), [Kind::AgentsMd]);
+    assert_eq!(kinds(&machine.detect_in(&["p"])), [Kind::AgentsMd]);
 }
 
 #[test]
@@ -202,13 +201,26 @@ fn links_in_skills_are_not_copied() {
     machine.file("p/.claude/skills/a/SKILL.md", "a");
     symlink("/etc/passwd", machine.root.join("p/.claude/skills/a/link")).unwrap();
     symlink("a", machine.root.join("p/.claude/skills/b")).unwrap();
-    machine.agents.import(&machine.detect(false, &["p"])).unwrap();
+    machine.agents.import(&machine.detect_in(&["p"])).unwrap();
     let copied: Vec<_> = fs::read_dir(machine.root.join("p/.agents/skills"))
         .unwrap()
         .map(|e| e.unwrap().file_name())
         .collect();
     assert_eq!(copied, ["a"]);
     assert!(fs::symlink_metadata(machine.root.join("p/.agents/skills/a/link")).is_err());
+}
+
+#[test]
+fn a_copy_of_a_skill_that_was_interrupted_is_replaced() {
+    let machine = Machine::new();
+    machine.file("p/.claude/skills/a/SKILL.md", "a");
+    machine.file("p/.agents/skills/.importing/SKILL.md", "half");
+    machine.file("p/.agents/skills/.importing/other", "");
+    assert_eq!(kinds(&machine.detect_in(&["p"])), [Kind::Skills]);
+    machine.agents.import(&machine.detect_in(&["p"])).unwrap();
+    assert_eq!(machine.read("p/.agents/skills/a/SKILL.md"), "a");
+    assert!(!machine.root.join("p/.agents/skills/a/other").exists());
+    assert!(!machine.root.join("p/.agents/skills/.importing").exists());
 }
 
 #[test]

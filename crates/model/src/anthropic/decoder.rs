@@ -68,7 +68,8 @@ impl EventDecoder for AnthropicDecoder {
             }
             b"content_block_start" => {
                 let event: BlockStart = read_event(data)?;
-                self.start_block(event.index.unwrap_or(self.last_index + 1), event.content_block, out)
+                let index = event.index.unwrap_or_else(|| self.last_index.saturating_add(1));
+                self.start_block(index, event.content_block, out)
             }
             b"content_block_stop" => {
                 let event: BlockStop = read_event(data)?;

@@ -17,7 +17,7 @@ use crate::{
     history::RenderDialect,
     http::BodyExtent,
     joined_name,
-    pairs::{ABORTED, ExchangeGroup, HistoryExchange, exchange, lone_output_content, says_something},
+    pairs::{ABORTED, ExchangeGroup, HistoryExchange, exchange, has_content, lone_output_content},
 };
 
 pub(super) const SIGNED: &str = "anthropic:";
@@ -37,7 +37,7 @@ pub(super) fn conversation(history: &History, extent: BodyExtent) -> HistoryExch
         ResponseItem::Reasoning { encrypted_content, .. } => {
             extent == BodyExtent::Full && is_signed_reasoning(encrypted_content)
         }
-        item => says_something(item),
+        item => has_content(item),
     })
 }
 

@@ -20,7 +20,7 @@ use crate::{
     body::BodyBuilder,
     history::RenderDialect,
     joined_name,
-    pairs::{ABORTED, ExchangeGroup, ToolResult, exchange, lone_output_content, says_something},
+    pairs::{ABORTED, ExchangeGroup, ToolResult, exchange, has_content, lone_output_content},
 };
 
 /// Separator between texts that were separate messages.
@@ -59,7 +59,7 @@ pub(crate) fn is_chat_reasoning(encrypted_content: &Option<String>) -> bool {
 }
 
 pub(super) fn write_messages(request: &ModelRequest, body: &mut BodyBuilder) {
-    let exchange = exchange(&request.input, says_something);
+    let exchange = exchange(&request.input, has_content);
     let reasoning = reasoning_of_calls(&request.input);
     let mut messages = ChatMessages { body, is_first: true, images: Vec::new(), reasoning };
     messages.write_system(request.instructions.json(), &exchange.preamble);
@@ -126,9 +126,9 @@ impl ChatMessages<'_> {
     }
 
     fn write_user(&mut self, items: &[&HistoryItem]) {
-        let has_images = !self.images.is_empty() || items.iter().any(|item| has_image(item.item()));
+        let needs_parts = !self.images.is_empty() || items.iter().any(|item| has_media(item.item()));
         self.begin();
-        if !has_images {
+        if !needs_parts {
             self.body.raw("{\"role\":\"user\",\"content\":\"");
             self.write_texts(items.iter().map(|item| fragment(item)));
             self.body.raw("\"}");
@@ -143,7 +143,7 @@ impl ChatMessages<'_> {
         for item in items {
             self.body.raw(separator);
             separator = ",";
-            if has_image(item.item()) {
+            if has_media(item.item()) {
                 self.body.shared(fragment(item));
             } else {
                 self.body.raw("{\"type\":\"text\",\"text\":\"").shared(fragment(item)).raw("\"}");
@@ -179,7 +179,11 @@ impl ChatMessages<'_> {
             return;
         };
         self.begin().shared(fragment(output));
-        self.images.extend(output_images(output.item()));
+        self.images.extend(match output.item() {
+            ResponseItem::FunctionCallOutput { output, .. }
+            | ResponseItem::CustomToolCallOutput { output, .. } => output_images(output),
+            _ => Vec::new(),
+        });
     }
 
     fn write_pending_images(&mut self) {
@@ -202,8 +206,8 @@ fn fragment(item: &HistoryItem) -> Bytes {
     item.fragment(RenderDialect::Chat, render)
 }
 
-/// Renders an item's part of a message: escaped text without quotes, content parts if it has images, a tool call,
-/// the member with the reasoning, or the whole message of a result.
+/// Renders an item's part of a message: escaped text without quotes, content parts if it has images or audio, a
+/// tool call, the member with the reasoning, or the whole message of a result.
 fn render(item: &ResponseItem) -> Vec<u8> {
     match item {
         ResponseItem::Message { content, .. } => render_content(content),
@@ -236,7 +240,7 @@ fn render(item: &ResponseItem) -> Vec<u8> {
 }
 
 fn render_content(content: &[ContentItem]) -> Vec<u8> {
-    if content.iter().any(is_image) {
+    if content.iter().any(is_media) {
         let parts: Vec<String> = content.iter().filter_map(part).map(|part| part.to_string()).collect();
         return parts.join(",").into_bytes();
     }
@@ -303,15 +307,15 @@ fn image_part(url: &str) -> Value {
     json!({ "type": "image_url", "image_url": { "url": url } })
 }
 
-fn has_image(item: &ResponseItem) -> bool {
+/// Returns whether [`render`] returns content parts for an item of the user.
+fn has_media(item: &ResponseItem) -> bool {
     match item {
-        ResponseItem::Message { content, .. } => content.iter().any(is_image),
-        ResponseItem::FunctionCallOutput { call_id: None, .. } => !output_images(item).is_empty(),
-        _ => false,
+        ResponseItem::Message { content, .. } => content.iter().any(is_media),
+        _ => lone_output_content(item).iter().flatten().any(is_media),
     }
 }
 
-fn is_image(part: &ContentItem) -> bool {
+fn is_media(part: &ContentItem) -> bool {
     matches!(part, ContentItem::InputImage { .. } | ContentItem::InputAudio { .. })
 }
 
@@ -328,18 +332,19 @@ fn call_id(item: &ResponseItem) -> Option<&str> {
     }
 }
 
+/// Returns the text of a tool message. Some providers reject an empty one.
 fn output_text(output: &FunctionCallOutputBody) -> String {
     let text = output.text();
-    let has_text = !text.is_empty() || matches!(output, FunctionCallOutputBody::Text(_));
-    if has_text { text } else { "(the result is an image, which follows)".to_owned() }
+    if !text.is_empty() || matches!(output, FunctionCallOutputBody::Text(_)) {
+        return text;
+    }
+    if output_images(output).is_empty() {
+        return "(the result has no text)".to_owned();
+    }
+    "(the result is an image, which follows)".to_owned()
 }
 
-fn output_images(item: &ResponseItem) -> Vec<String> {
-    let (ResponseItem::FunctionCallOutput { output, .. } | ResponseItem::CustomToolCallOutput { output, .. }) =
-        item
-    else {
-        return Vec::new();
-    };
+fn output_images(output: &FunctionCallOutputBody) -> Vec<String> {
     let FunctionCallOutputBody::Content(parts) = output else { return Vec::new() };
     parts
         .iter()

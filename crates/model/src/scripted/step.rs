@@ -68,13 +68,13 @@ fn is_extra(key: &str) -> bool {
 fn text(key: &str, value: Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text),
-        _ => Err(format!("{key} wants a text")),
+        _ => Err(format!("{key} must be a text")),
     }
 }
 
 fn whole(key: &str, value: &Value) -> Result<u64, String> {
     let number = value.as_integer().and_then(|number| u64::try_from(number).ok());
-    number.ok_or_else(|| format!("{key} wants a whole number"))
+    number.ok_or_else(|| format!("{key} must be a whole number"))
 }
 
 fn usage(value: &Value) -> Result<TokenUsageBreakdown, String> {
@@ -113,7 +113,7 @@ fn fail(value: &Value) -> Result<ScriptStep, String> {
             let code = table.get("code").and_then(Value::as_str).unwrap_or_default();
             Ok(ScriptStep::Fail(status::reported(json!({ "code": code, "message": message }))))
         }
-        _ => Err("fail wants \"cut\", \"stall\" or a table with a status or a code".to_owned()),
+        _ => Err("fail must be \"cut\", \"stall\" or a table with a status or a code".to_owned()),
     }
 }
 

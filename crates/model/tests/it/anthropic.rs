@@ -401,6 +401,27 @@ async fn blocks_that_overlap_are_kept_apart() {
 }
 
 #[tokio::test]
+async fn a_block_without_an_index_comes_after_the_last_one() {
+    let text = json!({"type": "text", "text": "b"});
+    let events = [
+        json!({"type": "message_start", "message": {"id": "m"}}),
+        json!({"type": "content_block_start", "index": i64::MAX, "content_block": {"type": "text", "text": "a"}}),
+        json!({"type": "content_block_start", "content_block": text}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
+        json!({"type": "message_stop"}),
+    ];
+    assert_snapshot!(received(Answer::sse(events)).await, @r#"
+    added msg_# assistant []
+    text msg_# "a"
+    done msg_# assistant ["a"]
+    added msg_# assistant []
+    text msg_# "b"
+    done msg_# assistant ["b"]
+    completed m: 0 in (0 cached) 0 out (0 reasoning) 0 total
+    "#);
+}
+
+#[tokio::test]
 async fn a_whole_message_is_read_like_a_stream() {
     let whole = json!({"id": "m", "type": "message", "role": "assistant", "stop_reason": "tool_use", "content": [
         {"type": "thinking", "thinking": "Hm.", "signature": "Sig"},

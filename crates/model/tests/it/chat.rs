@@ -402,7 +402,17 @@ async fn an_output_without_a_call_is_a_message_of_the_user() {
     let text = json!({"type": "function_call_output", "name": "clock", "output": "It is \"noon\"."});
     let image = json!({"type": "function_call_output", "name": "look", "namespace": "app", "output": [
         {"type": "input_text", "text": "a map"}, {"type": "input_image", "image_url": "data:image/png;base64,AA=="}]});
-    let request = request([user("hi"), assistant("Hello."), item(text), assistant("Lunch."), item(image)]);
+    let sound = json!({"type": "function_call_output", "name": "listen", "output": [
+        {"type": "input_audio", "audio_url": "http://example.com/a.flac"}]});
+    let request = request([
+        user("hi"),
+        assistant("Hello."),
+        item(text),
+        assistant("Lunch."),
+        item(image),
+        assistant("Go on."),
+        item(sound),
+    ]);
     events(&provider(&server.base_url, WireApi::Chat), request).await;
     assert_eq!(
         server.requests()[0].json()["messages"],
@@ -416,6 +426,11 @@ async fn an_output_without_a_call_is_a_message_of_the_user() {
                 {"type": "text", "text": "Output of `app__look`:"},
                 {"type": "text", "text": "a map"},
                 {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
+            ]},
+            {"role": "assistant", "content": "Go on."},
+            {"role": "user", "content": [
+                {"type": "text", "text": "Output of `listen`:"},
+                {"type": "text", "text": "(audio that this model cannot hear)"},
             ]},
         ])
     );

@@ -184,8 +184,9 @@ async fn broken_streams() {
 
 #[tokio::test]
 async fn an_unreachable_provider() {
-    let base_url = Server::start([]).await.base_url.clone();
-    let error = error(&provider(&base_url, WireApi::Responses), hello()).await;
+    // The listener is closed at once, so nothing listens at its address.
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = error(&provider(&format!("http://{address}/v1"), WireApi::Responses), hello()).await;
     let rendered = rendered(&error);
     assert!(
         rendered.starts_with(

@@ -167,7 +167,7 @@ async fn failures_are_those_of_real_providers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stall_ends_when_patience_does() {
+async fn a_stall_ends_after_the_idle_timeout() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("script.toml");
     std::fs::write(&path, "[[reply]]\nsteps = [{ delay_ms = 50 }, { fail = 'stall' }]").unwrap();

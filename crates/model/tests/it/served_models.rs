@@ -29,14 +29,16 @@ impl PathServer {
         let requests: Arc<Mutex<Vec<String>>> = Arc::default();
         let pages: Arc<Mutex<HashMap<_, _>>> = Arc::new(Mutex::new(pages.into_iter().collect()));
         let serving = tokio::spawn({
-            let (requests, pages) = (requests.clone(), pages.clone());
+            let requests = requests.clone();
+            let pages = pages.clone();
             async move {
                 while let Ok((mut socket, _)) = listener.accept().await {
                     let mut head = vec![0; 4096];
                     let length = socket.read(&mut head).await.unwrap_or(0);
                     let head = String::from_utf8_lossy(&head[..length]).into_owned();
                     let mut words = head.split(' ');
-                    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+                    let method = words.next().unwrap_or_default();
+                    let path = words.next().unwrap_or_default();
                     let token = head.lines().find_map(|line| line.strip_prefix("authorization: "));
                     requests
                         .lock()

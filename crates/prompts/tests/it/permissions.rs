@@ -1,6 +1,6 @@
 //! The permissions text for each sandbox and approval policy.
 
-use codicil_prompts::{ContextSnapshot, ContextTexts, message_text, messages};
+use codicil_prompts::{ContextSnapshot, ContextTexts, context_messages, message_text};
 use codicil_protocol::{AbsolutePathBuf, AskForApproval, NetworkAccess, ReadOnlyAccess, SandboxPolicy};
 use insta::assert_snapshot;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::show::snapshot;
 
 fn permissions(approval_policy: AskForApproval, sandbox_policy: SandboxPolicy) -> String {
     let now = ContextSnapshot { approval_policy, sandbox_policy, ..snapshot() };
-    message_text(&messages(None, &now, &ContextTexts::default())[0])
+    message_text(&context_messages(None, &now, &ContextTexts::default())[0])
 }
 
 fn roots(paths: &[&str]) -> Vec<AbsolutePathBuf> {
@@ -100,16 +100,18 @@ fn each_policy_explains_how_to_ask() {
 #[test]
 fn the_text_does_not_contain_the_working_directory() {
     let elsewhere = ContextSnapshot { cwd: "/elsewhere".to_owned(), ..snapshot() };
-    let text =
-        |context: &ContextSnapshot| message_text(&messages(None, context, &ContextTexts::default())[0]);
+    let text = |context: &ContextSnapshot| {
+        message_text(&context_messages(None, context, &ContextTexts::default())[0])
+    };
     assert_eq!(text(&elsewhere), text(&snapshot()));
 }
 
 #[test]
 fn a_proxy_is_described() {
     let proxied = ContextSnapshot { hosts_by_proxy: true, ..snapshot() };
-    let shown =
-        |context: &ContextSnapshot| message_text(&messages(None, context, &ContextTexts::default())[0]);
+    let shown = |context: &ContextSnapshot| {
+        message_text(&context_messages(None, context, &ContextTexts::default())[0])
+    };
     let text = shown(&proxied);
     assert!(text.contains("reach hosts through a proxy") && !text.contains("cannot use it"), "{text}");
     let open = ContextSnapshot { sandbox_policy: SandboxPolicy::DangerFullAccess, ..proxied };

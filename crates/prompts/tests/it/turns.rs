@@ -1,7 +1,8 @@
 //! Context messages at the start of a thread and later.
 
 use codicil_prompts::{
-    ContextSnapshot, ContextTexts, DocSearch, compacted_history, fingerprint, is_context_message, messages,
+    ContextSnapshot, ContextTexts, DocSearch, compacted_history, context_messages, fingerprint,
+    is_context_message,
 };
 use codicil_protocol::{
     AskForApproval, CollaborationMode, ContentItem, ModeKind, Personality, ResponseItem, SandboxPolicy,
@@ -29,13 +30,13 @@ const EVERYTHING: ContextTexts<'_> = ContextTexts {
 
 #[test]
 fn a_new_thread_receives_permissions_and_environment() {
-    assert_snapshot!(full(&messages(None, &snapshot(), &ContextTexts::default())));
+    assert_snapshot!(full(&context_messages(None, &snapshot(), &ContextTexts::default())));
 }
 
 #[test]
 fn messages_have_a_fixed_order() {
     let now = ContextSnapshot { collaboration_mode: mode(ModeKind::Plan, None), ..snapshot() };
-    assert_snapshot!(outline(&messages(None, &now, &EVERYTHING)), @r"
+    assert_snapshot!(outline(&context_messages(None, &now, &EVERYTHING)), @r"
     [developer]
       <permissions instructions>
       DEV
@@ -57,7 +58,7 @@ fn blank_texts_are_omitted() {
         plugins: Some(" "),
         agents_md: None,
     };
-    assert_snapshot!(outline(&messages(None, &now, &blank)), @r"
+    assert_snapshot!(outline(&context_messages(None, &now, &blank)), @r"
     [developer]
       <permissions instructions>
     [user]
@@ -67,14 +68,14 @@ fn blank_texts_are_omitted() {
 
 #[test]
 fn an_unchanged_context_sends_nothing() {
-    assert_eq!(messages(Some(&snapshot()), &snapshot(), &EVERYTHING), []);
+    assert_eq!(context_messages(Some(&snapshot()), &snapshot(), &EVERYTHING), []);
 }
 
 /// Returns the messages of a second turn if `change` was made after the first.
 fn after(change: impl FnOnce(&mut ContextSnapshot)) -> String {
     let mut now = snapshot();
     change(&mut now);
-    outline(&messages(Some(&snapshot()), &now, &ContextTexts::default()))
+    outline(&context_messages(Some(&snapshot()), &now, &ContextTexts::default()))
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn a_mode_is_sent_when_its_text_changes() {
     ");
     let planning = ContextSnapshot { collaboration_mode: mode(ModeKind::Plan, None), ..snapshot() };
     let tell = |collaboration_mode| {
-        full(&messages(
+        full(&context_messages(
             Some(&planning),
             &ContextSnapshot { collaboration_mode, ..snapshot() },
             &ContextTexts::default(),
@@ -134,9 +135,9 @@ fn a_later_change_of_the_personality_is_sent() {
     ");
     assert_eq!(after(|now| now.personality = Some(Personality::None)), "");
     let friendly = ContextSnapshot { personality: Some(Personality::Friendly), ..snapshot() };
-    assert_eq!(messages(Some(&friendly), &snapshot(), &ContextTexts::default()), []);
+    assert_eq!(context_messages(Some(&friendly), &snapshot(), &ContextTexts::default()), []);
     // Initially it is part of the base instructions.
-    let start = outline(&messages(None, &friendly, &ContextTexts::default()));
+    let start = outline(&context_messages(None, &friendly, &ContextTexts::default()));
     assert!(!start.contains("personality"), "{start}");
 }
 
@@ -151,7 +152,7 @@ fn many_changes_are_two_messages() {
         collaboration_mode: mode(ModeKind::Default, Some("MODE")),
         ..snapshot()
     };
-    assert_snapshot!(full(&messages(Some(&snapshot()), &now, &EVERYTHING)));
+    assert_snapshot!(full(&context_messages(Some(&snapshot()), &now, &EVERYTHING)));
 }
 
 #[test]
@@ -159,14 +160,14 @@ fn changed_project_instructions_are_sent_again() {
     let text = "# AGENTS.md instructions\n\nother rules";
     let extras = ContextTexts { agents_md: Some(text), ..ContextTexts::default() };
     let ruled = ContextSnapshot { agents_md: Some(fingerprint(text)), ..snapshot() };
-    assert_snapshot!(full(&messages(Some(&snapshot()), &ruled, &extras)), @r"
+    assert_snapshot!(full(&context_messages(Some(&snapshot()), &ruled, &extras)), @r"
     [user]
     # AGENTS.md instructions
 
     other rules
     ");
-    assert_eq!(messages(Some(&ruled), &ruled, &extras), []);
-    assert_snapshot!(full(&messages(Some(&ruled), &snapshot(), &ContextTexts::default())), @r"
+    assert_eq!(context_messages(Some(&ruled), &ruled, &extras), []);
+    assert_snapshot!(full(&context_messages(Some(&ruled), &snapshot(), &ContextTexts::default())), @r"
     [user]
     # AGENTS.md instructions
 
@@ -202,14 +203,14 @@ fn project_instructions_are_separated_by_file() {
 #[test]
 fn paths_are_escaped() {
     let now = ContextSnapshot { cwd: "/a&b/</cwd>\nx".to_owned(), ..snapshot() };
-    let text = full(&messages(None, &now, &ContextTexts::default()));
+    let text = full(&context_messages(None, &now, &ContextTexts::default()));
     assert!(text.contains("  <cwd>/a&b/&lt;/cwd&gt; x</cwd>\n"), "{text}");
 }
 
 #[test]
 fn context_messages_are_recognised_and_dropped_by_compaction() {
     let now = ContextSnapshot { collaboration_mode: mode(ModeKind::Plan, None), ..snapshot() };
-    let context = messages(None, &now, &EVERYTHING);
+    let context = context_messages(None, &now, &EVERYTHING);
     assert!(context.iter().all(is_context_message));
     let after = compacted_history([], "note", context.clone());
     assert_eq!(after.len(), 3);
@@ -237,7 +238,7 @@ fn a_snapshot_is_stored_and_read() {
 
 #[test]
 fn messages_have_no_ids() {
-    for item in messages(None, &snapshot(), &EVERYTHING) {
+    for item in context_messages(None, &snapshot(), &EVERYTHING) {
         let ResponseItem::Message { id, content, .. } = item else { panic!("not a message") };
         assert_eq!(id, None);
         assert!(content.iter().all(|part| matches!(part, ContentItem::InputText { .. })));

@@ -8,7 +8,7 @@ use codicil_protocol::{
     CancelLoginAccountStatus, GetAccountParams, GetAccountRateLimitsParams, LoginAccountParams,
     LoginAccountResponse, NoParams, PlanType, rpc::ErrorObject,
 };
-use codicil_testkit::{App, Reply, Script, TestClient, TestIssuer, token, visit};
+use codicil_testkit::{App, Reply, Script, TestClient, TestIssuer, test_token, visit_page};
 use serde_json::{Value, json};
 
 /// Starts a server whose provider needs an account of the issuer.
@@ -68,7 +68,7 @@ async fn a_browser_login_signs_in_and_turns_use_the_account() {
     let mut other = app.another_client().await;
     let (login, auth_url) = begin(&mut app).await;
 
-    let (status, page) = visit(&issuer.sign_in(&auth_url)).await;
+    let (status, page) = visit_page(&issuer.sign_in(&auth_url)).await;
 
     assert_eq!(status, 200);
     assert!(page.contains("You are signed in"), "{page}");
@@ -110,9 +110,9 @@ async fn unrelated_requests_to_the_callback_do_not_end_a_login() {
         (callback.replace("/auth/callback", "/favicon.ico"), 404),
         (callback.replace("/auth/callback", "/"), 404),
     ] {
-        assert_eq!(visit(&url).await.0, expected, "{url}");
+        assert_eq!(visit_page(&url).await.0, expected, "{url}");
     }
-    visit(&good).await;
+    visit_page(&good).await;
     assert_eq!(ended(&mut app, &login).await, Ok(()));
     app.until::<AccountUpdated>().await;
 }
@@ -125,7 +125,7 @@ async fn a_failed_login_shows_its_reason_to_the_user_and_the_clients() {
     let (login, auth_url) = begin(&mut app).await;
     let good = issuer.sign_in(&auth_url);
     let refused = good.replace("code=", "error_description=not+%3Cyou%3E&error=");
-    let (status, page) = visit(&refused).await;
+    let (status, page) = visit_page(&refused).await;
     assert_eq!(status, 400);
     assert!(page.contains("Signing in failed") && page.contains("not &lt;you&gt;"), "{page}");
     let error = ended(&mut app, &login).await;
@@ -134,7 +134,7 @@ async fn a_failed_login_shows_its_reason_to_the_user_and_the_clients() {
     let (login, auth_url) = begin(&mut app).await;
     let good = issuer.sign_in(&auth_url);
     issuer.refuse(Some((500, json!({ "error": { "message": "out of order" } }))));
-    let (_, page) = visit(&good).await;
+    let (_, page) = visit_page(&good).await;
     assert!(page.contains("out of order"), "{page}");
     let error = ended(&mut app, &login).await.unwrap_err();
     let expected =
@@ -292,7 +292,7 @@ async fn rate_limits_are_read_with_a_fresh_token() {
 async fn the_configuration_restricts_the_login_methods() {
     let issuer = TestIssuer::start().await;
     let given = |account: &str| LoginAccountParams::ChatgptAuthTokens {
-        access_token: token(1, account).into(),
+        access_token: test_token(1, account).into(),
         chatgpt_account_id: account.to_owned(),
         chatgpt_plan_type: None,
     };
@@ -326,7 +326,7 @@ async fn a_browser_login_needs_the_configured_workspace() {
     let mut app = start(&issuer, "forced_chatgpt_workspace_id = \"acc-2\"", Script::new()).await;
     let (login, auth_url) = begin(&mut app).await;
     assert!(auth_url.contains("allowed_workspace_id=acc-2"), "{auth_url}");
-    visit(&issuer.sign_in(&auth_url)).await;
+    visit_page(&issuer.sign_in(&auth_url)).await;
     let error = ended(&mut app, &login).await;
     assert_eq!(error, Err("Login server error: Login is restricted to workspace id acc-2.".to_owned()));
     assert_eq!(account(&mut app).await, None);

@@ -5,7 +5,7 @@ use codicil_protocol::{
     ChatgptAuthTokensRefreshReason, ChatgptAuthTokensRefreshResponse, GetAccountParams, LoginAccountParams,
     NoParams, TurnCompleted,
 };
-use codicil_testkit::{App, Reply, Script, TestClient, token};
+use codicil_testkit::{App, Reply, Script, TestClient, test_token};
 use serde_json::json;
 
 async fn start(script: Script) -> App {
@@ -16,7 +16,7 @@ async fn start(script: Script) -> App {
 
 async fn give(client: &mut TestClient, number: u64) {
     let login = LoginAccountParams::ChatgptAuthTokens {
-        access_token: token(number, "acc-1").into(),
+        access_token: test_token(number, "acc-1").into(),
         chatgpt_account_id: "acc-1".to_owned(),
         chatgpt_plan_type: None,
     };
@@ -27,7 +27,7 @@ async fn give(client: &mut TestClient, number: u64) {
 
 fn fresh(number: u64) -> ChatgptAuthTokensRefreshResponse {
     ChatgptAuthTokensRefreshResponse {
-        access_token: token(number, "acc-1").into(),
+        access_token: test_token(number, "acc-1").into(),
         chatgpt_account_id: "acc-1".to_owned(),
         chatgpt_plan_type: None,
     }
@@ -56,8 +56,8 @@ async fn the_client_that_supplied_tokens_is_asked_for_new_ones() {
     giver.reply(&asked, fresh(2)).await;
 
     app.until_where::<TurnCompleted>(|completed| completed.turn.id == turn.id).await;
-    let old = format!("Bearer {}", token(1, "acc-1"));
-    let new = format!("Bearer {}", token(2, "acc-1"));
+    let old = format!("Bearer {}", test_token(1, "acc-1"));
+    let new = format!("Bearer {}", test_token(2, "acc-1"));
     assert_eq!(bearers(&app), [old, new.clone()]);
     app.run_turn(&thread, "Again").await;
     assert_eq!(bearers(&app).last(), Some(&new));
@@ -92,7 +92,7 @@ async fn a_refused_refresh_fails_the_turn_without_leaking_secrets() {
 
     let turn = app.start_turn(&thread, "Hi").await;
     let asked = app.expect_request::<ChatgptAuthTokensRefresh>().await;
-    app.refuse(&asked, -32000, &format!("{} has expired", token(1, "acc-1"))).await;
+    app.refuse(&asked, -32000, &format!("{} has expired", test_token(1, "acc-1"))).await;
     let completed = app.until_where::<TurnCompleted>(|completed| completed.turn.id == turn.id).await;
     let error = completed.turn.error.unwrap();
     assert_eq!(error.message, "auth refresh request failed: code=-32000 message=*** has expired");
@@ -111,7 +111,7 @@ async fn a_refused_refresh_fails_the_turn_without_leaking_secrets() {
 #[tokio::test]
 async fn concurrent_rejections_ask_once() {
     let script = Script::new().respond_with(|request| {
-        let is_old = request.header("authorization") == Some(&format!("Bearer {}", token(1, "acc-1")));
+        let is_old = request.header("authorization") == Some(&format!("Bearer {}", test_token(1, "acc-1")));
         if is_old { Reply::status(401) } else { Reply::new().say("Hello") }
     });
     let mut app = start(script).await;
@@ -133,7 +133,8 @@ async fn concurrent_rejections_ask_once() {
 #[tokio::test]
 async fn earlier_clients_may_leave_out_the_account_id() {
     let mut app = start(Script::new().say("Hello")).await;
-    let params = json!({ "type": "chatgptAuthTokens", "idToken": "x", "accessToken": token(1, "acc-7") });
+    let params =
+        json!({ "type": "chatgptAuthTokens", "idToken": "x", "accessToken": test_token(1, "acc-7") });
     let answer = app.exchange(json!({ "id": "a", "method": "account/login/start", "params": params })).await;
     assert_eq!(answer["result"], json!({ "type": "chatgptAuthTokens" }));
     app.until::<AccountUpdated>().await;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{
-    PATIENCE,
+    MAX_WAIT,
     home::HomePlaces,
     inbox::{ClientInbox, IncomingMessage, ServerAnswer},
     transcript::Transcript,
@@ -127,7 +127,7 @@ impl TestClient {
             .await
     }
 
-    /// The same, for a message as text.
+    /// Sends a message as text, whose id is `id`, and returns the whole answer, untyped.
     pub async fn exchange_raw(&mut self, id: RequestId, message: impl Into<Bytes>) -> Value {
         self.send_raw(message).await;
         match self.answer_to(&id, "the message").await {
@@ -212,7 +212,7 @@ impl TestClient {
             // Reading comes first: a server whose answers are not read may stop reading.
             let arrived = tokio::select! {
                 biased;
-                arrived = timeout(PATIENCE, from_server.recv()) => arrived,
+                arrived = timeout(MAX_WAIT, from_server.recv()) => arrived,
                 room = to_server.reserve(), if next.is_some() => {
                     room.expect("the connection goes on").send(next.take().unwrap_or_default());
                     next = messages.next();
@@ -256,7 +256,7 @@ impl TestClient {
         self.until_where::<N>(|_| true).await
     }
 
-    /// The same, for a notification that matches.
+    /// Waits for a notification that fits and reads everything up to it.
     pub async fn until_where<N: NotificationMethod>(
         &mut self,
         fits: impl Fn(&N::Params) -> bool,
@@ -294,7 +294,7 @@ impl TestClient {
                 }
                 Some(_) => {}
                 None => {
-                    let message = timeout(PATIENCE, self.wire.receive()).await.expect("something happens")?;
+                    let message = timeout(MAX_WAIT, self.wire.receive()).await.expect("something happens")?;
                     self.inbox.receive(&message);
                 }
             }
@@ -307,7 +307,7 @@ impl TestClient {
             if let Some(message) = self.unread_message() {
                 return Some(message);
             }
-            let message = timeout(PATIENCE, self.wire.receive()).await.expect("something happens")?;
+            let message = timeout(MAX_WAIT, self.wire.receive()).await.expect("something happens")?;
             self.inbox.receive(&message);
         }
     }
@@ -370,7 +370,7 @@ impl TestClient {
                 self.inbox.receive(&message);
             }
         };
-        if timeout(PATIENCE, end).await.is_err() {
+        if timeout(MAX_WAIT, end).await.is_err() {
             panic!("the connection goes on:\n{}", self.inbox.log());
         }
     }
@@ -413,10 +413,10 @@ impl TestClient {
     }
 
     async fn receive(&mut self, awaited: &str) {
-        match timeout(PATIENCE, self.wire.receive()).await {
+        match timeout(MAX_WAIT, self.wire.receive()).await {
             Ok(Some(message)) => self.inbox.receive(&message),
             Ok(None) => panic!("the connection ended before {awaited}:\n{}", self.inbox.log()),
-            Err(_) => panic!("waited {PATIENCE:?} for {awaited}:\n{}", self.inbox.log()),
+            Err(_) => panic!("waited {MAX_WAIT:?} for {awaited}:\n{}", self.inbox.log()),
         }
     }
 }

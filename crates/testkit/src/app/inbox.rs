@@ -106,7 +106,7 @@ impl ClientInbox {
     }
 
     fn on_answer(&mut self, id: RequestId, answer: ServerAnswer) {
-        assert!(!self.answers.contains_key(&id), "request {id} was on_answer twice:\n{}", self.log());
+        assert!(!self.answers.contains_key(&id), "request {id} was answered twice:\n{}", self.log());
         self.answers.insert(id, answer);
     }
 

@@ -56,7 +56,7 @@ use self::{host::ServerHost, wire::TestWire};
 use crate::{ModelServer, Script};
 
 /// Maximum time to wait for an event. Generous, because machines are busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// A running server with a home of its own and one client, which an `App` dereferences to.
 pub struct App {

@@ -19,7 +19,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::PATIENCE;
+use super::MAX_WAIT;
 use crate::built;
 
 /// Maximum length of standard error that is kept.
@@ -39,7 +39,7 @@ impl ServerProcess {
         Self::spawn_with(home, arguments, |_| {})
     }
 
-    /// The same, with a change to the command.
+    /// Starts the binary like [`spawn`](Self::spawn), after a change to the command.
     pub fn spawn_with(
         home: &Path,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -88,14 +88,14 @@ impl ServerProcess {
                 let _ = self.stderr_lines.changed().await;
             }
         };
-        let found = timeout(PATIENCE, waiting).await.ok().flatten();
+        let found = timeout(MAX_WAIT, waiting).await.ok().flatten();
         found.unwrap_or_else(|| panic!("no line with {part:?} on standard error:\n{}", self.stderr()))
     }
 
     /// Waits for the end of standard error and returns all of it.
     pub async fn whole_stderr(&mut self) -> String {
         let ended = async { while self.stderr_lines.changed().await.is_ok() {} };
-        if timeout(PATIENCE, ended).await.is_err() {
+        if timeout(MAX_WAIT, ended).await.is_err() {
             panic!("standard error is still open:\n{}", self.stderr());
         }
         self.stderr()
@@ -139,7 +139,7 @@ impl ServerProcess {
 
     /// Waits for the process to end. Panics if it does not.
     pub async fn wait(&mut self) -> ExitStatus {
-        match timeout(PATIENCE, self.child.wait()).await {
+        match timeout(MAX_WAIT, self.child.wait()).await {
             Ok(status) => status.expect("a child can be waited for"),
             Err(_) => panic!("the process goes on; its standard error:\n{}", self.stderr()),
         }
@@ -193,7 +193,8 @@ fn binary() -> PathBuf {
     if let Some(path) = env::var_os("CARGO_BIN_EXE_codicil") {
         return path.into();
     }
-    built("codicil").expect("the codicil binary is built by the tests of its own package (codicil-cli)")
+    built_program("codicil")
+        .expect("the codicil binary is built by the tests of its own package (codicil-cli)")
 }
 
 /// Returns a value of `/proc/PID/status`, or 0 on systems without it, where limits are not measured.

@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::PATIENCE;
+use super::MAX_WAIT;
 
 const BUFFER: usize = 64 * 1024;
 
@@ -62,7 +62,7 @@ impl CutProxy {
     /// Waits until more than this number of bytes has reached the server.
     pub async fn forwarded_more_than(&mut self, bytes: usize) {
         let more = self.forwarded.wait_for(|count| *count > bytes);
-        timeout(PATIENCE, more).await.expect("the client sends something").expect("the proxy goes on");
+        timeout(MAX_WAIT, more).await.expect("the client sends something").expect("the proxy goes on");
     }
 }
 

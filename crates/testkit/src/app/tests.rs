@@ -29,7 +29,7 @@ impl Server {
 }
 
 fn pair() -> (TestClient, Server) {
-    let (wire, incoming, outgoing) = TestWire::pumped();
+    let (wire, incoming, outgoing) = TestWire::with_channels();
     let places = HomePlaces { home: "/home".into(), workspace: "/work".into() };
     (TestClient::new(wire, places, Vec::new()), Server { incoming, outgoing })
 }

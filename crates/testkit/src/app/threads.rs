@@ -14,7 +14,7 @@ impl TestClient {
         self.start_thread_with(ThreadStartParams::default()).await
     }
 
-    /// The same, with settings. The default working directory is the workspace.
+    /// Starts a thread with settings and reads its announcement. The default working directory is the workspace.
     pub async fn start_thread_with(&mut self, mut params: ThreadStartParams) -> Thread {
         let workspace = self.workspace().to_string_lossy().into_owned();
         params.cwd.get_or_insert(workspace);

@@ -21,29 +21,29 @@ pub(super) struct TestWire {
     to_server: Option<mpsc::Sender<Bytes>>,
     from_server: mpsc::Receiver<Bytes>,
     /// Tasks that move messages; aborted when the wire is dropped.
-    pumps: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl TestWire {
     pub fn in_memory(server: &Server) -> Self {
         let (to_server, from_server) = connect(server).split();
-        Self { to_server: Some(to_server), from_server, pumps: JoinSet::new() }
+        Self { to_server: Some(to_server), from_server, tasks: JoinSet::new() }
     }
 
-    /// One message per line.
+    /// Connects to streams that hold one message per line.
     pub fn lines(
         mut output: impl AsyncWrite + Unpin + Send + 'static,
         input: impl AsyncRead + Unpin + Send + 'static,
     ) -> Self {
-        let (mut wire, mut outgoing, incoming) = Self::pumped();
-        wire.pumps.spawn(async move {
+        let (mut wire, mut outgoing, incoming) = Self::with_channels();
+        wire.tasks.spawn(async move {
             while let Some(message) = outgoing.recv().await {
                 let line = [&message[..], b"\n"].concat();
                 // The server has exited. Callers notice that they get no answer.
                 let Ok(()) = output.write_all(&line).await else { return };
             }
         });
-        wire.pumps.spawn(async move {
+        wire.tasks.spawn(async move {
             let mut lines = BufReader::new(input).split(b'\n');
             while let Ok(Some(line)) = lines.next_segment().await {
                 let Ok(()) = incoming.send(line.into()).await else { return };
@@ -52,13 +52,13 @@ impl TestWire {
         wire
     }
 
-    /// One message per frame.
+    /// Connects to a WebSocket, with one message per frame.
     pub async fn websocket(address: &str) -> Self {
         let stream = TcpStream::connect(address).await.expect("the server listens");
         let (socket, _) = client_async(format!("ws://{address}/"), stream).await.expect("a websocket");
         let (mut sink, mut messages) = socket.split();
-        let (mut wire, mut outgoing, incoming) = Self::pumped();
-        wire.pumps.spawn(async move {
+        let (mut wire, mut outgoing, incoming) = Self::with_channels();
+        wire.tasks.spawn(async move {
             while let Some(message) = outgoing.recv().await {
                 let message = match Utf8Bytes::try_from(message.clone()) {
                     Ok(text) => Message::Text(text),
@@ -68,7 +68,7 @@ impl TestWire {
             }
             let _ = sink.close().await;
         });
-        wire.pumps.spawn(async move {
+        wire.tasks.spawn(async move {
             while let Some(Ok(message)) = messages.next().await {
                 let Message::Text(text) = message else { continue };
                 let Ok(()) = incoming.send(text.into()).await else { return };
@@ -105,10 +105,10 @@ impl TestWire {
         self.to_server = None;
     }
 
-    /// Returns a wire with its other ends.
-    pub fn pumped() -> (Self, mpsc::Receiver<Bytes>, mpsc::Sender<Bytes>) {
+    /// Returns a wire and the other ends of its channels.
+    pub fn with_channels() -> (Self, mpsc::Receiver<Bytes>, mpsc::Sender<Bytes>) {
         let (to_server, outgoing) = mpsc::channel(DEPTH);
         let (incoming, from_server) = mpsc::channel(DEPTH);
-        (Self { to_server: Some(to_server), from_server, pumps: JoinSet::new() }, outgoing, incoming)
+        (Self { to_server: Some(to_server), from_server, tasks: JoinSet::new() }, outgoing, incoming)
     }
 }

@@ -33,12 +33,12 @@ use std::{
 use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 
-pub use self::{recorded::RecordedRequest, reply::Reply, script::Script, script_file::follow};
+pub use self::{recorded::RecordedRequest, reply::Reply, script::Script, script_file::script_file_replies};
 
 use self::state::ModelShared;
 
 /// Maximum time to wait for an event of a test.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// A scripted model provider.
 ///
@@ -139,9 +139,9 @@ impl ModelServer {
     }
 
     async fn wait<T>(&self, event: impl Future<Output = T>, what: &str) -> T {
-        match timeout(PATIENCE, event).await {
+        match timeout(MAX_WAIT, event).await {
             Ok(value) => value,
-            Err(_) => panic!("no {what} within {PATIENCE:?}; {self:?}"),
+            Err(_) => panic!("no {what} within {MAX_WAIT:?}; {self:?}"),
         }
     }
 }

@@ -65,7 +65,7 @@ impl ReplyCondition {
 
 impl fmt::Debug for ReplyCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Condition")
+        f.write_str("ReplyCondition")
     }
 }
 
@@ -81,18 +81,18 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// An empty stream, which completes immediately.
+    /// Returns an empty stream, which completes immediately.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A plain HTTP answer. Its body is an error in the form of the dialect, unless one is given.
+    /// Returns a plain HTTP answer. Its body is an error in the form of the dialect, unless one is given.
     pub fn status(code: u16) -> Self {
         let status = StatusCode::from_u16(code).unwrap_or_else(|_| panic!("not an HTTP status: {code}"));
         Self::of(ReplyAnswer::Plain { status, body: PlainBody::Error })
     }
 
-    /// No answer: the connection is closed after the request has been read.
+    /// Returns a reply without an answer: the connection is closed after the request has been read.
     pub fn hang_up() -> Self {
         Self::of(ReplyAnswer::HangUp)
     }

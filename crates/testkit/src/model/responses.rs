@@ -217,23 +217,23 @@ impl ReplyEncoder for ResponsesEncoder {
 
     fn close_section(&mut self, section: ReplySection, text: String, out: &mut SseWriter) {
         let (_, done) = events(section);
-        let list = part(section, &text);
+        let part_json = part(section, &text);
         let whole = Value::from(text);
         match section {
             ReplySection::Text => {
-                push(&mut self.item, "content", list.clone());
+                push(&mut self.item, "content", part_json.clone());
                 self.send_of_item(done, json!({ "content_index": 0, "text": whole, "logprobs": [] }), out);
-                let fields = json!({ "content_index": 0, "part": list });
+                let fields = json!({ "content_index": 0, "part": part_json });
                 self.send_of_item("response.content_part.done", fields, out);
             }
             ReplySection::Summary(index) => {
-                push(&mut self.item, "summary", list.clone());
+                push(&mut self.item, "summary", part_json.clone());
                 self.send_of_item(done, json!({ "summary_index": index, "text": whole }), out);
-                let fields = json!({ "summary_index": index, "part": list });
+                let fields = json!({ "summary_index": index, "part": part_json });
                 self.send_of_item("response.reasoning_summary_part.done", fields, out);
             }
             ReplySection::Raw => {
-                push(&mut self.item, "content", list);
+                push(&mut self.item, "content", part_json);
                 self.send_of_item(done, json!({ "content_index": 0, "text": whole }), out);
             }
             ReplySection::Arguments => {

@@ -51,7 +51,7 @@ impl From<Reply> for Script {
 }
 
 impl Script {
-    /// A script without replies: each request is answered with 500 and recorded as a fault.
+    /// Returns a script without replies: each request is answered with 500 and recorded as a fault.
     pub fn new() -> Self {
         Self::default()
     }

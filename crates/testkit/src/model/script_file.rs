@@ -12,12 +12,14 @@ use super::{recorded::RecordedRequest, reply::Reply, script::Script, script_requ
 impl From<codicil_model::Script> for Script {
     /// Returns a script that answers each request as the script file says.
     fn from(script: codicil_model::Script) -> Self {
-        Self::new().respond_with(follow(script))
+        Self::new().respond_with(script_file_replies(script))
     }
 }
 
 /// Returns a function that answers requests as a script file says, for [`Script::respond_with`].
-pub fn follow(script: codicil_model::Script) -> impl Fn(&RecordedRequest) -> Reply + Send + 'static {
+pub fn script_file_replies(
+    script: codicil_model::Script,
+) -> impl Fn(&RecordedRequest) -> Reply + Send + 'static {
     let limits = ProviderConfig::default().limits();
     move |recorded| reply(script.acts(&script_request::from_recorded(recorded), &limits))
 }

@@ -285,9 +285,9 @@ impl Reply {
 
 /// Splits a text after spaces into at most [`MAX_DELTAS`] parts with about the same number of words.
 fn split_words(text: &str) -> Vec<String> {
-    let split_words: Vec<&str> = text.split_inclusive(' ').collect();
-    let each = split_words.len().div_ceil(MAX_DELTAS).max(1);
-    split_words.chunks(each).map(|piece| piece.concat()).collect()
+    let words: Vec<&str> = text.split_inclusive(' ').collect();
+    let each = words.len().div_ceil(MAX_DELTAS).max(1);
+    words.chunks(each).map(|piece| piece.concat()).collect()
 }
 
 /// Splits a text between any characters, as providers do with arguments.

@@ -1,6 +1,6 @@
 //! Script files of the scripted provider, played over HTTP.
 
-use codicil_testkit::{ModelServer, follow};
+use codicil_testkit::{ModelServer, script_file_replies};
 use serde_json::{Value, json};
 
 use crate::client::{CHAT, DIALECTS, MESSAGES, RESPONSES, joined, post};
@@ -105,8 +105,8 @@ async fn an_answer_matches_the_output_schema() {
 }
 
 #[tokio::test]
-async fn a_closure_can_inspect_requests_before_following() {
-    let answer = follow(codicil_model::Script::parse(SCRIPT).unwrap());
+async fn a_closure_can_inspect_requests_before_the_script_answers() {
+    let answer = script_file_replies(codicil_model::Script::parse(SCRIPT).unwrap());
     let script = codicil_testkit::Script::new().respond_with(move |request| {
         assert_eq!(request.path(), RESPONSES);
         answer(request)

@@ -113,11 +113,11 @@ async fn another_directory_other_tools_or_no_reuse_start_a_new_thread() {
     assert_eq!(round(&fresh, &mut servers, &session, &with_tool).await, "start");
 
     let ephemeral = ClientConfig { ephemeral: true, ..config() };
-    let (passing, mut servers) = evaluator(ephemeral);
+    let (without_storage, mut servers) = evaluator(ephemeral);
     let session = Session::new();
-    assert_eq!(round(&passing, &mut servers, &session, &prompt).await, "start");
+    assert_eq!(round(&without_storage, &mut servers, &session, &prompt).await, "start");
     assert_eq!(session.get::<ThreadState>(), None, "it will not be there");
-    assert_eq!(round(&passing, &mut servers, &session, &prompt).await, "start");
+    assert_eq!(round(&without_storage, &mut servers, &session, &prompt).await, "start");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use codicil_agents::{
     evaluate::{ClientConfig, Evaluator, ModelConfig},
 };
 use codicil_server::{Server, connect};
-use codicil_testkit::{ModelServer, Script, TestHome, built, skipped};
+use codicil_testkit::{ModelServer, Script, TestHome, built_program, skipped};
 
 use super::soon;
 
@@ -34,7 +34,7 @@ pub async fn stages(script: impl Fn() -> Script, config: &ClientConfig) -> Vec<S
 /// Like [`stages`], with additional keys for the model provider.
 pub async fn stages_with(script: impl Fn() -> Script, config: &ClientConfig, provider: &str) -> Vec<Stage> {
     let mut stages = vec![Stage::in_process(script(), config, provider).await];
-    match built("codicil") {
+    match built_program("codicil") {
         Some(program) => stages.push(Stage::process("codicil", &program, script(), config, provider).await),
         None => skipped("with codicil: the binary is not built"),
     }

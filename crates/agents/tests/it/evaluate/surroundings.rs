@@ -2,6 +2,11 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
 
+use super::{
+    Recording, soon,
+    stage::{Stage, stages, stages_with},
+};
+use crate::refusing_server::RefusingServer;
 use codicil_agents::{
     evaluate::{
         AccountTokens, AskForApproval, ClientConfig, EvaluationPhase, ExternalTokens, LoginMethod,
@@ -9,17 +14,8 @@ use codicil_agents::{
     },
     mcp_servers::{HttpMcpServer, McpServer, StdioMcpServer},
 };
-use codicil_testkit::{Reply, Script, skipped, token};
+use codicil_testkit::{Reply, Script, skipped, test_token};
 use serde_json::json;
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    net::TcpListener,
-};
-
-use super::{
-    Recording, soon,
-    stage::{Stage, stages, stages_with},
-};
 
 const SIGNED_IN: &str = "requires_openai_auth = true";
 
@@ -44,10 +40,10 @@ async fn an_api_key_reaches_the_provider() {
 
 #[tokio::test]
 async fn external_tokens_are_renewed_when_the_provider_refuses_them() {
-    let tokens = ExternalTokens::new(AccountTokens::new(token(1, "acc-1"), token(1, "acc-1")));
+    let tokens = ExternalTokens::new(AccountTokens::new(test_token(1, "acc-1"), test_token(1, "acc-1")));
     let tokens = tokens.refresh_with(|account| async move {
         assert_eq!(account.as_deref(), Some("acc-1"));
-        Ok(AccountTokens::new(token(2, "acc-1"), token(2, "acc-1")))
+        Ok(AccountTokens::new(test_token(2, "acc-1"), test_token(2, "acc-1")))
     });
     let config =
         ClientConfig { login: Some(LoginMethod::external_tokens(tokens)), ..ClientConfig::default() };
@@ -61,7 +57,7 @@ async fn external_tokens_are_renewed_when_the_provider_refuses_them() {
             continue;
         }
         assert_eq!(answer.unwrap().text, "Hello", "{}", stage.name);
-        let expected = [1, 2].map(|number| format!("Bearer {}", token(number, "acc-1")));
+        let expected = [1, 2].map(|number| format!("Bearer {}", test_token(number, "acc-1")));
         assert_eq!(bearers(&stage), expected, "{}", stage.name);
         stage.stop().await;
     }
@@ -69,14 +65,14 @@ async fn external_tokens_are_renewed_when_the_provider_refuses_them() {
 
 #[tokio::test]
 async fn external_tokens_that_cannot_be_renewed_are_an_error() {
-    let tokens = ExternalTokens::new(AccountTokens::new(token(1, "acc-1"), token(1, "acc-1")));
+    let tokens = ExternalTokens::new(AccountTokens::new(test_token(1, "acc-1"), test_token(1, "acc-1")));
     let config =
         ClientConfig { login: Some(LoginMethod::external_tokens(tokens)), ..ClientConfig::default() };
     let stage = Stage::in_process(Script::new().repeat(Reply::status(401)), &config, SIGNED_IN).await;
     let error = soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap_err();
     assert_eq!(error.phase(), Some(EvaluationPhase::Request), "{error:?}");
     assert!(error.failed().unwrap().turn_error().is_some(), "{error:?}");
-    assert!(!format!("{error:?}").contains(&token(1, "acc-1")));
+    assert!(!format!("{error:?}").contains(&test_token(1, "acc-1")));
     stage.stop().await;
 }
 
@@ -158,35 +154,17 @@ async fn tools_of_external_mcp_servers_are_called_and_reported() {
     }
 }
 
-/// A server that answers every request with 404, and the head of the first request.
-async fn refusing_server() -> (String, tokio::task::JoinHandle<Vec<String>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let serving = tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut lines = BufReader::new(stream).lines();
-        let mut head = Vec::new();
-        while let Some(line) = lines.next_line().await.unwrap().filter(|line| !line.is_empty()) {
-            head.push(line.to_lowercase());
-        }
-        let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-        lines.into_inner().write_all(answer).await.unwrap();
-        head
-    });
-    (url, serving)
-}
-
 #[tokio::test]
 async fn headers_reach_an_http_mcp_server() {
-    let (url, serving) = refusing_server().await;
-    let server = HttpMcpServer::new(url).header("X-Desk", "one");
+    let web = RefusingServer::start().await;
+    let server = HttpMcpServer::new(web.url("/mcp")).header("X-Desk", "one");
     let config = ClientConfig {
         mcp_servers: BTreeMap::from([("web".to_owned(), server.into())]),
         ..ClientConfig::default()
     };
     let stage = Stage::in_process(Script::new().say("Hello"), &config, "").await;
     soon(stage.evaluator.evaluate(&Prompt::text("Hi")).text()).await.unwrap();
-    let head = soon(serving).await.unwrap();
+    let head = soon(web.request_head()).await;
     assert!(head.contains(&"x-desk: one".to_owned()), "{head:?}");
     stage.stop().await;
 }

@@ -7,19 +7,16 @@ use codicil_agents::{
     pool::{BuiltinTool, Pool, PoolSettings, ReplyStatus, ServerCommand, ServerSharing, StreamMessage},
 };
 use codicil_client::ApprovalDecision;
-use codicil_testkit::{ModelServer, Reply, Script, built, skipped};
+use codicil_testkit::{ModelServer, Reply, Script, built_program, skipped};
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    net::TcpListener,
-};
 
 use super::soon;
+use crate::refusing_server::RefusingServer;
 
 /// Returns a command line for the binary with a scripted model and its own home.
 fn command(model: &ModelServer, home: &Path) -> Option<ServerCommand> {
-    let Some(program) = built("codicil") else {
+    let Some(program) = built_program("codicil") else {
         skipped("the codicil binary is not built");
         return None;
     };
@@ -39,23 +36,12 @@ async fn the_token_reaches_the_products_mcp_servers() {
     let model = ModelServer::start(Script::new()).await;
     let home = tempfile::tempdir().unwrap();
     let Some(command) = command(&model, home.path()) else { return };
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp/system", listener.local_addr().unwrap());
+    let web = RefusingServer::start().await;
     let token = McpToken::generate("YAAR_MCP_TOKEN").unwrap();
-    let system = HttpMcpServer::new(url).token(&token).header("X-Desk", "one");
+    let system = HttpMcpServer::new(web.url("/mcp/system")).token(&token).header("X-Desk", "one");
     let command = ServerCommand { mcp_servers: [("system".to_owned(), system.into())].into(), ..command };
-    let knocking = async {
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut lines = BufReader::new(stream).lines();
-        let mut head = Vec::new();
-        while let Some(line) = lines.next_line().await.unwrap().filter(|line| !line.is_empty()) {
-            head.push(line.to_lowercase());
-        }
-        let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-        lines.into_inner().write_all(answer).await.unwrap();
-        head
-    };
-    let (pool, head) = tokio::join!(soon(Pool::start(PoolSettings::new(command.launch()))), soon(knocking));
+    let pool = soon(Pool::start(PoolSettings::new(command.launch()))).await;
+    let head = soon(web.request_head()).await;
     assert!(head[0].starts_with("post /mcp/system "), "{head:?}");
     assert!(head.contains(&format!("authorization: bearer {}", token.value().unwrap())), "{head:?}");
     assert!(head.contains(&"x-desk: one".to_owned()), "{head:?}");

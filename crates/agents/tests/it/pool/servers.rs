@@ -109,7 +109,7 @@ async fn a_separate_server_may_have_another_address() {
     pool.close().await;
 
     let mut fake = Fake::new();
-    let (pool, _life) = cold(&mut fake).await;
+    let (pool, _connection) = cold(&mut fake).await;
     assert!(matches!(pool.agent_at(other.address.clone(), "").await, Err(PoolError::TooManyServers(1))));
     pool.close().await;
 }

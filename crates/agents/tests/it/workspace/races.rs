@@ -17,8 +17,9 @@ use super::{Host, tree};
 /// Repeatedly replaces a directory of the mount with a link to a secret while workspaces are created.
 async fn swapped_while_copying(symlinks: SymlinkPolicy) {
     let host = Host::new(&[("mount/swap/key", "harmless"), ("mount/z", "z"), ("secret/key", "s3cret")]);
-    let (swap, aside, secret) =
-        (host.root.join("mount/swap"), host.root.join("aside"), host.root.join("secret"));
+    let swap = host.root.join("mount/swap");
+    let aside = host.root.join("aside");
+    let secret = host.root.join("secret");
     let stop = Arc::new(AtomicBool::new(false));
     let swapping = thread::spawn({
         let stop = stop.clone();

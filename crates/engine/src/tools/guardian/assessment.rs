@@ -154,7 +154,7 @@ fn request(turn: &TurnTools, conversation: &History, action: &Value) -> ModelReq
         instructions: INSTRUCTIONS.into(),
         input: [user_text_message(task)].into_iter().collect(),
         tools: ToolList::new(vec![read_tool()]),
-        reasoning: catalogue.look_up(model).reasons().then_some(reasoning),
+        reasoning: catalogue.look_up(model).can_reason().then_some(reasoning),
         output_schema: Some(Arc::new(schema())),
         prompt_cache_key: Some(format!("{thread_id}-guardian")),
         ..ModelRequest::default()
