@@ -5,8 +5,9 @@
 //! A slow reader delays neither responses nor collected turns nor other readers. Missed items can be read with
 //! `thread/read`.
 //!
-//! A client that reconnects misses nothing: a full queue takes no more messages of a thread, and once the reader has
-//! caught up the server sends them again. If they are too many, the next event is [`ClientEvent::Snapshot`].
+//! A client that reconnects misses no messages with a position: a full queue takes no more messages of their thread, and once
+//! the reader has caught up the server sends them again. If they are too many, the next event is [`ClientEvent::Snapshot`].
+//! Only notifications without a position are dropped.
 
 use std::{
     collections::VecDeque,
@@ -31,7 +32,7 @@ pub enum ClientEvent {
     /// A notification. Notifications that this version does not know are `ServerNotification::Unknown`.
     Notification(ServerNotification),
     /// The number of notifications that were dropped before this point because they were not read in time. Of a client
-    /// that [reconnects](crate::ClientBuilder::resilient), only notifications that belong to no thread are dropped.
+    /// that [reconnects](crate::ClientBuilder::resilient), only notifications without a position are dropped.
     Missed(u64),
     /// A thread with all its turns, in place of messages that the server cannot send again. Only for a client that
     /// [reconnects](crate::ClientBuilder::resilient).
@@ -115,6 +116,8 @@ struct QueueState {
     bytes: usize,
     missed: u64,
     is_finished: bool,
+    /// The position of the message that ends the stream, if the reader gets it only when it is sent again.
+    last: Option<u64>,
     reader: Option<Waker>,
     /// The positions up to which messages of threads were taken.
     positions: ThreadPositions,
@@ -146,22 +149,47 @@ impl EventQueue {
         (queue.clone(), EventStream { queue })
     }
 
-    /// Appends a notification. A full queue drops the oldest ones, or stops taking messages that can be sent again.
+    /// Appends a notification. A full queue stops taking messages that can be sent again, and drops the oldest ones that
+    /// cannot.
     pub fn push(&self, delivery: EventDelivery<'_>) {
         let mut state = self.state.lock();
         if state.is_finished {
             return;
         }
         let size = delivery.size;
-        let is_full = state.waiting.len() >= self.max
-            || (state.bytes + size > self.max_bytes && !state.waiting.is_empty());
-        match delivery.place {
-            Some(place) if !state.takes(place, is_full) => return,
-            Some(_) => {}
-            None => state.make_room(self.max, self.max_bytes, size),
+        let is_taken = match delivery.place {
+            Some(place) => {
+                let is_full = self.is_full(&state, size);
+                state.takes(place, is_full)
+            }
+            None => self.make_room(&mut state, size),
+        };
+        if is_taken {
+            let seq = delivery.place.map(|place| place.seq);
+            state.append(WaitingEvent {
+                event: QueuedEvent::Notification(delivery.event.clone()),
+                size,
+                seq,
+            });
+            state.finish_at(seq);
         }
-        let seq = delivery.place.map(|place| place.seq);
-        state.append(WaitingEvent { event: QueuedEvent::Notification(delivery.event.clone()), size, seq });
+    }
+
+    fn is_full(&self, state: &QueueState, size: usize) -> bool {
+        let is_too_long = state.bytes + size > self.max_bytes && !state.waiting.is_empty();
+        is_too_long || state.waiting.len() >= self.max
+    }
+
+    /// Drops the oldest notifications without a position until one of this size fits. Returns false if it does not fit, and
+    /// counts it as missed.
+    fn make_room(&self, state: &mut QueueState, size: usize) -> bool {
+        while self.is_full(state, size) {
+            state.missed += 1;
+            let oldest = state.waiting.iter().position(|event| event.seq.is_none());
+            let Some(dropped) = oldest.and_then(|oldest| state.waiting.remove(oldest)) else { return false };
+            state.bytes -= dropped.size;
+        }
+        true
     }
 
     /// Takes messages of a thread again, which the server sends from this position on.
@@ -184,6 +212,7 @@ impl EventQueue {
             let event = QueuedEvent::Snapshot(thread.clone());
             state.append(WaitingEvent { event, size: 0, seq: Some(at) });
         }
+        state.finish_at(Some(at));
     }
 
     fn subscribe_again(&self, place: ThreadPlace<'_>) {
@@ -194,9 +223,20 @@ impl EventQueue {
 
     /// Ends the stream after the notifications that are already queued.
     pub fn finish(&self) {
+        self.state.lock().finish();
+    }
+
+    /// Ends the stream after the message at this place. A reader that has fallen behind gets it when it is sent again.
+    pub fn finish_after(&self, place: Option<ThreadPlace<'_>>) {
         let mut state = self.state.lock();
-        state.is_finished = true;
-        state.wake();
+        match place.filter(|place| state.behind.contains_key(place.thread)) {
+            Some(place) => state.last = Some(place.seq),
+            None => state.finish(),
+        }
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.state.lock().is_finished
     }
 
     /// Polls for the next event, cooperating with tokio's scheduler: a reader in a loop yields now and then, so that
@@ -256,19 +296,22 @@ impl QueueState {
         true
     }
 
-    /// Drops the oldest notifications until one of this size fits.
-    fn make_room(&mut self, max: usize, max_bytes: usize, size: usize) {
-        while self.waiting.len() >= max || (self.bytes + size > max_bytes && !self.waiting.is_empty()) {
-            let Some(dropped) = self.waiting.pop_front() else { break };
-            self.bytes -= dropped.size;
-            self.missed += 1;
-        }
-    }
-
     fn append(&mut self, event: WaitingEvent) {
         self.bytes += event.size;
         self.waiting.push_back(event);
         self.wake();
+    }
+
+    fn finish(&mut self) {
+        self.is_finished = true;
+        self.wake();
+    }
+
+    /// Ends the stream if the message at this position ends it.
+    fn finish_at(&mut self, seq: Option<u64>) {
+        if self.last.is_some_and(|last| seq.is_some_and(|seq| seq >= last)) {
+            self.finish();
+        }
     }
 
     fn wake(&mut self) {
@@ -440,19 +483,68 @@ mod tests {
     }
 
     #[test]
+    fn a_notification_without_a_position_never_displaces_one_with_a_position() {
+        let limits = ClientLimits { events: 2, ..ClientLimits::default() };
+        let (queue, mut events) = EventQueue::new(&limits, Some(Arc::new(Resilience::alone())));
+        push(&queue, 90, 1);
+        push_at(&queue, 1);
+        push(&queue, 91, 1);
+        push(&queue, 92, 1);
+        assert_eq!(read(&mut events), ["missed 2", "1", "92"]);
+        push_at(&queue, 2);
+        push_at(&queue, 3);
+        push(&queue, 93, 1);
+        assert_eq!(read(&mut events), ["missed 1", "2", "3"]);
+        queue.replace(&thread(), 9);
+        push_at(&queue, 10);
+        push(&queue, 94, 1);
+        assert_eq!(read(&mut events), ["missed 1", "snapshot t", "10"]);
+    }
+
+    #[test]
+    fn a_queue_that_is_behind_ends_with_the_last_message() {
+        let resilience = Arc::new(Resilience::alone());
+        let limits = ClientLimits { events: 2, ..ClientLimits::default() };
+        let (queue, mut events) = EventQueue::new(&limits, Some(resilience));
+        (1..=4).for_each(|seq| push_at(&queue, seq));
+        queue.finish_after(Some(ThreadPlace { thread: "t", seq: 4 }));
+        assert_eq!(read(&mut events), ["1", "2"]);
+        assert!(!queue.is_finished());
+        queue.resume("t", 2);
+        (3..=5).for_each(|seq| push_at(&queue, seq));
+        assert_eq!(read(&mut events), ["3", "4"]);
+        assert!(queue.is_finished());
+    }
+
+    #[test]
+    fn a_queue_that_is_behind_ends_with_a_snapshot() {
+        let resilience = Arc::new(Resilience::alone());
+        let limits = ClientLimits { events: 1, ..ClientLimits::default() };
+        let (queue, mut events) = EventQueue::new(&limits, Some(resilience));
+        (1..=2).for_each(|seq| push_at(&queue, seq));
+        queue.finish_after(Some(ThreadPlace { thread: "t", seq: 2 }));
+        queue.replace(&thread(), 3);
+        assert_eq!(read(&mut events), ["1", "snapshot t"]);
+        assert!(queue.is_finished());
+    }
+
+    fn thread() -> Arc<Thread> {
+        let thread = serde_json::json!({
+            "id": "t", "preview": "", "ephemeral": false, "modelProvider": "p", "createdAt": 0, "updatedAt": 0,
+            "status": { "type": "idle" }, "path": null, "cwd": "/", "cliVersion": "1", "source": "cli", "turns": [],
+        });
+        Arc::new(serde_json::from_value(thread).unwrap())
+    }
+
+    #[test]
     fn a_snapshot_replaces_what_a_reader_has_missed() {
         let resilience = Arc::new(Resilience::alone());
         let limits = ClientLimits { events: 1, ..ClientLimits::default() };
         let (queue, mut events) = EventQueue::new(&limits, Some(resilience));
         (1..=3).for_each(|seq| push_at(&queue, seq));
         assert_eq!(read(&mut events), ["1"]);
-        let thread = serde_json::json!({
-            "id": "t", "preview": "", "ephemeral": false, "modelProvider": "p", "createdAt": 0, "updatedAt": 0,
-            "status": { "type": "idle" }, "path": null, "cwd": "/", "cliVersion": "1", "source": "cli", "turns": [],
-        });
-        let thread = Arc::new(serde_json::from_value(thread).unwrap());
-        queue.replace(&thread, 3);
-        queue.replace(&thread, 3);
+        queue.replace(&thread(), 3);
+        queue.replace(&thread(), 3);
         push_at(&queue, 3);
         assert_eq!(read(&mut events), ["snapshot t"]);
     }

@@ -56,8 +56,10 @@ impl Client {
                     }
                     Err(_) => return Err(ClientError::ResponseTimeout { method: repetition.method, within }),
                 };
-                let delay = repetition.delay(failure, &encode)?;
-                sleep(delay).await;
+                let next = repetition.next_attempt(failure, &encode)?;
+                sleep(next.delay).await;
+                // Not before the delay: a connection without calls is closed.
+                repetition.follow(next.moved)?;
                 posted = client.post(&encode, is_keyed);
             }
         }
@@ -103,17 +105,18 @@ struct Repetition<'a> {
 }
 
 impl Repetition<'_> {
-    /// Returns the delay before the request is sent again, or the error if it is not.
-    fn delay(
+    /// Returns when and where the request is sent again, or the error if it is not.
+    fn next_attempt(
         &mut self,
         failure: CallFailure,
         encode: &impl Fn(&RequestId) -> Bytes,
-    ) -> Result<Duration, ClientError> {
+    ) -> Result<NextAttempt, ClientError> {
         let error = match failure {
             CallFailure::Disconnected(reason) => return Err(ClientError::Disconnected(reason)),
             CallFailure::NodeLost(reason) => {
                 let delay = self.next_delay();
-                return delay.ok_or_else(|| self.unreachable(ClientError::Disconnected(reason)));
+                let delay = delay.ok_or_else(|| self.unreachable(ClientError::Disconnected(reason)))?;
+                return Ok(NextAttempt { delay, moved: None });
             }
             CallFailure::Error(error) => error,
         };
@@ -122,7 +125,8 @@ impl Repetition<'_> {
             |method: &str| ClientError::ResponseError { method: method.to_owned(), error: error.clone() };
         let Some(moved) = moved else {
             let delay = self.next_delay().filter(|_| error.code == codes::OVERLOADED);
-            return delay.ok_or_else(|| failed(&self.method));
+            let delay = delay.ok_or_else(|| failed(&self.method))?;
+            return Ok(NextAttempt { delay, moved: None });
         };
         let thread = thread_of(&encode(&RequestId::Integer(0))).ok_or_else(|| failed(&self.method))?;
         let is_first = self.moved.is_none();
@@ -130,9 +134,14 @@ impl Repetition<'_> {
         self.moved = Some(moved);
         let delay = if is_first { Some(Duration::ZERO) } else { self.next_delay() };
         let delay = delay.ok_or_else(|| self.unreachable(failed(&self.method)))?;
+        Ok(NextAttempt { delay, moved: Some(MovedRequest { thread, url, failed: failed(&self.method) }) })
+    }
+
+    /// Follows the thread of a request to the server that it has moved to.
+    fn follow(&self, moved: Option<MovedRequest>) -> Result<(), ClientError> {
+        let Some(MovedRequest { thread, url, failed }) = moved else { return Ok(()) };
         let placed = self.client.shared().move_thread(&thread, &url);
-        placed.map_err(|_| self.unreachable(failed(&self.method)))?;
-        Ok(delay)
+        placed.map_err(|_| self.unreachable(failed))
     }
 
     /// Notes whether the thread of a request that succeeded is followed now.
@@ -165,6 +174,20 @@ impl Repetition<'_> {
             None => otherwise,
         }
     }
+}
+
+/// When and where a request is sent again.
+struct NextAttempt {
+    delay: Duration,
+    moved: Option<MovedRequest>,
+}
+
+/// A request for a thread of another server.
+struct MovedRequest {
+    thread: Arc<str>,
+    url: String,
+    /// The error if that server cannot be reached.
+    failed: ClientError,
 }
 
 /// A request whose response is pending.

@@ -56,6 +56,7 @@ mod receiver;
 mod reconnect;
 mod resilient;
 mod shared;
+mod subagents;
 mod transport;
 
 mod supervisor;

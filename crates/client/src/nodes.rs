@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use codicil_protocol::{
-    CodicilMovedThread,
+    CodicilMovedThread, SubagentPosition, SubscriptionScope,
     rpc::{ErrorObject, codes},
 };
 use parking_lot::Mutex;
@@ -220,10 +220,18 @@ impl ClientShared {
             /// Absent for a snapshot.
             from: Option<u64>,
             at: u64,
+            /// Present for the scope `tree`.
+            #[serde(default)]
+            subagents: Option<Vec<SubagentPosition>>,
         }
         if let Some(resilience) = self.resilience()
-            && let Ok(SubscribedAt { from, at }) = serde_json::from_slice(result)
+            && let Ok(SubscribedAt { from, at, subagents }) = serde_json::from_slice(result)
         {
+            let scope = if subagents.is_some() { SubscriptionScope::Tree } else { SubscriptionScope::Thread };
+            resilience.subagents.note_subscribed(thread, &scope);
+            for subagent in subagents.into_iter().flatten() {
+                resilience.subagents.note_idle(&subagent.thread_id, subagent.at);
+            }
             resilience.advance(ThreadPlace { thread, seq: from.unwrap_or(at) });
             resilience.nodes.note_thread(thread, connection);
         }
@@ -353,6 +361,16 @@ impl ClientShared {
         table.nodes.retain(|_, node| !Arc::ptr_eq(node, connection));
         table.threads.retain(|_, node| !Arc::ptr_eq(node, connection));
         connection.closing.cancel();
+    }
+
+    /// Stops following a thread that its server has unloaded.
+    pub fn end_thread(&self, thread: &str) {
+        if let Some(resilience) = self.resilience()
+            && let Some(position) = resilience.position(thread)
+        {
+            resilience.subagents.note_ended(thread, position);
+        }
+        self.forget_thread(thread);
     }
 
     /// Stops following a thread.

@@ -1,13 +1,16 @@
 //! Dispatches incoming messages: responses to their calls, notifications to turns and readers, requests to the
 //! handler. Subscribes to threads again for a client that reconnects.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use codicil_protocol::{
     CodicilBehind, CodicilBehindNotification, CodicilOpenRequest, CodicilSubscribe, CodicilSubscribeResponse,
     ItemCompleted, ItemStarted, Method, NOTIFICATIONS, NotificationMethod, ServerNotification, ServerRequest,
-    ServerRequestResolved, ThreadArchived, ThreadClosed, ThreadDeleted, TurnCompleted,
+    ServerRequestResolved, SubagentPosition, ThreadArchived, ThreadClosed, ThreadDeleted, TurnCompleted,
     rpc::{ErrorObject, Message, RequestId, codes},
 };
 use serde::Deserialize;
@@ -39,6 +42,9 @@ pub struct MessageReceiver {
     /// The threads of subscriptions without an answer yet.
     subscribing: HashMap<RequestId, Arc<str>>,
     next_subscription: u64,
+    /// The threads whose messages are dropped until a subscription is answered, because its replay has them. Messages arrive
+    /// before the answer if the subscription to another thread includes the thread.
+    awaited: HashSet<Arc<str>>,
 }
 
 impl MessageReceiver {
@@ -47,7 +53,14 @@ impl MessageReceiver {
         connection: Arc<ConnectionState>,
         responder: RequestResponder,
     ) -> Self {
-        Self { shared, connection, responder, subscribing: HashMap::new(), next_subscription: 0 }
+        Self {
+            shared,
+            connection,
+            responder,
+            subscribing: HashMap::new(),
+            next_subscription: 0,
+            awaited: HashSet::new(),
+        }
     }
 
     pub fn shared(&self) -> &Arc<ClientShared> {
@@ -72,7 +85,10 @@ impl MessageReceiver {
                 }
             },
             Ok(Message::Error { id, error }) => match self.subscribing.remove(&id) {
-                Some(thread) => self.shared.handle_refusal(&thread, &error),
+                Some(thread) => {
+                    self.awaited.remove(&thread);
+                    self.shared.handle_refusal(&thread, &error)
+                }
                 None => self.resolve_call(&id, Err(CallFailure::Error(error))),
             },
             Ok(Message::Notification { method, params }) => {
@@ -82,7 +98,9 @@ impl MessageReceiver {
             Ok(Message::Request { id, method, params, .. }) => {
                 let ids = MessageIds::of(params);
                 let seq = self.shared.resilience().and_then(|_| seq_of(text));
-                self.advance(ids.thread.as_deref(), seq);
+                if let Some(place) = ThreadPlace::of(ids.thread.as_deref(), seq) {
+                    self.note_place(place);
+                }
                 self.handle_request(id, &method, params)
             }
             Err(error) => self.handle_invalid(text, &error.to_string()),
@@ -107,10 +125,13 @@ impl MessageReceiver {
         }
         let ids = MessageIds::of(params);
         let thread = ids.thread.as_deref();
-        let place = self.advance(thread, seq);
+        let place = ThreadPlace::of(thread, seq);
         self.shared.naming.record(method, thread);
         if method == ServerRequestResolved::NAME {
             self.cancel_request(params);
+        }
+        if place.is_some_and(|place| !self.note_place(place)) {
+            return;
         }
         let has_reader = self.shared.readers.has_reader(thread);
         let has_route = self.shared.routes.has_route(&ids);
@@ -135,11 +156,33 @@ impl MessageReceiver {
         }
     }
 
-    /// Notes the position of a message. Returns its place, if it has one.
-    fn advance<'a>(&self, thread: Option<&'a str>, seq: Option<u64>) -> Option<ThreadPlace<'a>> {
-        let place = ThreadPlace { thread: thread?, seq: seq? };
+    /// Notes the position of a message. Returns false if the message is dropped, because it will be replayed.
+    fn note_place(&mut self, place: ThreadPlace<'_>) -> bool {
+        let is_replayed_later = !self.awaited.is_empty() && self.awaits(place.thread);
+        if !is_replayed_later {
+            self.follow(place);
+        }
+        !is_replayed_later
+    }
+
+    /// Returns whether the answer to a subscription is awaited for a thread. A thread that is not known may be a subagent whose
+    /// first messages were missed: it is subscribed to.
+    fn awaits(&mut self, thread: &str) -> bool {
+        let Some(resilience) = self.shared.resilience().cloned() else { return false };
+        if !self.awaited.contains(thread) && resilience.position(thread).is_none() {
+            self.follow_missed(thread, resilience.subagents.take_idle(thread));
+        }
+        self.awaited.contains(thread)
+    }
+
+    /// Follows a thread of which messages were missed.
+    fn follow_missed(&mut self, thread: &str, after: u64) {
+        let place = ThreadPlace { thread, seq: after };
         self.follow(place);
-        Some(place)
+        self.awaited.insert(Arc::from(thread));
+        if let Some(resilience) = self.shared.resilience() {
+            resilience.subscribe_again(place);
+        }
     }
 
     /// Notes how far a thread was followed, and over which connection.
@@ -159,12 +202,17 @@ impl MessageReceiver {
     }
 
     /// Stops following a thread that has ended. One that its server has given up in the middle of a turn goes on elsewhere.
-    fn note_thread_end(&self, method: &str, thread: Option<&str>) {
+    fn note_thread_end(&mut self, method: &str, thread: Option<&str>) {
         let Some(thread) = thread else { return };
         match method {
             ThreadClosed::NAME if !self.has_thread(thread) => {}
             ThreadClosed::NAME if self.shared.search_closed(thread) => {}
-            ThreadClosed::NAME | ThreadArchived::NAME | ThreadDeleted::NAME => {
+            ThreadClosed::NAME => {
+                self.awaited.remove(thread);
+                self.shared.end_thread(thread);
+            }
+            ThreadArchived::NAME | ThreadDeleted::NAME => {
+                self.awaited.remove(thread);
                 self.shared.forget_thread(thread);
             }
             _ => {}
@@ -172,14 +220,16 @@ impl MessageReceiver {
     }
 
     /// Follows a thread that a call has opened. What has happened since a replayed response was made is asked for.
-    fn follow_opened(&self, result: &RawValue, is_replayed: bool) {
+    fn follow_opened(&mut self, result: &RawValue, is_replayed: bool) {
         if let Some(resilience) = self.shared.resilience()
             && let Ok(OpenedThread { thread, seq }) = serde_json::from_str(result.get())
         {
-            let place = ThreadPlace { thread: &thread.id, seq };
-            self.follow(place);
+            resilience.subagents.note_opened(&thread.id, thread.updated_at);
             if is_replayed {
-                resilience.subscribe_again(place);
+                self.follow_missed(&thread.id, seq);
+            } else {
+                self.awaited.remove(&*thread.id);
+                self.follow(ThreadPlace { thread: &thread.id, seq });
             }
         }
     }
@@ -214,7 +264,13 @@ impl MessageReceiver {
         let id = RequestId::String(format!("subscribe-{}", self.next_subscription));
         self.next_subscription += 1;
         self.subscribing.insert(id.clone(), thread.clone());
-        let params = json!({ "threadId": thread, "after": after });
+        let resilience = self.shared.resilience();
+        let is_searching = resilience.is_some_and(|resilience| resilience.nodes.is_searching(thread));
+        if is_searching || *self.connection.is_recovering.read() {
+            self.awaited.insert(thread.clone());
+        }
+        let scope = resilience.map(|resilience| resilience.subagents.scope_of(thread)).unwrap_or_default();
+        let params = json!({ "threadId": thread, "after": after, "scope": scope });
         json!({ "id": id, "method": CodicilSubscribe::NAME, "params": params }).to_string().into()
     }
 
@@ -224,16 +280,19 @@ impl MessageReceiver {
     }
 
     fn handle_subscribed(&mut self, thread: &Arc<str>, result: &RawValue) {
+        let was_awaited = self.awaited.remove(thread);
         match serde_json::from_str(result.get()) {
-            Ok(CodicilSubscribeResponse::Replay { from, requests, .. }) => {
+            Ok(CodicilSubscribeResponse::Replay { from, requests, subagents, .. }) => {
                 let from = from.value();
+                self.note_subagents(thread, subagents, was_awaited);
                 self.shared.readers.resume(thread, from);
                 self.shared.routes.resume(thread, from);
                 self.handle_open_requests(requests);
             }
-            Ok(CodicilSubscribeResponse::Snapshot { at, thread, requests, .. }) => {
+            Ok(CodicilSubscribeResponse::Snapshot { at, thread, requests, subagents, .. }) => {
                 let at = at.value();
-                self.advance(Some(&thread.id), Some(at));
+                self.note_subagents(&thread.id, subagents, was_awaited);
+                self.follow(ThreadPlace { thread: &thread.id, seq: at });
                 let thread = Arc::from(thread);
                 self.shared.readers.replace(&thread, at);
                 self.shared.routes.replace(&thread, at);
@@ -247,6 +306,28 @@ impl MessageReceiver {
         }
     }
 
+    /// Notes the subagents of a thread, from the answer to a subscription. Those that started while the client was not connected
+    /// to the thread's server are subscribed to.
+    fn note_subagents(
+        &mut self,
+        thread: &str,
+        subagents: Option<Vec<SubagentPosition>>,
+        was_disconnected: bool,
+    ) {
+        let Some(resilience) = self.shared.resilience().cloned() else { return };
+        for subagent in subagents.into_iter().flatten() {
+            let id = &*subagent.thread_id;
+            if resilience.position(id).is_some() {
+                continue;
+            }
+            if !was_disconnected {
+                resilience.subagents.note_idle(id, subagent.at);
+            } else if let Some(after) = resilience.subagents.missed_after(thread, &subagent) {
+                self.follow_missed(id, after);
+            }
+        }
+    }
+
     fn handle_open_requests(&mut self, requests: Vec<CodicilOpenRequest>) {
         for CodicilOpenRequest { id, method, params, .. } in requests {
             let params = to_raw_value(&params).ok();
@@ -257,6 +338,7 @@ impl MessageReceiver {
     /// Prepares for the messages of another connection.
     pub fn begin_recovery(&mut self) {
         self.subscribing.clear();
+        self.awaited.clear();
         self.shared.requests.note_end(&self.connection);
     }
 
@@ -360,8 +442,11 @@ struct OpenedThread {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct OpenedThreadId {
     id: String,
+    #[serde(default)]
+    updated_at: i64,
 }
 
 /// Returns whether a notification is the start or the end of an item with edits.

@@ -14,7 +14,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
-use crate::{connection_state::ConnectionState, nodes::ThreadNodes};
+use crate::{connection_state::ConnectionState, nodes::ThreadNodes, subagents::SubagentTable};
 
 /// How a connection is opened again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +59,13 @@ pub(crate) struct ThreadPlace<'a> {
     pub seq: u64,
 }
 
+impl<'a> ThreadPlace<'a> {
+    /// Returns the place of a message that names a thread and has a position.
+    pub fn of(thread: Option<&'a str>, seq: Option<u64>) -> Option<Self> {
+        Some(Self { thread: thread?, seq: seq? })
+    }
+}
+
 /// Positions of threads.
 pub(crate) type ThreadPositions = HashMap<Arc<str>, u64>;
 
@@ -70,6 +77,7 @@ pub(crate) struct Resilience {
     wanted: Mutex<ThreadPositions>,
     /// Which connections the threads are followed over.
     pub nodes: ThreadNodes,
+    pub subagents: SubagentTable,
     /// The number of connections to the first server so far.
     pub connections: watch::Sender<u64>,
     /// The number of connections that were lost, to any server.
@@ -82,6 +90,7 @@ impl Resilience {
             positions: Mutex::default(),
             wanted: Mutex::default(),
             nodes,
+            subagents: SubagentTable::default(),
             connections: watch::Sender::new(1),
             losses: AtomicU64::new(0),
         }
@@ -103,6 +112,7 @@ impl Resilience {
     pub fn forget(&self, thread: &str) {
         self.positions.lock().remove(thread);
         self.wanted.lock().remove(thread);
+        self.subagents.forget(thread);
     }
 
     pub fn positions(&self) -> ThreadPositions {

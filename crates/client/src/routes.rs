@@ -112,7 +112,7 @@ impl TurnRoute {
             }
         }
         if let Some(outcome) = state.early_outcome.take() {
-            state.finish(outcome);
+            state.finish(outcome, None);
         }
     }
 
@@ -121,12 +121,24 @@ impl TurnRoute {
         let mut state = self.state.lock();
         match state.binding {
             TurnBinding::Waiting { .. } => drop(state.early_outcome.get_or_insert(outcome)),
-            TurnBinding::Turn(_) | TurnBinding::Any => state.finish(outcome),
+            TurnBinding::Turn(_) | TurnBinding::Any => {
+                if let (TurnOutcome::Disconnected(_), Some(queue)) = (&outcome, &state.queue) {
+                    // A reader that has fallen behind cannot catch up any more.
+                    queue.finish();
+                }
+                state.finish(outcome, None);
+            }
         }
     }
 
     pub fn is_over(&self) -> bool {
         self.state.lock().outcome.is_some()
+    }
+
+    /// Returns whether the turn is over and its reader has all messages, or none is left.
+    fn is_delivered(&self) -> bool {
+        let state = self.state.lock();
+        state.outcome.is_some() && state.queue.as_ref().is_none_or(|queue| queue.is_finished())
     }
 
     /// Returns whether the turn has ended with its connection, before the agent did anything that a repetition would do
@@ -211,10 +223,13 @@ impl TurnRoute {
         }
     }
 
-    /// Replaces what was collected by a snapshot of the thread. A turn that the thread does not have any more is left as
-    /// it is.
+    /// Replaces what was collected, and what the reader has missed, by a snapshot of the thread. Nothing is collected anew of a
+    /// turn that the thread does not have any more.
     fn replace(&self, thread: &Arc<Thread>, at: u64) {
         let mut state = self.state.lock();
+        if let (TurnBinding::Turn(_) | TurnBinding::Any, Some(queue)) = (&state.binding, &state.queue) {
+            queue.replace(thread, at);
+        }
         let TurnBinding::Turn(bound) = &state.binding else { return };
         let Some(turn) = thread.turns.iter().find(|turn| turn.id == *bound) else { return };
         if state.outcome.is_some() || state.position >= at {
@@ -223,11 +238,8 @@ impl TurnRoute {
         state.position = at;
         state.last_message_at = Instant::now();
         state.collected.replace_items(&turn.items);
-        if let Some(queue) = &state.queue {
-            queue.replace(thread, at);
-        }
         if turn.status != TurnStatus::InProgress {
-            state.finish(TurnOutcome::Completed(turn.clone()));
+            state.finish(TurnOutcome::Completed(turn.clone()), None);
         }
     }
 
@@ -240,12 +252,12 @@ impl TurnRoute {
 
 impl RouteState {
     fn add(&mut self, delivery: EventDelivery<'_>) {
-        if self.outcome.is_some() {
-            return;
-        }
-        // The queue of a slow reader may need a message again that was collected before.
+        // The queue of a slow reader may need a message again that was collected before, also after the end of the turn.
         if let Some(queue) = &self.queue {
             queue.push(delivery);
+        }
+        if self.outcome.is_some() {
+            return;
         }
         if let Some(ThreadPlace { seq, .. }) = delivery.place {
             if seq <= self.position {
@@ -255,16 +267,17 @@ impl RouteState {
         }
         self.last_message_at = Instant::now();
         if let Some(outcome) = self.collected.add(delivery.event, delivery.size) {
-            self.finish(outcome);
+            self.finish(outcome, delivery.place);
         }
     }
 
-    fn finish(&mut self, outcome: TurnOutcome) {
+    /// Ends the turn with the message at this place, if it has one.
+    fn finish(&mut self, outcome: TurnOutcome, last: Option<ThreadPlace<'_>>) {
         if self.end.take().is_some() {
             self.outcome = Some(outcome);
             // The queue accepts no further events.
             if let Some(queue) = &self.queue {
-                queue.finish();
+                queue.finish_after(last);
             }
         }
     }
@@ -338,7 +351,7 @@ impl TurnRoutes {
             route.deliver(ids, delivery);
         }
         if ends_turn(delivery.event.method()) {
-            table.remove_over(ids);
+            table.remove_delivered(ids);
         }
     }
 
@@ -348,7 +361,7 @@ impl TurnRoutes {
         for route in table.by_thread.get(&*thread.id).into_iter().flatten() {
             route.replace(thread, at);
         }
-        table.remove(Some(&thread.id), |route| route.is_over());
+        table.remove(Some(&thread.id), |route| route.is_delivered());
     }
 
     /// Lets the readers of turns take messages of a thread again that the server sends from this position on.
@@ -369,7 +382,7 @@ impl TurnRoutes {
         for route in table.by_thread.get(thread).into_iter().flatten() {
             route.end(TurnOutcome::Disconnected(reason.clone()));
         }
-        table.remove(Some(thread), |route| route.is_over());
+        table.remove(Some(thread), |route| route.is_delivered());
     }
 
     /// Returns the thread and turn of the only turn. The turn id is `None` until the server has named it.
@@ -384,7 +397,7 @@ impl TurnRoutes {
     pub fn end_turn(&self, ids: &MessageIds<'_>, outcome: impl Fn() -> TurnOutcome) {
         let mut table = self.0.lock();
         table.requesters(ids).for_each(|route| route.end(outcome()));
-        table.remove_over(ids);
+        table.remove_delivered(ids);
     }
 
     /// Pauses the clocks of the turns that a request belongs to.
@@ -432,8 +445,8 @@ impl RouteTable {
             .filter(|route| !matches!((route.turn(), &ids.turn), (Some(own), Some(named)) if *own != **named))
     }
 
-    fn remove_over(&mut self, ids: &MessageIds<'_>) {
-        self.remove(ids.thread.as_deref(), |route| route.is_over());
+    fn remove_delivered(&mut self, ids: &MessageIds<'_>) {
+        self.remove(ids.thread.as_deref(), |route| route.is_delivered());
     }
 
     /// Removes matching turns of one thread, which keeps the cost independent of other threads; of all threads if none

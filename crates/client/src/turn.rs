@@ -189,7 +189,8 @@ impl RunningTurn {
     }
 
     /// Returns the next event of this turn, or `None` when it has ended or timed out. Events that are not read in time
-    /// are dropped as [`EventStream`] describes; the result includes them anyway.
+    /// are dropped as [`EventStream`] describes; the result includes them anyway. A client that
+    /// [reconnects](crate::ClientBuilder::resilient) drops no events of the turn: the server sends them again.
     pub async fn next(&mut self) -> Option<ClientEvent> {
         loop {
             let deadline = self.next_deadline();
@@ -248,8 +249,11 @@ impl RunningTurn {
         self.slot.route.was_cut_off(has_reconnected)
     }
 
-    /// Returns the earlier of the turn's two deadlines; `None` if it has none, or waits for a person.
+    /// Returns the earlier of the turn's two deadlines; `None` if it has none, waits for a person, or is over.
     fn next_deadline(&self) -> Option<TurnDeadline> {
+        if self.slot.route.is_over() {
+            return None;
+        }
         let timeouts = &self.slot.client.options().timeouts;
         let paused = self.slot.route.paused_time()?;
         let deadline = |since: Instant, within: Option<Duration>, missing: &'static str| {

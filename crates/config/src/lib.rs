@@ -95,5 +95,5 @@ pub use {
         SandboxLimits, ShellEnvironmentPolicy, SkillEntry, SkillSettings, ToolSettings, TrustLevel,
         WebSearchTool,
     },
-    user_file::{WriteError, edit_text},
+    user_file::{WriteError, edit_text, lock_within},
 };

@@ -152,13 +152,20 @@ pub(crate) fn lock(home: &HomeDirectory) -> Result<File, WriteError> {
     let mut options = OpenOptions::new();
     open_private(options.write(true).create(true).truncate(false));
     let file = options.open(&path).map_err(failed)?;
-    let until = Instant::now() + LOCK_TIMEOUT;
+    match lock_within(&file, LOCK_TIMEOUT) {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(WriteError::Busy { path }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+/// Waits for the lock of a file, but not longer than this. Fails with `WouldBlock` if another process has it all that time.
+pub fn lock_within(file: &File, limit: Duration) -> Result<(), TryLockError> {
+    let until = Instant::now() + limit;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOCK_POLL),
-            Err(TryLockError::WouldBlock) => return Err(WriteError::Busy { path }),
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
+            locked => return locked,
         }
     }
 }

@@ -169,7 +169,7 @@ struct MessageEnvelope<'a> {
 }
 
 /// Reads a member for which null is a value: a null id is invalid, a null result is a result.
-fn present<'de: 'a, 'a, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
+pub fn present<'de: 'a, 'a, D: serde::Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(from).map(Some)
 }
 

@@ -76,6 +76,12 @@ impl MessageSeq {
     }
 }
 
+impl From<u64> for MessageSeq {
+    fn from(value: u64) -> Self {
+        Self(value)
+    }
+}
+
 impl fmt::Display for MessageSeq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -185,6 +185,21 @@ pub struct ThreadResumeParams {
 }
 
 impl ThreadResumeParams {
+    /// Returns params that load a stored thread with these settings, except for instructions and the service tier.
+    pub fn with_settings(thread_id: ThreadId, settings: ThreadStartParams) -> Self {
+        Self {
+            model: settings.model,
+            model_provider: settings.model_provider,
+            cwd: settings.cwd,
+            approval_policy: settings.approval_policy,
+            approvals_reviewer: settings.approvals_reviewer,
+            sandbox: settings.sandbox,
+            permissions: settings.permissions,
+            config: settings.config,
+            ..Self::new(thread_id)
+        }
+    }
+
     /// Returns params that load a stored thread without overriding settings.
     pub fn new(thread_id: ThreadId) -> Self {
         Self {
@@ -327,6 +342,22 @@ pub struct ThreadForkParams {
 }
 
 impl ThreadForkParams {
+    /// Returns params that copy a thread with these settings, except for instructions and the service tier.
+    pub fn with_settings(thread_id: ThreadId, settings: ThreadStartParams) -> Self {
+        Self {
+            model: settings.model,
+            model_provider: settings.model_provider,
+            cwd: settings.cwd,
+            approval_policy: settings.approval_policy,
+            approvals_reviewer: settings.approvals_reviewer,
+            sandbox: settings.sandbox,
+            permissions: settings.permissions,
+            config: settings.config,
+            ephemeral: settings.ephemeral,
+            ..Self::new(thread_id)
+        }
+    }
+
     /// Returns params that copy a thread without overriding settings.
     pub fn new(thread_id: ThreadId) -> Self {
         Self {

@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    ops::ControlFlow,
     path::PathBuf,
     sync::{
         Arc,
@@ -69,6 +70,38 @@ pub struct MessageMatch {
     pub text: TextMatch,
 }
 
+/// A page that is being filled.
+pub(crate) struct SearchPageBuilder<'a> {
+    query: &'a SearchQuery,
+    page: SearchPage,
+    last_cursor: Option<String>,
+}
+
+impl<'a> SearchPageBuilder<'a> {
+    pub fn new(query: &'a SearchQuery) -> Self {
+        let page = SearchPage { found: Vec::new(), next_cursor: None, backwards_cursor: None };
+        Self { query, page, last_cursor: None }
+    }
+
+    /// Adds a thread and the text around its match. Breaks if the page is full: the thread belongs to the next page then.
+    pub fn push(&mut self, cursor: ListCursor, found: (ListedThread, String)) -> ControlFlow<()> {
+        if self.page.found.len() == self.query.page_size() {
+            self.page.next_cursor = self.last_cursor.take();
+            return ControlFlow::Break(());
+        }
+        self.last_cursor = cursor.text();
+        if self.page.found.is_empty() {
+            self.page.backwards_cursor = cursor.included(self.query.oldest_first).text();
+        }
+        self.page.found.push(found);
+        ControlFlow::Continue(())
+    }
+
+    pub fn into_page(self) -> SearchPage {
+        self.page
+    }
+}
+
 impl SearchQuery {
     /// Returns the list whose rows are visited.
     pub(crate) fn visited_rows(&self) -> ListQuery {
@@ -83,7 +116,7 @@ impl SearchQuery {
         }
     }
 
-    pub(crate) fn page_size(&self) -> usize {
+    fn page_size(&self) -> usize {
         self.limit.map_or(DEFAULT_PAGE, |limit| (limit as usize).clamp(1, MAX_PAGE))
     }
 }
@@ -138,10 +171,8 @@ impl StoreInner {
             tracing::warn!(%error, "searching without the index of messages");
             SearchCandidates { indexed: HashMap::new(), found: None }
         });
-        let limit = query.page_size();
         let mut list = query.visited_rows();
-        let mut page = SearchPage { found: Vec::new(), next_cursor: None, backwards_cursor: None };
-        let mut last_cursor = None;
+        let mut page = SearchPageBuilder::new(query);
         let files = self.index.all_files()?;
         let size = |file: &IndexedFile| candidates.indexed.get(&file.id).copied() == Some(file.bytes);
         if !files.iter().all(size) {
@@ -152,23 +183,17 @@ impl StoreInner {
             let RowPage { rows, next, .. } = self.index.list(&list)?;
             for row in rows {
                 let Some(snippet) = self.first_match(&row, &term, &candidates) else { continue };
-                if page.found.len() == limit {
-                    page.next_cursor = last_cursor;
+                let cursor = ListCursor::of(query.sort, &row);
+                if page.push(cursor, (self.listed(row), snippet)).is_break() {
                     break 'pages;
                 }
-                let cursor = ListCursor::of(query.sort, &row);
-                last_cursor = cursor.text();
-                if page.found.is_empty() {
-                    page.backwards_cursor = cursor.included(query.oldest_first).text();
-                }
-                page.found.push((self.listed(row), snippet));
             }
             match next.and_then(|next| next.text()) {
                 Some(next) => list.cursor = Some(next),
                 None => break,
             }
         }
-        Ok(page)
+        Ok(page.into_page())
     }
 
     /// Returns the text around the first match in a thread.

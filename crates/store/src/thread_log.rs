@@ -222,22 +222,25 @@ impl ThreadLog {
 impl LogFile {
     /// Creates the file of a new thread with its first records, which contain no message and no name.
     pub(crate) fn create(inner: &Arc<StoreInner>, meta: &ThreadMeta, batch: &RecordBatch) -> Result<Self> {
-        let now = Timestamp::now();
-        let mut blobs = Vec::new();
-        let log = Self::write_new(inner, &meta.id, now, |bytes| {
-            write_meta(bytes, meta, now)?;
-            bytes.extend(encode(batch, 1, |content| {
-                blobs::save(&inner.layout, content.as_bytes(), &mut blobs)
-            })?);
-            Ok(1 + batch.len())
-        })?;
-        log.lock().blobs = blobs;
+        let log = Self::write_first(inner, meta, Timestamp::now(), batch)?;
         inner.index.created(log.new_row(inner, meta, batch)?);
         Ok(log)
     }
 
     /// Creates the file of an imported thread with its first records.
     pub(crate) fn import(
+        inner: &Arc<StoreInner>,
+        meta: &ThreadMeta,
+        began: Timestamp,
+        batch: &RecordBatch,
+    ) -> Result<Self> {
+        let log = Self::write_first(inner, meta, began, batch)?;
+        inner.index_copy(&log.path())?;
+        Ok(log)
+    }
+
+    /// Creates a file with the first records of a thread, without its row in the index.
+    fn write_first(
         inner: &Arc<StoreInner>,
         meta: &ThreadMeta,
         began: Timestamp,
@@ -252,7 +255,6 @@ impl LogFile {
             Ok(1 + batch.len())
         })?;
         log.lock().blobs = blobs;
-        inner.index_copy(&log.path())?;
         Ok(log)
     }
 

@@ -164,19 +164,7 @@ impl PoolServer {
         settings: &PoolSettings,
         source: &ThreadId,
     ) -> Result<ThreadId, ClientError> {
-        let given = self.thread_settings(settings);
-        let params = ThreadForkParams {
-            model: given.model,
-            model_provider: given.model_provider,
-            cwd: given.cwd,
-            approval_policy: given.approval_policy,
-            approvals_reviewer: given.approvals_reviewer,
-            sandbox: given.sandbox,
-            permissions: given.permissions,
-            config: given.config,
-            ephemeral: given.ephemeral,
-            ..ThreadForkParams::new(source.clone())
-        };
+        let params = ThreadForkParams::with_settings(source.clone(), self.thread_settings(settings));
         Ok(client.call::<ThreadFork>(params).await?.thread.id)
     }
 
@@ -187,18 +175,7 @@ impl PoolServer {
         settings: &PoolSettings,
         thread: &ThreadId,
     ) -> Result<ThreadId, ClientError> {
-        let given = self.thread_settings(settings);
-        let params = ThreadResumeParams {
-            model: given.model,
-            model_provider: given.model_provider,
-            cwd: given.cwd,
-            approval_policy: given.approval_policy,
-            approvals_reviewer: given.approvals_reviewer,
-            sandbox: given.sandbox,
-            permissions: given.permissions,
-            config: given.config,
-            ..ThreadResumeParams::new(thread.clone())
-        };
+        let params = ThreadResumeParams::with_settings(thread.clone(), self.thread_settings(settings));
         Ok(client.call::<ThreadResume>(params).await?.thread.id)
     }
 

@@ -6,7 +6,7 @@ use codicil_client::{
     ApprovalDecision, Client, ClientBuilder, ClientError, ClientEvent, EventStream, IncludeTurns,
     ReconnectOptions, WebSocket, ask, protocol::*, resume, turn,
 };
-use codicil_testkit::{ModelServer, RecordedRequest, Reply, Script, ServerProcess};
+use codicil_testkit::{ModelServer, Script, ServerProcess};
 use futures_util::FutureExt;
 use serde_json::json;
 use tokio::{sync::mpsc, task::unconstrained, time::timeout};
@@ -20,18 +20,7 @@ async fn soon<T>(event: impl Future<Output = T>) -> T {
 
 /// A model that runs a command for each text of the user, which appends the text to the file `lines`.
 async fn model() -> ModelServer {
-    ModelServer::start(Script::new().respond_with(|request: &RecordedRequest| {
-        let call = request.last_user_text().unwrap_or_default();
-        match request.tool_output(&call) {
-            None => {
-                let command = format!("echo {call} >> lines");
-                let arguments = json!({ "cmd": command, "sandbox_permissions": "require_escalated" });
-                Reply::new().call("exec_command", arguments).call_id(call)
-            }
-            Some(_) => Reply::new().say("Done"),
-        }
-    }))
-    .await
+    ModelServer::start(Script::new().append_lines()).await
 }
 
 /// A server over the database, at an address of its own.

@@ -411,17 +411,7 @@ async fn kills_at_random_instants_leave_one_line_for_each_turn() {
     let seed = seed();
     println!("CODICIL_SEED={seed} CODICIL_KILLS={kills}");
     let mut random = Rng::with_seed(seed);
-    let script = Script::new().respond_with(|request: &RecordedRequest| {
-        let call = request.last_user_text().unwrap_or_default();
-        match request.tool_output(&call) {
-            None => {
-                let command = format!("echo {call} >> lines");
-                let arguments = json!({ "cmd": command, "sandbox_permissions": "require_escalated" });
-                Reply::new().call("exec_command", arguments).call_id(call)
-            }
-            Some(_) => Reply::new().say("Done"),
-        }
-    });
+    let script = Script::new().append_lines();
     let mut app = plain(script).start().await;
     let thread = app.start_thread().await;
     for round in 0..kills {

@@ -9,7 +9,7 @@ use codicil_protocol::{
     CodicilRequestList, CommandExecutionApproval, Thread, ThreadQueueList, ThreadStatus, TurnCompleted,
     TurnStatus,
 };
-use codicil_testkit::{App, RecordedRequest, Reply, Script, TestTransport};
+use codicil_testkit::{App, Script, TestTransport};
 use serde_json::{Value, from_value, json};
 
 use crate::repeated_requests::{Kill, lose, read, repeat, rounds, start, user_texts};
@@ -79,17 +79,7 @@ async fn what_is_added_to_a_thread_is_added_once_over_lost_responses_and_kills()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_is_used_once_over_lost_responses_and_kills() {
-    let script = Script::new().respond_with(|request: &RecordedRequest| {
-        let call = request.last_user_text().unwrap_or_default();
-        match request.tool_output(&call) {
-            None => {
-                let command = format!("echo {call} >> lines");
-                let arguments = json!({ "cmd": command, "sandbox_permissions": "require_escalated" });
-                Reply::new().call("exec_command", arguments).call_id(call)
-            }
-            Some(_) => Reply::new().say("Done"),
-        }
-    });
+    let script = Script::new().append_lines();
     let builder = App::builder().script(script).extension().experimental();
     let mut app = builder.over(TestTransport::WebSocket).start().await;
     app.ignore_rest();

@@ -3,11 +3,10 @@
 //! `CODICIL_KILLS=1000` kills a thousand servers instead of ten, `CODICIL_SEED` repeats a run; the seed is printed.
 
 use std::{
-    env, fs,
+    fs,
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use codicil_protocol::{
@@ -18,9 +17,7 @@ use codicil_testkit::{App, RecordedRequest, Reply, Script, ServerBeside, TestTra
 use fastrand::Rng;
 use serde_json::{Value, from_value, json};
 
-fn number(name: &str) -> Option<u64> {
-    env::var(name).ok().map(|value| value.parse().expect("a number"))
-}
+use crate::killed_during_tools::{number, seed};
 
 fn check_store(home: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_codicil"));
@@ -156,9 +153,7 @@ async fn kill_during_turn(server: &mut ServerBeside, thread: &Thread, text: &str
 #[tokio::test]
 async fn two_processes_never_diverge_when_they_are_killed() {
     let kills = number("CODICIL_KILLS").unwrap_or(10);
-    let seed = number("CODICIL_SEED").unwrap_or_else(|| {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| u64::from(now.subsec_nanos()))
-    });
+    let seed = seed();
     println!("CODICIL_SEED={seed} CODICIL_KILLS={kills}");
     let mut random = Rng::with_seed(seed);
     let script = Script::new().respond_with(|_: &RecordedRequest| Reply::new().say("one").say("two"));

@@ -62,7 +62,7 @@ fn text(event: Option<ClientEvent>) -> String {
 
 async fn subscribed(connection: &mut TestConnection, after: u64, result: Value) {
     let subscribe = connection.expect("codicil/subscribe").await;
-    assert_eq!(subscribe["params"], json!({ "threadId": "t", "after": after }));
+    assert_eq!(subscribe["params"], json!({ "threadId": "t", "after": after, "scope": "tree" }));
     connection.reply(&subscribe, result).await;
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use codicil_client::{
     ApprovalDecision, Client, ClientBuilder, ClientError, ClientEvent, ClientLimits, ReconnectOptions,
-    RestartLimits, Supervisor, ask, protocol::*, turn,
+    RestartLimits, RunningTurn, Supervisor, ask, protocol::*, turn,
 };
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
@@ -50,8 +50,17 @@ async fn start_thread(client: &Client, connection: &mut TestConnection) {
 }
 
 fn delta(seq: u64) -> Value {
-    let params = json!({ "threadId": "t", "turnId": "u", "itemId": "i", "delta": seq.to_string() });
+    delta_of("t", seq)
+}
+
+fn delta_of(thread: &str, seq: u64) -> Value {
+    let params = json!({ "threadId": thread, "turnId": "u", "itemId": "i", "delta": seq.to_string() });
     json!({ "method": "item/agentMessage/delta", "params": params, "seq": seq })
+}
+
+fn completed(seq: u64) -> Value {
+    let end = json!({ "id": "u", "items": [], "status": "completed", "error": null });
+    json!({ "method": "turn/completed", "params": { "threadId": "t", "turn": end }, "seq": seq })
 }
 
 fn text(event: Option<ClientEvent>) -> String {
@@ -69,8 +78,13 @@ async fn accept_again(listener: &TestListener, after: u64, result: Value) -> Tes
 }
 
 async fn subscribed(connection: &mut TestConnection, after: u64, result: Value) {
+    let params = json!({ "threadId": "t", "after": after, "scope": "tree" });
+    subscribed_with(connection, params, result).await;
+}
+
+async fn subscribed_with(connection: &mut TestConnection, params: Value, result: Value) {
     let subscribe = connection.expect("codicil/subscribe").await;
-    assert_eq!(subscribe["params"], json!({ "threadId": "t", "after": after }));
+    assert_eq!(subscribe["params"], params);
     connection.reply(&subscribe, result).await;
 }
 
@@ -141,13 +155,17 @@ async fn a_thread_whose_response_was_lost_is_followed_from_its_beginning() {
         let replayed = json!({ "replayed": true });
         let response = format!(r#"{{"id":{},"result":{result},"codicil":{replayed}}}"#, again["id"]);
         second.send_line(&response).await;
+        // A live message, before those that were missed.
+        second.send(delta(102)).await;
         subscribed(&mut second, 100, replay(100)).await;
         second.send(delta(101)).await;
+        second.send(delta(102)).await;
         second
     };
     let (started, _second) = tokio::join!(starting, second);
     assert_eq!(started.unwrap()["thread"]["id"], "t");
     assert_eq!(text(soon(events.next()).await), "101");
+    assert_eq!(text(soon(events.next()).await), "102");
 }
 
 #[tokio::test]
@@ -159,22 +177,14 @@ async fn a_turn_is_collected_over_two_connections() {
         first.take_turn("t", "u").await;
         first.send(delta(101)).await;
         let mut second = {
-            // The client has read the delta when it answers.
-            let ping = client.call_raw("thread/loaded/list", json!({}));
-            let pong = async {
-                let request = first.expect("thread/loaded/list").await;
-                first.reply(&request, json!({ "data": [], "nextCursor": null })).await;
-            };
-            tokio::join!(ping, pong).0.unwrap();
+            until_read(&client, &mut first).await;
             drop(first);
             accept_again(&listener, 101, replay(101)).await
         };
         let item = json!({ "threadId": "t", "turnId": "u", "item": message("i", "Hello") });
         second.send(json!({ "method": "item/completed", "params": item, "seq": 110, "replay": true })).await;
         second.send(json!({ "method": "item/completed", "params": item, "seq": 110 })).await;
-        let end = json!({ "id": "u", "items": [], "status": "completed", "error": null });
-        let params = json!({ "threadId": "t", "turn": end });
-        second.send(json!({ "method": "turn/completed", "params": params, "seq": 111 })).await;
+        second.send(completed(111)).await;
         second
     };
     let (done, _second) = tokio::join!(client.run_turn(turn(&"t".into(), "Hi")), served);
@@ -265,12 +275,7 @@ async fn a_slow_reader_misses_nothing() {
     for seq in 101..=105 {
         connection.send(delta(seq)).await;
     }
-    // The client has read everything when it answers.
-    let (listed, ()) = tokio::join!(client.call_raw("thread/loaded/list", json!({})), async {
-        let request = connection.expect("thread/loaded/list").await;
-        connection.reply(&request, json!({ "data": [], "nextCursor": null })).await;
-    });
-    listed.unwrap();
+    until_read(&client, &mut connection).await;
     assert_eq!(text(soon(slow.next()).await), "101");
     assert_eq!(text(soon(slow.next()).await), "102");
     subscribed(&mut connection, 102, replay(102)).await;
@@ -278,6 +283,154 @@ async fn a_slow_reader_misses_nothing() {
     connection.send(delta(104)).await;
     assert_eq!(text(soon(slow.next()).await), "103");
     assert_eq!(text(soon(slow.next()).await), "104");
+}
+
+/// Waits until the client has read everything that was sent.
+async fn until_read(client: &Client, connection: &mut TestConnection) {
+    let (listed, ()) = tokio::join!(client.call_raw("thread/loaded/list", json!({})), async {
+        let request = connection.expect("thread/loaded/list").await;
+        connection.reply(&request, json!({ "data": [], "nextCursor": null })).await;
+    });
+    listed.unwrap();
+}
+
+/// Starts a turn whose reader takes two events, and ends it while the reader has fallen behind.
+async fn slow_turn(listener: &TestListener) -> (Client, TestConnection, RunningTurn) {
+    let builder = resilient().limits(ClientLimits { events: 2, ..ClientLimits::default() });
+    let (client, mut connection) = connected(listener, builder).await;
+    start_thread(&client, &mut connection).await;
+    let (running, ()) = tokio::join!(client.turn(turn(&"t".into(), "Hi")), connection.take_turn("t", "u"));
+    for message in [delta(101), delta(102), delta(103), completed(104)] {
+        connection.send(message).await;
+    }
+    until_read(&client, &mut connection).await;
+    let mut running = running.unwrap();
+    assert_eq!(text(soon(running.next()).await), "101");
+    assert_eq!(text(soon(running.next()).await), "102");
+    (client, connection, running)
+}
+
+#[tokio::test]
+async fn a_slow_reader_of_a_turn_gets_its_end() {
+    let listener = TestListener::new();
+    let (_client, mut connection, mut running) = slow_turn(&listener).await;
+    subscribed(&mut connection, 102, replay(102)).await;
+    for message in [delta(103), completed(104), delta(105)] {
+        connection.send(message).await;
+    }
+    assert_eq!(text(soon(running.next()).await), "103");
+    let end = soon(running.next()).await;
+    assert!(matches!(end, Some(ClientEvent::Notification(ServerNotification::TurnCompleted(_)))), "{end:?}");
+    assert_eq!(soon(running.next()).await, None);
+    assert_eq!(soon(running.finish()).await.unwrap().agent_message, "101102103");
+}
+
+#[tokio::test]
+async fn a_slow_reader_of_a_turn_gets_a_snapshot_if_its_end_cannot_be_sent_again() {
+    let listener = TestListener::new();
+    let (_client, mut connection, mut running) = slow_turn(&listener).await;
+    let result = json!({
+        "mode": "snapshot", "at": 900, "thread": thread_json(json!([])), "open": [], "requests": [], "why": "tooFar",
+    });
+    subscribed(&mut connection, 102, result).await;
+    assert!(matches!(soon(running.next()).await, Some(ClientEvent::Snapshot(_))));
+    assert_eq!(soon(running.next()).await, None);
+    soon(running.finish()).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_end_of_the_client_ends_a_turn_whose_reader_is_behind() {
+    let listener = TestListener::new();
+    let (client, connection, mut running) = slow_turn(&listener).await;
+    drop((connection, listener));
+    soon(client.close()).await;
+    assert_eq!(soon(running.next()).await, None);
+    soon(running.finish()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_subagent_that_started_meanwhile_is_followed_from_its_beginning() {
+    let listener = TestListener::new();
+    let (asked, mut questions) = mpsc::unbounded_channel();
+    let builder = resilient().handler(ask(move |_| {
+        asked.send(()).unwrap();
+        async { ApprovalDecision::Accept }
+    }));
+    let (client, mut first) = connected(&listener, builder).await;
+    start_thread(&client, &mut first).await;
+    let mut events = client.events();
+    drop(first);
+    let mut second = listener.accept_with(server()).await;
+    let subscribe = second.expect("codicil/subscribe").await;
+    // A message and a request of the subagent come before the answer to the subscription that includes it.
+    second.send(delta_of("agent", 41)).await;
+    let method = "item/commandExecution/requestApproval";
+    let params = json!({ "threadId": "agent", "turnId": "u", "itemId": "i", "command": "ls" });
+    second.send(json!({ "id": 3, "method": method, "params": params, "seq": 42 })).await;
+    let subagents = json!([{ "threadId": "agent", "at": 40 }, { "threadId": "silent", "at": 7 }]);
+    let mut answer = replay(100);
+    answer["subagents"] = subagents;
+    second.reply(&subscribe, answer).await;
+    soon(questions.recv()).await.unwrap();
+    let open = json!({ "id": 3, "method": method, "params": params, "seq": 42 });
+    let mut decided = 0;
+    for _ in 0..3 {
+        let message = second.next().await;
+        if message["id"] == 3 {
+            assert_eq!(message["result"]["decision"], "accept");
+            decided += 1;
+            continue;
+        }
+        let thread = message["params"]["threadId"].as_str().unwrap();
+        assert_eq!(message["params"], json!({ "threadId": thread, "after": 0, "scope": "tree" }));
+        let requests = if thread == "agent" { json!([open]) } else { json!([]) };
+        let at = if thread == "agent" { 42 } else { 7 };
+        let answer = json!({ "mode": "replay", "from": 0, "at": at, "requests": requests, "subagents": [] });
+        second.reply(&message, answer).await;
+        for seq in if thread == "agent" { vec![30, 41] } else { vec![7] } {
+            second.send(delta_of(thread, seq)).await;
+        }
+    }
+    assert_eq!(decided, 1);
+    let mut texts = Vec::new();
+    for _ in 0..3 {
+        texts.push(text(soon(events.next()).await));
+    }
+    texts.sort_unstable();
+    assert_eq!(texts, ["30", "41", "7"]);
+    assert!(questions.try_recv().is_err(), "asked once");
+}
+
+#[tokio::test]
+async fn a_subagent_that_has_ended_is_not_sent_again() {
+    let listener = TestListener::new();
+    let (client, mut first) = connected(&listener, resilient()).await;
+    start_thread(&client, &mut first).await;
+    first.send(delta_of("agent", 41)).await;
+    first.send(json!({ "method": "thread/closed", "params": { "threadId": "agent" } })).await;
+    until_read(&client, &mut first).await;
+    drop(first);
+    let mut answer = replay(100);
+    answer["subagents"] = json!([{ "threadId": "agent", "at": 41 }]);
+    let mut second = accept_again(&listener, 100, answer).await;
+    // Nothing else is asked for.
+    until_read(&client, &mut second).await;
+}
+
+#[tokio::test]
+async fn a_thread_that_was_subscribed_to_alone_stays_alone() {
+    let listener = TestListener::new();
+    let (client, mut first) = connected(&listener, resilient()).await;
+    let params = json!({ "threadId": "t", "after": 100 });
+    let (answered, ()) = tokio::join!(client.call_raw("codicil/subscribe", params.clone()), async {
+        let request = first.expect("codicil/subscribe").await;
+        first.reply(&request, replay(100)).await;
+    });
+    answered.unwrap();
+    drop(first);
+    let mut second = listener.accept_with(server()).await;
+    let params = json!({ "threadId": "t", "after": 100, "scope": "thread" });
+    subscribed_with(&mut second, params, replay(100)).await;
 }
 
 #[tokio::test]

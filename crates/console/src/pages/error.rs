@@ -5,9 +5,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use codicil_client::ClientError;
-use maud::{DOCTYPE, html};
+use maud::html;
 use thiserror::Error;
 
+use super::sign_in::plain;
 use crate::{live::HubError, questions::AnswerError, render::text::visible};
 
 /// The reason why a page cannot be shown or a change cannot be made.
@@ -63,26 +64,11 @@ impl PageError {
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         let page = html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta name="color-scheme" content="light dark";
-                    title { (self.title()) " · Codicil" }
-                    link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
-                    link rel="stylesheet" href="/assets/console.css";
-                }
-                body.plain-page {
-                    main aria-label="Error" {
-                        p.brand { "Codicil" }
-                        h1 { (self.title()) }
-                        p id="error" { (visible(&self.text())) }
-                        p { a.button href="/" { "All threads" } }
-                    }
-                }
-            }
+            p.brand { "Codicil" }
+            h1 { (self.title()) }
+            p id="error" { (visible(&self.text())) }
+            p { a.button href="/" { "All threads" } }
         };
-        (self.status(), page).into_response()
+        (self.status(), plain(self.title(), page)).into_response()
     }
 }

@@ -81,7 +81,8 @@ pub async fn device_link(
     ))
 }
 
-fn plain(title: &str, main: Markup) -> Markup {
+/// Returns a page without the frame of the console.
+pub(super) fn plain(title: &str, main: Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {

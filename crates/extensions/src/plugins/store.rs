@@ -7,9 +7,10 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io,
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use codicil_config::lock_within;
 
 use super::{PluginId, error::PluginError, manifest};
 
@@ -23,7 +24,6 @@ const MAX_DEPTH: usize = 32;
 
 /// Maximum time to wait for the lock. Copying a plugin takes a while, but not this long.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
-const LOCK_POLL: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Debug)]
 pub(crate) struct PluginStore {
@@ -99,19 +99,12 @@ impl PluginStore {
     fn lock(&self) -> io::Result<File> {
         let file =
             OpenOptions::new().write(true).create(true).truncate(false).open(self.cache.join(".lock"))?;
-        let until = Instant::now() + LOCK_TIMEOUT;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOCK_POLL),
-                Err(TryLockError::WouldBlock) => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::TimedOut,
-                        "another process is installing a plugin",
-                    ));
-                }
-                Err(TryLockError::Error(error)) => return Err(error),
+        match lock_within(&file, LOCK_TIMEOUT) {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "another process is installing a plugin"))
             }
+            Err(TryLockError::Error(error)) => Err(error),
         }
     }
 }

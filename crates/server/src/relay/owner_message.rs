@@ -10,9 +10,9 @@ use bytes::Bytes;
 use codicil_protocol::{
     CODICIL_NOTIFICATIONS, Frame, MessagePlace, MessageSeq, NOTIFICATIONS, NotificationMethod,
     RawResponseItemCompleted, SERVER_REQUESTS, ThreadId,
-    rpc::{ErrorObject, RequestId},
+    rpc::{self, ErrorObject, RequestId},
 };
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::OWNED_BY_NODE;
@@ -162,18 +162,13 @@ struct OwnerEnvelope<'a> {
     method: Option<String>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "rpc::present")]
     result: Option<&'a RawValue>,
     error: Option<ErrorObject>,
     codicil: Option<ResponseExtension>,
     seq: Option<MessageSeq>,
     #[serde(default)]
     replay: bool,
-}
-
-/// Reads a member for which null is a value.
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
-    <&RawValue>::deserialize(from).map(Some)
 }
 
 #[derive(Deserialize)]

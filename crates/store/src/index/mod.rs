@@ -143,15 +143,7 @@ impl ThreadIndex {
 
     /// Returns the threads from `from` on that have open requests, sorted by id.
     pub fn with_requests(self: &Arc<Self>, from: &str) -> Result<Vec<ThreadId>> {
-        self.reconcile()?;
-        loop {
-            let seen = self.backlog.progress();
-            if seen.is_done() {
-                break;
-            }
-            self.backlog.wait(seen)?;
-        }
-        self.with(|open| rows::with_requests(&open.db.connection, from).map_err(open.db.failed()))
+        self.complete(|connection| rows::with_requests(connection, from))
     }
 
     /// Writes pending changes.

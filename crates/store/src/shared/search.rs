@@ -6,7 +6,7 @@ use crate::{
     backend::EntryQuery,
     error::{Result, StoreError},
     list::{ListCursor, ListQuery},
-    search::{SearchPage, SearchQuery, first_snippet},
+    search::{SearchPage, SearchPageBuilder, SearchQuery, first_snippet},
     search_text::SearchTerm,
     thread_lines::without_history,
     work_pool::{WorkLane, WorkPool},
@@ -16,12 +16,10 @@ impl SharedThreads {
     pub async fn search(&self, query: &SearchQuery, pool: &WorkPool) -> Result<SearchPage> {
         let term = SearchTerm::new(&query.term);
         let list: ListQuery = query.visited_rows();
-        let limit = query.page_size();
         let organization = self.organization().await?;
-        let mut page = SearchPage { found: Vec::new(), next_cursor: None, backwards_cursor: None };
+        let mut page = SearchPageBuilder::new(query);
         let mut entries = EntryQuery { trigrams: term_trigrams(&term), ..entry_query(&list)? };
         self.start_indexing();
-        let mut last_cursor = None;
         'pages: loop {
             let RowPage { rows, has_more } = self.rows(&entries).await?;
             let Some(last) = rows.last().map(|last| ListCursor::of(query.sort, last)) else { break };
@@ -34,22 +32,16 @@ impl SharedThreads {
                 let searched = term.clone();
                 let read = move || Ok(first_snippet(&lines, &searched));
                 let Some(snippet) = pool.run(WorkLane::Load, read).await? else { continue };
-                if page.found.len() == limit {
-                    page.next_cursor = last_cursor;
+                let cursor = ListCursor::of(query.sort, &row);
+                if page.push(cursor, (self.listed(row, &organization), snippet)).is_break() {
                     break 'pages;
                 }
-                let cursor = ListCursor::of(query.sort, &row);
-                last_cursor = cursor.text();
-                if page.found.is_empty() {
-                    page.backwards_cursor = cursor.included(query.oldest_first).text();
-                }
-                page.found.push((self.listed(row, &organization), snippet));
             }
             if !has_more {
                 break;
             }
             entries.after = entry_query(&ListQuery { cursor: last.text(), ..list.clone() })?.after;
         }
-        Ok(page)
+        Ok(page.into_page())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{recorded::RecordedRequest, reply::Reply};
 
@@ -79,6 +79,20 @@ impl Script {
     pub fn respond_with(mut self, decide: impl FnMut(&RecordedRequest) -> Reply + Send + 'static) -> Self {
         self.rest = Some(ScriptRest::Decide(Box::new(decide)));
         self
+    }
+
+    /// Runs a command for each text of the user once the queue is empty. It appends the text to the file `lines`, outside the
+    /// sandbox. The text is the id of the call.
+    pub fn append_lines(self) -> Self {
+        self.respond_with(|request| {
+            let call = request.last_user_text().unwrap_or_default();
+            if request.tool_output(&call).is_some() {
+                return Reply::new().say("Done");
+            }
+            let command = format!("echo {call} >> lines");
+            let arguments = json!({ "cmd": command, "sandbox_permissions": "require_escalated" });
+            Reply::new().call("exec_command", arguments).call_id(call)
+        })
     }
 
     pub(super) fn into_parts(self) -> (Vec<Reply>, Option<ScriptRest>) {
