@@ -8,7 +8,7 @@
 //! The way of an approval: the server asks the pool, the pool adds an `approval_request` to the reply, the browser receives it as
 //! an event and opens a dialog, the dialog posts the decision, and `Pool::decide` answers the server.
 
-use std::{convert::Infallible, error::Error, fs, path::Path, sync::Arc};
+use std::{collections::VecDeque, convert::Infallible, error::Error, fs, path::Path, sync::Arc};
 
 use axum::{
     Extension, Router,
@@ -54,26 +54,35 @@ when = {}
 steps = [{ say = "You said: {user}" }]
 "#;
 
-/// A window: its agent, and everything that it has shown, as JSON.
+/// Messages that a window keeps for browsers that connect later.
+const KEPT_MESSAGES: usize = 5_000;
+
+/// A window: its agent, and what it has shown last, as JSON.
 struct Window {
     agent: Agent,
-    log: Mutex<Vec<String>>,
-    /// The length of the log.
-    length: watch::Sender<usize>,
+    log: Mutex<VecDeque<String>>,
+    /// The number of messages so far.
+    count: watch::Sender<usize>,
 }
 
 impl Window {
     fn show(&self, message: String) {
         let mut log = self.log.lock();
-        log.push(message);
-        self.length.send_replace(log.len());
+        if log.len() == KEPT_MESSAGES {
+            log.pop_front();
+        }
+        log.push_back(message);
+        self.count.send_modify(|count| *count += 1);
     }
 
-    /// Waits for the message with this number.
-    async fn message(&self, number: usize) -> Option<String> {
-        let mut length = self.length.subscribe();
-        length.wait_for(|length| *length > number).await.ok()?;
-        self.log.lock().get(number).cloned()
+    /// Waits for the message with this number. Returns it, or the oldest one that is kept, with its number.
+    async fn message(&self, number: usize) -> Option<(usize, String)> {
+        let mut count = self.count.subscribe();
+        count.wait_for(|count| *count > number).await.ok()?;
+        let log = self.log.lock();
+        let first = *self.count.borrow() - log.len();
+        let number = number.max(first);
+        Some((number, log.get(number - first)?.clone()))
     }
 }
 
@@ -109,7 +118,7 @@ async fn events(
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<usize>().ok());
     let next = last.map_or(0, |last| last + 1);
     let messages = stream::unfold((window, next), |(window, number)| async move {
-        let message = window.message(number).await?;
+        let (number, message) = window.message(number).await?;
         let event = format!("id: {number}\ndata: {message}\n\n");
         Some((Ok::<_, Infallible>(event), (window, number + 1)))
     });
@@ -181,7 +190,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut windows = Vec::new();
     for _ in WINDOWS {
         let agent = pool.agent().await?;
-        windows.push(Arc::new(Window { agent, log: Mutex::default(), length: watch::Sender::new(0) }));
+        windows.push(Arc::new(Window { agent, log: Mutex::default(), count: watch::Sender::new(0) }));
     }
     let desktop = Desktop { pool: pool.clone(), windows: Arc::new(windows) };
 

@@ -4,9 +4,10 @@
 use std::{
     env,
     ffi::OsStr,
-    fs,
+    fs::{self, OpenOptions},
     io::{self, Write},
     net::SocketAddr,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     str::FromStr,
@@ -23,6 +24,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{args::OverrideArgs, database::OwnServerArgs, logging, shutdown::EndSignals, version};
+
+/// The file in the home that `--open` gives to the browser.
+const OPEN_FILE: &str = "console-open.html";
 
 /// The file in the home with the key that signs sessions.
 const KEY_FILE: &str = "console.key";
@@ -99,7 +103,8 @@ async fn show_elsewhere(url: &str, args: &ConsoleArgs, signals: &mut EndSignals)
     home.ensure().context("cannot create the home")?;
     let options = console_options(args.listen, token, &args.proxy, home.path())?;
     let console = RunningConsole::start(socket.into(), options).await?;
-    console.announce(args.open)?;
+    let home: &Path = home.path();
+    console.announce(args.open.then_some(home))?;
     signals.received().await;
     console.stop().await
 }
@@ -114,9 +119,11 @@ async fn show_own(
     codicil_config::remove_leftovers(config.home().path());
     let token = args.token_file.as_deref().map(read_token).transpose()?;
     let options = console_options(args.listen, token, &args.proxy, config.home().path())?;
+    let config_home = config.home().path().to_path_buf();
     let store = args.database.open_store(&config).await?;
     let server = server(config, store)?;
-    let shown = show_until_signal(&server, options, args.open, signals).await;
+    let shown =
+        show_until_signal(&server, options, args.open.then_some(config_home.as_path()), signals).await;
     server.stop().await;
     shown
 }
@@ -124,11 +131,11 @@ async fn show_own(
 async fn show_until_signal(
     server: &Server,
     options: ConsoleOptions,
-    open: bool,
+    open_from: Option<&Path>,
     signals: &mut EndSignals,
 ) -> anyhow::Result<()> {
     let console = RunningConsole::start(in_process(server), options).await?;
-    console.announce(open)?;
+    console.announce(open_from)?;
     signals.received().await;
     console.stop().await
 }
@@ -210,8 +217,8 @@ impl RunningConsole {
         &self.link
     }
 
-    /// Prints the link, and opens it if asked to.
-    pub fn announce(&self, open: bool) -> anyhow::Result<()> {
+    /// Prints the link. With a home, opens the link in a browser.
+    pub fn announce(&self, open_from: Option<&Path>) -> anyhow::Result<()> {
         let text =
             format!("The console is at {}\nThe link works once. Ctrl-C ends the console.\n", self.link);
         match io::stdout().write_all(text.as_bytes()) {
@@ -220,8 +227,8 @@ impl RunningConsole {
             written => written.context("cannot print the link")?,
         }
         self.warn_about_network();
-        if open {
-            open_in_browser(&self.link)?;
+        if let Some(home) = open_from {
+            open_in_browser(&write_redirect(home, &self.link)?)?;
         }
         Ok(())
     }
@@ -243,14 +250,47 @@ impl RunningConsole {
     }
 }
 
-fn open_in_browser(link: &str) -> anyhow::Result<()> {
+/// Writes a page that leads to the link. Only its owner can read it, while everyone can read the arguments of a program.
+fn write_redirect(home: &Path, link: &str) -> anyhow::Result<PathBuf> {
+    let path = home.join(OPEN_FILE);
+    let written = match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).and_then(|mut file| {
+            write!(
+                file,
+                "<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url={link}\">"
+            )
+        }),
+    };
+    written.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+fn open_in_browser(page: &Path) -> anyhow::Result<()> {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let started = Command::new(OsStr::new(program))
-        .arg(link)
+        .arg(page)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
     // Not waited for: the browser may stay open longer than the console.
     started.map(drop).with_context(|| format!("cannot open a browser with {program}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn only_the_owner_can_read_the_page_that_signs_in() {
+        let home = tempfile::tempdir().unwrap();
+        for link in ["http://127.0.0.1:1/sign-in?token=a", "http://127.0.0.1:1/sign-in?token=b"] {
+            let page = write_redirect(home.path(), link).unwrap();
+            assert!(fs::read_to_string(&page).unwrap().contains(link));
+            assert_eq!(fs::metadata(&page).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
 }

@@ -2,9 +2,12 @@
 
 const token = document.querySelector("meta[name=csrf]").content;
 
+/** Posts fields. Returns why that failed, or null. */
 async function post(address, fields) {
-  const response = await fetch(address, { method: "POST", headers: { "x-csrf-token": token }, body: new URLSearchParams(fields) });
-  return response.ok;
+  const options = { method: "POST", headers: { "x-csrf-token": token }, body: new URLSearchParams(fields) };
+  const response = await fetch(address, options).catch(() => null);
+  if (!response) return "The desktop does not answer. Try again.";
+  return response.ok ? null : (await response.text()) || `Refused (${response.status}).`;
 }
 
 function element(tag, text, kind) {
@@ -38,6 +41,7 @@ function openWindow(name, number) {
     log.scrollTop = log.scrollHeight;
     return line;
   };
+  const showFailure = (reason) => { if (reason) add(element("p", reason, "failed")); };
   const ask = ({ id, approval }) => {
     const dialog = document.createElement("dialog");
     dialog.setAttribute("aria-label", subject(approval));
@@ -45,7 +49,7 @@ function openWindow(name, number) {
     if (approval.reason) dialog.append(element("p", approval.reason, "reason"));
     for (const [decision, label] of [["accept", "Approve"], ["acceptForSession", "Approve for session"], ["decline", "Decline"]]) {
       const button = element("button", label);
-      button.onclick = () => post(`/questions/${id}`, { decision });
+      button.onclick = async () => showFailure(await post(`/questions/${id}`, { decision }));
       dialog.append(button);
     }
     section.append(dialog);
@@ -70,7 +74,11 @@ function openWindow(name, number) {
   };
   form.onsubmit = async (event) => {
     event.preventDefault();
-    if (await post(`/windows/${number}/messages`, { text: form.text.value })) form.reset();
+    const text = form.text.value;
+    const failure = await post(`/windows/${number}/messages`, { text });
+    showFailure(failure);
+    // What was written meanwhile stays.
+    if (!failure && form.text.value === text) form.reset();
   };
 }
 

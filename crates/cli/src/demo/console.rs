@@ -30,7 +30,7 @@ pub async fn show(home: &DemoHome, listen: SocketAddr, signals: &mut EndSignals)
     let thread = client.call::<ThreadStart>(ThreadStartParams { cwd, ..Default::default() }).await?.thread;
     client.start_turn(turn(&thread.id, "Please fix the greeting in this directory.")).await?;
     println!("An agent with a scripted model is working on a thread, and is going to ask you something.");
-    console.announce(false)?;
+    console.announce(None)?;
     signals.received().await;
     let stopped = console.stop().await;
     client.close().await;

@@ -72,6 +72,9 @@ for (const [role, name] of arguments[0]) {
 return [...new Set(scopes)];
 "#;
 
+/// WebDriver's code of the control key.
+const CONTROL: char = '\u{E009}';
+
 /// A role and a name.
 pub type Part = (&'static str, &'static str);
 
@@ -281,6 +284,28 @@ impl Browser {
             .then(KeyAction::Down { value: key })
             .then(KeyAction::Up { value: key });
         self.client.perform_actions(actions).await.expect("a key can be pressed");
+    }
+
+    /// Presses a key together with the control key.
+    pub async fn press_with_control(&self, key: char) {
+        let actions = KeyActions::new("keys".to_owned())
+            .then(KeyAction::Down { value: CONTROL })
+            .then(KeyAction::Down { value: key })
+            .then(KeyAction::Up { value: key })
+            .then(KeyAction::Up { value: CONTROL });
+        self.client.perform_actions(actions).await.expect("keys can be pressed");
+    }
+
+    /// Opens another tab and goes there.
+    pub async fn open_tab(&self) {
+        let tab = self.client.new_window(true).await.expect("a tab can be opened");
+        self.client.switch_to_window(tab.handle).await.expect("the tab is there");
+    }
+
+    pub async fn go_to_first_tab(&self) {
+        let tabs = self.client.windows().await.expect("there are tabs");
+        let first = tabs.into_iter().next().expect("one tab is always open");
+        self.client.switch_to_window(first).await.expect("the tab is there");
     }
 
     pub async fn reload(&self) {

@@ -90,6 +90,37 @@ async fn images_are_chosen_pasted_and_dropped() {
 }
 
 #[tokio::test]
+async fn a_message_is_sent_once_and_what_is_written_meanwhile_stays() {
+    let Some(browser) = Browser::start().await else { return };
+    let stage = Stage::start(Script::new().say("Ready").then().say("Received")).await;
+    stage.start_thread(&browser, "Hello").await;
+    browser.sees([article("Agent message")], "Ready").await;
+    browser.gone([button("Stop")]).await;
+    browser.fill([textbox("Message")], "Go on").await;
+    // The image is still being read when the form is sent, twice, and the person writes on.
+    let send_twice = r#"
+        const form = document.getElementById("composer");
+        const data = new DataTransfer();
+        data.items.add(new File([Uint8Array.from(arguments[0])], "pasted.png", { type: "image/png" }));
+        const message = document.getElementById("message");
+        message.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true }));
+        const button = form.querySelector("button[value=send]");
+        form.requestSubmit(button);
+        form.requestSubmit(button);
+        window.setTimeout(() => { message.value += ", please"; });
+    "#;
+    browser.script(send_twice, json!(PIXEL)).await;
+    browser.sees([article("Agent message")], "Received").await;
+    let is_kept = "return document.getElementById('message').value.endsWith(', please')";
+    browser.until("what was written meanwhile", is_kept, json!([])).await;
+    browser.find_all([article("User message")], 2).await;
+    browser.find_all([article("User message"), ("image", "Attached image")], 1).await;
+    browser.gone([("image", "pasted.png")]).await;
+    assert_eq!(stage.model.requests().len(), 2);
+    assert_eq!(browser.errors().await, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn messages_wait_for_the_end_of_the_turn() {
     let Some(browser) = Browser::start().await else { return };
     let script = Script::new().say("First").unfinished().gate("first").then().say("Second");

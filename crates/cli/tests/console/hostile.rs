@@ -2,6 +2,8 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
+use codicil_protocol::{SessionSource, TurnId, TurnStatus};
+use codicil_store::{Record, Store, StoredSettings, ThreadMeta, new_thread_id};
 use codicil_testkit::Script;
 use serde_json::{Value, json};
 
@@ -228,6 +230,56 @@ async fn hostile_tools_questions_and_names_stay_text() {
         browser.find([("navigation", "Threads")]).await;
         check(&browser, place).await;
     }
+}
+
+#[tokio::test]
+async fn hostile_stored_items_stay_text() {
+    let Some(browser) = Browser::start().await else { return };
+    let mut stage = Stage::start(Script::new()).await;
+    let id = new_thread_id();
+    let turn_id = TurnId::from("turn");
+    let agents = json!({ "child": { "status": "errored", "message": MARKUP } });
+    let text = json!([{ "type": "inputText", "text": MARKUP }, { "type": "inputImage", "imageUrl": "javascript:hacked()" }]);
+    let search = json!({ "type": "openPage", "url": MARKUP });
+    let error = json!({ "message": MARKUP });
+    let kinds = [
+        json!({ "type": "dynamicToolCall", "tool": MARKUP, "arguments": { "a": MARKUP }, "status": "completed", "contentItems": text, "success": true, "durationMs": 1 }),
+        json!({ "type": "collabAgentToolCall", "tool": "spawnAgent", "status": "completed", "senderThreadId": id, "receiverThreadIds": ["child"], "prompt": MARKUP, "model": null, "reasoningEffort": null, "agentsStates": agents }),
+        json!({ "type": "plan", "text": format!("{MARKUP}\n\n{MARKDOWN}") }),
+        json!({ "type": "imageView", "path": format!("/{MARKUP}") }),
+        json!({ "type": "imageGeneration", "status": "completed", "revisedPrompt": MARKUP, "result": MARKUP, "inputImages": [] }),
+        json!({ "type": "hookPrompt", "fragments": [{ "text": MARKUP, "hookRunId": MARKUP }] }),
+        json!({ "type": "contextCompaction" }),
+        json!({ "type": "webSearch", "query": MARKUP, "action": search }),
+        json!({ "type": "enteredReviewMode", "review": MARKUP }),
+        json!({ "type": "exitedReviewMode", "review": format!("{MARKUP}\n\n{MARKDOWN}") }),
+        json!({ "type": "mcpToolCall", "server": MARKUP, "tool": MARKUP, "status": "failed", "arguments": MARKUP, "result": null, "error": error, "durationMs": 1 }),
+    ];
+    let mut records = vec![
+        Record::Settings(StoredSettings::without_snapshot("mock-model".to_owned(), None)),
+        Record::Turn { turn_id: turn_id.clone(), run: None },
+    ];
+    for (number, mut item) in kinds.into_iter().enumerate() {
+        item["id"] = json!(format!("{number}{CALL_ID}"));
+        let item = serde_json::from_value(item).unwrap();
+        records.push(Record::Item { turn_id: turn_id.clone(), item });
+    }
+    records.push(Record::TurnEnd { turn_id, status: TurnStatus::Completed, error: None, cause: None });
+    let meta = ThreadMeta::new(id.clone(), "/", SessionSource::AppServer, "mock");
+    Store::open(stage.home.path()).unwrap().create_with(meta, records).await.unwrap();
+    stage.kill_and_restart().await;
+    stage.visit(&browser, &format!("/threads/{id}")).await;
+    for kind in
+        ["Tool call", "Subagents", "Plan", "Image", "Hook", "Context compaction", "Web search", "Review"]
+    {
+        browser.find([("main", "Thread"), article(kind)]).await;
+    }
+    browser.sees([article("Subagents")], "<script>hacked()</script>").await;
+    let found = browser.script(INSPECT, json!([])).await;
+    assert_eq!(found, Value::Array(Vec::new()));
+    // The pictures cannot be shown; nothing else may fail.
+    let errors = browser.errors().await;
+    assert!(errors.iter().all(|error| error.contains("/images/")), "{errors:?}");
 }
 
 /// An MCP server that asks to open pages at hostile addresses, and whose result has hostile images.

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     browser::{Browser, article, button, disclosure, link},
-    stage::Stage,
+    stage::{Stage, patch},
 };
 
 #[tokio::test]
@@ -79,6 +79,30 @@ async fn subagents_are_a_tree_with_links() {
     assert_ne!(browser.address().await, format!("{}{path}", stage.origin));
     browser.click([link("Parent thread")]).await;
     browser.sees([article("Agent message")], "A helper counts.").await;
+    assert_eq!(browser.errors().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn each_change_of_a_file_is_shown_side_by_side() {
+    let Some(browser) = Browser::start().await else { return };
+    let script = Script::new()
+        .custom_call("apply_patch", patch("a.rs", "let a = 1;", "let a = 2;"))
+        .then()
+        .custom_call("apply_patch", patch("a.rs", "let a = 2;", "let a = 3;"))
+        .then()
+        .say("Changed twice");
+    let stage =
+        Stage::configured(script, "approval_policy = \"never\"\nsandbox_mode = \"danger-full-access\"\n")
+            .await;
+    fs::write(stage.home.workspace().join("a.rs"), "let a = 1;\n").unwrap();
+    let path = stage.start_thread(&browser, "Change a line twice").await;
+    browser.sees([article("Agent message")], "Changed twice").await;
+    stage.visit(&browser, &format!("{path}/diff")).await;
+    browser.find_all([("main", "Diff"), ("table", "Diff of *")], 2).await;
+    browser.script("document.querySelectorAll('[data-diff-layout]')[1].click()", json!([])).await;
+    let second = "const tables = document.querySelectorAll('main table'); \
+        return tables.length === 2 && !tables[0].matches('.split') && tables[1].matches('.split') && tables[1].innerText.includes('let a = 3;')";
+    browser.until("the second change side by side", second, json!([])).await;
     assert_eq!(browser.errors().await, Vec::<String>::new());
 }
 

@@ -1,10 +1,10 @@
 //! The console without a mouse.
 
-use codicil_testkit::Script;
+use codicil_testkit::{Reply, Script};
 use serde_json::json;
 
 use crate::{
-    browser::{Browser, article, button},
+    browser::{Browser, article, button, textbox},
     stage::{Stage, escalated},
 };
 
@@ -58,6 +58,63 @@ async fn everything_important_works_with_the_keyboard() {
     browser.press('/').await;
     let searches = "return document.activeElement.computedRole === 'searchbox'";
     browser.until("the search has the focus", searches, json!([])).await;
+    assert_eq!(browser.errors().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_message_is_written_and_sent_with_the_keyboard() {
+    let Some(browser) = Browser::start().await else { return };
+    let stage = Stage::start(Script::new().say("Hello").then().say("Once")).await;
+    stage.start_thread(&browser, "Hi").await;
+    browser.sees([article("Agent message")], "Hello").await;
+    browser.gone([button("Stop")]).await;
+
+    browser.press('c').await;
+    let writes = "return document.activeElement.computedRole === 'textbox' && document.activeElement.computedName === 'Message'";
+    browser.until("the message has the focus", writes, json!([])).await;
+    browser.fill([textbox("Message")], "Say it").await;
+    browser.press_with_control(ENTER).await;
+    browser.sees([article("Agent message")], "Once").await;
+    browser.find_all([article("User message")], 2).await;
+    assert_eq!(browser.errors().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_text_that_is_typed_does_not_answer_another_question() {
+    let Some(browser) = Browser::start().await else { return };
+    let about = |text: &'static str, reply: Reply| {
+        reply.when(move |request| request.last_user_text().is_some_and(|last| last.contains(text)))
+    };
+    let name = json!({ "id": "name", "header": "Name", "question": "Which name?", "options": [{ "label": "Sky", "description": "" }] });
+    let script = Script::new()
+        .reply(about("Ask", Reply::new().call("request_user_input", json!({ "questions": [name] }))))
+        .reply(about("Write", Reply::new().call("exec_command", escalated("touch one"))));
+    let config = "approval_policy = \"on-request\"\nsandbox_mode = \"read-only\"\n[features]\n\
+        default_mode_request_user_input = true\n";
+    let stage = Stage::configured(script, config).await;
+    stage.start_thread(&browser, "Ask").await;
+    const QUESTION: (&str, &str) = article("Which name?");
+    const FIELD: (&str, &str) = textbox("Other answer");
+    browser.fill([("main", "Thread"), QUESTION, FIELD], "B").await;
+
+    // Another question opens while the person types. The field keeps its text and the focus.
+    let cookie = stage.sign_in().await;
+    stage.post(&cookie, "/new", "text=Write").await;
+    browser.find([article("Run touch one?")]).await;
+    for _ in 0..3 {
+        browser.press('a').await;
+    }
+    let typed = "return document.activeElement.computedName === 'Other answer' && document.activeElement.value === 'Baaa'";
+    browser.until("the text is in its field", typed, json!([])).await;
+    assert_eq!(browser.count([article("Run touch one?")]).await, 1);
+
+    // Without the focus on a question, the key only goes to the first one.
+    browser.press(ESCAPE).await;
+    browser.press('a').await;
+    let focused = "return document.activeElement.computedRole === 'article' && document.activeElement.computedName === 'Which name?'";
+    browser.until("the first question has the focus", focused, json!([])).await;
+    assert_eq!(browser.count([article("Run touch one?")]).await, 1);
+    assert_eq!(stage.file("one"), None);
     assert_eq!(browser.errors().await, Vec::<String>::new());
 }
 

@@ -61,6 +61,26 @@ async fn fifty_pages_follow_a_busy_thread() {
     assert!(memory < MAX_MEMORY, "{memory} KiB");
 }
 
+/// Tabs of one browser, which opens six connections to a host.
+const TABS: usize = 8;
+
+#[tokio::test]
+async fn a_browser_has_eight_tabs() {
+    let Some(browser) = Browser::start().await else { return };
+    let stage = Stage::start(Script::new().say("Ready").then().say("Still here")).await;
+    let path = stage.start_thread(&browser, "Begin").await;
+    for _ in 1..TABS {
+        browser.open_tab().await;
+        stage.visit(&browser, &path).await;
+        browser.sees([article("Agent message")], "Ready").await;
+    }
+    stage.send(&browser, "Go on").await;
+    browser.sees([article("Agent message")], "Still here").await;
+    // A tab that was hidden has it too when it is looked at.
+    browser.go_to_first_tab().await;
+    browser.sees([article("Agent message")], "Still here").await;
+}
+
 /// Measures what pages cost: the time of a turn and the processor time of server and console, without and with 50 pages. The two
 /// take turns, and the shortest times count, which a busy machine lengthens least. With an optimised binary:
 ///

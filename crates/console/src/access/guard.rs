@@ -98,6 +98,7 @@ async fn check(access: &AccessControl, mut request: Request) -> Result<Request, 
         return Err(refuse(StatusCode::FORBIDDEN, "The request comes from another site."));
     }
     let session = cookie(request.headers(), &access.cookie).and_then(|value| access.key.read(value));
+    let session = session.filter(|session| !access.ended.has(&session.id));
     if session.is_none() && !is_sign_in {
         return Err(pages::sign_in_required(access).into_response());
     }

@@ -11,7 +11,9 @@ use axum::{
     routing::{get, post},
 };
 
-use super::{AllowedHosts, SessionKey, SignIn, SignInLinks, guard, sign_in, sign_in_page, sign_out};
+use super::{
+    AllowedHosts, EndedSessions, SessionKey, SignIn, SignInLinks, guard, sign_in, sign_in_page, sign_out,
+};
 use crate::assets;
 
 /// Who may use the routes behind a [`SessionLayer`].
@@ -19,6 +21,7 @@ pub struct AccessControl {
     pub key: SessionKey,
     pub sign_in: SignIn,
     pub links: SignInLinks,
+    pub ended: EndedSessions,
     pub hosts: AllowedHosts,
     /// The name of the session's cookie. It has the port, because cookies of a host do not.
     pub cookie: String,
@@ -41,6 +44,7 @@ impl SessionLayer {
             key,
             sign_in,
             links: SignInLinks::default(),
+            ended: EndedSessions::default(),
             hosts: AllowedHosts::default(),
             cookie: format!("codicil_console_{}", address.port()),
             is_behind_tls: false,

@@ -1,9 +1,10 @@
 //! Sessions of browsers: signed cookies, and the token that every changing request carries.
 //!
 //! A session is not stored. Its cookie holds its id and its end, signed with a key that outlives the process, so that a
-//! browser stays signed in when the console is restarted.
+//! browser stays signed in when the console is restarted. Sessions that were signed out are remembered by the process.
 
 use std::{
+    collections::VecDeque,
     fs::{File, OpenOptions},
     io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
@@ -14,6 +15,7 @@ use std::{
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use tokio::sync::watch;
 
 /// How long a browser stays signed in.
 pub const SESSION_SECONDS: u64 = 30 * 24 * 60 * 60;
@@ -70,7 +72,7 @@ impl SessionKey {
     }
 
     fn session(&self, id: String) -> Session {
-        Session { csrf: self.sign(&format!("csrf {id}")) }
+        Session { csrf: self.sign(&format!("csrf {id}")), id }
     }
 
     fn sign(&self, text: &str) -> String {
@@ -87,6 +89,7 @@ impl SessionKey {
 /// A browser that is signed in.
 #[derive(Clone, Debug)]
 pub struct Session {
+    pub id: String,
     /// The token that every changing request of the session carries.
     pub csrf: String,
 }
@@ -95,6 +98,43 @@ impl Session {
     /// Returns the token that every changing request of the session carries, for pages outside of this crate.
     pub fn csrf(&self) -> &str {
         &self.csrf
+    }
+}
+
+/// Sessions that are remembered after they were signed out. Beyond that, the oldest are forgotten.
+const MAX_ENDED: usize = 10_000;
+
+/// The sessions that were signed out. Their cookies are still signed, but not accepted any more.
+#[derive(Debug)]
+pub struct EndedSessions {
+    ids: watch::Sender<VecDeque<String>>,
+}
+
+impl Default for EndedSessions {
+    fn default() -> Self {
+        Self { ids: watch::Sender::new(VecDeque::new()) }
+    }
+}
+
+impl EndedSessions {
+    pub fn end(&self, id: String) {
+        self.ids.send_modify(|ids| {
+            if ids.len() >= MAX_ENDED {
+                ids.pop_front();
+            }
+            ids.push_back(id);
+        });
+    }
+
+    pub fn has(&self, id: &str) -> bool {
+        self.ids.borrow().iter().any(|ended| ended == id)
+    }
+
+    /// Waits until a session is signed out. Cancel safe.
+    pub async fn wait_for(&self, id: &str) {
+        let mut ids = self.ids.subscribe();
+        // The sender is `self`, so it is there.
+        let _ = ids.wait_for(|ids| ids.iter().any(|ended| ended == id)).await;
     }
 }
 
@@ -130,6 +170,14 @@ mod tests {
         ] {
             assert!(key.read(&forged).is_none(), "{forged}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_sessions_that_ended_last_are_remembered() {
+        let ended = EndedSessions::default();
+        (0..=MAX_ENDED).for_each(|number| ended.end(number.to_string()));
+        assert!(!ended.has("0") && ended.has("1") && ended.has(&MAX_ENDED.to_string()));
+        ended.wait_for("1").await;
     }
 
     #[test]

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use subtle::ConstantTimeEq;
 
-use super::{AccessControl, FormFields, sessions};
+use super::{AccessControl, FormFields, Session, sessions};
 use crate::pages;
 
 /// The path of the sign-in page and of the links.
@@ -108,8 +108,12 @@ pub async fn sign_in(
     admit(&access, is_token || access.links.redeem(given))
 }
 
-/// Ends the session of a browser: the cookie is removed.
-pub async fn sign_out(State(access): State<Arc<AccessControl>>) -> Response {
+/// Ends the session of a browser: its cookie is removed and not accepted any more, and its event streams end.
+pub async fn sign_out(
+    State(access): State<Arc<AccessControl>>,
+    Extension(session): Extension<Session>,
+) -> Response {
+    access.ended.end(session.id);
     let cookie = format!("{}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict", access.cookie);
     match HeaderValue::from_str(&cookie) {
         Ok(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to(PATH)).into_response(),

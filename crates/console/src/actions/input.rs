@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::done;
 use crate::{
-    access::FormFields,
+    access::{FormFields, new_id},
     live::ThreadView,
     pages::{PageError, sandbox_name},
     state::Console,
@@ -39,17 +39,21 @@ pub async fn send_input(
     let view = console.hubs.page(&thread).await?.view;
     match fields.get("do") {
         Some("stop") => stop(&console, &view).await?,
-        Some("queue") => queue(&console, &thread, input_of(&console, &view, &fields).await?).await?,
-        _ => send(&console, &view, input_of(&console, &view, &fields).await?).await?,
+        Some("queue") => queue(&console, &thread, message_of(&console, &view, &fields).await?).await?,
+        _ => send(&console, &view, message_of(&console, &view, &fields).await?).await?,
     }
     Ok(done(&headers, &format!("/threads/{thread}#composer")))
 }
 
 /// Steers the running turn, or starts one.
-async fn send(console: &Console, view: &ThreadView, input: Vec<UserInput>) -> Result<(), PageError> {
+async fn send(console: &Console, view: &ThreadView, message: ComposedMessage) -> Result<(), PageError> {
     let thread = view.thread.id.clone();
+    let ComposedMessage { id, input } = message;
     if let Some(turn) = view.running_turn() {
-        let params = TurnSteerParams::new(thread.clone(), input.clone(), turn.id.clone());
+        let params = TurnSteerParams {
+            client_user_message_id: Some(id.clone()),
+            ..TurnSteerParams::new(thread.clone(), input.clone(), turn.id.clone())
+        };
         match console.threads_client.call::<TurnSteer>(params).await {
             Ok(_) => return Ok(()),
             // The turn may have ended in this moment. A review cannot be steered, and says so.
@@ -57,13 +61,14 @@ async fn send(console: &Console, view: &ThreadView, input: Vec<UserInput>) -> Re
             Err(error) => return Err(error.into()),
         }
     }
-    console.threads_client.call::<TurnStart>(TurnStartParams::new(thread, input)).await?;
+    let params = TurnStartParams { client_user_message_id: Some(id), ..TurnStartParams::new(thread, input) };
+    console.threads_client.call::<TurnStart>(params).await?;
     Ok(())
 }
 
 /// Has a message sent after the running turn.
-async fn queue(console: &Console, thread: &ThreadId, input: Vec<UserInput>) -> Result<(), PageError> {
-    let id = crate::access::new_id().map_err(|error| PageError::BadRequest(error.to_string()))?;
+async fn queue(console: &Console, thread: &ThreadId, message: ComposedMessage) -> Result<(), PageError> {
+    let ComposedMessage { id, input } = message;
     let params = ThreadQueueAddParams { thread_id: thread.clone(), client_user_message_id: id, input };
     console.threads_client.call::<ThreadQueueAdd>(params).await?;
     Ok(())
@@ -91,6 +96,27 @@ async fn stop(console: &Console, view: &ThreadView) -> Result<(), PageError> {
     }
 }
 
+/// A message as a person has written it.
+struct ComposedMessage {
+    /// The message's id, by which the server recognises a repeated request.
+    id: String,
+    input: Vec<UserInput>,
+}
+
+async fn message_of(
+    console: &Console,
+    view: &ThreadView,
+    fields: &FormFields,
+) -> Result<ComposedMessage, PageError> {
+    let input = input_of(console, view, fields).await?;
+    let id = match fields.get("id") {
+        Some(id) => id.to_owned(),
+        // A browser without the script.
+        None => new_id().map_err(|error| PageError::BadRequest(error.to_string()))?,
+    };
+    Ok(ComposedMessage { id, input })
+}
+
 /// Returns the parts of a message: text, images, and the skills and files that the text names.
 async fn input_of(
     console: &Console,
@@ -102,7 +128,10 @@ async fn input_of(
         input.push(UserInput::Text { text: text.replace("\r\n", "\n"), text_elements: Vec::new() });
         input.extend(named_skills(console, &view.settings.cwd, text).await);
     }
-    for url in fields.all("image").take(MAX_IMAGES) {
+    if fields.all("image").count() > MAX_IMAGES {
+        return Err(PageError::BadRequest(format!("a message has at most {MAX_IMAGES} images")));
+    }
+    for url in fields.all("image") {
         if !url.starts_with("data:image/") {
             return Err(PageError::BadRequest("an attached file is not an image".to_owned()));
         }

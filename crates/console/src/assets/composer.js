@@ -1,30 +1,55 @@
 // The composer: images, completion of files and skills, and sending with the keyboard.
 
-import { notice } from "./forms.js";
+import { notice, readings } from "./forms.js";
 import { scrollToEnd } from "./live.js";
 import { suggestions } from "./suggestions.js";
 
 const MAX_IMAGE_BYTES = 8 << 20;
 
-function attach(files, list) {
-  for (const file of files) {
-    if (!file.type.startsWith("image/")) continue;
-    if (file.size > MAX_IMAGE_BYTES) {
-      notice(`${file.name} is larger than 8 MiB.`);
-      continue;
-    }
+/** Reads an image. Returns its `data:` address, or null. */
+function readImage(file) {
+  return new Promise((resolve) => {
     const reader = new FileReader();
-    reader.onload = () => {
-      const box = document.createElement("figure");
-      const picture = Object.assign(document.createElement("img"), { src: URL.createObjectURL(file), alt: file.name || "Pasted image" });
-      const field = Object.assign(document.createElement("input"), { type: "hidden", name: "image", value: reader.result });
-      const remove = Object.assign(document.createElement("button"), { type: "button", textContent: "Remove" });
-      remove.setAttribute("aria-label", `Remove ${picture.alt}`);
-      remove.onclick = () => box.remove();
-      box.append(picture, field, remove);
-      list.append(box);
-    };
+    reader.onload = () => resolve(reader.result);
+    reader.onerror = () => resolve(null);
     reader.readAsDataURL(file);
+  });
+}
+
+async function attachImage(file, list) {
+  const value = await readImage(file);
+  if (value === null) return notice(`${file.name} cannot be read.`);
+  const box = document.createElement("figure");
+  const picture = Object.assign(document.createElement("img"), { src: URL.createObjectURL(file), alt: file.name || "Pasted image" });
+  const field = Object.assign(document.createElement("input"), { type: "hidden", name: "image", value });
+  const remove = Object.assign(document.createElement("button"), { type: "button", textContent: "Remove" });
+  remove.setAttribute("aria-label", `Remove ${picture.alt}`);
+  remove.onclick = () => box.remove();
+  box.append(picture, field, remove);
+  list.append(box);
+}
+
+function attach(files, list) {
+  const form = list.closest("form");
+  const open = readings.get(form) ?? new Set();
+  readings.set(form, open);
+  for (const file of files) {
+    if (!file.type.startsWith("image/")) notice(`${file.name} is not an image.`);
+    else if (file.size > MAX_IMAGE_BYTES) notice(`${file.name} is larger than 8 MiB.`);
+    else {
+      const reading = attachImage(file, list).finally(() => open.delete(reading));
+      open.add(reading);
+    }
+  }
+}
+
+/** Removes what was sent. What was written meanwhile stays. */
+function removeSent(fields, message, list) {
+  const sent = (fields.find(([name]) => name === "text")?.[1] ?? "").replaceAll("\r\n", "\n");
+  if (message.value.startsWith(sent)) message.value = message.value.slice(sent.length);
+  const images = fields.filter(([name]) => name === "image").map(([, value]) => value);
+  for (const box of [...list.children]) {
+    if (images.includes(box.querySelector("input").value)) box.remove();
   }
 }
 
@@ -65,7 +90,7 @@ export function handleComposer() {
     if (event.key !== "Enter" || event.isComposing || event.defaultPrevented) return;
     if (event.shiftKey || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
-    form.requestSubmit(form.querySelector("button[value=send]"));
+    if (!event.repeat) form.requestSubmit(form.querySelector("button[value=send]"));
   });
   message.addEventListener("paste", (event) => attach(event.clipboardData.files, attachments));
   form.addEventListener("dragover", (event) => event.preventDefault());
@@ -77,9 +102,8 @@ export function handleComposer() {
     attach(event.target.files, attachments);
     event.target.value = "";
   });
-  form.addEventListener("sent", () => {
-    message.value = "";
-    attachments.replaceChildren();
+  form.addEventListener("sent", (event) => {
+    removeSent(event.detail, message, attachments);
     scrollToEnd();
   });
 }

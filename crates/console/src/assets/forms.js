@@ -28,23 +28,56 @@ export async function post(address, fields) {
   return false;
 }
 
+/** Forms whose answer has not come yet. They are not sent again. */
+let busy = new WeakSet();
+
+/** What forms wait for before they are sent: images that are being read. */
+export const readings = new WeakMap();
+
+/** The last message of each form that the server may not have received, with its id. */
+const attempts = new WeakMap();
+
+/** Returns the id of a message: the same for another try, so that the server takes the message once. */
+function messageId(form, fields) {
+  const content = JSON.stringify(fields);
+  const last = attempts.get(form);
+  if (last?.content === content) return last.id;
+  const id = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  attempts.set(form, { content, id });
+  return id;
+}
+
 async function submit(event) {
   const form = event.target;
+  if (form.method === "post" && busy.has(form)) return event.preventDefault();
   if (form.dataset.confirm && !window.confirm(form.dataset.confirm)) return event.preventDefault();
   const isPost = form.method === "post";
   const isLive = "live" in form.dataset || "token" in form.dataset || "confirm" in form.dataset;
-  if (!isPost || !isLive) return;
+  if (!isPost) return;
+  busy.add(form);
+  if (!isLive) return;
   event.preventDefault();
-  const button = event.submitter;
-  const fields = [...new FormData(form, button)].filter(([name]) => name !== "csrf");
-  const buttons = [...form.querySelectorAll("button")];
-  buttons.forEach((other) => (other.disabled = true));
-  const isDone = await post(form.action, fields);
-  buttons.forEach((other) => (other.disabled = false));
+  form.setAttribute("aria-busy", "true");
+  const isDone = await send(form, event.submitter);
+  form.removeAttribute("aria-busy");
+  busy.delete(form);
   if (!isDone) return;
-  if ("reset" in form.dataset && button?.value !== "stop") form.dispatchEvent(new CustomEvent("sent"));
   form.closest("details.menu")?.removeAttribute("open");
   if (form.closest("[data-refresh]")) window.location.reload();
+}
+
+/** Sends a form in the background. Returns whether that worked. */
+async function send(form, button) {
+  // A form may disappear before its images are read, and with it the button.
+  const choice = button?.name ? [[button.name, button.value]] : [];
+  await Promise.all(readings.get(form) ?? []);
+  const fields = [...new FormData(form), ...choice].filter(([name]) => name !== "csrf");
+  const isMessage = "reset" in form.dataset && button?.value !== "stop";
+  const id = isMessage ? [["id", messageId(form, fields)]] : [];
+  if (!(await post(form.action, [...fields, ...id]))) return false;
+  attempts.delete(form);
+  if (isMessage) form.dispatchEvent(new CustomEvent("sent", { detail: fields }));
+  return true;
 }
 
 /** Shows a diff in the other layout, in its place. */
@@ -57,8 +90,8 @@ async function changeLayout(event) {
   const response = await fetch(button.href).catch(() => null);
   if (!response?.ok) return notice("The diff cannot be shown in this layout.");
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  const name = shown.getAttribute("aria-label");
-  const next = [...page.querySelectorAll("section")].find((section) => section.getAttribute("aria-label") === name);
+  // A file may have changed several times: the number tells the changes apart.
+  const next = page.querySelector(`section[data-change="${shown.dataset.change}"]`);
   if (!next) return notice("The diff is not available any more.");
   shown.replaceWith(next);
   next.querySelector("[data-diff-layout]")?.focus();
@@ -148,6 +181,8 @@ export function handleForms() {
       if (!menu.contains(event.target)) menu.removeAttribute("open");
     }
   });
+  // A page that comes back from the browser's history can send its forms again.
+  window.addEventListener("pageshow", () => { busy = new WeakSet(); });
   completeDirectories();
   applyFilters();
 }

@@ -16,11 +16,36 @@ function move(step) {
   next.scrollIntoView({ block: "center", behavior: "auto" });
 }
 
-/** Presses a button of the question that has the focus, or of the first one. */
+/** Keys that follow each other within this time are part of what a person types, also if the field has gone meanwhile. */
+const TYPING_TIME = 1500;
+
+let typedAt = -TYPING_TIME;
+
+/** Returns whether a key is part of a text whose field has gone, with its question. */
+function continuesText(event) {
+  if (isTyping(event.target)) {
+    typedAt = ["Escape", "Tab", "Enter"].includes(event.key) ? -TYPING_TIME : event.timeStamp;
+    return false;
+  }
+  if (event.timeStamp - typedAt > TYPING_TIME) return false;
+  typedAt = event.timeStamp;
+  return true;
+}
+
+function isInSight(element) {
+  const { top, bottom } = element.getBoundingClientRect();
+  return bottom > 0 && top < window.innerHeight;
+}
+
+/** Presses a button of the question that has the focus, or of the only one, if it is in sight. Otherwise goes to the first one. */
 function answer(decision) {
   const focused = document.activeElement?.closest?.("article.question");
-  const question = focused ?? document.querySelector("article.question");
-  question?.querySelector(`button[value=${decision}]`)?.click();
+  const questions = document.querySelectorAll("article.question");
+  const only = questions.length === 1 && isInSight(questions[0]) ? questions[0] : null;
+  const question = focused ?? only;
+  if (question) return question.querySelector(`button[value=${decision}]`)?.click();
+  questions[0]?.focus({ preventScroll: true });
+  questions[0]?.scrollIntoView({ block: "center", behavior: "auto" });
 }
 
 function interrupt() {
@@ -39,7 +64,9 @@ function focus(id, event) {
 export function handleKeys() {
   const help = document.getElementById("help");
   document.querySelector("[data-help]")?.addEventListener("click", () => help.showModal());
+  document.addEventListener("pointerdown", () => { typedAt = -TYPING_TIME; });
   document.addEventListener("keydown", (event) => {
+    if (continuesText(event)) return;
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
       if (isTyping(event.target)) return event.target.blur();
@@ -49,8 +76,8 @@ export function handleKeys() {
     switch (event.key) {
       case "j": return move(1);
       case "k": return move(-1);
-      case "a": return answer("accept");
-      case "d": return answer("decline");
+      case "a": return event.repeat ? null : answer("accept");
+      case "d": return event.repeat ? null : answer("decline");
       case "c": return focus("message", event);
       case "?": return help.showModal();
       case "/":

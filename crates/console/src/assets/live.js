@@ -41,6 +41,37 @@ document.addEventListener("click", (event) => {
   if (details) details.dataset.choice = details.open ? "closed" : "open";
 });
 
+/** Returns what tells an element from its neighbours: the same in an element that replaces it. */
+function identity(element) {
+  const value = ["submit", "radio", "checkbox"].includes(element.type) ? element.value : "";
+  const parts = [element.localName, element.name ?? "", value, element.getAttribute("href"), element.getAttribute("aria-label")];
+  return element.id || parts.join(" ");
+}
+
+/** Gives the focus, which was on an element that was replaced, to the same element of `scope`. */
+function restoreFocus(scope, focused) {
+  if (!focused) return;
+  const same = [scope, ...scope.querySelectorAll("*")].find((element) => identity(element) === identity(focused));
+  (same ?? scope).focus({ preventScroll: true });
+}
+
+/** Returns the element with the focus if it is in `scope`. */
+function focusWithin(scope) {
+  return scope.contains(document.activeElement) ? document.activeElement : null;
+}
+
+/** Takes over what a person has typed and chosen in an element that is replaced. */
+function takeOverFields(known, next) {
+  const fields = "input:not([type=hidden]), textarea, select";
+  const old = new Map([...known.querySelectorAll(fields)].map((field) => [identity(field), field]));
+  for (const field of next.querySelectorAll(fields)) {
+    const typed = old.get(identity(field));
+    if (!typed) continue;
+    field.value = typed.value;
+    field.checked = typed.checked;
+  }
+}
+
 /** The length of the text of elements that text is appended to. */
 const lengths = new WeakMap();
 
@@ -48,9 +79,13 @@ const operations = {
   put({ id, in: parent, html }) {
     const next = parse(html).firstElementChild;
     const known = document.getElementById(id);
+    if (!next || known?.isEqualNode(next)) return;
     if (known) {
+      const focused = focusWithin(known);
       keepChoice(known, next);
       known.replaceWith(next);
+      restoreFocus(next, focused);
+      if (id === "thread-title") rename(next.textContent);
     } else if (parent) {
       const container = document.getElementById(parent);
       const end = container?.querySelector(":scope > .turn-end");
@@ -85,16 +120,13 @@ const operations = {
     const response = target && (await fetch(target.dataset.address).catch(() => null));
     if (!response?.ok) return;
     const next = parse(await response.text());
-    const focused = target.contains(document.activeElement) ? document.activeElement : null;
+    const focused = focusWithin(target);
     target.replaceChildren(next);
-    // The focus stays where it was, though the element is a new one.
-    const again = focused && [...target.querySelectorAll(focused.localName)].find((element) => element.name === focused.name);
-    again?.focus({ preventScroll: true });
+    restoreFocus(target, focused);
   },
   count({ questions }) {
-    const title = document.querySelector("title");
-    const name = `${title.dataset.title} · Codicil`;
-    document.title = questions > 0 ? `(${questions}) ${name}` : name;
+    openQuestions = questions;
+    showTitle();
     document.querySelector("link[rel=icon]").href = `/assets/icon.svg?n=${questions}`;
     for (const count of document.querySelectorAll("[data-count], #question-count")) {
       count.textContent = questions > 0 ? questions : "";
@@ -102,21 +134,48 @@ const operations = {
   },
 };
 
-/** Makes the children of an element those given. Children that have not changed keep what a person typed there. */
-function syncChildren(target, children) {
-  const known = new Map([...target.children].map((child) => [child.id, child]));
-  const next = children.map((child) => {
-    const old = known.get(child.id);
-    child.dataset.source = digest(child.outerHTML);
-    return old && old.dataset.source === child.dataset.source ? old : child;
-  });
-  if (next.length === target.children.length && next.every((child, index) => child === target.children[index])) return;
-  target.replaceChildren(...next);
+let openQuestions = Number(document.querySelector("[data-count]")?.textContent ?? 0);
+
+function showTitle() {
+  const name = `${document.querySelector("title").dataset.title} · Codicil`;
+  document.title = openQuestions > 0 ? `(${openQuestions}) ${name}` : name;
 }
 
-/** Returns a short text that differs for different HTML. Ages of times do not count. */
+/** Shows the new name of the thread in the title of the page. */
+function rename(name) {
+  document.querySelector("title").dataset.title = name;
+  showTitle();
+}
+
+/** Makes the children of an element those given. Children that have not changed stay in the page: taking one out, even for
+    a moment, would take the focus from a person who types there. */
+function syncChildren(target, children) {
+  const known = new Map([...target.children].map((child) => [child.id, child]));
+  const focused = focusWithin(target);
+  const next = children.map((child) => {
+    const old = known.get(child.id);
+    const source = digest(child.outerHTML);
+    if (old && (old.dataset.source ??= digest(old.outerHTML)) === source) return old;
+    child.dataset.source = source;
+    if (old) takeOverFields(old, child);
+    return child;
+  });
+  const kept = new Set(next);
+  for (const child of [...target.children]) if (!kept.has(child)) child.remove();
+  let place = target.firstElementChild;
+  for (const child of next) {
+    if (child === place) place = place.nextElementSibling;
+    else target.insertBefore(child, place);
+  }
+  if (!focused || document.activeElement === focused) return;
+  const replaced = [...known.values()].find((child) => child.contains(focused));
+  const again = next.find((child) => child.id === replaced?.id);
+  if (again) restoreFocus(again, focused);
+}
+
+/** Returns a short text that differs for different HTML. Ages of times and the session's token do not count. */
 function digest(html) {
-  const text = html.replace(/<time[^>]*>[^<]*<\/time>/g, "");
+  const text = html.replace(/<time[^>]*>[^<]*<\/time>|<input type="hidden" name="csrf"[^>]*>/g, "");
   let hash = 5381;
   for (let index = 0; index < text.length; index++) hash = ((hash * 33) ^ text.charCodeAt(index)) | 0;
   return `${text.length}.${hash}`;
@@ -128,10 +187,17 @@ function syncQuestions(html) {
   const here = document.getElementById("questions-here");
   const isHere = (card) => here !== null && card.dataset.questionThread === thread;
   const wasAtEnd = isAtEnd();
+  announceQuestions(cards);
   if (here) syncChildren(here, cards.filter(isHere));
   const side = document.getElementById("questions");
   if (side) syncChildren(side, cards.filter((card) => !isHere(card)));
   if (wasAtEnd && here?.children.length) scrollToEnd();
+}
+
+/** Has new questions read aloud. */
+function announceQuestions(cards) {
+  const added = cards.filter((card) => !document.getElementById(card.id)).map((card) => card.getAttribute("aria-label"));
+  if (added.length > 0) document.getElementById("announcement").textContent = `New question: ${added.join(", ")}`;
 }
 
 /** Marks the thread of this page in the list. */
@@ -142,20 +208,30 @@ export function markCurrent() {
   }
 }
 
-let refreshing;
+let isListStale = false;
+let refreshing = null;
 
-/** Reads the list of the page again, if it has one. */
+/** Reads the list of the page again, if it has one, and again as long as it changes. On a busy server it always changes. */
 function refreshList() {
+  isListStale = true;
+  refreshing ??= refreshWhileStale().finally(() => { refreshing = null; });
+}
+
+async function refreshWhileStale() {
   const list = document.querySelector("[data-refresh]");
-  if (!list || list.querySelector("details[open]")) return;
-  clearTimeout(refreshing);
-  refreshing = setTimeout(async () => {
+  const isInUse = () => list.querySelector("details[open]") !== null;
+  while (list && isListStale && !isInUse()) {
+    isListStale = false;
+    await new Promise((resolve) => setTimeout(resolve, 300));
     const response = await fetch(location.href).catch(() => null);
-    if (!response?.ok) return;
+    if (!response?.ok) continue;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const next = page.querySelector("[data-refresh]");
-    if (next && !list.querySelector("details[open]")) list.replaceChildren(...next.childNodes);
-  }, 300);
+    if (!next || isInUse() || list.isEqualNode(next)) continue;
+    const focused = focusWithin(list);
+    list.replaceChildren(...next.childNodes);
+    restoreFocus(list, focused);
+  }
 }
 
 function carryOut(event) {
@@ -165,6 +241,8 @@ function carryOut(event) {
     if (operation.op === "sync" && operation.id === "thread-list") refreshList();
   }
   if (event.lastEventId) after = event.lastEventId;
+  // Read aloud when the turn is over, not in pieces.
+  document.getElementById("turns")?.setAttribute("aria-busy", document.querySelector("[data-stop]") !== null);
   if (wasAtEnd && thread) scrollToEnd();
 }
 
@@ -198,27 +276,36 @@ function disconnect() {
 
 function setConnected(isConnected) {
   document.body.toggleAttribute("data-offline", !isConnected);
+  const line = document.getElementById("connection");
+  const text = isConnected ? "" : "Connection lost. Trying again…";
+  // A text that is set again would be read aloud again.
+  if (line.textContent !== text) line.textContent = text;
 }
 
-/** Follows the server for as long as the page is looked at. Browsers open few connections to a host. */
+/** Follows the server for as long as the page is looked at. Browsers open six connections to a host for all of their pages. */
 export function follow() {
-  let hiding = null;
+  let planned = null;
+  const plan = (task, time) => {
+    clearTimeout(planned);
+    planned = setTimeout(task, time);
+  };
   // A hidden page looks for questions now and then, for the number in its title.
   const glance = () => {
     connect();
-    hiding = setTimeout(rest, 3_000);
+    plan(rest, 3_000);
   };
   const rest = () => {
     disconnect();
-    hiding = setTimeout(glance, 30_000);
+    plan(glance, 30_000);
   };
-  document.addEventListener("visibilitychange", () => {
-    clearTimeout(hiding);
-    if (document.hidden) hiding = setTimeout(rest, 120_000);
-    else connect();
-  });
+  const watch = () => {
+    clearTimeout(planned);
+    connect();
+  };
+  document.addEventListener("visibilitychange", () => (document.hidden ? plan(rest, 5_000) : watch()));
   window.addEventListener("pagehide", disconnect);
-  window.addEventListener("pageshow", connect);
-  connect();
+  window.addEventListener("pageshow", () => (document.hidden ? rest() : watch()));
+  if (document.hidden) rest();
+  else connect();
   markCurrent();
 }

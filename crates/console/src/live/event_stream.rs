@@ -6,6 +6,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use axum::{
+    Extension,
     body::Body,
     extract::{Query, State},
     http::{HeaderMap, header},
@@ -15,10 +16,10 @@ use bytes::Bytes;
 use codicil_client::protocol::ThreadId;
 use futures_util::stream;
 use serde::Deserialize;
-use tokio::{sync::mpsc, time::sleep};
+use tokio::time::sleep;
 
-use super::overview::OverviewReader;
-use crate::{pages::PageError, state::Console};
+use super::{overview::OverviewReader, page_events::PageReceiver};
+use crate::{access::Session, pages::PageError, state::Console};
 
 /// A line is sent after this time of silence, so that both ends notice a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
@@ -36,13 +37,15 @@ pub struct EventsQuery {
 }
 
 struct PageFeed {
-    thread: Option<mpsc::Receiver<Bytes>>,
+    thread: Option<PageReceiver>,
     overview: OverviewReader,
+    session: Session,
     console: Console,
 }
 
 pub async fn events(
     State(console): State<Console>,
+    Extension(session): Extension<Session>,
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
@@ -52,7 +55,7 @@ pub async fn events(
         None => None,
     };
     let overview = console.overview.reader();
-    let feed = PageFeed { thread, overview, console };
+    let feed = PageFeed { thread, overview, session, console };
     let first = stream::iter([Ok::<_, Infallible>(Bytes::from_static(RETRY.as_bytes()))]);
     let rest = stream::unfold(feed, |mut feed| async move {
         let bytes = feed.next().await?;
@@ -76,6 +79,7 @@ impl PageFeed {
             event = thread => event,
             event = self.overview.next() => event,
             () = sleep(KEEP_ALIVE) => Some(Bytes::from_static(b": still here\n\n")),
+            () = self.console.access.ended.wait_for(&self.session.id) => None,
             () = self.console.stopping.cancelled() => None,
         }
     }

@@ -3,7 +3,13 @@
 //! A page that reads too slowly is dropped. Its browser connects again with the id of the last event it has, and gets the
 //! events since then, or the whole page if they are no longer kept.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -14,13 +20,14 @@ use super::page_ops::{PageOp, encode_event};
 const KEPT_EVENTS: usize = 1024;
 const KEPT_BYTES: usize = 1 << 20;
 
-/// Events that may wait for one page.
+/// Events that may wait for one page, and their bytes.
 const PAGE_EVENTS: usize = 128;
+const PAGE_BYTES: usize = 4 << 20;
 
 /// The pages of a thread and what they have received.
 #[derive(Debug)]
 pub struct PageEvents {
-    pages: Vec<mpsc::Sender<Bytes>>,
+    pages: Vec<PageSender>,
     /// The position of what was sent to pages.
     sent: u64,
     kept: VecDeque<KeptEvent>,
@@ -29,6 +36,44 @@ pub struct PageEvents {
     floor: u64,
     /// The whole page at the last position, once a page has needed it.
     whole: Option<Bytes>,
+}
+
+/// The sending end of a page's queue.
+#[derive(Debug)]
+struct PageSender {
+    events: mpsc::Sender<Bytes>,
+    /// The bytes that wait.
+    queued: Arc<AtomicUsize>,
+}
+
+/// The events of a page in their order.
+#[derive(Debug)]
+pub struct PageReceiver {
+    events: mpsc::Receiver<Bytes>,
+    queued: Arc<AtomicUsize>,
+}
+
+fn page_queue() -> (PageSender, PageReceiver) {
+    let (sender, events) = mpsc::channel(PAGE_EVENTS);
+    let queued = Arc::<AtomicUsize>::default();
+    (PageSender { events: sender, queued: queued.clone() }, PageReceiver { events, queued })
+}
+
+impl PageSender {
+    /// Adds an event. Returns false if too much waits. An empty queue takes an event of any size.
+    fn send(&self, bytes: &Bytes) -> bool {
+        let before = self.queued.fetch_add(bytes.len(), Ordering::Relaxed);
+        (before == 0 || before + bytes.len() <= PAGE_BYTES) && self.events.try_send(bytes.clone()).is_ok()
+    }
+}
+
+impl PageReceiver {
+    /// Waits for the next event; `None` when the page was dropped. Cancel safe.
+    pub async fn recv(&mut self) -> Option<Bytes> {
+        let bytes = self.events.recv().await?;
+        self.queued.fetch_sub(bytes.len(), Ordering::Relaxed);
+        Some(bytes)
+    }
 }
 
 /// An event that pages have received: the messages after one position and up to another.
@@ -86,24 +131,26 @@ impl PageEvents {
         &mut self,
         after: Option<u64>,
         whole_page: impl FnOnce() -> Vec<PageOp>,
-    ) -> Option<mpsc::Receiver<Bytes>> {
-        let (page, events) = mpsc::channel(PAGE_EVENTS);
-        match after.and_then(|after| self.missed(after)) {
-            Some(missed) => missed.into_iter().try_for_each(|bytes| page.try_send(bytes)).ok()?,
+    ) -> Option<PageReceiver> {
+        let (page, events) = page_queue();
+        let is_queued = match after.and_then(|after| self.missed(after)) {
+            Some(missed) => missed.iter().all(|bytes| page.send(bytes)),
             None => {
                 let seq = self.sent;
-                let whole = self.whole.get_or_insert_with(|| encode_event(Some(seq), &whole_page()));
-                page.try_send(whole.clone()).ok()?;
+                page.send(self.whole.get_or_insert_with(|| encode_event(Some(seq), &whole_page())))
             }
+        };
+        if !is_queued {
+            return None;
         }
-        self.pages.retain(|page| !page.is_closed());
+        self.pages.retain(|page| !page.events.is_closed());
         self.pages.push(page);
         Some(events)
     }
 
     fn deliver(&mut self, bytes: &Bytes) {
         self.whole = None;
-        self.pages.retain(|page| page.try_send(bytes.clone()).is_ok());
+        self.pages.retain(|page| page.send(bytes));
     }
 
     /// Returns the events after a position; `None` if they are too many or do not continue there.
@@ -127,8 +174,8 @@ mod tests {
         vec![PageOp::Text { id: "a".to_owned(), text: text.to_owned() }]
     }
 
-    fn received(events: &mut mpsc::Receiver<Bytes>) -> Vec<Bytes> {
-        std::iter::from_fn(|| events.try_recv().ok()).collect()
+    fn received(page: &mut PageReceiver) -> Vec<Bytes> {
+        std::iter::from_fn(|| page.events.try_recv().ok()).collect()
     }
 
     fn no_page() -> Vec<PageOp> {
@@ -188,6 +235,12 @@ mod tests {
         (1..=5_000).for_each(|seq| events.send(seq, &text(&long)));
         assert!(!events.has_pages());
         assert_eq!(received(&mut idle).len(), PAGE_EVENTS);
+        let mut idle = events.attach(None, || text("whole")).unwrap();
+        let large = "x".repeat(1 << 20);
+        (5_001..5_010).for_each(|seq| events.send(seq, &text(&large)));
+        assert!(!events.has_pages());
+        let bytes: usize = received(&mut idle).iter().map(Bytes::len).sum();
+        assert!(bytes <= PAGE_BYTES, "{bytes}");
         assert!(events.kept_bytes <= KEPT_BYTES && events.kept.len() <= KEPT_EVENTS);
         assert_eq!(events.kept_bytes, events.kept.iter().map(|event| event.bytes.len()).sum::<usize>());
     }

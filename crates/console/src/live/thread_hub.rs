@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use codicil_client::{
     Client, ClientError, ClientEvent, EventStream, IncludeTurns, PlacedEvent,
     protocol::{
@@ -22,7 +21,7 @@ use tokio::{
 };
 
 use super::{
-    page_events::PageEvents,
+    page_events::{PageEvents, PageReceiver},
     page_ops::PageOp,
     thread_view::{OlderItems, ThreadView, ViewChange},
 };
@@ -67,7 +66,7 @@ pub struct ThreadPage {
 /// What others ask a hub for.
 enum HubCommand {
     Page(HubReply<ThreadPage>),
-    Attach { after: Option<u64>, reply: HubReply<mpsc::Receiver<Bytes>> },
+    Attach { after: Option<u64>, reply: HubReply<PageReceiver> },
 }
 
 type HubReply<T> = oneshot::Sender<Result<T, HubError>>;
@@ -92,7 +91,7 @@ impl ThreadHub {
     }
 
     /// Returns the events after a position. Without a position the first event is the whole page.
-    pub async fn attach(&self, after: Option<u64>) -> Result<mpsc::Receiver<Bytes>, HubError> {
+    pub async fn attach(&self, after: Option<u64>) -> Result<PageReceiver, HubError> {
         let (reply, events) = oneshot::channel();
         self.mailbox.send(HubCommand::Attach { after, reply }).await.map_err(|_| HubError::Closed)?;
         events.await.unwrap_or(Err(HubError::Closed))
@@ -218,7 +217,14 @@ impl HubTask {
                     self.events.send(self.seq, &pages::closed_ops());
                     return;
                 }
-                HubEvent::Message(Some(message)) => self.on_message(message).await,
+                HubEvent::Message(Some(message)) => {
+                    if let Err(error) = self.on_message(message).await {
+                        tracing::debug!("cannot read {} again: {error}", self.thread_id);
+                        // What the view has missed is not known. The pages connect again, to a new hub.
+                        self.events.disconnect();
+                        break;
+                    }
+                }
                 HubEvent::Command(Some(command)) => self.on_command(command),
                 HubEvent::Flush => self.flush(),
                 HubEvent::Idle if self.view.running_turn().is_some() => self.idle_since = Instant::now(),
@@ -231,12 +237,14 @@ impl HubTask {
         }
     }
 
-    async fn on_message(&mut self, PlacedEvent { event, seq }: PlacedEvent) {
+    /// Applies a message. An error ends the hub.
+    async fn on_message(&mut self, PlacedEvent { event, seq }: PlacedEvent) -> Result<(), ClientError> {
         match event {
             ClientEvent::Notification(message) => self.on_notification(message, seq),
             // Something was removed, or too much was missed: the thread is read again.
-            ClientEvent::Snapshot(_) | ClientEvent::Missed(_) => self.start_over().await,
+            ClientEvent::Snapshot(_) | ClientEvent::Missed(_) => self.start_over().await?,
         }
+        Ok(())
     }
 
     fn on_notification(&mut self, message: ServerNotification, seq: Option<u64>) {
@@ -310,22 +318,15 @@ impl HubTask {
     }
 
     /// Reads the thread again and replaces what pages show.
-    async fn start_over(&mut self) {
-        match read_thread(&self.client, &self.thread_id).await {
-            Ok(ThreadPage { view, seq }) => {
-                let usage = self.view.usage.take();
-                self.view = ThreadView { usage: view.usage.clone().or(usage), ..view };
-                self.seq = seq;
-                self.pending.clear();
-                self.flush_at = None;
-                self.events.start_over(seq, &pages::reset_ops(&self.view));
-            }
-            Err(error) => {
-                tracing::debug!("cannot read {} again: {error}", self.thread_id);
-                // The pages connect again, to a new hub.
-                self.events.disconnect();
-            }
-        }
+    async fn start_over(&mut self) -> Result<(), ClientError> {
+        let ThreadPage { view, seq } = read_thread(&self.client, &self.thread_id).await?;
+        let usage = self.view.usage.take();
+        self.view = ThreadView { usage: view.usage.clone().or(usage), ..view };
+        self.seq = seq;
+        self.pending.clear();
+        self.flush_at = None;
+        self.events.start_over(seq, &pages::reset_ops(&self.view));
+        Ok(())
     }
 }
 

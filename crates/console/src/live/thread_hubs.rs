@@ -2,13 +2,14 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use bytes::Bytes;
 use codicil_client::{Client, protocol::ThreadId};
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::thread_hub::{HubError, ThreadHub, ThreadPage};
+use super::{
+    page_events::PageReceiver,
+    thread_hub::{HubError, ThreadHub, ThreadPage},
+};
 
 /// Finds or opens the hub of a thread. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -35,11 +36,7 @@ impl ThreadHubs {
         }
     }
 
-    pub async fn attach(
-        &self,
-        thread: &ThreadId,
-        after: Option<u64>,
-    ) -> Result<mpsc::Receiver<Bytes>, HubError> {
+    pub async fn attach(&self, thread: &ThreadId, after: Option<u64>) -> Result<PageReceiver, HubError> {
         match self.hub(thread).attach(after).await {
             Err(HubError::Closed) => self.hub(thread).attach(after).await,
             events => events,

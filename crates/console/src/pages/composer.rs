@@ -48,7 +48,7 @@ pub fn composer(view: &ThreadView, models: &[Model], session: &Session) -> Marku
             form #composer method="post" action={ "/threads/" (thread) "/input" } data-live="" data-reset="" {
                 input type="hidden" name="csrf" value=(session.csrf);
                 label.visually-hidden for="message" { "Message" }
-                textarea #message name="text" rows="2" placeholder="Message the agent. @ completes files, $ completes skills." autocomplete="off" data-complete=(thread) {}
+                textarea #message name="text" rows="2" placeholder="Message the agent. @ completes files, $ completes skills." autocomplete="off" aria-autocomplete="list" aria-controls="completions" data-complete=(thread) {}
                 ul #completions .completions role="listbox" aria-label="Completions" hidden {}
                 div #attachments .attachments {}
                 div.composer-bar {

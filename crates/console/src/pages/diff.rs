@@ -16,6 +16,7 @@ use codicil_client::{
 };
 use maud::{Markup, html};
 use serde::Deserialize;
+use tokio::task::spawn_blocking;
 
 use super::{PageError, PageFrame, item_content, items, page};
 use crate::{
@@ -30,7 +31,10 @@ use crate::{
 /// Rows of one file, unless all are wanted.
 const MAX_ROWS: usize = 1_500;
 
-/// Rows of one file if all are wanted.
+/// Rows of all files of a page.
+const MAX_PAGE_ROWS: usize = 12_000;
+
+/// Rows of a page if all of a file are wanted.
 const MAX_ALL_ROWS: usize = 50_000;
 
 /// Files on one page.
@@ -82,7 +86,7 @@ pub async fn item_diff(
     let files = item_changes(&found).ok_or_else(|| PageError::NotFound("changes".to_owned()))?;
     let files = with_surroundings(&console, files).await;
     let changes = ShownChanges { title: "Changes of one step", thread, address, files };
-    Ok(changes_page(&console, &session, &changes, &query))
+    changes_page(&console, &session, changes, query).await
 }
 
 /// `GET /threads/{thread}/turns/{turn}/diff`
@@ -99,7 +103,7 @@ pub async fn turn_diff(
         None => applied_changes(&console, &thread, Some(&turn)).await?,
     };
     let changes = ShownChanges { title: "Changes of the turn", thread, address, files };
-    Ok(changes_page(&console, &session, &changes, &query))
+    changes_page(&console, &session, changes, query).await
 }
 
 /// `GET /threads/{thread}/diff`
@@ -113,7 +117,7 @@ pub async fn thread_diff(
     let thread = ThreadId::from(thread);
     let files = applied_changes(&console, &thread, None).await?;
     let changes = ShownChanges { title: "Changes of the thread", thread, address, files };
-    Ok(changes_page(&console, &session, &changes, &query))
+    changes_page(&console, &session, changes, query).await
 }
 
 /// Returns the diff that the server reported for a turn, if the thread is on a page.
@@ -179,17 +183,49 @@ async fn read_text(console: &Console, path: &str) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|content| content.len() <= MAX_READ_BYTES)
 }
 
-fn changes_page(console: &Console, session: &Session, changes: &ShownChanges, query: &DiffQuery) -> Markup {
-    let is_wanted = |file: &&FileDiff| query.file.is_empty() || file.path == query.file;
-    let shown: Vec<_> = changes.files.iter().filter(is_wanted).take(MAX_FILES).collect();
-    let options = DiffView {
-        layout: query.layout(),
-        max_rows: if query.all.is_empty() { MAX_ROWS } else { MAX_ALL_ROWS },
-        address: &changes.address,
-    };
+/// The diffs of a page.
+struct ShownDiffs {
+    html: Vec<Markup>,
+    /// Changes that there was no room for.
+    left: usize,
+}
+
+/// Renders the changes that a page has room for.
+fn diffs(changes: &ShownChanges, query: &DiffQuery) -> ShownDiffs {
+    let is_wanted = |file: &FileDiff| query.file.is_empty() || file.path == query.file;
+    let (max_rows, mut room) =
+        if query.all.is_empty() { (MAX_ROWS, MAX_PAGE_ROWS) } else { (MAX_ALL_ROWS, MAX_ALL_ROWS) };
+    let mut shown = ShownDiffs { html: Vec::new(), left: 0 };
+    for (number, file) in changes.files.iter().enumerate().filter(|(_, file)| is_wanted(file)) {
+        if room == 0 || shown.html.len() == MAX_FILES {
+            shown.left += 1;
+            continue;
+        }
+        let max_rows = max_rows.min(room);
+        let layout = query.layout();
+        shown.html.push(view(file, DiffView { layout, max_rows, number, address: &changes.address }));
+        let lines: usize = file.hunks.iter().map(|hunk| hunk.lines.len()).sum();
+        room -= lines.min(max_rows);
+    }
+    shown
+}
+
+/// Returns the page of changes. Highlighting takes long, so it has a thread of its own.
+async fn changes_page(
+    console: &Console,
+    session: &Session,
+    changes: ShownChanges,
+    query: DiffQuery,
+) -> Result<Markup, PageError> {
+    let rendered = spawn_blocking(move || {
+        let shown = diffs(&changes, &query);
+        (shown, changes, query)
+    });
+    let failed = |_| PageError::BadRequest("the changes cannot be shown".to_owned());
+    let (shown, changes, query) = rendered.await.map_err(failed)?;
     // Both sides of a diff need the whole width.
     let frame = PageFrame { has_inbox: false, ..PageFrame::new(changes.title, "diff") };
-    page(
+    Ok(page(
         console,
         session,
         &frame,
@@ -199,15 +235,13 @@ fn changes_page(console: &Console, session: &Session, changes: &ShownChanges, qu
                     h1 { (changes.title) }
                     a.button href={ "/threads/" (changes.thread) } { "Back to the thread" }
                 }
-                @if shown.is_empty() { p.empty { "No files were changed." } }
-                @if changes.files.len() > 1 { (file_list(changes, query)) }
-                @for file in &shown { (view(file, options)) }
-                @if query.file.is_empty() && changes.files.len() > MAX_FILES {
-                    p { (changes.files.len() - MAX_FILES) " more changes are in the list above." }
-                }
+                @if shown.html.is_empty() { p.empty { "No files were changed." } }
+                @if changes.files.len() > 1 { (file_list(&changes, &query)) }
+                @for diff in &shown.html { (diff) }
+                @if shown.left > 0 { p { (shown.left) " more changes are in the list above." } }
             }
         },
-    )
+    ))
 }
 
 /// Returns links to the changes of each file.

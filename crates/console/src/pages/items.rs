@@ -279,8 +279,8 @@ fn changed_files(changes: &[FileUpdateChange], address: &str) -> Markup {
 /// Returns the diffs of edits.
 pub fn diffs(changes: &[FileUpdateChange], address: &str) -> Markup {
     html! {
-        @for change in changes.iter().take(MAX_DIFFS) {
-            (view(&FileDiff::from_change(change), DiffView { layout: DiffLayout::Unified, max_rows: MAX_DIFF_ROWS, address }))
+        @for (number, change) in changes.iter().take(MAX_DIFFS).enumerate() {
+            (view(&FileDiff::from_change(change), DiffView { layout: DiffLayout::Unified, max_rows: MAX_DIFF_ROWS, number, address }))
         }
         @if changes.len() > MAX_DIFFS {
             p.more { a href=(address) { "Show all " (changes.len()) " files" } }

@@ -60,6 +60,9 @@ pub fn page(console: &Console, session: &Session, frame: &PageFrame<'_>, main: M
                 }
                 (help())
                 div #notices role="status" aria-live="polite" {}
+                // Read aloud: new questions, and a lost connection.
+                div #announcement .visually-hidden role="status" {}
+                div #connection role="status" {}
             }
         }
     }
@@ -94,8 +97,8 @@ fn navigation(console: &Console, session: &Session, frame: &PageFrame<'_>, count
 fn help() -> Markup {
     let keys = [
         ("j / k", "next and previous item"),
-        ("a", "approve the first question"),
-        ("d", "decline the first question"),
+        ("a", "approve the question with the focus, or go to the first one"),
+        ("d", "decline the question with the focus, or go to the first one"),
         ("/", "search threads"),
         ("c", "write a message"),
         ("Ctrl + Enter", "send the message"),

@@ -1,6 +1,6 @@
 //! Open questions as cards: what is asked, what it is about, and a button for each answer.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use codicil_client::protocol::{
     AbsolutePathBuf, AdditionalFileSystemPermissions, AdditionalNetworkPermissions,
@@ -17,20 +17,20 @@ use super::{
 };
 use crate::{
     live::TurnSettings,
-    questions::Question,
+    questions::{Question, offered_decisions},
     render::text::{visible, visible_plain},
 };
 
 /// A button of a card.
 pub struct AnswerButton {
-    pub decision: &'static str,
+    pub decision: Cow<'static, str>,
     pub label: String,
     pub class: &'static str,
 }
 
 impl AnswerButton {
     pub fn new(decision: &'static str, label: impl Into<String>, class: &'static str) -> Self {
-        Self { decision, label: label.into(), class }
+        Self { decision: decision.into(), label: label.into(), class }
     }
 }
 
@@ -49,7 +49,7 @@ fn card(question: &Question, csrf: Option<&str>) -> Markup {
                     a.from href={ "/threads/" (question.thread_id) } { (visible(&question.thread_title)) }
                     @if let Some(asked) = question.asked_at { " " time datetime=(timestamp(asked)) { (age(asked)) } }
                     @if let Some(deadline) = question.deadline {
-                        " · answered by default in " (deadline.saturating_sub(unix_now()).max(0)) " s"
+                        " · answered by default " time datetime=(timestamp(deadline)) { "in " (deadline.saturating_sub(unix_now()).max(0)) " s" }
                     }
                 }
             }
@@ -132,39 +132,19 @@ fn sandbox_limits(settings: &TurnSettings) -> Markup {
 
 /// Returns a button for every decision that the server offers.
 fn command_buttons(params: &CommandExecutionRequestApprovalParams) -> Vec<AnswerButton> {
-    use CommandExecutionApprovalDecision as D;
-    let prefix = params.proposed_execpolicy_amendment.as_ref().filter(|words| !words.is_empty());
-    let hosts = params.proposed_network_policy_amendments.iter().flatten();
-    let Some(offered) = &params.available_decisions else {
-        let mut all = standard_buttons();
-        all.extend(prefix.map(|words| prefix_button(words)));
-        all.extend(hosts.map(|rule| host_button(&rule.host, &rule.action)));
-        return all;
-    };
-    let mut found = Vec::new();
-    for decision in offered {
-        match decision {
-            D::Accept => found.push(AnswerButton::new("accept", "Approve", "primary")),
-            D::AcceptForSession => {
-                found.push(AnswerButton::new("acceptForSession", "Approve for session", ""))
-            }
-            D::AcceptWithExecpolicyAmendment { execpolicy_amendment } => {
-                found.push(prefix_button(execpolicy_amendment))
-            }
-            D::ApplyNetworkPolicyAmendment { network_policy_amendment: rule } => {
-                found.push(host_button(&rule.host, &rule.action));
-            }
-            D::Decline => found.push(AnswerButton::new("decline", "Decline", "danger")),
-            D::Cancel => found.push(AnswerButton::new("cancel", "Cancel turn", "")),
-            D::Unrecognized(_) => {}
-        }
-    }
+    let offered = offered_decisions(params);
     // A decision that continues without the command is always possible.
-    if !offered.contains(&D::Decline) {
+    let needs_decline = !offered.contains(&CommandExecutionApprovalDecision::Decline);
+    let mut found: Vec<_> = offered
+        .iter()
+        .enumerate()
+        .filter_map(|(number, decision)| decision_button(number, decision))
+        .collect();
+    if needs_decline {
         found.push(AnswerButton::new("decline", "Decline", "danger"));
     }
     // The rules, which are long, come last.
-    found.sort_by_key(|button| match button.decision {
+    found.sort_by_key(|button| match button.decision.as_ref() {
         "accept" => 0,
         "acceptForSession" => 1,
         "decline" => 2,
@@ -174,17 +154,30 @@ fn command_buttons(params: &CommandExecutionRequestApprovalParams) -> Vec<Answer
     found
 }
 
-fn prefix_button(words: &[String]) -> AnswerButton {
-    AnswerButton::new("allowPrefix", format!("Always allow {}", shell_text(&words.join(" "))), "")
-}
-
-fn host_button(host: &str, action: &NetworkPolicyRuleAction) -> AnswerButton {
-    match action {
-        NetworkPolicyRuleAction::Deny => {
-            AnswerButton::new("denyHost", format!("Always refuse {host}"), "danger")
+/// Returns the button of an offered decision; `None` for decisions of newer servers.
+fn decision_button(number: usize, decision: &CommandExecutionApprovalDecision) -> Option<AnswerButton> {
+    use CommandExecutionApprovalDecision as D;
+    // The answer is the decision with this number, so that it cannot differ from the label.
+    let rule = |label: String, class: &'static str| AnswerButton {
+        decision: format!("offered-{number}").into(),
+        label,
+        class,
+    };
+    Some(match decision {
+        D::Accept => AnswerButton::new("accept", "Approve", "primary"),
+        D::AcceptForSession => AnswerButton::new("acceptForSession", "Approve for session", ""),
+        D::Decline => AnswerButton::new("decline", "Decline", "danger"),
+        D::Cancel => AnswerButton::new("cancel", "Cancel turn", ""),
+        D::AcceptWithExecpolicyAmendment { execpolicy_amendment: words } => {
+            rule(format!("Always allow {}", shell_text(&words.join(" "))), "")
         }
-        _ => AnswerButton::new("allowHost", format!("Always allow {host}"), ""),
-    }
+        D::ApplyNetworkPolicyAmendment { network_policy_amendment: amendment } => match &amendment.action {
+            NetworkPolicyRuleAction::Allow => rule(format!("Always allow {}", amendment.host), ""),
+            NetworkPolicyRuleAction::Deny => rule(format!("Always refuse {}", amendment.host), "danger"),
+            NetworkPolicyRuleAction::Unrecognized(_) => return None,
+        },
+        D::Unrecognized(_) => return None,
+    })
 }
 
 fn standard_buttons() -> Vec<AnswerButton> {
@@ -201,8 +194,10 @@ fn file_change(question: &Question, params: &FileChangeRequestApprovalParams) ->
     html! {
         @if let Some(reason) = &params.reason { p.reason { (visible(reason)) } }
         @if let Some(root) = &params.grant_root { p { "Approving for the session allows writing below " code { (visible(root)) } "." } }
-        @if question.changes.is_empty() { p.meta { "The changes are shown in the thread." } }
-        (diffs(&question.changes, &address))
+        @match &question.changes {
+            Some(changes) => (diffs(changes, &address)),
+            None => p.meta { "The changes are not known yet. " a href=(address) { "Show the changes" } },
+        }
         (buttons(&standard_buttons()))
     }
 }

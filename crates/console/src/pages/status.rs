@@ -20,6 +20,7 @@ use codicil_client::{
 use maud::{Markup, html};
 use serde_json::Value;
 use tokio::time::timeout;
+use url::Url;
 
 use super::{PageFrame, format, page, usage};
 use crate::{
@@ -32,8 +33,21 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Keys whose values are not shown, because they hold secrets.
-const SECRET_KEYS: [&str; 8] =
-    ["token", "secret", "password", "api_key", "authorization", "headers", "env", "credential"];
+const SECRET_KEYS: [&str; 11] = [
+    "token",
+    "secret",
+    "password",
+    "api_key",
+    "authorization",
+    "headers",
+    "env",
+    "credential",
+    "query_params",
+    "args",
+    "private_key",
+];
+
+const HIDDEN: &str = "(hidden)";
 
 /// Tries to write where every process may write that is not confined.
 const PROBE_SCRIPT: &str = "if (: > \"/tmp/.codicil-probe-$$\") 2>/dev/null; then rm -f \"/tmp/.codicil-probe-$$\"; echo written; \
@@ -294,15 +308,48 @@ fn flatten(path: &str, value: &Value, rows: &mut Vec<(String, String)>) {
             for (name, value) in members {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                 if is_secret(name) && !value.is_null() {
-                    rows.push((path, "(hidden)".to_owned()));
+                    rows.push((path, HIDDEN.to_owned()));
                 } else {
                     flatten(&path, value, rows);
                 }
             }
         }
-        Value::String(text) => rows.push((path.to_owned(), text.clone())),
-        other => rows.push((path.to_owned(), other.to_string())),
+        Value::String(text) => rows.push((path.to_owned(), without_secrets(text))),
+        other => rows.push((path.to_owned(), redacted(other).to_string())),
     }
+}
+
+/// Returns a value within a list, without its secrets.
+fn redacted(value: &Value) -> Value {
+    let member = |(name, value): (&String, &Value)| {
+        let value = if is_secret(name) && !value.is_null() { HIDDEN.into() } else { redacted(value) };
+        (name.clone(), value)
+    };
+    match value {
+        Value::Object(members) => Value::Object(members.iter().map(member).collect()),
+        Value::Array(values) => values.iter().map(redacted).collect(),
+        Value::String(text) => without_secrets(text).into(),
+        other => other.clone(),
+    }
+}
+
+/// Returns a text; of an address neither the password nor the values of the query.
+fn without_secrets(text: &str) -> String {
+    let Ok(mut address) = Url::parse(text) else { return text.to_owned() };
+    let has_user = !address.username().is_empty() || address.password().is_some();
+    if !has_user && address.query().is_none() {
+        return text.to_owned();
+    }
+    let names: Vec<String> = address.query_pairs().map(|(name, _)| name.into_owned()).collect();
+    if has_user {
+        // Fails for addresses that cannot have a user, which then have none.
+        let _ = address.set_username("hidden");
+        let _ = address.set_password(None);
+    }
+    if !names.is_empty() {
+        address.query_pairs_mut().clear().extend_pairs(names.iter().map(|name| (name, "hidden")));
+    }
+    address.into()
 }
 
 /// Names of variables that hold a secret, such as `bearer_token_env_var`, are not secret.
@@ -367,8 +414,9 @@ mod tests {
             "model": "m",
             "review_model": null,
             "max_output_tokens": 5,
-            "mcp_servers": { "a": { "env": { "KEY": "s3cret" }, "bearer_token_env_var": "NAME", "http_headers": { "x": "s3cret" } } },
-            "model_providers": { "p": { "experimental_bearer_token": "s3cret", "env_key": "NAME" } },
+            "mcp_servers": { "a": { "args": ["--key", "s3cret"], "url": "https://h/mcp", "env": { "KEY": "s3cret" }, "bearer_token_env_var": "NAME", "http_headers": { "x": "s3cret" } } },
+            "mcp_servers_list": [{ "url": "https://u:s3cret@h/x?key=s3cret", "env": "s3cret" }],
+            "model_providers": { "p": { "base_url": "https://h/v1?api=s3cret", "query_params": { "a": "s3cret" }, "experimental_bearer_token": "s3cret", "env_key": "NAME" } },
         });
         let mut rows = Vec::new();
         flatten("", &config, &mut rows);
@@ -377,12 +425,17 @@ mod tests {
             shown,
             [
                 "max_output_tokens=5",
+                "mcp_servers.a.args=(hidden)",
                 "mcp_servers.a.bearer_token_env_var=NAME",
                 "mcp_servers.a.env=(hidden)",
                 "mcp_servers.a.http_headers=(hidden)",
+                "mcp_servers.a.url=https://h/mcp",
+                "mcp_servers_list=[{\"env\":\"(hidden)\",\"url\":\"https://hidden@h/x?key=hidden\"}]",
                 "model=m",
+                "model_providers.p.base_url=https://h/v1?api=hidden",
                 "model_providers.p.env_key=NAME",
                 "model_providers.p.experimental_bearer_token=(hidden)",
+                "model_providers.p.query_params=(hidden)",
             ]
         );
     }

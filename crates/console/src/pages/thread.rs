@@ -86,7 +86,7 @@ pub async fn thread(
                 (status(view))
             }
             (linked)
-            div #(TURNS_ID) .turns { (shown_turns) }
+            div #(TURNS_ID) .turns role="log" aria-label="Turns" aria-busy=(view.running_turn().is_some()) { (shown_turns) }
             @if is_live {
                 div #questions-here .questions { (question_cards(&own, Some(&session.csrf))) }
                 div #(QUEUE_ID) .queue data-address={ "/threads/" (thread_id) "/queue" } {
@@ -173,6 +173,8 @@ fn all_turns(view: &ThreadView) -> Markup {
 pub fn reset_ops(view: &ThreadView) -> Vec<PageOp> {
     let mut ops = vec![PageOp::sync(TURNS_ID, all_turns(view))];
     ops.extend(head_ops(view));
+    // They have the session's token, so each page loads its own.
+    ops.extend([QUEUE_ID, composer::NEXT_TURN_ID].map(|id| PageOp::Load { id: id.to_owned() }));
     ops
 }
 

@@ -31,6 +31,9 @@ use crate::{
 /// Threads on a page.
 const PAGE_THREADS: u32 = 50;
 
+/// Pages that are read from the server for one page of threads that pass the filters.
+const MAX_READ_PAGES: usize = 20;
+
 /// The status of a thread as people see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShownStatus {
@@ -98,6 +101,21 @@ pub struct ThreadsQuery {
     cursor: Option<String>,
 }
 
+impl ThreadsQuery {
+    /// Returns whether a thread passes the filters that the server does not know.
+    fn admits(&self, thread: &Thread) -> bool {
+        let status = ShownStatus::of(&thread.status);
+        let has_status = match self.show.as_str() {
+            // A thread that waits runs too.
+            "running" => matches!(status, ShownStatus::Running | ShownStatus::Waiting),
+            "waiting" => status == ShownStatus::Waiting,
+            _ => true,
+        };
+        let cwd = self.cwd.trim();
+        has_status && (cwd.is_empty() || thread.cwd == cwd)
+    }
+}
+
 /// A page of threads that pass the filters.
 #[derive(Default)]
 struct ThreadRows {
@@ -118,23 +136,21 @@ pub async fn threads(
 }
 
 async fn find(console: &Console, query: &ThreadsQuery) -> Result<ThreadRows, PageError> {
-    let mut rows = match search_content(console, query).await {
-        Some(rows) => rows,
-        None => list(console, query).await?,
-    };
-    let wanted = match query.show.as_str() {
-        "running" => Some(ShownStatus::Running),
-        "waiting" => Some(ShownStatus::Waiting),
-        _ => None,
-    };
-    rows.found.retain(|row| match (wanted, ShownStatus::of(&row.thread.status)) {
-        (None, _) => true,
-        // A thread that waits runs too.
-        (Some(ShownStatus::Running), found) => matches!(found, ShownStatus::Running | ShownStatus::Waiting),
-        (Some(wanted), found) => wanted == found,
-    });
-    let cwd = query.cwd.trim();
-    rows.found.retain(|row| cwd.is_empty() || row.thread.cwd == cwd);
+    let mut rows = ThreadRows::default();
+    let mut next = query.clone();
+    // Those that the server returns may all be filtered out.
+    for _ in 0..MAX_READ_PAGES {
+        let read = match search_content(console, &next).await {
+            Some(read) => read,
+            None => list(console, &next).await?,
+        };
+        rows.found.extend(read.found.into_iter().filter(|row| query.admits(&row.thread)));
+        rows.next_cursor = read.next_cursor;
+        next.cursor.clone_from(&rows.next_cursor);
+        if next.cursor.is_none() || rows.found.len() >= PAGE_THREADS as usize {
+            break;
+        }
+    }
     let threads: Vec<_> = rows.found.iter().map(|row| &row.thread).collect();
     rows.tokens = console.tokens.of(&console.client, &threads).await;
     Ok(rows)

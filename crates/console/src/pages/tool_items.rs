@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use codicil_client::protocol::{
     CollabAgentState, CollabAgentStatus, CollabAgentTool, DynamicToolCallOutputContentItem,
     DynamicToolCallStatus, McpToolCallError, McpToolCallResult, McpToolCallStatus, ThreadId, ThreadItem,
+    WebSearchAction,
 };
 use maud::{Markup, html};
 use serde_json::Value;
@@ -21,6 +22,9 @@ const MAX_VALUE: usize = 4_000;
 
 /// Images of one result on a thread's page.
 const MAX_IMAGES: usize = 8;
+
+/// Queries of one web search on a thread's page.
+const MAX_QUERIES: usize = 10;
 
 /// What an item's article contains.
 pub struct ItemPartMarkup {
@@ -90,8 +94,11 @@ pub fn part(item: &ThreadItem) -> Option<ItemPartMarkup> {
             let body = html! { p { a href={ "/threads/" (agent_thread_id) } { (visible(agent_path)) } } };
             ItemPartMarkup::new("subagents", "Subagents", body)
         }
-        ThreadItem::WebSearch { query, .. } => {
-            let body = html! { p { @if query.is_empty() { "Searching…" } @else { (visible(query)) } } };
+        ThreadItem::WebSearch { query, action, .. } => {
+            let body = html! {
+                p { @if query.is_empty() { "Searching…" } @else { (visible(query)) } }
+                (web_action(query, action.as_ref()))
+            };
             ItemPartMarkup::new("web-search", "Web search", body)
         }
         ThreadItem::EnteredReviewMode { review, .. } => {
@@ -116,6 +123,26 @@ pub fn part(item: &ThreadItem) -> Option<ItemPartMarkup> {
         }
         _ => return None,
     })
+}
+
+/// Returns what a web search did, beyond its query.
+fn web_action(query: &str, action: Option<&WebSearchAction>) -> Markup {
+    let other = |text: &Option<String>| text.clone().filter(|text| text != query);
+    let (verb, details) = match action {
+        Some(WebSearchAction::Search { queries, .. }) => {
+            ("Searched for", queries.iter().flatten().filter(|text| *text != query).cloned().collect())
+        }
+        Some(WebSearchAction::OpenPage { url }) => ("Opened", other(url).into_iter().collect()),
+        Some(WebSearchAction::FindInPage { url, pattern }) => {
+            ("Looked in the page for", other(pattern).into_iter().chain(other(url)).collect())
+        }
+        _ => ("", Vec::new()),
+    };
+    html! {
+        @if !details.is_empty() {
+            p.meta { (verb) @for detail in details.iter().take(MAX_QUERIES) { " " code { (visible(prefix(detail, 400))) } } }
+        }
+    }
 }
 
 fn tool_call(call: ShownCall<'_>) -> ItemPartMarkup {

@@ -52,6 +52,7 @@ pub fn newest_turns<'a>(
     let mut bytes = 0;
     for turn in turns.rev() {
         let is_full = |bytes: usize, items: usize| bytes > max_bytes && items > 0;
+        let items_before = shown.items;
         let is_continued = continued == Some(&turn.id);
         let end = if is_continued {
             html! {}
@@ -66,15 +67,18 @@ pub fn newest_turns<'a>(
         }
         let mut rendered: Vec<Markup> = Vec::new();
         for item in turn.items.iter().rev() {
+            let html = items::item(thread, turn, item);
+            bytes += html.0.len();
             if is_full(bytes, shown.items) {
                 shown.is_cut = true;
                 break;
             }
-            let html = items::item(thread, turn, item);
-            bytes += html.0.len();
             rendered.push(html);
             shown.items += 1;
             shown.first = item.id().map(|id| (&turn.id, id)).or(shown.first);
+        }
+        if shown.is_cut && shown.items == items_before {
+            break;
         }
         sections.push(html! {
             section.turn id=(turn_id(turn)) aria-label="Turn" data-continued=[is_continued.then_some("")] {

@@ -9,8 +9,8 @@ use codicil_client::{
     protocol::{
         CodicilThreadUsage, CodicilUsageRead, CodicilUsageReadParams, CommandExecutionStatus,
         DynamicToolCallStatus, McpToolCallStatus, PatchApplyStatus, SortDirection, Thread, ThreadId,
-        ThreadItem, ThreadListParams, ThreadTurnsList, ThreadTurnsListParams, Turn, TurnItemsView,
-        TurnStatus,
+        ThreadItem, ThreadListParams, ThreadSortKey, ThreadTurnsList, ThreadTurnsListParams, Turn,
+        TurnItemsView, TurnStatus,
     },
 };
 use futures_util::{StreamExt, stream};
@@ -18,7 +18,10 @@ use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use maud::{Markup, html};
 
 use super::format::unix_now;
-use crate::render::charts::{ChartKind, ChartSeries, chart};
+use crate::{
+    questions::all_thread_sources,
+    render::charts::{ChartKind, ChartSeries, chart},
+};
 
 /// Threads that are read, and turns of each.
 const MAX_THREADS: u32 = 60;
@@ -54,7 +57,12 @@ pub struct RecentUsage(Vec<(Date, DayUsage)>);
 
 /// Reads the usage of the last days.
 pub async fn recent(client: &Client) -> Result<RecentUsage, ClientError> {
-    let params = ThreadListParams { limit: Some(MAX_THREADS), ..ThreadListParams::default() };
+    let params = ThreadListParams {
+        limit: Some(MAX_THREADS),
+        sort_key: Some(ThreadSortKey::UpdatedAt),
+        source_kinds: Some(all_thread_sources()),
+        ..ThreadListParams::default()
+    };
     let oldest = unix_now() - DAYS * 86_400;
     let mut threads = client.list_threads(params).await?.data;
     threads.retain(|thread| thread.updated_at >= oldest);

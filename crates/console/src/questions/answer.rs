@@ -8,9 +8,9 @@ use codicil_client::protocol::{
     GrantedPermissionProfile, McpElicitationEnumSchema, McpElicitationMultiSelectEnumSchema,
     McpElicitationNumberType, McpElicitationPrimitiveSchema, McpElicitationSchema,
     McpServerElicitationAction, McpServerElicitationRequest, McpServerElicitationRequestParams,
-    McpServerElicitationRequestResponse, NetworkPolicyRuleAction, PermissionGrantScope,
-    PermissionsRequestApprovalParams, PermissionsRequestApprovalResponse, ServerRequest,
-    ToolRequestUserInputAnswer, ToolRequestUserInputParams, ToolRequestUserInputResponse,
+    McpServerElicitationRequestResponse, PermissionGrantScope, PermissionsRequestApprovalParams,
+    PermissionsRequestApprovalResponse, ServerRequest, ToolRequestUserInputAnswer,
+    ToolRequestUserInputParams, ToolRequestUserInputResponse,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -31,7 +31,8 @@ pub enum AnswerError {
     Unsupported,
 }
 
-/// Returns the response that a form stands for. The field `decision` has the pressed button.
+/// Returns the response that a form stands for. The field `decision` has the pressed button; of a command, a decision that
+/// carries a rule is named by its number among [`offered_decisions`].
 pub fn answer_from(request: &ServerRequest, fields: &FormFields) -> Result<Value, AnswerError> {
     let decision = fields.get("decision").unwrap_or("submit");
     match request {
@@ -54,29 +55,38 @@ fn encode(answer: &impl Serialize) -> Value {
     serde_json::to_value(answer).unwrap_or_default()
 }
 
+/// Returns the decisions that the server offers about a command. A server that offers none gets the usual ones, with the
+/// rules that it proposes.
+pub fn offered_decisions(
+    params: &CommandExecutionRequestApprovalParams,
+) -> Vec<CommandExecutionApprovalDecision> {
+    use CommandExecutionApprovalDecision as D;
+    if let Some(offered) = &params.available_decisions {
+        return offered.clone();
+    }
+    let prefix = params.proposed_execpolicy_amendment.clone().filter(|words| !words.is_empty());
+    let prefix = prefix.map(|words| D::AcceptWithExecpolicyAmendment { execpolicy_amendment: words });
+    let rules = params.proposed_network_policy_amendments.iter().flatten().cloned();
+    let rules = rules.map(|rule| D::ApplyNetworkPolicyAmendment { network_policy_amendment: rule });
+    [D::Accept, D::AcceptForSession, D::Decline, D::Cancel].into_iter().chain(prefix).chain(rules).collect()
+}
+
+/// Returns the decision of a button. A decision with a rule is the one that was offered, as it is.
 fn command_decision(
     params: &CommandExecutionRequestApprovalParams,
     decision: &str,
 ) -> Result<CommandExecutionApprovalDecision, AnswerError> {
     use CommandExecutionApprovalDecision as D;
-    let unknown = || AnswerError::UnknownDecision(decision.to_owned());
-    let host_rule = |action: NetworkPolicyRuleAction| {
-        let mut rules = params.proposed_network_policy_amendments.iter().flatten();
-        let found = rules.find(|rule| rule.action == action).cloned().ok_or_else(unknown)?;
-        Ok(D::ApplyNetworkPolicyAmendment { network_policy_amendment: found })
-    };
     match decision {
         "accept" => Ok(D::Accept),
         "acceptForSession" => Ok(D::AcceptForSession),
         "decline" => Ok(D::Decline),
         "cancel" => Ok(D::Cancel),
-        "allowPrefix" => {
-            let words = params.proposed_execpolicy_amendment.clone().filter(|words| !words.is_empty());
-            Ok(D::AcceptWithExecpolicyAmendment { execpolicy_amendment: words.ok_or_else(unknown)? })
+        number => {
+            let number = number.strip_prefix("offered-").and_then(|number| number.parse::<usize>().ok());
+            let found = number.and_then(|number| offered_decisions(params).into_iter().nth(number));
+            found.ok_or_else(|| AnswerError::UnknownDecision(decision.to_owned()))
         }
-        "allowHost" => host_rule(NetworkPolicyRuleAction::Allow),
-        "denyHost" => host_rule(NetworkPolicyRuleAction::Deny),
-        _ => Err(unknown()),
     }
 }
 
@@ -214,9 +224,26 @@ mod tests {
         check(&command, "decision=cancel", Ok(json!({ "decision": "cancel" })));
         let prefix =
             json!({ "decision": { "acceptWithExecpolicyAmendment": { "execpolicy_amendment": ["make"] } } });
-        check(&command, "decision=allowPrefix", Ok(prefix));
-        check(&command, "decision=allowHost", Err(AnswerError::UnknownDecision("allowHost".to_owned())));
-        check(&command, "decision=x", Err(AnswerError::UnknownDecision("x".to_owned())));
+        check(&command, "decision=offered-4", Ok(prefix));
+        for unknown in ["offered-5", "offered-x", "x"] {
+            let form = format!("decision={unknown}");
+            check(&command, &form, Err(AnswerError::UnknownDecision(unknown.to_owned())));
+        }
+    }
+
+    #[test]
+    fn the_offered_rule_is_sent_and_not_a_proposed_one() {
+        let allow = |host: &str| json!({ "applyNetworkPolicyAmendment": { "network_policy_amendment": { "host": host, "action": "allow" } } });
+        let prefix = json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": ["make", "test"] } });
+        let command = request(
+            "item/commandExecution/requestApproval",
+            json!({ "threadId": "t", "turnId": "u", "itemId": "i", "proposedExecpolicyAmendment": ["make"],
+                "proposedNetworkPolicyAmendments": [{ "host": "a.example", "action": "allow" }],
+                "availableDecisions": ["accept", prefix, allow("b.example"), allow("c.example"), "decline"] }),
+        );
+        check(&command, "decision=offered-1", Ok(json!({ "decision": prefix })));
+        check(&command, "decision=offered-2", Ok(json!({ "decision": allow("b.example") })));
+        check(&command, "decision=offered-3", Ok(json!({ "decision": allow("c.example") })));
     }
 
     #[test]

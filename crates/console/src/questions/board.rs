@@ -10,11 +10,12 @@ use codicil_client::{
     Client, ClientError, IncludeTurns,
     protocol::{
         CodicilRequestAnswer, CodicilRequestAnswerParams, CodicilRequestAnswerResponse, CodicilRequestList,
-        CodicilRequestListParams, CodicilWaitingRequest, FileUpdateChange, ItemId, ServerRequest, Thread,
-        ThreadActiveFlag, ThreadId, ThreadItem, ThreadList, ThreadListParams, ThreadResume,
-        ThreadResumeParams, ThreadStatus, ThreadTurnsList, ThreadTurnsListParams, ThreadUnsubscribe,
-        ThreadUnsubscribeParams, TurnItemsView,
+        CodicilRequestListParams, CodicilWaitingRequest, FileChangeRequestApprovalParams, FileUpdateChange,
+        ServerRequest, Thread, ThreadActiveFlag, ThreadId, ThreadItem, ThreadItemsRead,
+        ThreadItemsReadParams, ThreadList, ThreadListParams, ThreadResume, ThreadResumeParams, ThreadSortKey,
+        ThreadSourceKind, ThreadStatus, ThreadUnsubscribe, ThreadUnsubscribeParams,
     },
+    user_thread_sources,
 };
 use serde_json::{Value, value::to_raw_value};
 use tokio::{
@@ -31,8 +32,17 @@ use crate::{
 /// Questions on the board. Beyond that, the rest appears as others are answered.
 const MAX_QUESTIONS: usize = 400;
 
+/// Pages of threads that are looked through for live questions, the last used ones first.
+const MAX_THREAD_PAGES: usize = 5;
+
+/// Threads that were not used for this time are looked at only if they are on the first page.
+const RECENT_SECONDS: i64 = 24 * 60 * 60;
+
 /// Changes within this time are read once.
 const COLLECTING_TIME: Duration = Duration::from_millis(40);
+
+/// How long after a failure the rest of a question is read again.
+const RETRY_TIME: Duration = Duration::from_secs(2);
 
 /// A question that waits for a person.
 #[derive(Clone, Debug)]
@@ -44,13 +54,20 @@ pub struct Question {
     /// The sandbox of the thread and its directory, if the thread is loaded.
     pub settings: Option<TurnSettings>,
     pub request: ServerRequest,
-    /// The edits that a question about file changes is about.
-    pub changes: Vec<FileUpdateChange>,
+    /// The edits that a question about file changes is about; `None` if they could not be read.
+    pub changes: Option<Vec<FileUpdateChange>>,
     /// Unix seconds.
     pub asked_at: Option<i64>,
     /// When the default answer is given, in Unix seconds.
     pub deadline: Option<i64>,
     source: QuestionSource,
+}
+
+impl Question {
+    /// Returns whether nothing has to be read again to show the question.
+    fn is_complete(&self) -> bool {
+        self.changes.is_some() || !matches!(self.request, ServerRequest::FileChangeApproval(_))
+    }
 }
 
 /// Where a question is answered.
@@ -165,9 +182,11 @@ impl QuestionBoardTask {
     /// Runs until it is dropped.
     pub async fn run(mut self) {
         loop {
+            let is_incomplete = self.open.borrow().iter().any(|question| !question.is_complete());
             tokio::select! {
                 () = self.wanted.notified() => {}
                 () = self.live.changed.notified() => {}
+                () = sleep(RETRY_TIME), if is_incomplete => {}
             }
             sleep(COLLECTING_TIME).await;
             match self.read().await {
@@ -183,8 +202,8 @@ impl QuestionBoardTask {
         let mut questions = Vec::new();
         for waiting in self.stored().await? {
             let question = match before.get(&waiting.request) {
-                Some(known) => known.clone(),
-                None => Arc::new(self.stored_question(waiting).await),
+                Some(known) if known.is_complete() => known.clone(),
+                _ => Arc::new(self.stored_question(waiting).await),
             };
             questions.push(question);
         }
@@ -223,8 +242,8 @@ impl QuestionBoardTask {
         let params = to_raw_value(&params).ok();
         let request = ServerRequest::decode(&method, params.as_deref());
         let changes = match &request {
-            ServerRequest::FileChangeApproval(params) => self.changes(&thread_id, &params.item_id).await,
-            _ => Vec::new(),
+            ServerRequest::FileChangeApproval(params) => self.changes(params).await,
+            _ => None,
         };
         let (thread_title, settings) = self.about_thread(&thread_id, &request).await;
         let source = QuestionSource::Stored { request: key.clone() };
@@ -256,7 +275,7 @@ impl QuestionBoardTask {
             thread_title,
             settings,
             request,
-            changes: Vec::new(),
+            changes: None,
             asked_at,
             deadline: None,
             source,
@@ -281,46 +300,74 @@ impl QuestionBoardTask {
         (thread_title(&thread).to_owned(), settings)
     }
 
-    /// Returns the edits of an item that waits for approval.
-    async fn changes(&self, thread_id: &ThreadId, item_id: &ItemId) -> Vec<FileUpdateChange> {
-        let params = ThreadTurnsListParams {
-            thread_id: thread_id.clone(),
-            cursor: None,
-            limit: Some(2),
-            sort_direction: None,
-            items_view: Some(TurnItemsView::Full),
+    /// Returns the edits of an item that waits for approval; `None` if they cannot be read.
+    async fn changes(&self, asked: &FileChangeRequestApprovalParams) -> Option<Vec<FileUpdateChange>> {
+        let params = ThreadItemsReadParams {
+            thread_id: asked.thread_id.clone(),
+            turn_id: asked.turn_id.clone(),
+            item_ids: vec![asked.item_id.clone()],
         };
-        let Ok(page) = self.client.call::<ThreadTurnsList>(params).await else { return Vec::new() };
-        let items = page.data.into_iter().flat_map(|turn| turn.items);
-        let changes = |item| match item {
-            ThreadItem::FileChange { id, changes, .. } if id == *item_id => Some(changes),
+        let read = self.client.call::<ThreadItemsRead>(params).await;
+        let read =
+            read.inspect_err(|error| tracing::debug!("cannot read the changes of a question: {error}"));
+        match read.ok()?.data.into_iter().next()?.item {
+            ThreadItem::FileChange { changes, .. } => Some(changes),
             _ => None,
-        };
-        items.filter_map(changes).next().unwrap_or_default()
+        }
     }
 
     /// Subscribes to threads that wait for an answer to a question that is not on the board: only a subscriber can answer it.
     async fn follow_waiting_threads(&mut self, questions: &[Arc<Question>]) {
-        let params = ThreadListParams { limit: Some(100), ..Default::default() };
-        let Ok(page) = self.client.call::<ThreadList>(params).await else { return };
-        self.leave_idle_threads(&page.data).await;
-        let waiting = page.data.into_iter().filter(is_waiting).map(|thread| thread.id);
-        for thread_id in waiting {
+        let threads = match self.active_threads().await {
+            Ok(threads) => threads,
+            Err(error) => return tracing::debug!("cannot look for live questions: {error}"),
+        };
+        self.leave_idle_threads(&threads).await;
+        for thread_id in threads.into_iter().filter(is_waiting).map(|thread| thread.id) {
             let is_shown = questions.iter().any(|question| question.thread_id == thread_id);
-            if !is_shown && self.followed.insert(thread_id.clone()) {
-                let params = ThreadResumeParams { exclude_turns: true, ..ThreadResumeParams::new(thread_id) };
-                if let Err(error) = self.subscriber.call::<ThreadResume>(params).await {
-                    tracing::debug!("cannot follow a waiting thread: {error}");
-                }
+            if !is_shown && !self.followed.contains(&thread_id) {
+                self.follow(thread_id).await;
             }
         }
     }
 
-    /// Ends the subscriptions to followed threads that have nothing to do, except those that pages show.
+    /// Returns the threads that were used last, also subagents, up to those that were not used for a day.
+    async fn active_threads(&self) -> Result<Vec<Thread>, ClientError> {
+        let mut found: Vec<Thread> = Vec::new();
+        let mut cursor = None;
+        for _ in 0..MAX_THREAD_PAGES {
+            let params = ThreadListParams {
+                cursor: cursor.take(),
+                limit: Some(100),
+                sort_key: Some(ThreadSortKey::UpdatedAt),
+                source_kinds: Some(all_thread_sources()),
+                ..Default::default()
+            };
+            let page = self.client.call::<ThreadList>(params).await?;
+            found.extend(page.data);
+            cursor = page.next_cursor;
+            let is_recent = found.last().is_some_and(|last| last.updated_at > unix_now() - RECENT_SECONDS);
+            if cursor.is_none() || !is_recent {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn follow(&mut self, thread_id: ThreadId) {
+        let params = ThreadResumeParams { exclude_turns: true, ..ThreadResumeParams::new(thread_id.clone()) };
+        match self.subscriber.call::<ThreadResume>(params).await {
+            Ok(_) => drop(self.followed.insert(thread_id)),
+            Err(error) => tracing::debug!("cannot follow a waiting thread: {error}"),
+        }
+    }
+
+    /// Ends the subscriptions to followed threads that have nothing to do, except those that pages show. Of a thread that is
+    /// not in the list, the state is not known.
     async fn leave_idle_threads(&mut self, threads: &[Thread]) {
         let is_idle = |id: &ThreadId| {
             let thread = threads.iter().find(|thread| thread.id == *id);
-            thread.is_none_or(|thread| !matches!(thread.status, ThreadStatus::Active { .. }))
+            thread.is_some_and(|thread| !matches!(thread.status, ThreadStatus::Active { .. }))
         };
         for thread_id in self.followed.extract_if(|id| is_idle(id)).collect::<Vec<_>>() {
             if !self.hubs.has(&thread_id)
@@ -331,6 +378,11 @@ impl QuestionBoardTask {
             }
         }
     }
+}
+
+/// Returns the sources of all threads, also of subagents.
+pub fn all_thread_sources() -> Vec<ThreadSourceKind> {
+    user_thread_sources().into_iter().chain([ThreadSourceKind::SubAgent]).collect()
 }
 
 fn is_waiting(thread: &Thread) -> bool {

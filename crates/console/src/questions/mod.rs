@@ -8,6 +8,6 @@ mod answer;
 mod board;
 mod live_questions;
 
-pub use answer::{AnswerError, answer_from};
-pub use board::{AnswerOutcome, Question, QuestionBoard, QuestionBoardTask};
+pub use answer::{AnswerError, answer_from, offered_decisions};
+pub use board::{AnswerOutcome, Question, QuestionBoard, QuestionBoardTask, all_thread_sources};
 pub use live_questions::{LiveQuestions, QuestionHandler};

@@ -32,12 +32,15 @@ impl OutputLines {
     pub const SUMMARY: Self = Self::Ends { first: 20, last: 60 };
 }
 
+/// Characters of a summary.
+const MAX_SUMMARY: usize = 24 << 10;
+
 /// Output as HTML.
 #[derive(Debug)]
 pub struct RenderedOutput {
     /// The lines, for a `pre` element.
     pub html: Markup,
-    /// Lines that are left out, for a link to all of them.
+    /// Lines that are left out or cut, for a link to all of them.
     pub omitted_lines: usize,
 }
 
@@ -48,11 +51,23 @@ pub fn output(text: &str, lines: OutputLines) -> RenderedOutput {
         OutputLines::Ends { first, last } if line_count > first + last => (first, line_count - last),
         _ => (line_count, line_count),
     };
+    let max_line = match lines {
+        OutputLines::Ends { .. } if text.len() > MAX_SUMMARY => {
+            MAX_SUMMARY / (first + line_count - last).max(1)
+        }
+        _ => usize::MAX,
+    };
+    let mut cut_lines = 0;
     let mut terminal = TerminalLine::default();
     let mut html = String::with_capacity(text.len().min(1 << 20));
     for (number, line) in text.lines().enumerate() {
         terminal.feed(line);
         if number < first || number >= last {
+            if terminal.cells.len() > max_line {
+                terminal.cells.truncate(max_line);
+                terminal.is_cut = true;
+                cut_lines += 1;
+            }
             terminal.write_html(&mut html);
             html.push('\n');
         } else if number == first {
@@ -61,7 +76,7 @@ pub fn output(text: &str, lines: OutputLines) -> RenderedOutput {
         }
         terminal.clear();
     }
-    RenderedOutput { html: PreEscaped(html), omitted_lines: last - first }
+    RenderedOutput { html: PreEscaped(html), omitted_lines: last - first + cut_lines }
 }
 
 /// Returns text without escape sequences, for places without markup.
@@ -416,6 +431,15 @@ mod tests {
         check("\x1b[31m<script>\x1b[0m", "<span class=\"ansi-fg-1\">&lt;script&gt;</span>\n");
         check("\u{202e}x", "<span class=\"hidden-char\" title=\"right-to-left override\">U+202E</span>x\n");
         check("\x1b[31\"onload=x", "nload=x\n");
+    }
+
+    #[test]
+    fn a_summary_of_long_lines_is_short() {
+        let text = format!("{}\n", "x".repeat(4_000)).repeat(60);
+        let rendered = output(&text, OutputLines::SUMMARY);
+        assert_eq!(rendered.omitted_lines, 60);
+        assert!(rendered.html.0.len() < 2 * MAX_SUMMARY, "{}", rendered.html.0.len());
+        assert!(output(&text, OutputLines::All).html.0.len() >= text.len());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use maud::{Markup, PreEscaped, html};
 use super::{
     diff::{DiffHunk, DiffLine, DiffLineKind, FileDiff, FileDiffKind},
     highlight::{Highlighter, Token, language_of_path},
-    text::{prefix, push_visible, visible, visible_plain},
+    text::{prefix, push_visible, url_part, visible, visible_plain},
     word_diff::changed_words,
 };
 
@@ -67,21 +67,29 @@ pub struct DiffView<'a> {
     pub layout: DiffLayout,
     /// The most rows of one file.
     pub max_rows: usize,
-    /// The address that shows this diff completely, in the layout of its parameter `layout`.
+    /// The number of the change among those that the address shows: a file may have changed several times.
+    pub number: usize,
+    /// The address that shows the diff of the file in its parameter `file` completely, in the layout of its parameter `layout`.
     pub address: &'a str,
+}
+
+impl DiffView<'_> {
+    fn link(&self, file: &FileDiff, layout: DiffLayout) -> String {
+        format!("{}?layout={}&file={}", self.address, layout.as_str(), url_part(&file.path))
+    }
 }
 
 /// Returns the diff of one file: its name, a button for the other layout, and the table.
 pub fn view(file: &FileDiff, options: DiffView<'_>) -> Markup {
-    let rows = rows(file);
+    let rows = rows(file, options.max_rows);
     let is_pressed = options.layout == DiffLayout::SideBySide;
     html! {
-        section.file-diff aria-label={ "Changes of " (visible_plain(&file.path)) } {
+        section.file-diff aria-label={ "Changes of " (visible_plain(&file.path)) } data-change=(options.number) {
             header {
                 span.path { (title(file)) }
                 (change_counts(file))
                 // A link, because the question about a change is a form, and forms cannot contain forms.
-                a.button role="button" href={ (options.address) "?layout=" (options.layout.other().as_str()) }
+                a.button role="button" href=(options.link(file, options.layout.other()))
                     aria-pressed=(is_pressed) data-diff-layout="" { "Side by side" }
             }
             (table(file, &rows, options))
@@ -112,7 +120,7 @@ fn title(file: &FileDiff) -> Markup {
     }
 }
 
-fn table(file: &FileDiff, rows: &[DiffRow<'_>], options: DiffView<'_>) -> Markup {
+fn table(file: &FileDiff, shown: &ShownRows<'_>, options: DiffView<'_>) -> Markup {
     let columns = options.layout.columns();
     let class = match options.layout {
         DiffLayout::Unified => "diff unified",
@@ -128,10 +136,15 @@ fn table(file: &FileDiff, rows: &[DiffRow<'_>], options: DiffView<'_>) -> Markup
                 }
             }
             tbody {
-                @if rows.is_empty() {
+                @if shown.rows.is_empty() && shown.left == 0 {
                     tr { td colspan=(columns) { (empty_text(file)) } }
                 }
-                (PreEscaped(body(rows, options)))
+                (PreEscaped(body(&shown.rows, options.layout)))
+            }
+            @if shown.left > 0 {
+                tbody { tr.omitted { td colspan=(columns) {
+                    (shown.left) " more lines. " a href={ (options.link(file, options.layout)) "&all=1" } { "Show all" }
+                } } }
             }
         }
     }
@@ -167,11 +180,23 @@ struct RowLine<'a> {
     changed: Vec<Range<usize>>,
 }
 
-fn rows(file: &FileDiff) -> Vec<DiffRow<'_>> {
+/// The rows of a table.
+struct ShownRows<'a> {
+    rows: Vec<DiffRow<'a>>,
+    /// Lines that are left out.
+    left: usize,
+}
+
+/// Returns the first rows of a diff. The rest is not even highlighted.
+fn rows(file: &FileDiff, max_rows: usize) -> ShownRows<'_> {
     let language = language_of_path(&file.path);
     let mut rows = Vec::new();
     let mut next_line = 1;
+    let mut left: usize = file.hunks.iter().map(|hunk| hunk.lines.len()).sum();
     for hunk in &file.hunks {
+        if rows.len() >= max_rows {
+            break;
+        }
         let skipped = hunk.new_start.saturating_sub(next_line);
         if skipped > 0 || !hunk.heading.is_empty() {
             rows.push(DiffRow::Gap { heading: &hunk.heading, skipped });
@@ -182,11 +207,14 @@ fn rows(file: &FileDiff) -> Vec<DiffRow<'_>> {
             old_number: hunk.old_start,
             new_number: hunk.new_start,
             rows: &mut rows,
+            max_rows,
+            lines: 0,
         };
         builder.hunk(hunk);
         next_line = builder.new_number;
+        left -= builder.lines;
     }
-    rows
+    ShownRows { rows, left }
 }
 
 /// Makes the rows of one hunk. Both files are highlighted on their own, because a comment may begin in only one of them.
@@ -196,9 +224,17 @@ struct HunkRows<'a, 'r> {
     old_number: usize,
     new_number: usize,
     rows: &'r mut Vec<DiffRow<'a>>,
+    max_rows: usize,
+    /// Lines of the hunk that are in the rows.
+    lines: usize,
 }
 
 impl<'a> HunkRows<'a, '_> {
+    /// Returns how many rows may be added.
+    fn room(&self) -> usize {
+        self.max_rows.saturating_sub(self.rows.len())
+    }
+
     fn hunk(&mut self, hunk: &'a DiffHunk) {
         let blocks: Vec<&'a [DiffLine]> = hunk
             .lines
@@ -221,9 +257,13 @@ impl<'a> HunkRows<'a, '_> {
         let hidden = lines.len().saturating_sub(before + after);
         let is_folded = hidden >= MIN_FOLD;
         for (index, line) in lines.iter().enumerate() {
+            if self.room() == 0 {
+                return;
+            }
             if is_folded && index == before {
                 self.rows.push(DiffRow::Fold { count: hidden });
             }
+            self.lines += 1;
             let old = self.old_line(line);
             let new = self.new_line(line);
             self.rows.push(DiffRow::Lines { old: Some(old), new: Some(new), is_change: false });
@@ -235,16 +275,11 @@ impl<'a> HunkRows<'a, '_> {
 
     /// Adds changed lines. The first removed line is shown beside the first added one, and so on.
     fn changes(&mut self, lines: &'a [DiffLine]) {
-        let mut old: Vec<_> = lines
-            .iter()
-            .filter(|line| line.kind == DiffLineKind::Removed)
-            .map(|line| self.old_line(line))
-            .collect();
-        let mut new: Vec<_> = lines
-            .iter()
-            .filter(|line| line.kind == DiffLineKind::Added)
-            .map(|line| self.new_line(line))
-            .collect();
+        let room = self.room();
+        let of_kind = |kind| lines.iter().filter(move |line| line.kind == kind).take(room);
+        let mut old: Vec<_> = of_kind(DiffLineKind::Removed).map(|line| self.old_line(line)).collect();
+        let mut new: Vec<_> = of_kind(DiffLineKind::Added).map(|line| self.new_line(line)).collect();
+        self.lines += old.len() + new.len();
         for (old, new) in old.iter_mut().zip(&mut new) {
             if let Some(changed) = changed_words(old.text, new.text) {
                 old.changed = changed.old;
@@ -271,26 +306,13 @@ impl<'a> HunkRows<'a, '_> {
     }
 }
 
-fn body(rows: &[DiffRow<'_>], options: DiffView<'_>) -> String {
-    let mut writer = TableWriter { html: String::new(), layout: options.layout, is_folded: false };
-    let shown = rows.get(..options.max_rows).unwrap_or(rows);
-    let changes = shown.chunk_by(|a, b| is_change(a) && is_change(b));
-    for block in changes {
-        match options.layout {
+fn body(rows: &[DiffRow<'_>], layout: DiffLayout) -> String {
+    let mut writer = TableWriter { html: String::new(), layout, is_folded: false };
+    for block in rows.chunk_by(|a, b| is_change(a) && is_change(b)) {
+        match layout {
             DiffLayout::Unified if block.first().is_some_and(is_change) => writer.unified_change(block),
             _ => block.iter().for_each(|row| writer.row(row)),
         }
-    }
-    if shown.len() < rows.len() {
-        writer.end_fold();
-        let left = rows.len() - shown.len();
-        let columns = options.layout.columns();
-        let link = html! {
-            tr.omitted { td colspan=(columns) {
-                (left) " more lines. " a href={ (options.address) "?layout=" (options.layout.as_str()) "&all=1" } { "Show all" }
-            } }
-        };
-        writer.html.push_str(&link.0);
     }
     writer.end_fold();
     writer.html
@@ -464,7 +486,7 @@ mod tests {
 
     fn shown(text: &str, layout: DiffLayout, max_rows: usize) -> String {
         let file = parse(text).remove(0);
-        view(&file, DiffView { layout, max_rows, address: "/d" }).into_string()
+        view(&file, DiffView { layout, max_rows, number: 0, address: "/d" }).into_string()
     }
 
     const CHANGE: &str = "--- a/x.rs\n+++ b/x.rs\n@@ -1,2 +1,2 @@\n // <c>\n-let a = 1;\n+let a = 2;\n";
@@ -482,7 +504,7 @@ mod tests {
         assert!(removed < added);
         assert!(
             html.contains(
-                "href=\"/d?layout=split\" aria-pressed=\"false\" data-diff-layout=\"\">Side by side</a>"
+                "href=\"/d?layout=split&amp;file=x.rs\" aria-pressed=\"false\" data-diff-layout=\"\">Side by side</a>"
             ),
             "{html}"
         );
@@ -493,7 +515,7 @@ mod tests {
         let html = shown(CHANGE, DiffLayout::SideBySide, 100);
         let row = html.split("<tr>").find(|row| row.contains("line removed")).unwrap();
         assert!(row.contains("line added"), "{row}");
-        assert!(html.contains("href=\"/d?layout=unified\" aria-pressed=\"true\""), "{html}");
+        assert!(html.contains("href=\"/d?layout=unified&amp;file=x.rs\" aria-pressed=\"true\""), "{html}");
         let html = shown("--- a/x\n+++ b/x\n@@ -1 +1,2 @@\n-a\n+b\n+c\n", DiffLayout::SideBySide, 100);
         assert!(html.contains("<td class=\"line absent\"></td>"), "{html}");
     }
@@ -519,7 +541,7 @@ mod tests {
         let html =
             shown(&format!("--- /dev/null\n+++ b/x\n@@ -0,0 +1,10000 @@\n{lines}"), DiffLayout::Unified, 50);
         assert!(
-            html.contains("9950 more lines. <a href=\"/d?layout=unified&amp;all=1\">Show all</a>"),
+            html.contains("9950 more lines. <a href=\"/d?layout=unified&amp;file=x&amp;all=1\">Show all</a>"),
             "{html}"
         );
         assert_eq!(html.matches("<tr class=\"added\">").count(), 50);

@@ -219,7 +219,7 @@ proptest! {
         for text in [source, text] {
             for diff in diff::parse(&text) {
                 let diff = diff.with_file(&file);
-                assert_safe(&diff::view(&diff, DiffView { layout, max_rows: rows, address: "/d" }).into_string());
+                assert_safe(&diff::view(&diff, DiffView { layout, max_rows: rows, number: 0, address: "/d" }).into_string());
             }
         }
     }

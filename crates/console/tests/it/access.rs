@@ -59,6 +59,20 @@ async fn a_browser_stays_signed_in_over_a_restart() {
 }
 
 #[tokio::test]
+async fn a_session_that_was_signed_out_is_over() {
+    let fixture = Fixture::start(SCRIPT).await;
+    let mut events = fixture.browser.events("", None).await;
+    assert!(soon(events.next()).await.is_some());
+    assert_eq!(fixture.browser.post("/sign-out", &[]).await.status, 303);
+    // Its streams end, and a copy of the cookie is of no use.
+    while soon(events.next()).await.is_some() {}
+    assert_eq!(fixture.browser.get("/").await.status, 401);
+    let other = Browser::sign_in(&fixture.link).await;
+    assert_eq!(other.get("/").await.status, 200);
+    fixture.stop().await;
+}
+
+#[tokio::test]
 async fn other_host_names_are_refused() {
     let fixture = Fixture::start(SCRIPT).await;
     for host in ["evil.example", "localhost.evil.example:4510", ""] {
