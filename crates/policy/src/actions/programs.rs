@@ -124,7 +124,7 @@ fn read_or_filter<'a>(mut options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     if options.operands.is_empty() { CommandMeaning::Filter { picks_lines: false } } else { read(options) }
 }
 
-fn shaping<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
+fn filter<'a>(options: ParsedOptions<'a>) -> CommandMeaning<'a> {
     // With few exceptions an operand is a file, and counting or sorting a file does not display it.
     if options.operands.iter().any(|operand| operand.contains('/') || operand.contains('.')) {
         return CommandMeaning::Unknown;
