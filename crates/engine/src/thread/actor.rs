@@ -413,7 +413,7 @@ impl ThreadActor {
 
     async fn on_set_name(&mut self, name: String) -> Result<(), ThreadError> {
         let mut records = vec![Record::Name { name: name.clone() }];
-        records.extend(self.key_record(&())?);
+        records.extend(self.key_records(&())?);
         let count = records.len() as u64;
         self.store(records).await?;
         self.notifier.note_name(MessageSeq::durable((self.last_ordinal() + 1).saturating_sub(count), 0));

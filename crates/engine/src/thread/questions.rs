@@ -206,7 +206,7 @@ impl ThreadActor {
             open: active.questions.kinds_without(Some(id)),
         };
         let mut records = if stores { vec![record] } else { Vec::new() };
-        match self.key_record(&()) {
+        match self.key_records(&()) {
             Ok(key) => records.extend(key),
             Err(error) => {
                 self.fail_turn(&error);

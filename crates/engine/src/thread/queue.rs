@@ -50,7 +50,7 @@ impl ThreadActor {
     async fn queue_add(&mut self, params: ThreadQueueAddParams) -> Result<QueuedSubmission, ThreadError> {
         self.check_has_queue()?;
         let submission = queue::added(&self.state.facts.queue, params)?;
-        self.change_queue(QueueChange::Set(submission.clone()), self.key_record(&submission)?).await?;
+        self.change_queue(QueueChange::Set(submission.clone()), self.key_records(&submission)?).await?;
         Ok(submission)
     }
 
@@ -61,7 +61,7 @@ impl ThreadActor {
     ) -> Result<QueuedSubmission, ThreadError> {
         self.check_has_queue()?;
         let submission = queue::updated(&self.state.facts.queue, id, input)?;
-        self.change_queue(QueueChange::Set(submission.clone()), self.key_record(&submission)?).await?;
+        self.change_queue(QueueChange::Set(submission.clone()), self.key_records(&submission)?).await?;
         Ok(submission)
     }
 
@@ -70,7 +70,7 @@ impl ThreadActor {
         self.check_has_queue()?;
         let is_queued = self.state.facts.queue.iter().any(|submission| submission.id == id);
         if is_queued {
-            self.change_queue(QueueChange::Remove(id), self.key_record(&true)?).await?;
+            self.change_queue(QueueChange::Remove(id), self.key_records(&true)?).await?;
         } else {
             self.store_key(&false).await?;
         }
@@ -80,10 +80,10 @@ impl ThreadActor {
     pub(super) async fn on_queue_reorder(&mut self, ids: Vec<String>) -> Result<(), ThreadError> {
         self.check_has_queue()?;
         queue::check_order(&self.state.facts.queue, &ids)?;
-        self.change_queue(QueueChange::Order(ids), self.key_record(&())?).await
+        self.change_queue(QueueChange::Order(ids), self.key_records(&())?).await
     }
 
-    async fn change_queue(&mut self, change: QueueChange, key: Option<Record>) -> Result<(), ThreadError> {
+    async fn change_queue(&mut self, change: QueueChange, key: Vec<Record>) -> Result<(), ThreadError> {
         let record = Record::fact(&FactChange::Queue(change));
         self.store([record].into_iter().chain(key).collect()).await?;
         self.announce_queue();

@@ -29,7 +29,7 @@ impl ThreadActor {
         if self.active.is_some() {
             let before = self.state.restore_point();
             let (settings, record) = self.change_later(&mut change.clone());
-            let records = record.into_iter().chain(self.key_record(&())?).collect();
+            let records = record.into_iter().chain(self.key_records(&())?).collect();
             if let Err(error) = self.store(records).await {
                 self.state.restore(before);
                 return Err(error);
@@ -40,7 +40,7 @@ impl ThreadActor {
         for _ in 0..MAX_RELOADS {
             let before = self.state.restore_point();
             self.state.settings.apply(&mut change.clone(), &self.state.config);
-            let records = self.state.settings_record().into_iter().chain(self.key_record(&())?).collect();
+            let records = self.state.settings_record().into_iter().chain(self.key_records(&())?).collect();
             match self.store_once(records).await {
                 Ok(()) => return Ok(self.shown_settings(self.state.settings.clone())),
                 Err(error) => self.restore_or_catch_up(before, error).await?,

@@ -174,7 +174,7 @@ impl ThreadActor {
         records.extend(self.git_record().await);
         records.extend(context.iter().map(|item| context_record(&id, item)));
         // A hook may reject this prompt. The stored item is then withdrawn and never enters the model's history.
-        records.extend(self.key_record(&Turn::in_progress(id.clone()))?);
+        records.extend(self.key_records(&Turn::in_progress(id.clone()))?);
         let waits_for_hooks = self.state.config.features.enabled(Feature::Hooks);
         // A history that is too long is compacted first, without this input.
         let is_queued = self.is_too_long() || waits_for_hooks;
@@ -275,7 +275,7 @@ impl ThreadActor {
     /// Stores the start of a turn without input.
     async fn store_turn(&mut self, id: &TurnId) -> Result<(), ThreadError> {
         let mut records = vec![self.turn_record(id).await?];
-        records.extend(self.key_record(&())?);
+        records.extend(self.key_records(&())?);
         self.store(records).await
     }
 }
