@@ -366,8 +366,7 @@ impl ThreadActor {
             ThreadCommand::ContinueWork => self.on_continue_work(),
             ThreadCommand::ClearGoal(reply) => answer(reply, self.on_clear_goal().await),
             ThreadCommand::Queue(reply) => {
-                self.refresh_records().await;
-                answer(reply, self.queued());
+                answer(reply, self.queued().await);
             }
             ThreadCommand::QueueAdd(params, origin, reply) => self.on_queue_add(params, origin, reply).await,
             ThreadCommand::QueueUpdate(params, reply) => {

@@ -32,6 +32,7 @@ use crate::{
 struct PreparedTurn {
     id: TurnId,
     provider: Arc<dyn ModelProvider>,
+    mentions: MessageMentions,
     first: FirstInput,
 }
 
@@ -96,8 +97,8 @@ impl ThreadActor {
     ) -> Result<TurnId, ThreadError> {
         self.check_workspace()?;
         self.refresh_servers().await;
-        let mentions = MessageMentions::of(input.user_input());
-        let PreparedTurn { id, provider, first } = self.prepare_current_turn(input, &params, &origin).await?;
+        let PreparedTurn { id, provider, mentions, first } =
+            self.prepare_current_turn(input, &params, &origin).await?;
         let mut active = self.launch(NewTurn {
             output_schema: params.output_schema,
             prompt: Some(first.text()),
@@ -126,6 +127,7 @@ impl ThreadActor {
         origin: &TurnOrigin,
     ) -> Result<PreparedTurn, ThreadError> {
         for _ in 0..MAX_RELOADS {
+            let current = input.current(&self.state.facts.queue)?;
             let before = self.state.restore_point();
             let known_settings = self.state.settings.clone();
             self.state.settings.apply(&mut params.clone(), &self.state.config);
@@ -134,7 +136,7 @@ impl ThreadActor {
                 self.state.settings.apply_environments(environments);
             }
             self.learn_about_model().await;
-            match self.prepare_turn(input.clone(), params, origin).await {
+            match self.prepare_turn(current, params, origin).await {
                 Ok(prepared) => {
                     self.announce_settings(&known_settings);
                     self.warn_about_unknown_model();
@@ -162,6 +164,7 @@ impl ThreadActor {
         // Part of the input, not of the context: a compaction before the first request must not drop it.
         let mut content = input.new_context(&self.state.history, &mut self.previous_context);
         let queue_record = input.queue_record();
+        let mentions = MessageMentions::of(input.user_input());
         let item = (!input.is_empty()).then(|| input.into_item());
         if let Some(item) = &item {
             content.extend(self.item_content(item).await);
@@ -198,7 +201,7 @@ impl ThreadActor {
         }
         self.state.remember(context.iter().cloned());
         let first = FirstInput { item, context, content, unstored, waits_for_hooks };
-        Ok(PreparedTurn { id, provider, first })
+        Ok(PreparedTurn { id, provider, mentions, first })
     }
 
     /// Answers the request, and waits until the answer has been sent: notifications that follow must come after it.
