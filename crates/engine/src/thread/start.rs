@@ -25,7 +25,7 @@ use crate::{
     ids::new_turn_id,
     threads::multi_agent_notice,
     tools::{MentionedSkills, shell_start},
-    turn::ShellTask,
+    turn::{ShellCommand, ShellTask},
 };
 
 /// A turn whose input has been stored.
@@ -250,29 +250,32 @@ impl ThreadActor {
         let id = active_id.unwrap_or_else(new_turn_id);
         let own_reporter = self.reporter(&id);
         let thread = self.state.id.clone();
-        let turn = id.clone();
         let cwd = self.state.settings.cwd.clone();
-        let start = shell_start(&self.state.config, None);
-        let run = |reporter, cancel| {
-            let task = ShellTask { thread, turn, command, timeout, cwd, shell, start, reporter, cancel };
-            task.run()
-        };
-        if self.active.is_some()
-            && let Err(error) = self.store_key(&()).await
-        {
+        let argv = shell.argv(&command, shell_start(&self.state.config, None));
+        let command = ShellCommand::new(id.clone(), command, timeout, cwd, argv);
+        if let Err(error) = self.store_shell(&id, &command).await {
             return answer(reply, Err(error));
         }
+        let run = |reporter, cancel| ShellTask { thread, command, reporter, cancel }.run();
         if let Some(active) = &mut self.active {
             active.run_beside(own_reporter, run);
             return self.accept(reply, ()).await;
-        }
-        if let Err(error) = self.store_turn(&id).await {
-            return answer(reply, Err(error));
         }
         self.active =
             Some(ActiveTurn::new(id.clone(), TurnKind::Shell, self.turn_span(&id), own_reporter, run));
         self.accept(reply, ()).await;
         self.announce_turn(&id);
+    }
+
+    /// Stores that a user's command begins, with the turn of its own unless one is running.
+    async fn store_shell(&mut self, id: &TurnId, command: &ShellCommand) -> Result<(), ThreadError> {
+        let mut records = Vec::new();
+        if self.active.is_none() {
+            records.push(self.turn_record(id).await?);
+        }
+        records.push(command.begun());
+        records.extend(self.key_records(&())?);
+        self.store(records).await
     }
 
     /// Stores the start of a turn without input.
