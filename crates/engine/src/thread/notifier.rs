@@ -138,8 +138,7 @@ impl ThreadNotifier {
         sequence.last = sequence.last.max(MessageSeq::end_of(ordinal));
         if sequence.recent.is_open() {
             let last = sequence.last;
-            sequence.recent.close();
-            sequence.recent.open(last);
+            sequence.recent.skip_to(last);
         }
     }
 

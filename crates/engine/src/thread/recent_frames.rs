@@ -96,6 +96,12 @@ impl RecentFrames {
         }
     }
 
+    /// Goes on after a position that no message has. What has no record is kept.
+    pub fn skip_to(&mut self, after: MessageSeq) {
+        self.fold_until(0, 0, RecentCapacity::Full);
+        self.floor = after;
+    }
+
     /// Forgets all messages.
     pub fn close(&mut self) {
         *self = Self::default();
