@@ -474,10 +474,15 @@ impl ThreadActor {
         if self.state.status == status || !self.may_send(&status) {
             return;
         }
-        self.state.status = status.clone();
+        self.state.status = status;
         self.show_state();
-        let params = ThreadStatusChangedNotification { thread_id: self.state.id.clone(), status };
-        self.notifier.broadcast::<ThreadStatusChanged>(&params);
+        self.notifier.broadcast::<ThreadStatusChanged>(&self.status_params());
+    }
+
+    /// Returns the params of the message about the present status.
+    pub(super) fn status_params(&self) -> ThreadStatusChangedNotification {
+        let (thread_id, status) = (self.state.id.clone(), self.state.status.clone());
+        ThreadStatusChangedNotification { thread_id, status }
     }
 
     /// Publishes the state that lists show.

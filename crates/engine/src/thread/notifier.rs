@@ -166,6 +166,13 @@ impl ThreadNotifier {
         }
     }
 
+    /// Gives a message about the present state the next position, for one client that may have missed the last change. `None`
+    /// if there is no position left.
+    pub fn place_state(&self, frame: Frame) -> Option<Frame> {
+        let seq = self.sequence.lock().advance(None)?;
+        Some(frame.at(MessagePlace::new(self.thread_id.clone(), seq)))
+    }
+
     /// Moves the position behind a record without messages.
     pub fn advance(&self, ordinal: u64) {
         let mut sequence = self.sequence.lock();

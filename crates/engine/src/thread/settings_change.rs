@@ -6,7 +6,7 @@
 
 use codicil_config::Feature;
 use codicil_protocol::{
-    ApprovalsReviewer, ConfigWarning, ReasoningEffort, ThreadSettingsUpdated,
+    ApprovalsReviewer, ConfigWarning, Frame, ReasoningEffort, ThreadSettingsUpdated,
     ThreadSettingsUpdatedNotification, TurnId, TurnStartParams,
 };
 use codicil_store::Record;
@@ -86,14 +86,25 @@ impl ThreadActor {
 
     /// Announces settings that a turn has changed.
     pub(super) fn announce_settings(&self, known: &TurnSettings) {
-        let settings = self.state.next_settings.as_ref().unwrap_or(&self.state.settings);
-        let settings = self.shown_settings(settings.clone());
-        if settings != self.shown_settings(known.clone()) {
-            let thread_id = self.state.id.clone();
-            let thread_settings = settings.into_wire();
-            let params = ThreadSettingsUpdatedNotification { thread_id, thread_settings };
-            self.notifier.notify::<ThreadSettingsUpdated>(&params);
+        if self.present_settings() != self.shown_settings(known.clone()) {
+            self.notifier.send(self.settings_frame());
         }
+    }
+
+    /// Returns the settings of the next turn as clients see them.
+    fn present_settings(&self) -> TurnSettings {
+        let settings = self.state.next_settings.as_ref().unwrap_or(&self.state.settings);
+        self.shown_settings(settings.clone())
+    }
+
+    /// Returns the message about the present settings.
+    pub(super) fn settings_frame(&self) -> Frame {
+        let thread_id = self.state.id.clone();
+        let thread_settings = self.present_settings().into_wire();
+        Frame::notification::<ThreadSettingsUpdated>(&ThreadSettingsUpdatedNotification {
+            thread_id,
+            thread_settings,
+        })
     }
 
     /// Refuses what the administrator's requirements forbid, before anything of the request takes effect.
