@@ -75,7 +75,7 @@ impl ThreadActor {
         active.calls.begun.insert(call_id.clone());
         if self.stores_calls() {
             let begun = Record::Begun { turn_id: turn.clone(), call_id, item };
-            if !self.store_or_fail_turn(vec![begun]).await {
+            if !self.store_or_fail_turn(vec![begun]).await || !self.sync_or_fail_turn().await {
                 return;
             }
         }
@@ -213,7 +213,8 @@ impl ThreadActor {
                 return false;
             }
         }
-        if !records.is_empty() && !self.store_or_fail_turn(records).await {
+        if !records.is_empty() && !(self.store_or_fail_turn(records).await && self.sync_or_fail_turn().await)
+        {
             return false;
         }
         if let Some(active) = &mut self.active {
