@@ -48,6 +48,12 @@ chaos seed="" seconds="300" threads="200":
         CODICIL_CHAOS_SEED={{ if seed == "" { `date +%s` } else { seed } }} \
         cargo test -p codicil-cli --test cluster -- --nocapture nothing_is_lost_or_doubled
 
+# Kills servers, and has two work on one home, many times more than the tests do by default: `just kills 100`
+kills count="1000":
+    CODICIL_INTERLEAVINGS={{ count }} cargo test -p codicil-server --test it shared_home::
+    CODICIL_KILLS={{ count }} cargo test -p codicil-cli --test it -- cursor_kills:: durable_approvals:: killed:: \
+        killed_during_tools:: leftover_servers:: leftovers:: reconnects:: repeated_changes:: repeated_requests:: two_servers::
+
 # Works with one server for an hour and fails if its memory, descriptors, processes or disk grow: `just soak --minutes 5`
 soak *arguments:
     cargo build --profile dist -p codicil-cli -p codicil-bench

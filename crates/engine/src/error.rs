@@ -125,6 +125,11 @@ impl ThreadError {
     pub(crate) fn is_overtaken(&self) -> bool {
         matches!(self, Self::Store(StoreError::Overtaken { .. }))
     }
+
+    /// Returns whether another process has written a record that the ones to be stored depend on.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Conflict { .. }))
+    }
 }
 
 /// Why a turn does not start, take input or stop.

@@ -1,6 +1,6 @@
 //! Keys of requests: a repetition of a request with the same key has no second effect and gets the first result.
 //!
-//! A request to a thread stores its key with its effect, in one append (`ThreadActor::key_record`), and a
+//! A request to a thread stores its key with its effect, in one append (`ThreadActor::key_records`), and a
 //! repetition is answered from the stored result before the command is looked at (`thread/keyed.rs`). Requests that create,
 //! move or delete threads have no such append; they lock a file in the home (`codicil_store::HomeKeyLock`).
 
@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use codicil_store::{KeyRecord, Record, StoredKey};
+use codicil_store::{KeyRecord, Record, StoreError, StoredKey};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::to_raw_value};
 use sha2::{Digest, Sha256};
@@ -36,6 +36,8 @@ pub struct RequestKey(Arc<KeyedRequest>);
 #[derive(Debug)]
 struct KeyedRequest {
     key: String,
+    /// The hash of the client's id of the message, which is a key beside the explicit one.
+    message_key: Option<String>,
     digest: String,
     is_replayed: AtomicBool,
 }
@@ -49,15 +51,26 @@ pub struct KeyConflict;
 
 impl RequestKey {
     pub fn new(key: &str, method: &str, params: &Value) -> Self {
+        Self::with_message(key, None, method, params)
+    }
+
+    /// Creates the key of a request whose message has an id of its own, which is a key too.
+    pub fn with_message(key: &str, message_key: Option<&str>, method: &str, params: &Value) -> Self {
         // Members of an object have one order, so that params in another order are the same request.
         let digest = hash([method.as_bytes(), sorted(params).to_string().as_bytes()]);
         let key = hash([key.as_bytes()]);
-        Self(Arc::new(KeyedRequest { key, digest, is_replayed: AtomicBool::new(false) }))
+        let message_key = message_key.map(|key| hash([key.as_bytes()]));
+        Self(Arc::new(KeyedRequest { key, message_key, digest, is_replayed: AtomicBool::new(false) }))
     }
 
     /// Returns the hash of the key.
     pub fn hash(&self) -> &str {
         &self.0.key
+    }
+
+    /// Returns the hashes of all keys of the request. The explicit one is the first.
+    fn hashes(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.0.key).chain(&self.0.message_key).map(String::as_str)
     }
 
     /// Returns the hash of method and params.
@@ -79,18 +92,21 @@ impl RequestKey {
         if digest == self.0.digest { Ok(()) } else { Err(KeyConflict) }
     }
 
-    /// Returns the record that stands beside the effect of the request.
-    pub(crate) fn record(&self, result: &impl Serialize) -> Result<Record, ThreadError> {
-        let result = to_raw_value(result).map_err(codicil_store::StoreError::from)?;
-        let record = KeyRecord { key: self.0.key.clone(), digest: self.0.digest.clone(), result };
-        Ok(Record::key(&record).map_err(codicil_store::StoreError::from)?)
+    /// Returns the records that stand beside the effect of the request, one for each of its keys.
+    pub(crate) fn records(&self, result: &impl Serialize) -> Result<Vec<Record>, ThreadError> {
+        let result = to_raw_value(result).map_err(StoreError::from)?;
+        let record = |key: &str| {
+            let (digest, result) = (self.0.digest.clone(), result.clone());
+            Record::key(&KeyRecord { key: key.to_owned(), digest, result })
+        };
+        Ok(self.hashes().map(record).collect::<Result<_, _>>().map_err(StoreError::from)?)
     }
 
     /// Returns the result of the first request, and marks the answer as replayed.
     pub(crate) fn replay<T: DeserializeOwned>(&self, known: &StoredKey) -> Result<T, ThreadError> {
         self.check(&known.record.digest)?;
         self.set_replayed();
-        Ok(serde_json::from_str(known.record.result.get()).map_err(codicil_store::StoreError::from)?)
+        Ok(serde_json::from_str(known.record.result.get()).map_err(StoreError::from)?)
     }
 }
 
@@ -120,12 +136,12 @@ impl KeyTable {
     }
 
     pub fn contains(&self, key: &RequestKey) -> bool {
-        self.seen.contains_key(key.hash())
+        key.hashes().any(|hash| self.seen.contains_key(hash))
     }
 
     /// Returns a key that has no file to be read from.
     pub fn kept(&self, key: &RequestKey) -> Option<StoredKey> {
-        self.seen.get(key.hash())?.kept.clone()
+        key.hashes().find_map(|hash| self.seen.get(hash)?.kept.clone())
     }
 
     /// Adds a key that was used now.
@@ -157,7 +173,7 @@ impl KeyTable {
 
 /// Returns the newest use of a key.
 pub(crate) fn find_key<'k>(stored: &'k [StoredKey], key: &RequestKey) -> Option<&'k StoredKey> {
-    stored.iter().rfind(|stored| stored.record.key == key.hash())
+    key.hashes().find_map(|hash| stored.iter().rfind(|stored| stored.record.key == hash))
 }
 
 /// Where the result of a key is.
@@ -214,6 +230,19 @@ mod tests {
         assert_ne!(digest(r#"{"a":[1,2]}"#), digest(r#"{"a":[2,1]}"#));
         let other = RequestKey::new("k", "turn/steer", &json!({ "a": 1 }));
         assert_ne!(other.digest(), digest(r#"{"a":1}"#), "the method is part of the request");
+    }
+
+    #[test]
+    fn a_request_is_found_by_each_of_its_keys() {
+        let with = |key: &str, message| RequestKey::with_message(key, message, "turn/start", &json!({}));
+        let records = with("k", Some("m")).records(&1).unwrap();
+        let stored = records.iter().filter_map(Record::as_key);
+        let stored: Vec<_> = stored.map(|record| StoredKey { record, ordinal: 0, at: 0 }).collect();
+        assert_eq!(stored.len(), 2);
+        for again in [with("k", None), with("m", None), with("other", Some("m")), with("k", Some("other"))] {
+            assert!(find_key(&stored, &again).is_some());
+        }
+        assert!(find_key(&stored, &with("other", Some("x"))).is_none());
     }
 
     #[test]

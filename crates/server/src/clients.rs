@@ -318,14 +318,15 @@ impl ClientRegistry {
     pub fn unsubscribe(&self, id: ClientId, thread: &ThreadId) -> bool {
         let mut subscriptions = self.0.subscriptions.write();
         let Some(subscribers) = subscriptions.by_thread.get_mut(thread) else { return false };
-        let before = subscribers.len();
-        subscribers.retain(|client| client.id != id);
-        let was_subscribed = subscribers.len() < before;
+        let place = subscribers.iter().position(|client| client.id == id);
+        if let Some(place) = place {
+            subscribers.remove(place).outbox.catch_up(thread);
+        }
         if subscribers.is_empty() {
             subscriptions.by_thread.remove(thread);
         }
         subscriptions.without_subagents.remove(&(id, thread.clone()));
-        was_subscribed
+        place.is_some()
     }
 
     /// Returns whether this client is the only subscriber of a thread.

@@ -35,7 +35,7 @@ struct MessageParams {
 pub enum KeyError {
     #[error("`codicil.key` must be a string of 1 to {MAX_KEY_BYTES} bytes")]
     Malformed,
-    #[error("{0} takes no key: repeating it changes nothing more; send it without `codicil.key`")]
+    #[error("{0} takes no key; send it without `codicil.key`")]
     NotKeyed(String),
 }
 
@@ -50,16 +50,18 @@ pub fn request_key(
     if !cx.client.session().is_some_and(may_use_keys) {
         return Ok(None);
     }
-    let key = match extension.map(read_key).transpose()?.flatten() {
+    let message_key =
+        if method == TurnStart::NAME || method == TurnSteer::NAME { message_key(params) } else { None };
+    let (key, message_key) = match extension.map(read_key).transpose()?.flatten() {
         Some(_) if !KEYED_REQUESTS.contains(&method) => return Err(KeyError::NotKeyed(method.to_owned())),
-        Some(key) => Some(key),
-        None if method == TurnStart::NAME || method == TurnSteer::NAME => message_key(params),
-        None => None,
+        // A repetition without the explicit key has that of the message.
+        Some(key) => (Some(key), message_key),
+        None => (message_key, None),
     };
     let Some(key) = key else { return Ok(None) };
     let params = params.map_or(Ok(Value::Null), |params| serde_json::from_str(params.get()));
     // Params that are not JSON are refused when they are decoded.
-    Ok(params.ok().map(|params| RequestKey::new(&key, method, &params)))
+    Ok(params.ok().map(|params| RequestKey::with_message(&key, message_key.as_deref(), method, &params)))
 }
 
 fn read_key(extension: &RawValue) -> Result<Option<String>, KeyError> {

@@ -8,6 +8,8 @@ use std::{
 use codicil_protocol::{ThreadId, TurnId};
 use rusqlite::ErrorCode;
 
+use crate::thread_log::AdoptedRecord;
+
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// An error of the store.
@@ -36,6 +38,10 @@ pub enum StoreError {
     /// Another writer has extended the conversation. The thread has to be loaded again.
     #[error("another process has written to thread {thread}: expected record {expected} to be the next one")]
     Overtaken { thread: ThreadId, expected: u64 },
+    /// Another writer has written a record that the appended ones depend on, such as a key. Nothing was written, and the next
+    /// append follows that record. `adopted` are the records of other writers that the log has not returned before.
+    #[error("another process has changed what a request to thread {thread} depends on")]
+    Conflict { thread: ThreadId, adopted: Vec<AdoptedRecord> },
     #[error("the index {} failed: {source}; `codicil reindex` rebuilds it", .path.display())]
     Index { path: PathBuf, source: rusqlite::Error },
     /// Files were found that could not be added to the index.

@@ -7,11 +7,12 @@ use crate::{
     backend::TurnActivity,
     blobs, clock,
     error::Result,
-    facts::FactEvent,
+    facts::{FactChange, FactEvent},
     index::{GitChange, SummaryChange},
-    record::{GoalChange, PARKED, Record, ThreadMeta},
+    record::{GoalChange, KEY, PARKED, Record, ThreadMeta},
     record_line,
     summary::{self, ModelChoice},
+    thread_log::AdoptedRecord,
 };
 
 /// Records to append, as JSON, each with its time.
@@ -22,6 +23,8 @@ pub(crate) struct RecordBatch {
     facts: Vec<(u64, FactEvent)>,
     /// Whether a turn has begun or ended with these records.
     activity: Option<TurnActivity>,
+    /// Whether a record is the key of a request.
+    has_key: bool,
 }
 
 impl RecordBatch {
@@ -29,8 +32,13 @@ impl RecordBatch {
         records: impl IntoIterator<Item = (Timestamp, &'a Record)>,
         wants_preview: bool,
     ) -> Result<Self> {
-        let mut batch =
-            Self { records: Vec::new(), change: SummaryChange::default(), facts: Vec::new(), activity: None };
+        let mut batch = Self {
+            records: Vec::new(),
+            change: SummaryChange::default(),
+            facts: Vec::new(),
+            activity: None,
+            has_key: false,
+        };
         for (at, record) in records {
             batch.note(at, record, wants_preview);
             let place = batch.records.len() as u64;
@@ -53,6 +61,20 @@ impl RecordBatch {
         self.activity
     }
 
+    /// Returns whether the records would mean something else after a record of another writer: a key may be the same one, and a
+    /// change of the queue may be about a submission that is gone.
+    pub(crate) fn depends_on(&self, earlier: &AdoptedRecord) -> bool {
+        match earlier {
+            AdoptedRecord::Key => self.has_key,
+            AdoptedRecord::Fact { change: FactChange::Queue(_), .. } => self.changes_queue(),
+            _ => false,
+        }
+    }
+
+    fn changes_queue(&self) -> bool {
+        self.facts.iter().any(|(_, event)| matches!(event, FactEvent::Change(FactChange::Queue(_))))
+    }
+
     /// Returns what the records change of the list entry. The first one has the ordinal `first`.
     pub(crate) fn change_from(&self, first: u64) -> SummaryChange {
         SummaryChange { facts: self.facts_from(first), ..self.change.clone() }
@@ -68,6 +90,7 @@ impl RecordBatch {
             Record::Name { name } => self.change.name = Some(name.clone()),
             Record::Git { git } => self.change.git = GitChange::Set(git.clone()),
             Record::Extra { kind, .. } => {
+                self.has_key |= kind == KEY;
                 if kind == PARKED {
                     self.activity = Some(TurnActivity::Parked);
                 }

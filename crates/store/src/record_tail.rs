@@ -28,6 +28,8 @@ pub struct PlacedRecord {
 pub struct RecordTail {
     /// The records that concern clients, in order. They begin with those of the turn that contains the ordinal.
     pub records: Vec<PlacedRecord>,
+    /// Whether settings were stored at the ordinal or after it.
+    pub has_settings: bool,
     /// Whether turns, or items that clients have seen, were removed after the ordinal.
     pub was_rolled_back: bool,
     /// Whether the records are longer than asked for. They are left out then.
@@ -64,6 +66,8 @@ impl ThreadLines {
                     }
                     _ => {}
                 }
+            } else if head.kind == RecordKind::Settings {
+                tail.has_settings = true;
             } else if concerns_clients(head.kind) {
                 tail.was_rolled_back |= head.ordinal > from && self.removes_items(head, &mut queued);
                 length += head.record.len();

@@ -265,7 +265,7 @@ impl Store {
         let records = [record];
         for _ in 0..MAX_OVERTAKEN {
             match self.open_log(id).await?.append(&records).await {
-                Err(StoreError::Overtaken { .. }) => continue,
+                Err(StoreError::Overtaken { .. } | StoreError::Conflict { .. }) => continue,
                 result => return result,
             }
         }

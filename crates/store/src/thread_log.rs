@@ -89,6 +89,8 @@ struct LogState {
     place: ThreadLocation,
     /// The end of the file that the next append expects. A different length means that another process has written.
     tail: FileTail,
+    /// Records of other writers that precede `tail` and that no append has returned.
+    adopted: Vec<AdoptedRecord>,
     /// Whether the thread is known to have a user message.
     previewed: bool,
     /// The blobs and directories that the next sync makes durable, besides the records.
@@ -158,7 +160,8 @@ impl ThreadLog {
 
     /// Appends records, all or none. When this returns, the kernel has them, so they survive the end of this process. Callers
     /// wait for each append before the next. Fails with [`StoreError::Overtaken`] if another writer has extended the
-    /// conversation since this log was opened or last written; so do all later appends.
+    /// conversation since this log was opened or last written; so do all later appends. Fails with [`StoreError::Conflict`] if
+    /// another writer has written a record that these ones depend on; they can be made again and appended.
     pub async fn append(&mut self, records: &[Record]) -> Result<AppendedRecords> {
         if records.is_empty() {
             return Ok(self.nothing_appended());
@@ -197,7 +200,7 @@ impl ThreadLog {
         METRICS.append_seconds.observe(started.elapsed());
         METRICS.appends.inc(match &appended {
             Ok(_) => AppendEnd::Stored,
-            Err(StoreError::Overtaken { .. }) => AppendEnd::Overtaken,
+            Err(StoreError::Overtaken { .. } | StoreError::Conflict { .. }) => AppendEnd::Overtaken,
             Err(_) => AppendEnd::Failed,
         });
         appended
@@ -282,7 +285,8 @@ impl LogFile {
         let dirs = if new_dir { ancestors(dir, inner.layout.home()) } else { vec![dir.to_owned()] };
         let tail = FileTail { len: bytes.len() as u64, next_ordinal };
         let place = ThreadLocation { path, archived: false };
-        let state = LogState { place, tail, previewed: false, blobs: Vec::new(), dirs };
+        let adopted = Vec::new();
+        let state = LogState { place, tail, adopted, previewed: false, blobs: Vec::new(), dirs };
         Ok(Self { id: id.clone(), state: Mutex::new(state) })
     }
 
@@ -329,7 +333,14 @@ impl LogFile {
         lock(&file, &place.path)?;
         let len = file.metadata().map_err(failed())?.len();
         let tail = expect(file_end::repair(&file, &place.path)?, len);
-        let state = LogState { place, tail, previewed: false, blobs: Vec::new(), dirs: Vec::new() };
+        let state = LogState {
+            place,
+            tail,
+            adopted: Vec::new(),
+            previewed: false,
+            blobs: Vec::new(),
+            dirs: Vec::new(),
+        };
         Ok(Self { id: id.clone(), state: Mutex::new(state) })
     }
 
@@ -343,7 +354,11 @@ impl LogFile {
         let path = state.place.path.clone();
         let failed = || StoreError::io("append to", &path);
         lock(&file, &path)?;
-        let adopted = self.adopt(&file, &mut state)?;
+        self.adopt(&file, &mut state)?;
+        if state.adopted.iter().any(|record| batch.depends_on(record)) {
+            let adopted = std::mem::take(&mut state.adopted);
+            return Err(StoreError::Conflict { thread: self.id.clone(), adopted });
+        }
         let tail = state.tail;
         let blobs = &mut state.blobs;
         let save = |content: String| blobs::save(&inner.layout, content.as_bytes(), blobs);
@@ -362,16 +377,17 @@ impl LogFile {
         state.previewed |= change.preview.is_some();
         inner.index.changed(&self.id, &dir, &name, state.place.archived, change);
         let at = batch.first_time().unwrap_or_else(Timestamp::now);
+        let adopted = std::mem::take(&mut state.adopted);
         Ok(AppendedRecords { ordinals: tail.next_ordinal..next_ordinal, at, adopted })
     }
 
     /// Compares the end of the locked file with the expected one, and moves the expectation behind records of other
     /// writers that do not concern the conversation. Reads nothing if the length is the expected one.
-    fn adopt(&self, file: &File, state: &mut LogState) -> Result<Vec<AdoptedRecord>> {
+    fn adopt(&self, file: &File, state: &mut LogState) -> Result<()> {
         let path = &state.place.path;
         let expected = state.tail;
         if file.metadata().map_err(StoreError::io("append to", path))?.len() == expected.len {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let overtaken = || StoreError::Overtaken { thread: self.id.clone(), expected: expected.next_ordinal };
         let found = file_end::repair(file, path)?;
@@ -383,7 +399,8 @@ impl LogFile {
         let adopted = adopted.filter(|_| lines.warnings.total == 0).ok_or_else(overtaken)?;
         let next_ordinal = expected.next_ordinal.max(found.next_ordinal);
         state.tail = FileTail { next_ordinal, ..found };
-        Ok(adopted)
+        state.adopted.extend(adopted);
+        Ok(())
     }
 
     /// Opens the file, which is located again if it was archived or restored meanwhile.

@@ -1,82 +1,132 @@
-//! A client with a cursor over a server that is killed again and again: its messages add up to what `thread/read` returns.
+//! A client with a cursor over a server that is killed again and again: its messages add up to what `thread/read` returns, and
+//! an approval that was open is asked for again.
 //!
 //! `CODICIL_KILLS` sets the number of kills (12). Each comes after another number of messages, from 0 to 60.
 
-use std::env;
+use std::{collections::BTreeSet, env};
 
 use codicil_protocol::{
     CodicilSubscribe, CodicilSubscribeParams, CodicilSubscribeResponse, ThreadRead, ThreadReadParams,
-    ThreadStart, ThreadStartParams, ThreadStarted, TurnStatus, TurnSteer,
+    ThreadStart, ThreadStartParams, ThreadStarted, TurnStatus, TurnSteer, rpc::RequestId,
 };
-use codicil_testkit::{App, FoldedThread, Reply, Script, TestTransport};
+use codicil_testkit::{App, FoldedThread, ReceivedMessage, RecordedRequest, Reply, Script, TestTransport};
 use serde_json::{from_value, json};
 
 fn kills() -> usize {
     env::var("CODICIL_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12)
 }
 
+/// Answers with a command, then with one that has to be approved, then with a last message.
+fn answer(request: &RecordedRequest) -> Reply {
+    let last = request.input().last().filter(|last| last["type"] == "function_call_output");
+    let call = last.and_then(|last| last["call_id"].as_str()).unwrap_or_default();
+    let number = request.number();
+    if call.starts_with("ask-") {
+        return Reply::new().say("The commands are done, and this is the answer.");
+    }
+    if call.starts_with("echo-") {
+        let escalated = json!({ "cmd": "echo asked", "sandbox_permissions": "require_escalated" });
+        return Reply::new().call("exec_command", escalated).call_id(format!("ask-{number}"));
+    }
+    let reply = Reply::new().think("Let me see").say("one two three four");
+    reply.call("exec_command", json!({ "cmd": "echo hi" })).call_id(format!("echo-{number}"))
+}
+
+/// The client's side of a thread, on one connection after the other.
+struct FollowingClient {
+    app: App,
+    known: FoldedThread,
+    /// The requests of this connection that were accepted.
+    accepted: BTreeSet<String>,
+}
+
+impl FollowingClient {
+    /// Takes over a message. Returns the id of a server request.
+    fn add(&mut self, message: &ReceivedMessage) -> Option<RequestId> {
+        self.known.add(message);
+        message.id.clone()
+    }
+
+    async fn accept(&mut self, id: &RequestId) {
+        assert!(self.accepted.insert(format!("{id:?}")), "{id:?} came twice");
+        let response = json!({ "id": id, "result": { "decision": "accept" } });
+        self.app.send_raw(response.to_string()).await;
+    }
+
+    async fn add_and_accept(&mut self, message: &ReceivedMessage) {
+        if let Some(id) = self.add(message) {
+            self.accept(&id).await;
+        }
+    }
+
+    /// Reads so many messages of a turn, or until it ends. Returns whether a request was left open.
+    async fn read(&mut self, messages: usize, accepts: bool) -> bool {
+        for _ in 0..messages {
+            let Some(message) = self.app.next_received().await else { break };
+            match self.add(&message) {
+                Some(_) if !accepts => return true,
+                Some(id) => self.accept(&id).await,
+                None if message.method == "turn/completed" => break,
+                None => {}
+            }
+        }
+        false
+    }
+}
+
 #[tokio::test]
 async fn messages_add_up_over_any_number_of_kills() {
-    let script = Script::new().respond_with(|request| {
-        let is_after_tool = request.body()["input"]
-            .as_array()
-            .and_then(|input| input.last())
-            .is_some_and(|last| last["type"] == "function_call_output");
-        if is_after_tool {
-            return Reply::new().say("The command is done, and this is the answer.");
-        }
-        Reply::new()
-            .think("Let me see")
-            .say("one two three four")
-            .call("exec_command", json!({ "cmd": "echo hi" }))
-    });
-    let app = App::builder().script(script).cursor().over(TestTransport::Stdio);
+    let app = App::builder().script(Script::new().respond_with(answer)).cursor().over(TestTransport::Stdio);
     let mut app = app.start().await;
     let started = app.call::<ThreadStart>(ThreadStartParams::default()).await;
     app.take::<ThreadStarted>().await;
-    let mut known = FoldedThread::at(started.seq);
+    let known = FoldedThread::at(started.seq);
+    let mut client = FollowingClient { app, known, accepted: BTreeSet::new() };
     let thread = started.thread;
     let kills = kills();
     for round in 0..kills {
-        app.start_turn(&thread, &format!("question {round}")).await;
+        client.app.start_turn(&thread, &format!("question {round}")).await;
         // Spread over 0 to 60, so that few rounds cover every phase too.
-        for _ in 0..(round * 61 / kills.min(61)) % 61 {
-            let Some(message) = app.next_received().await else { break };
-            known.add(&message);
-            if message.method == "turn/completed" {
-                break;
-            }
-        }
-        app.process().kill();
-        app.revive().await;
+        let is_open = client.read((round * 61 / kills.min(61)) % 61, round % 2 == 0).await;
+        client.app.process().kill();
+        client.app.revive().await;
+        client.accepted.clear();
 
-        let params =
-            CodicilSubscribeParams { after: known.after(), ..CodicilSubscribeParams::new(thread.id.clone()) };
-        let answer = app.call::<CodicilSubscribe>(params).await;
-        known.subscribed(&answer);
-        assert!(matches!(answer, CodicilSubscribeResponse::Replay { .. }), "{answer:?}");
+        let after = client.known.after();
+        let params = CodicilSubscribeParams { after, ..CodicilSubscribeParams::new(thread.id.clone()) };
+        let answer = client.app.call::<CodicilSubscribe>(params).await;
+        client.known.subscribed(&answer);
+        let CodicilSubscribeResponse::Replay { requests, .. } = &answer else { panic!("{answer:?}") };
+        for request in requests {
+            client.accept(&request.id).await;
+        }
         // A turn whose command had not begun continues.
         let mut is_read_again = false;
         let stored = loop {
             let read = ThreadReadParams { thread_id: thread.id.clone(), include_turns: true };
-            let stored = app.call::<ThreadRead>(read).await.thread;
-            while let Some(message) = app.unread_message() {
-                known.add(&message);
+            let stored = client.app.call::<ThreadRead>(read).await.thread;
+            while let Some(message) = client.app.unread_message() {
+                client.add_and_accept(&message).await;
             }
             let is_over = stored.turns.iter().all(|turn| turn.status != TurnStatus::InProgress);
-            match (known.is_running(), is_over) {
+            match (client.known.is_running(), is_over) {
                 (false, true) => break stored,
-                (true, _) => known.add(&app.next_received().await.expect("the turn goes on")),
+                (true, _) => {
+                    let message = client.app.next_received().await.expect("the turn goes on");
+                    client.add_and_accept(&message).await;
+                }
                 // The end may be announced after the thread was read and before the response is sent. It is stored then.
                 (false, false) => {
                     assert!(!std::mem::replace(&mut is_read_again, true), "the turn has no end")
                 }
             }
         };
-        known.check(&stored);
+        client.known.check(&stored);
+        client.known.check_status(&stored);
+        assert!(!is_open || !client.accepted.is_empty(), "the open request was not asked again");
         assert_eq!(stored.turns.len(), round + 1, "an accepted turn is stored, however it ended");
     }
-    app.ignore_rest();
+    client.app.ignore_rest();
 }
 
 #[tokio::test]

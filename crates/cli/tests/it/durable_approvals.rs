@@ -9,11 +9,11 @@ use std::{
 };
 
 use codicil_protocol::{
-    CodicilRequestAnswer, CodicilRequestAnswerResponse, CodicilRequestList, CommandExecutionApproval,
-    CommandExecutionApprovalDecision as Decision, CommandExecutionRequestApprovalResponse,
-    CommandExecutionStatus, DynamicToolCall, FileChangeApproval, FileChangeApprovalDecision,
-    FileChangeRequestApprovalResponse, ItemCompleted, ItemId, ItemStarted, Thread, ThreadActiveFlag,
-    ThreadItem, ThreadStatus, ToolUserInput, TurnCompleted, TurnStatus,
+    AgentMessageDelta, CodicilRequestAnswer, CodicilRequestAnswerResponse, CodicilRequestList,
+    CommandExecutionApproval, CommandExecutionApprovalDecision as Decision,
+    CommandExecutionRequestApprovalResponse, CommandExecutionStatus, DynamicToolCall, FileChangeApproval,
+    FileChangeApprovalDecision, FileChangeRequestApprovalResponse, ItemCompleted, ItemId, ItemStarted,
+    Thread, ThreadActiveFlag, ThreadItem, ThreadStatus, ToolUserInput, TurnCompleted, TurnStatus,
 };
 use codicil_testkit::{App, AppBuilder, RecordedRequest, Reply, Script, TestTransport};
 use fastrand::Rng;
@@ -466,6 +466,25 @@ async fn drive(app: &mut App, thread: &Thread, messages: Option<usize>) -> Drive
             _ => {}
         }
     }
+}
+
+#[tokio::test]
+async fn a_users_command_that_is_killed_during_a_turn_has_failed_and_does_not_run_again() {
+    let mut app = extended(Script::new().say("begun").hang()).start().await;
+    let thread = app.start_thread().await;
+    app.start_turn(&thread, "go").await;
+    app.until::<AgentMessageDelta>().await;
+    let params = json!({ "threadId": thread.id, "command": "echo line >> lines; exec sleep 1000" });
+    assert!(!app.keyed("thread/shellCommand", &params, "k").await.is_replayed);
+    app.until_where::<ItemStarted>(|started| command_status(&started.item).is_some()).await;
+    kill(&mut app).await;
+
+    let resumed = app.resume(&thread).await;
+    assert!(app.keyed("thread/shellCommand", &params, "k").await.is_replayed);
+    let statuses: Vec<_> = resumed.turns[0].items.iter().filter_map(command_status).collect();
+    assert_eq!(statuses, [CommandExecutionStatus::Failed]);
+    assert!(lines(&app) <= 1);
+    app.ignore_rest();
 }
 
 #[tokio::test]

@@ -1,4 +1,6 @@
 //! A server that is killed at any instant loses nothing that it has reported.
+//!
+//! `CODICIL_KILLS` sets the number of kills (40).
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +16,7 @@ use codicil_protocol::{
 use codicil_testkit::{App, Reply, Script, TestHome, TestTransport};
 use serde_json::json;
 
-use crate::raw_server::RawServer;
+use crate::{killed_during_tools::number, raw_server::RawServer};
 
 /// Items and turns that were reported as completed.
 #[derive(Default)]
@@ -44,7 +46,8 @@ async fn reported_items_survive_a_kill_at_any_instant() {
     let mut app = App::builder().script(script).over(TestTransport::Stdio).start().await;
     let thread = app.start_thread().await;
     let mut reported = ReportedEvents::default();
-    for round in 0..40 {
+    let kills = number("CODICIL_KILLS").map_or(40, |kills| usize::try_from(kills).unwrap());
+    for round in 0..kills {
         app.start_turn(&thread, &format!("question {round}")).await;
         // Each round is killed after another number of messages, to cover every phase.
         for _ in 0..round % 16 {
@@ -69,7 +72,7 @@ async fn reported_items_survive_a_kill_at_any_instant() {
         }
         assert_eq!(stored.turns.len(), round + 1, "an accepted turn is stored, however it ended");
     }
-    assert!(reported.items.len() > 40, "no round saw an item");
+    assert!(reported.items.len() > kills, "no round saw an item");
     app.ignore_rest();
 }
 

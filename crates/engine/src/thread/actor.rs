@@ -366,8 +366,7 @@ impl ThreadActor {
             ThreadCommand::ContinueWork => self.on_continue_work(),
             ThreadCommand::ClearGoal(reply) => answer(reply, self.on_clear_goal().await),
             ThreadCommand::Queue(reply) => {
-                self.refresh_records().await;
-                answer(reply, self.queued());
+                answer(reply, self.queued().await);
             }
             ThreadCommand::QueueAdd(params, origin, reply) => self.on_queue_add(params, origin, reply).await,
             ThreadCommand::QueueUpdate(params, reply) => {
@@ -413,7 +412,7 @@ impl ThreadActor {
 
     async fn on_set_name(&mut self, name: String) -> Result<(), ThreadError> {
         let mut records = vec![Record::Name { name: name.clone() }];
-        records.extend(self.key_record(&())?);
+        records.extend(self.key_records(&())?);
         let count = records.len() as u64;
         self.store(records).await?;
         self.notifier.note_name(MessageSeq::durable((self.last_ordinal() + 1).saturating_sub(count), 0));
@@ -475,10 +474,15 @@ impl ThreadActor {
         if self.state.status == status || !self.may_send(&status) {
             return;
         }
-        self.state.status = status.clone();
+        self.state.status = status;
         self.show_state();
-        let params = ThreadStatusChangedNotification { thread_id: self.state.id.clone(), status };
-        self.notifier.broadcast::<ThreadStatusChanged>(&params);
+        self.notifier.broadcast::<ThreadStatusChanged>(&self.status_params());
+    }
+
+    /// Returns the params of the message about the present status.
+    pub(super) fn status_params(&self) -> ThreadStatusChangedNotification {
+        let (thread_id, status) = (self.state.id.clone(), self.state.status.clone());
+        ThreadStatusChangedNotification { thread_id, status }
     }
 
     /// Publishes the state that lists show.

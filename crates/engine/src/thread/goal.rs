@@ -53,7 +53,7 @@ impl ThreadActor {
         let read_record = self.first_read_record();
         let is_first = read_record.is_some();
         records.extend(read_record);
-        records.extend(self.key_record(&goal)?);
+        records.extend(self.key_records(&goal)?);
         self.store(records).await?;
         if is_first {
             self.skip_read_state();
@@ -72,7 +72,7 @@ impl ThreadActor {
     pub(super) async fn on_clear_goal(&mut self) -> Result<bool, ThreadError> {
         let has_goal = self.state.goal.is_some();
         let mut records: Vec<_> = has_goal.then(|| Record::goal(None, None)).into_iter().collect();
-        records.extend(self.key_record(&has_goal)?);
+        records.extend(self.key_records(&has_goal)?);
         self.store(records).await?;
         self.state.goal = None;
         self.is_goal_due = false;

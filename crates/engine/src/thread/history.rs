@@ -116,7 +116,7 @@ impl ThreadActor {
         let active_turn = self.active.as_ref().map(|active| active.id.clone());
         let turn_id = active_turn.or_else(|| self.state.last_turn.clone());
         let record = |item: &ResponseItem| Record::Context { turn_id: turn_id.clone(), item: item.clone() };
-        let key = self.key_record(&())?;
+        let key = self.key_records(&())?;
         // The context of a new thread precedes everything else.
         let is_new = self.active.is_none() && self.state.context.is_none();
         let context = if is_new { self.context_messages().await } else { Vec::new() };
@@ -186,7 +186,7 @@ impl ThreadActor {
         if self.state.log.is_none() {
             return Err(RollbackError::Ephemeral.into());
         }
-        let key = self.key_record(&self.shown_thread().await)?;
+        let key = self.key_records(&self.shown_thread().await)?;
         let kept = self.drop_turns(turns, key).await.map_err(rollback_failure)?;
         self.state.usage.last = self.estimate_usage();
         let usage = self.state.usage.clone();
@@ -228,7 +228,7 @@ impl ThreadActor {
         let items = turns.iter().take(first_dropped).map(|turn| turn.items.len()).sum();
         self.state.updated_at = unix_now();
         let reverted = RevertedThread { thread: self.shown_thread().await, turns: first_dropped, items };
-        let key = self.key_record(&reverted)?;
+        let key = self.key_records(&reverted)?;
         let kept = self.drop_turns(dropped, key).await?;
         self.sync_later();
         self.state.usage = kept.usage.map(|(_, usage)| usage).unwrap_or_default();
@@ -237,7 +237,7 @@ impl ThreadActor {
 
     /// Stores the rollback, with the key of the request, and reloads the history from the store, which knows what belongs
     /// to which turn.
-    async fn drop_turns(&mut self, turns: u32, key: Option<Record>) -> Result<StoredThread, ThreadError> {
+    async fn drop_turns(&mut self, turns: u32, key: Vec<Record>) -> Result<StoredThread, ThreadError> {
         self.store([Record::Rollback { turns }].into_iter().chain(key).collect()).await?;
         let LoadedThread { thread, history, .. } = self.engine.store.load(&self.state.id).await?;
         self.state.history = history.into_iter().collect();

@@ -9,7 +9,11 @@ use codicil_protocol::{
 };
 use codicil_store::{FactChange, QueueChange, Record};
 
-use crate::{error::TurnInputError, ids::new_item_id};
+use crate::{
+    error::{QueueError, TurnInputError},
+    ids::new_item_id,
+    queue,
+};
 
 /// The longest input of a request, over all its texts and its context.
 const MAX_INPUT_CHARS: usize = 1 << 20;
@@ -55,6 +59,14 @@ impl RequestInput {
             tool_output: None,
             context: BTreeMap::new(),
             submission: Some(submission.id),
+        }
+    }
+
+    /// Returns the input as it is now: that of a submission may have been changed or removed by another process.
+    pub fn current(&self, queue: &[QueuedSubmission]) -> Result<Self, QueueError> {
+        match &self.submission {
+            Some(id) => Ok(Self::queued(queue::next(queue, Some(id))?.clone())),
+            None => Ok(self.clone()),
         }
     }
 

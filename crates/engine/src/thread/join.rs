@@ -34,9 +34,11 @@ impl ThreadActor {
             Ok(turns) => {
                 self.state.is_usage_unsent = true;
                 let unapplied = unapplied_settings(&request.given, &self.state, &self.engine.cwd);
+                self.notifier.pause();
                 let position = self.note_position();
                 let usage = self.state.usage.clone();
                 self.accept(reply, JoinedThread { snapshot, turns, usage, unapplied, position }).await;
+                self.notifier.resume();
                 self.continue_turn().await;
             }
             Err(error) => answer(reply, Err(error)),

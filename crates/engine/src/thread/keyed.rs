@@ -37,9 +37,9 @@ impl ThreadActor {
         self.request_trace = TracePosition::default();
     }
 
-    /// Returns the record of the key of the current request, for the append that has its effect.
-    pub(super) fn key_record(&self, result: &impl Serialize) -> Result<Option<Record>, ThreadError> {
-        self.request_key.as_ref().map(|key| key.record(result)).transpose()
+    /// Returns the records of the keys of the current request, for the append that has its effect.
+    pub(super) fn key_records(&self, result: &impl Serialize) -> Result<Vec<Record>, ThreadError> {
+        self.request_key.as_ref().map_or(Ok(Vec::new()), |key| key.records(result))
     }
 
     /// Refuses to carry out the current request after records of another server were loaded that have its key. The client
@@ -55,10 +55,10 @@ impl ThreadActor {
 
     /// Stores the key of the current request alone, for a request whose effect is not in the thread's file.
     pub(super) async fn store_key(&mut self, result: &impl Serialize) -> Result<(), ThreadError> {
-        match self.key_record(result)? {
-            Some(record) => self.store(vec![record]).await,
-            None => Ok(()),
+        if self.request_key.is_none() {
+            return Ok(());
         }
+        self.store(self.key_records(result)?).await
     }
 
     /// Adds the keys of records that were stored to the table, if there is one.

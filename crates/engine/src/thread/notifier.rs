@@ -138,8 +138,7 @@ impl ThreadNotifier {
         sequence.last = sequence.last.max(MessageSeq::end_of(ordinal));
         if sequence.recent.is_open() {
             let last = sequence.last;
-            sequence.recent.close();
-            sequence.recent.open(last);
+            sequence.recent.skip_to(last);
         }
     }
 
@@ -165,6 +164,13 @@ impl ThreadNotifier {
         } else {
             (after < sequence.valid_from).then_some(SnapshotReason::RolledBack)
         }
+    }
+
+    /// Gives a message about the present state the next position, for one client that may have missed the last change. `None`
+    /// if there is no position left.
+    pub fn place_state(&self, frame: Frame) -> Option<Frame> {
+        let seq = self.sequence.lock().advance(None)?;
+        Some(frame.at(MessagePlace::new(self.thread_id.clone(), seq)))
     }
 
     /// Moves the position behind a record without messages.

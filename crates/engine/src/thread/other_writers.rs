@@ -98,16 +98,26 @@ impl ThreadActor {
 
     /// Checks that this process may extend the conversation: no other live process runs a turn of it.
     pub(super) async fn claim_conversation(&mut self) -> Result<(), ThreadError> {
-        if self.state.unfinished.is_none() {
-            return Ok(());
+        match self.state.unfinished {
+            Some(_) => self.catch_up().await,
+            None => self.check_conversation(),
         }
-        self.catch_up().await
     }
 
     /// Loads the records of other processes, and refuses to go on while one of them runs a turn.
     pub(super) async fn catch_up(&mut self) -> Result<(), ThreadError> {
+        self.take_newer_records().await?;
+        self.check_conversation()
+    }
+
+    /// Loads the records of other processes, also while one of them runs a turn.
+    pub(super) async fn take_newer_records(&mut self) -> Result<(), ThreadError> {
         self.reload().await?;
-        self.check_key_again().await?;
+        self.check_key_again().await
+    }
+
+    /// Refuses to extend the conversation while its last turn belongs to another process, or waits to be continued.
+    fn check_conversation(&self) -> Result<(), ThreadError> {
         match self.state.unfinished.as_ref().and_then(|unfinished| unfinished.owner.clone()) {
             Some(owner) => Err(ThreadError::InUse { thread: self.state.id.clone(), owner }),
             // The next command continues the turn that another process has left.
@@ -116,15 +126,15 @@ impl ThreadActor {
         }
     }
 
-    /// Restores the state of a change that was not stored. Returns the error, unless the thread was overtaken by another
-    /// process: then its records are loaded, and the change can be tried again.
+    /// Restores the state of a change that was not stored. Returns the error, unless another process has written to the
+    /// thread: then its records are loaded, and the change can be tried again.
     pub(super) async fn restore_or_catch_up(
         &mut self,
         before: RestorePoint,
         error: ThreadError,
     ) -> Result<(), ThreadError> {
         self.state.restore(before);
-        if !error.is_overtaken() {
+        if !error.is_overtaken() && !error.is_conflict() {
             return Err(error);
         }
         self.catch_up().await

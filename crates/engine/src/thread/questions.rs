@@ -72,7 +72,7 @@ impl ThreadActor {
         active.calls.begun.insert(call_id.clone());
         if self.stores_calls() {
             let begun = Record::Begun { turn_id: turn.clone(), call_id, item };
-            if !self.store_or_fail_turn(vec![begun]).await {
+            if !self.store_or_fail_turn(vec![begun]).await || !self.sync_or_fail_turn().await {
                 return;
             }
         }
@@ -203,14 +203,15 @@ impl ThreadActor {
             open: active.questions.kinds_without(Some(id)),
         };
         let mut records = if stores { vec![record] } else { Vec::new() };
-        match self.key_record(&()) {
+        match self.key_records(&()) {
             Ok(key) => records.extend(key),
             Err(error) => {
                 self.fail_turn(&error);
                 return false;
             }
         }
-        if !records.is_empty() && !self.store_or_fail_turn(records).await {
+        if !records.is_empty() && !(self.store_or_fail_turn(records).await && self.sync_or_fail_turn().await)
+        {
             return false;
         }
         if let Some(active) = &mut self.active {

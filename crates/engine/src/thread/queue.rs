@@ -8,11 +8,13 @@ use codicil_protocol::{
     TurnStartParams, TurnStatus, UserInput,
 };
 use codicil_store::{FactChange, QueueChange, Record};
+use serde::Serialize;
 
 use super::{
     AnnouncedReply, CommandReply, TurnOrigin,
     actor::{ThreadActor, answer},
     input::RequestInput,
+    other_writers::MAX_RELOADS,
 };
 use crate::{
     error::{QueueError, ThreadError},
@@ -20,9 +22,24 @@ use crate::{
 };
 
 impl ThreadActor {
-    pub(super) fn queued(&self) -> Result<Vec<QueuedSubmission>, ThreadError> {
-        self.check_has_queue()?;
+    pub(super) async fn queued(&mut self) -> Result<Vec<QueuedSubmission>, ThreadError> {
+        self.refresh_queue().await?;
         Ok(self.state.facts.queue.clone())
+    }
+
+    /// Takes over what other processes have changed of the queue.
+    async fn refresh_queue(&mut self) -> Result<(), ThreadError> {
+        self.check_has_queue()?;
+        let Some(log) = &self.state.log else { return Ok(()) };
+        if log.is_current().await {
+            return Ok(());
+        }
+        if self.is_idle() {
+            return self.take_newer_records().await;
+        }
+        // The next append adopts the same changes again, which makes no difference.
+        self.state.facts.queue = self.engine.store.read(&self.state.id).await?.facts.queue;
+        Ok(())
     }
 
     fn check_has_queue(&self) -> Result<(), QueueError> {
@@ -48,10 +65,11 @@ impl ThreadActor {
     }
 
     async fn queue_add(&mut self, params: ThreadQueueAddParams) -> Result<QueuedSubmission, ThreadError> {
-        self.check_has_queue()?;
-        let submission = queue::added(&self.state.facts.queue, params)?;
-        self.change_queue(QueueChange::Set(submission.clone()), self.key_record(&submission)?).await?;
-        Ok(submission)
+        let add = |queue: &[QueuedSubmission]| {
+            let submission = queue::added(queue, params.clone())?;
+            Ok((Some(QueueChange::Set(submission.clone())), submission))
+        };
+        self.change_queue(add).await
     }
 
     pub(super) async fn on_queue_update(
@@ -59,35 +77,54 @@ impl ThreadActor {
         id: &str,
         input: Vec<UserInput>,
     ) -> Result<QueuedSubmission, ThreadError> {
-        self.check_has_queue()?;
-        let submission = queue::updated(&self.state.facts.queue, id, input)?;
-        self.change_queue(QueueChange::Set(submission.clone()), self.key_record(&submission)?).await?;
-        Ok(submission)
+        let update = |queue: &[QueuedSubmission]| {
+            let submission = queue::updated(queue, id, input.clone())?;
+            Ok((Some(QueueChange::Set(submission.clone())), submission))
+        };
+        self.change_queue(update).await
     }
 
     /// Removes a submission. Returns false if the queue does not have it.
     pub(super) async fn on_queue_delete(&mut self, id: String) -> Result<bool, ThreadError> {
-        self.check_has_queue()?;
-        let is_queued = self.state.facts.queue.iter().any(|submission| submission.id == id);
-        if is_queued {
-            self.change_queue(QueueChange::Remove(id), self.key_record(&true)?).await?;
-        } else {
-            self.store_key(&false).await?;
-        }
-        Ok(is_queued)
+        let delete = |queue: &[QueuedSubmission]| {
+            let is_queued = queue.iter().any(|submission| submission.id == id);
+            Ok((is_queued.then(|| QueueChange::Remove(id.clone())), is_queued))
+        };
+        self.change_queue(delete).await
     }
 
     pub(super) async fn on_queue_reorder(&mut self, ids: Vec<String>) -> Result<(), ThreadError> {
-        self.check_has_queue()?;
-        queue::check_order(&self.state.facts.queue, &ids)?;
-        self.change_queue(QueueChange::Order(ids), self.key_record(&())?).await
+        let reorder = |queue: &[QueuedSubmission]| {
+            queue::check_order(queue, &ids)?;
+            Ok((Some(QueueChange::Order(ids.clone())), ()))
+        };
+        self.change_queue(reorder).await
     }
 
-    async fn change_queue(&mut self, change: QueueChange, key: Option<Record>) -> Result<(), ThreadError> {
-        let record = Record::fact(&FactChange::Queue(change));
-        self.store([record].into_iter().chain(key).collect()).await?;
-        self.announce_queue();
-        Ok(())
+    /// Stores a change of the queue as it is now, also if another process changes it meanwhile, with the key of the request.
+    /// `change` returns the change, if there is one, and the result.
+    async fn change_queue<T: Serialize>(
+        &mut self,
+        change: impl Fn(&[QueuedSubmission]) -> Result<(Option<QueueChange>, T), QueueError>,
+    ) -> Result<T, ThreadError> {
+        self.refresh_queue().await?;
+        for _ in 0..MAX_RELOADS {
+            let (change, result) = change(&self.state.facts.queue)?;
+            let is_changed = change.is_some();
+            let record = change.map(|change| Record::fact(&FactChange::Queue(change)));
+            let records = record.into_iter().chain(self.key_records(&result)?).collect();
+            match self.store_once(records).await {
+                Ok(()) if is_changed => {
+                    self.announce_queue();
+                    return Ok(result);
+                }
+                Ok(()) => return Ok(result),
+                Err(error) if error.is_conflict() => self.check_key_again().await?,
+                Err(error) if error.is_overtaken() && self.is_idle() => self.take_newer_records().await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(ThreadError::Busy)
     }
 
     pub(super) fn announce_queue(&self) {
@@ -113,7 +150,7 @@ impl ThreadActor {
     }
 
     async fn queue_start(&mut self, id: Option<String>, origin: TurnOrigin) -> Result<Turn, ThreadError> {
-        self.check_has_queue()?;
+        self.refresh_queue().await?;
         if self.active.is_some() {
             return Err(QueueError::TurnRunning.into());
         }
@@ -140,21 +177,33 @@ impl ThreadActor {
 
     /// Starts the first submission, if the queue is not paused. Returns whether a turn runs now.
     pub(super) async fn start_queued(&mut self) -> bool {
-        if self.is_queue_paused {
+        if self.is_queue_paused || self.state.facts.queue.is_empty() {
             return false;
         }
-        let Some(submission) = self.state.facts.queue.first().cloned() else { return false };
-        match self.begin_queued(submission, self.last_origin.clone()).await {
-            Ok(turn) => {
+        match self.begin_first_queued().await {
+            Ok(Some(turn)) => {
                 self.announce_begun(&turn.id);
                 true
             }
+            Ok(None) => false,
             Err(error) => {
                 tracing::warn!(thread = %self.state.id, "cannot start a queued submission, pausing the queue: {error}");
                 self.is_queue_paused = true;
                 false
             }
         }
+    }
+
+    /// Starts the first submission that no other process removes or starts meanwhile.
+    async fn begin_first_queued(&mut self) -> Result<Option<Turn>, ThreadError> {
+        self.refresh_queue().await?;
+        while let Some(submission) = self.state.facts.queue.first().cloned() {
+            match self.begin_queued(submission, self.last_origin.clone()).await {
+                Err(ThreadError::Queue(QueueError::NotQueued(_))) => {}
+                begun => return begun.map(Some),
+            }
+        }
+        Ok(None)
     }
 
     /// Pauses the queue after an interrupt, and lets it go on after a turn that ended otherwise.

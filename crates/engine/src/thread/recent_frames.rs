@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 use codicil_protocol::{
     Frame, ItemCompleted, ItemStarted, MessagePlace, MessageSeq, NotificationMethod, ServerNotification,
-    ThreadGoalUpdated, ThreadItem, ThreadQueueChanged, ThreadReadStateChanged, ThreadStatusChanged,
-    ThreadTokenUsageUpdated, TurnDiffUpdated, TurnPlanUpdated, rpc::Message,
+    ThreadGoalUpdated, ThreadItem, ThreadQueueChanged, ThreadReadStateChanged, ThreadSettingsUpdated,
+    ThreadStatusChanged, ThreadTokenUsageUpdated, TurnDiffUpdated, TurnPlanUpdated, rpc::Message,
 };
 use serde::Deserialize;
 
@@ -24,6 +24,7 @@ const MAX_OPEN_PARTS: usize = 2048;
 /// The messages of which only the last one counts.
 const STATES: &[&str] = &[
     ThreadStatusChanged::NAME,
+    ThreadSettingsUpdated::NAME,
     ThreadTokenUsageUpdated::NAME,
     ThreadGoalUpdated::NAME,
     ThreadQueueChanged::NAME,
@@ -94,6 +95,12 @@ impl RecentFrames {
         if !self.is_open {
             *self = Self { is_open: true, floor: after, ..Self::default() };
         }
+    }
+
+    /// Goes on after a position that no message has. What has no record is kept.
+    pub fn skip_to(&mut self, after: MessageSeq) {
+        self.fold_until(0, 0, RecentCapacity::Full);
+        self.floor = after;
     }
 
     /// Forgets all messages.

@@ -335,7 +335,7 @@ fn without_session(item: &ThreadItem) -> ThreadItem {
 #[cfg(test)]
 mod tests {
     use codicil_protocol::SessionSource;
-    use codicil_store::{PlacedRecord, Store, ThreadMeta, new_thread_id};
+    use codicil_store::{PlacedRecord, QueueChange, Store, ThreadMeta, new_thread_id};
     use proptest::prelude::*;
 
     use super::*;
@@ -346,6 +346,7 @@ mod tests {
         Turn,
         Continued,
         Message,
+        ProposedPlan,
         Input,
         QueuedInput,
         TakenInput,
@@ -354,6 +355,9 @@ mod tests {
         Plan,
         Goal,
         Name,
+        Queue,
+        ReadState,
+        Rollback,
         End,
     }
 
@@ -362,6 +366,7 @@ mod tests {
             3 => Just(Step::Turn),
             1 => Just(Step::Continued),
             4 => Just(Step::Message),
+            1 => Just(Step::ProposedPlan),
             2 => Just(Step::Input),
             2 => Just(Step::QueuedInput),
             2 => Just(Step::TakenInput),
@@ -370,8 +375,21 @@ mod tests {
             1 => Just(Step::Plan),
             1 => Just(Step::Goal),
             1 => Just(Step::Name),
+            1 => Just(Step::Queue),
+            1 => Just(Step::ReadState),
+            1 => Just(Step::Rollback),
             3 => Just(Step::End),
         ]
+    }
+
+    fn text_item(kind: &str, number: usize) -> ThreadItem {
+        let text = format!("text {number}");
+        let json = serde_json::json!({ "type": kind, "id": format!("item-{number}"), "text": text });
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn read_state() -> ThreadReadState {
+        ThreadReadState { first_unread: None, revision: "t.1".to_owned() }
     }
 
     /// Returns the records of a life. Steps that are not possible at their place are left out.
@@ -394,9 +412,10 @@ mod tests {
                 }
                 (Step::Continued, Some(turn_id)) => records.push(Record::Turn { turn_id, run: None }),
                 (Step::Message, Some(turn_id)) => {
-                    let json =
-                        serde_json::json!({ "type": "plan", "id": format!("item-{number}"), "text": "x" });
-                    records.push(Record::Item { turn_id, item: serde_json::from_value(json).unwrap() });
+                    records.push(Record::Item { turn_id, item: text_item("agentMessage", number) });
+                }
+                (Step::ProposedPlan, Some(turn_id)) => {
+                    records.push(Record::Item { turn_id, item: text_item("plan", number) });
                 }
                 (Step::Input, Some(turn_id)) => records.push(Record::Item { turn_id, item: input() }),
                 // The end of a turn has room for seven inputs.
@@ -420,6 +439,14 @@ mod tests {
                     records.push(Record::plan(&plan));
                 }
                 (Step::Goal, _) => records.push(Record::goal(None, None)),
+                (Step::Queue, _) => {
+                    let change = QueueChange::Remove(format!("submission-{number}"));
+                    records.push(Record::fact(&FactChange::Queue(change)));
+                }
+                (Step::ReadState, _) => {
+                    records.push(Record::fact(&FactChange::ReadState { first_unread: None }));
+                }
+                (Step::Rollback, None) => records.push(Record::Rollback { turns: 1 }),
                 (Step::Name, _) => records.push(Record::Name { name: format!("name {number}") }),
                 (Step::End, Some(turn_id)) => {
                     let status = TurnStatus::Completed;
@@ -438,11 +465,12 @@ mod tests {
             let messages = fold.next(placed.ordinal, placed.at, &placed.record);
             messages
                 .into_iter()
-                .flat_map(|message| message.into_frames(&"t".into(), None))
+                .flat_map(|message| message.into_frames(&"t".into(), Some(&read_state())))
                 .collect::<Vec<_>>()
         });
         all.map(|frame| {
-            let text = String::from_utf8(frame.bytes().to_vec()).unwrap();
+            // In this generation, the end of a turn has the last message.
+            let text = String::from_utf8(frame.bytes_for(ProtocolGeneration::V166).to_vec()).unwrap();
             (frame.place().unwrap().seq, text)
         })
         .collect()
@@ -456,20 +484,24 @@ mod tests {
         let meta = ThreadMeta::new(id.clone(), "/work", SessionSource::Cli, "p");
         let mut log = store.create(meta).await.unwrap();
         let mut live = Vec::new();
+        let mut rollbacks = Vec::new();
         let mut at = Timestamp::from_second(1_794_772_800).unwrap();
         for record in records(steps) {
             at = Timestamp::from_millisecond(at.as_millisecond() + 700).unwrap();
             let ordinal = log.append_dated(&[(at, record.clone())]).await.unwrap().ordinals.start;
+            rollbacks.extend(matches!(record, Record::Rollback { .. }).then_some(ordinal));
             live.push(PlacedRecord { ordinal, at, record });
         }
         let live = messages(&live);
         assert!(live.is_sorted_by(|a, b| a.0 < b.0), "{live:?}");
-        let positions = live.iter().map(|(seq, _)| *seq).chain([MessageSeq::default()]);
-        for after in positions.collect::<Vec<_>>() {
+        // Also behind messages that have no record.
+        let positions = live.iter().flat_map(|(seq, _)| [Some(*seq), seq.next_volatile()]).flatten();
+        for after in positions.chain([MessageSeq::default()]).collect::<Vec<_>>() {
             let tail = store.record_tail(&id, after.ordinal(), usize::MAX).await.unwrap();
             if tail.was_rolled_back {
                 continue;
             }
+            assert!(rollbacks.iter().all(|rollback| *rollback <= after.ordinal()), "after {after}");
             let replayed: Vec<_> =
                 messages(&tail.records).into_iter().filter(|(seq, _)| *seq > after).collect();
             let expected: Vec<_> = live.iter().filter(|(seq, _)| *seq > after).cloned().collect();

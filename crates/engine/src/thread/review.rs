@@ -120,7 +120,7 @@ impl ThreadActor {
             records.extend(self.state.settings_record());
             records.extend(self.git_record().await);
             records.push(prompt);
-            records.extend(self.key_record(turn)?);
+            records.extend(self.key_records(turn)?);
             match self.store_once(records).await {
                 Ok(()) => return Ok(()),
                 Err(error) => self.restore_or_catch_up(before, error).await?,

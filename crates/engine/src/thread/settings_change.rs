@@ -6,7 +6,7 @@
 
 use codicil_config::Feature;
 use codicil_protocol::{
-    ApprovalsReviewer, ConfigWarning, ReasoningEffort, ThreadSettingsUpdated,
+    ApprovalsReviewer, ConfigWarning, Frame, ReasoningEffort, ThreadSettingsUpdated,
     ThreadSettingsUpdatedNotification, TurnId, TurnStartParams,
 };
 use codicil_store::Record;
@@ -29,7 +29,7 @@ impl ThreadActor {
         if self.active.is_some() {
             let before = self.state.restore_point();
             let (settings, record) = self.change_later(&mut change.clone());
-            let records = record.into_iter().chain(self.key_record(&())?).collect();
+            let records = record.into_iter().chain(self.key_records(&())?).collect();
             if let Err(error) = self.store(records).await {
                 self.state.restore(before);
                 return Err(error);
@@ -40,7 +40,7 @@ impl ThreadActor {
         for _ in 0..MAX_RELOADS {
             let before = self.state.restore_point();
             self.state.settings.apply(&mut change.clone(), &self.state.config);
-            let records = self.state.settings_record().into_iter().chain(self.key_record(&())?).collect();
+            let records = self.state.settings_record().into_iter().chain(self.key_records(&())?).collect();
             match self.store_once(records).await {
                 Ok(()) => return Ok(self.shown_settings(self.state.settings.clone())),
                 Err(error) => self.restore_or_catch_up(before, error).await?,
@@ -86,14 +86,25 @@ impl ThreadActor {
 
     /// Announces settings that a turn has changed.
     pub(super) fn announce_settings(&self, known: &TurnSettings) {
-        let settings = self.state.next_settings.as_ref().unwrap_or(&self.state.settings);
-        let settings = self.shown_settings(settings.clone());
-        if settings != self.shown_settings(known.clone()) {
-            let thread_id = self.state.id.clone();
-            let thread_settings = settings.into_wire();
-            let params = ThreadSettingsUpdatedNotification { thread_id, thread_settings };
-            self.notifier.notify::<ThreadSettingsUpdated>(&params);
+        if self.present_settings() != self.shown_settings(known.clone()) {
+            self.notifier.send(self.settings_frame());
         }
+    }
+
+    /// Returns the settings of the next turn as clients see them.
+    fn present_settings(&self) -> TurnSettings {
+        let settings = self.state.next_settings.as_ref().unwrap_or(&self.state.settings);
+        self.shown_settings(settings.clone())
+    }
+
+    /// Returns the message about the present settings.
+    pub(super) fn settings_frame(&self) -> Frame {
+        let thread_id = self.state.id.clone();
+        let thread_settings = self.present_settings().into_wire();
+        Frame::notification::<ThreadSettingsUpdated>(&ThreadSettingsUpdatedNotification {
+            thread_id,
+            thread_settings,
+        })
     }
 
     /// Refuses what the administrator's requirements forbid, before anything of the request takes effect.

@@ -25,13 +25,14 @@ use crate::{
     ids::new_turn_id,
     threads::multi_agent_notice,
     tools::{MentionedSkills, shell_start},
-    turn::ShellTask,
+    turn::{ShellCommand, ShellTask},
 };
 
 /// A turn whose input has been stored.
 struct PreparedTurn {
     id: TurnId,
     provider: Arc<dyn ModelProvider>,
+    mentions: MessageMentions,
     first: FirstInput,
 }
 
@@ -96,8 +97,8 @@ impl ThreadActor {
     ) -> Result<TurnId, ThreadError> {
         self.check_workspace()?;
         self.refresh_servers().await;
-        let mentions = MessageMentions::of(input.user_input());
-        let PreparedTurn { id, provider, first } = self.prepare_current_turn(input, &params, &origin).await?;
+        let PreparedTurn { id, provider, mentions, first } =
+            self.prepare_current_turn(input, &params, &origin).await?;
         let mut active = self.launch(NewTurn {
             output_schema: params.output_schema,
             prompt: Some(first.text()),
@@ -126,6 +127,7 @@ impl ThreadActor {
         origin: &TurnOrigin,
     ) -> Result<PreparedTurn, ThreadError> {
         for _ in 0..MAX_RELOADS {
+            let current = input.current(&self.state.facts.queue)?;
             let before = self.state.restore_point();
             let known_settings = self.state.settings.clone();
             self.state.settings.apply(&mut params.clone(), &self.state.config);
@@ -134,7 +136,7 @@ impl ThreadActor {
                 self.state.settings.apply_environments(environments);
             }
             self.learn_about_model().await;
-            match self.prepare_turn(input.clone(), params, origin).await {
+            match self.prepare_turn(current, params, origin).await {
                 Ok(prepared) => {
                     self.announce_settings(&known_settings);
                     self.warn_about_unknown_model();
@@ -162,6 +164,7 @@ impl ThreadActor {
         // Part of the input, not of the context: a compaction before the first request must not drop it.
         let mut content = input.new_context(&self.state.history, &mut self.previous_context);
         let queue_record = input.queue_record();
+        let mentions = MessageMentions::of(input.user_input());
         let item = (!input.is_empty()).then(|| input.into_item());
         if let Some(item) = &item {
             content.extend(self.item_content(item).await);
@@ -174,7 +177,7 @@ impl ThreadActor {
         records.extend(self.git_record().await);
         records.extend(context.iter().map(|item| context_record(&id, item)));
         // A hook may reject this prompt. The stored item is then withdrawn and never enters the model's history.
-        records.extend(self.key_record(&Turn::in_progress(id.clone()))?);
+        records.extend(self.key_records(&Turn::in_progress(id.clone()))?);
         let waits_for_hooks = self.state.config.features.enabled(Feature::Hooks);
         // A history that is too long is compacted first, without this input.
         let is_queued = self.is_too_long() || waits_for_hooks;
@@ -198,7 +201,7 @@ impl ThreadActor {
         }
         self.state.remember(context.iter().cloned());
         let first = FirstInput { item, context, content, unstored, waits_for_hooks };
-        Ok(PreparedTurn { id, provider, first })
+        Ok(PreparedTurn { id, provider, mentions, first })
     }
 
     /// Answers the request, and waits until the answer has been sent: notifications that follow must come after it.
@@ -247,24 +250,16 @@ impl ThreadActor {
         let id = active_id.unwrap_or_else(new_turn_id);
         let own_reporter = self.reporter(&id);
         let thread = self.state.id.clone();
-        let turn = id.clone();
         let cwd = self.state.settings.cwd.clone();
-        let start = shell_start(&self.state.config, None);
-        let run = |reporter, cancel| {
-            let task = ShellTask { thread, turn, command, timeout, cwd, shell, start, reporter, cancel };
-            task.run()
-        };
-        if self.active.is_some()
-            && let Err(error) = self.store_key(&()).await
-        {
+        let argv = shell.argv(&command, shell_start(&self.state.config, None));
+        let command = ShellCommand::new(id.clone(), command, timeout, cwd, argv);
+        if let Err(error) = self.store_shell(&id, &command).await {
             return answer(reply, Err(error));
         }
+        let run = |reporter, cancel| ShellTask { thread, command, reporter, cancel }.run();
         if let Some(active) = &mut self.active {
             active.run_beside(own_reporter, run);
             return self.accept(reply, ()).await;
-        }
-        if let Err(error) = self.store_turn(&id).await {
-            return answer(reply, Err(error));
         }
         self.active =
             Some(ActiveTurn::new(id.clone(), TurnKind::Shell, self.turn_span(&id), own_reporter, run));
@@ -272,10 +267,21 @@ impl ThreadActor {
         self.announce_turn(&id);
     }
 
+    /// Stores that a user's command begins, with the turn of its own unless one is running.
+    async fn store_shell(&mut self, id: &TurnId, command: &ShellCommand) -> Result<(), ThreadError> {
+        let mut records = Vec::new();
+        if self.active.is_none() {
+            records.push(self.turn_record(id).await?);
+        }
+        records.push(command.begun());
+        records.extend(self.key_records(&())?);
+        self.store(records).await
+    }
+
     /// Stores the start of a turn without input.
     async fn store_turn(&mut self, id: &TurnId) -> Result<(), ThreadError> {
         let mut records = vec![self.turn_record(id).await?];
-        records.extend(self.key_record(&())?);
+        records.extend(self.key_records(&())?);
         self.store(records).await
     }
 }

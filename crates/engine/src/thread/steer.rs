@@ -34,7 +34,7 @@ impl ThreadActor {
         let input = RequestInput::from(params);
         input.check(|| self.dialect())?;
         let turn = self.steerable_turn()?;
-        let records = self.key_record(&turn)?.into_iter().collect();
+        let records = self.key_records(&turn)?;
         self.steer(turn.clone(), input, records).await?;
         if let Some(active) = self.active.as_ref().filter(|_| generation == ProtocolGeneration::V166) {
             active.end_response.send_modify(|count| *count += 1);
@@ -51,7 +51,7 @@ impl ThreadActor {
         let before = self.state.restore_point();
         let (_, settings_record) = self.change_later(params);
         let mut records: Vec<_> = settings_record.into_iter().collect();
-        records.extend(self.key_record(&turn)?);
+        records.extend(self.key_records(&turn)?);
         if let Err(error) = self.steer(turn.id.clone(), input, records).await {
             self.state.restore(before);
             return Err(error);

@@ -2,7 +2,7 @@
 //! has extended is loaded again where that is possible.
 
 use codicil_protocol::{MessageSeq, TurnId};
-use codicil_store::Record;
+use codicil_store::{Record, StoreError};
 use jiff::Timestamp;
 
 use super::{actor::ThreadActor, other_writers::MAX_RELOADS};
@@ -29,19 +29,18 @@ impl ThreadActor {
             let stored = self.store_or_keep(records).await;
             let Err(error) = stored else { return Ok(()) };
             records = self.late_records.split_off(late.min(self.late_records.len()));
-            if !error.is_overtaken() || !is_idle {
-                return Err(error);
-            }
-            match self.catch_up().await {
-                Err(ThreadError::InUse { .. }) if !extends => {}
-                caught_up => caught_up?,
+            match error {
+                error if error.is_conflict() => self.check_key_again().await?,
+                error if !error.is_overtaken() || !is_idle => return Err(error),
+                _ if extends => self.catch_up().await?,
+                _ => self.take_newer_records().await?,
             }
         }
         Err(ThreadError::Busy)
     }
 
-    /// Stores records that depend on the state of the thread, like [`store`](Self::store). If the thread was overtaken, the
-    /// caller catches up and makes them again.
+    /// Stores records that depend on the state of the thread, like [`store`](Self::store). If the thread was overtaken, or
+    /// another process has written what they depend on, the caller catches up and makes them again.
     pub(super) async fn store_once(&mut self, records: Vec<Record>) -> Result<(), ThreadError> {
         let late = self.late_records.len();
         let stored = self.store_or_keep(records).await;
@@ -98,7 +97,13 @@ impl ThreadActor {
         let mut first = self.next_ephemeral;
         match &mut self.state.log {
             Some(log) => {
-                let appended = log.append(records).await?;
+                let appended = match log.append(records).await {
+                    Err(StoreError::Conflict { thread, adopted }) => {
+                        self.state.adopt(adopted);
+                        return Err(StoreError::Conflict { thread, adopted: Vec::new() }.into());
+                    }
+                    appended => appended?,
+                };
                 at = appended.at;
                 first = appended.ordinals.start;
                 self.state.adopt(appended.adopted);

@@ -5,7 +5,8 @@
 
 use codicil_metrics::METRICS;
 use codicil_protocol::{
-    Frame, MessageSeq, NotificationMethod, SnapshotReason, Thread, ThreadItem, TurnPlanUpdated,
+    Frame, MessageSeq, NotificationMethod, SnapshotReason, Thread, ThreadItem, ThreadStatusChanged,
+    TurnPlanUpdated,
 };
 use codicil_store::{RecordTail, StoredTurn};
 
@@ -69,6 +70,7 @@ impl ThreadActor {
         match self.missed_messages(from, at).await? {
             MissedMessages::Found(frames) => {
                 METRICS.replays.inc();
+                let at = self.notifier.position();
                 Ok(ThreadSubscription::Replay { from, at, frames })
             }
             MissedMessages::Impossible(reason) => self.subscription_snapshot(Some(reason)).await,
@@ -115,9 +117,12 @@ impl ThreadActor {
             return Ok(MissedMessages::Impossible(SnapshotReason::TooFar));
         }
         let mut frames = self.stored_messages(&tail, after, floor);
+        let states = self.states_without_record(&tail);
         // A newer state is among the recent messages.
         let has_newer = |frame: &Frame| recent.iter().any(|newer| newer.method() == frame.method());
         frames.retain(|frame| !is_state(frame) || !has_newer(frame));
+        let states = states.into_iter().filter(|frame| !has_newer(frame));
+        frames.extend(states.filter_map(|frame| self.notifier.place_state(frame)));
         frames.extend(recent);
         frames.sort_by_key(|frame| frame.place().map(|place| place.seq));
         let bytes: usize = frames.iter().map(|frame| frame.bytes().len()).sum();
@@ -125,6 +130,13 @@ impl ThreadActor {
             return Ok(MissedMessages::Impossible(SnapshotReason::TooFar));
         }
         Ok(MissedMessages::Found(frames))
+    }
+
+    /// Returns messages about the states that follow from no record. What the client knows of them may have changed.
+    fn states_without_record(&self, tail: &RecordTail) -> Vec<Frame> {
+        let settings = tail.has_settings.then(|| self.settings_frame());
+        let status = Frame::notification::<ThreadStatusChanged>(&self.status_params());
+        settings.into_iter().chain([status]).collect()
     }
 
     /// Returns the messages of records after one position and up to another. Of messages about a state only the last.

@@ -408,6 +408,15 @@ impl ThreadActor {
         false
     }
 
+    /// Waits until what a turn did is durable, and stops the turn if that fails: something follows from it that a power cut
+    /// does not take back. Returns whether it is durable.
+    pub(super) async fn sync_or_fail_turn(&mut self) -> bool {
+        let Some(log) = &self.state.log else { return true };
+        let Err(error) = log.sync().await else { return true };
+        self.fail_turn(&error.into());
+        false
+    }
+
     pub(super) fn fail_turn(&mut self, error: &ThreadError) {
         tracing::error!(thread = %self.state.id, "stopping the turn, failed to store its records: {error}");
         if let Some(active) = &mut self.active {

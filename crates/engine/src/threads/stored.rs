@@ -374,11 +374,12 @@ impl Threads {
                 return key.replay(known);
             }
             let (effect, result) = change(store.read(id).await.map_err(not_found)?)?;
-            let key_record = key.map(|key| key.record(&result)).transpose()?;
-            let records: Vec<_> = effect.into_iter().chain(key_record).collect();
+            let keys = key.map_or(Ok(Vec::new()), |key| key.records(&result))?;
+            let records: Vec<_> = effect.into_iter().chain(keys).collect();
             match log.append(&records).await {
                 Ok(_) => return Ok(result),
-                Err(StoreError::Overtaken { .. }) if attempts < MAX_OVERTAKEN => {}
+                Err(StoreError::Overtaken { .. } | StoreError::Conflict { .. })
+                    if attempts < MAX_OVERTAKEN => {}
                 Err(error) => return Err(error.into()),
             }
         }

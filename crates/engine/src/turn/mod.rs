@@ -26,7 +26,7 @@ use crate::{
     turn_channel::{FollowUp, NextAction, TurnEvent, TurnOutcome, TurnReporter},
 };
 
-pub use shell::ShellTask;
+pub use shell::{ShellCommand, ShellTask};
 
 /// A turn that talks to the model, with the thread's state as it was when the turn began.
 pub struct TurnTask {

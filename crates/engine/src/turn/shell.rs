@@ -5,9 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use codicil_exec::{Process, ProcessSpec, ShellStart, UserShell, display, inherited_environment};
+use codicil_exec::{Process, ProcessSpec, display, inherited_environment};
 use codicil_prompts::user_shell_command_message;
 use codicil_protocol::{CommandAction, CommandExecutionSource, ThreadId, TurnId};
+use codicil_store::Record;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -22,26 +23,51 @@ const ABORTED: &str = "command aborted by user";
 /// A user's shell command.
 pub struct ShellTask {
     pub thread: ThreadId,
-    pub turn: TurnId,
-    pub command: String,
-    pub timeout: Option<Duration>,
-    pub cwd: PathBuf,
-    pub shell: UserShell,
-    pub start: ShellStart,
+    pub command: ShellCommand,
     pub reporter: TurnReporter,
     pub cancel: CancellationToken,
+}
+
+/// What a user's shell command runs.
+pub struct ShellCommand {
+    turn: TurnId,
+    line: String,
+    argv: Vec<String>,
+    timeout: Option<Duration>,
+    cwd: PathBuf,
+    item: CommandItem,
+}
+
+impl ShellCommand {
+    pub fn new(
+        turn: TurnId,
+        line: String,
+        timeout: Option<Duration>,
+        cwd: PathBuf,
+        argv: Vec<String>,
+    ) -> Self {
+        let actions = vec![CommandAction::Unknown { command: line.clone() }];
+        let source = CommandExecutionSource::UserShell;
+        let item = CommandItem { actions, ..CommandItem::new(new_item_id(), display(&argv), &cwd, source) };
+        Self { turn, line, argv, timeout, cwd, item }
+    }
+
+    /// Returns the record that precedes the command. If the process ends before the command does, the item fails.
+    pub fn begun(&self) -> Record {
+        let call_id = self.item.id.to_string();
+        Record::Begun { turn_id: self.turn.clone(), call_id, item: Some(self.item.started()) }
+    }
 }
 
 impl ShellTask {
     /// Runs the command to its end. A command that fails still completes the turn.
     pub async fn run(self) -> TurnOutcome {
-        let argv = self.shell.argv(&self.command, self.start);
-        let item = self.item(display(&argv));
+        let ShellCommand { turn, line, argv, timeout, cwd, item } = &self.command;
         self.reporter.report_one(TurnEvent::Started(Box::new(item.started()))).await;
         let began = Instant::now();
-        let mut screen = CommandScreen::new(self.thread.clone(), self.turn.clone(), item.id.clone());
+        let mut screen = CommandScreen::new(self.thread.clone(), turn.clone(), item.id.clone());
         let environment = inherited_environment();
-        let spec = ProcessSpec { timeout: self.timeout, ..ProcessSpec::new(&argv, &self.cwd, environment) };
+        let spec = ProcessSpec { timeout: *timeout, ..ProcessSpec::new(argv, cwd, environment) };
         let exit_code = tokio::select! {
             biased;
             () = self.cancel.cancelled() => None,
@@ -59,7 +85,7 @@ impl ShellTask {
             return TurnOutcome::Interrupted;
         };
         let output = output.unwrap_or_default();
-        let message = user_shell_command_message(&self.command, exit_code, ran, &output);
+        let message = user_shell_command_message(line, exit_code, ran, &output);
         let shown = Some(output).filter(|output| !output.is_empty());
         let item = item.ended(CommandEnd::exited(exit_code, shown, ran));
         self.reporter.report_one(TurnEvent::Completed { item: Box::new(item), context: vec![message] }).await;
@@ -80,12 +106,5 @@ impl ShellTask {
         }
         self.reporter.report(Vec::from_iter(screen.flush())).await;
         process.exit().await.code()
-    }
-
-    fn item(&self, command: String) -> CommandItem {
-        let id = new_item_id();
-        let actions = vec![CommandAction::Unknown { command: self.command.clone() }];
-        let item = CommandItem::new(id, command, &self.cwd, CommandExecutionSource::UserShell);
-        CommandItem { actions, ..item }
     }
 }

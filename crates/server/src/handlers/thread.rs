@@ -94,6 +94,9 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
     let mut opened = cx.threads().resume(params, cx.generation()).await.map_err(session_error(&cx))?;
     show_settings(&cx, &mut opened);
     cx.clients().subscribe(&cx.client, &opened.thread.id);
+    let (client, thread_id) = (cx.client.clone(), opened.thread.id.clone());
+    // Like a subscription at a position, the response is where the client continues.
+    cx.after_response(move || client.outbox.catch_up(&thread_id));
     cx.hold(opened.announce.take());
     if !opened.unapplied.is_empty() {
         cx.notify_after_response::<ConfigWarning>(unapplied_warning(&opened));

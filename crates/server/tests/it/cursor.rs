@@ -4,8 +4,8 @@ use codicil_protocol::{
     AgentMessageDelta, CodicilBehind, CodicilSubscribe, CodicilSubscribeParams, CodicilSubscribeResponse,
     CommandExecutionApproval, Initialize, MessageSeq, NotificationMethod, SnapshotReason, Thread, ThreadFork,
     ThreadForkParams, ThreadItemsList, ThreadNameSet, ThreadResume, ThreadResumeParams, ThreadRollback,
-    ThreadStart, ThreadStartParams, ThreadStarted, ThreadTurnsList, TurnCompleted, TurnPlanUpdated,
-    TurnStatus, TurnSteer,
+    ThreadSettingsUpdate, ThreadStart, ThreadStartParams, ThreadStarted, ThreadTurnsList, TurnCompleted,
+    TurnPlanUpdated, TurnStatus, TurnSteer,
 };
 use codicil_testkit::{App, FoldedThread, ReceivedMessage, Script, TestClient};
 use serde_json::{Value, json};
@@ -159,6 +159,7 @@ async fn a_client_that_was_away_gets_what_it_missed_wherever_it_was_cut_off() {
         assert!(missed.iter().all(|message| message.is_replay && message.seq.is_some()), "{missed:?}");
         missed.iter().for_each(|message| known.add(message));
         known.check(&stored);
+        known.check_status(&stored);
         // A message of a record is replayed exactly as it was sent.
         let expected = messages[cut..].iter().filter(|message| is_durable(message)).map(without_replay);
         let durable: Vec<_> =
@@ -309,6 +310,49 @@ async fn removed_turns_need_a_snapshot() {
     known.check(&app.read(&thread).await);
     let again = subscribe(&mut app, &thread, Some(*at)).await;
     assert!(matches!(again, CodicilSubscribeResponse::Replay { .. }), "{again:?}");
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn a_thread_that_is_resumed_sends_its_messages_again() {
+    let script = Script::new().say("One").then().say("Two");
+    let mut app = App::builder().script(script).cursor().start().await;
+    let (thread, _) = start_thread(&mut app).await;
+    app.run_turn(&thread, "First").await;
+    let params = json!({ "threadId": thread.id, "numTurns": 1 });
+    app.call::<ThreadRollback>(serde_json::from_value(params).unwrap()).await;
+    app.until::<CodicilBehind>().await;
+
+    let resumed = app.call::<ThreadResume>(ThreadResumeParams::new(thread.id.clone())).await;
+
+    let mut known = FoldedThread::at(resumed.seq);
+    app.start_turn(&thread, "Second").await;
+    until_turn_end(&mut app).await.iter().for_each(|message| known.add(message));
+    known.check(&app.read(&thread).await);
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn a_client_that_missed_the_end_of_a_turn_learns_the_status_and_the_settings() {
+    let mut app = App::builder().script(Script::new().say("One")).cursor().experimental().start().await;
+    let (thread, known) = start_thread(&mut app).await;
+    app.run_turn(&thread, "First").await;
+    let settings = json!({ "threadId": thread.id, "effort": "high" });
+    app.call::<ThreadSettingsUpdate>(serde_json::from_value(settings).unwrap()).await;
+    let mut other = app.another_client().await;
+    // Makes the connection one of 0.166.
+    let queue = json!({ "id": "q", "method": "thread/queue/list", "params": { "threadId": thread.id } });
+    other.exchange(queue).await;
+
+    let answer = subscribe(&mut other, &thread, known.after()).await;
+
+    let missed = replayed(&mut other, &answer).await;
+    let last = |method: &str| missed.iter().rfind(|message| message.method == method).unwrap();
+    assert_eq!(last("thread/status/changed").params["status"]["type"], "idle");
+    assert_eq!(last("thread/settings/updated").params["threadSettings"]["effort"], "high");
+    let CodicilSubscribeResponse::Replay { at, .. } = answer else { panic!("{answer:?}") };
+    assert_eq!(missed.last().unwrap().seq, Some(at.value()));
+    other.ignore_rest();
     app.ignore_rest();
 }
 

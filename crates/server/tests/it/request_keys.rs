@@ -277,6 +277,24 @@ async fn the_clients_id_of_a_message_is_a_key() {
 }
 
 #[tokio::test]
+async fn the_clients_id_of_a_message_is_a_key_beside_another_one() {
+    let mut app = start(Script::new().say("one")).await;
+    let thread = app.start_thread().await;
+    let mut params = turn(&thread, "Hi");
+    params["clientUserMessageId"] = json!("m-1");
+    let started = first(&mut app, "turn/start", &params, "k").await;
+    let without_key = app.exchange(json!({ "id": "a", "method": "turn/start", "params": params })).await;
+    assert_eq!((&without_key["result"], &without_key["codicil"]["replayed"]), (&started, &json!(true)));
+    assert_eq!(again(&mut app, "turn/start", &params, "k-2").await, started);
+    params["input"][0]["text"] = json!("Other");
+    let conflict = app.try_keyed("turn/start", &params, "k-3").await.unwrap_err();
+    assert_eq!(conflict.data.unwrap()["codicil"]["code"], "keyConflict");
+    app.until::<TurnCompleted>().await;
+    assert_eq!(app.read(&thread).await.turns.len(), 1);
+    app.ignore_rest();
+}
+
+#[tokio::test]
 async fn input_for_a_running_turn_is_added_once() {
     let mut app = start(Script::new().say("one").gate("go").say("two").then().say("three")).await;
     let thread = app.start_thread().await;

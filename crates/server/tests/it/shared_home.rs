@@ -9,8 +9,9 @@ use std::{
 
 use codicil_protocol::{
     ServerNotification, Thread, ThreadArchive, ThreadCompactStart, ThreadDelete, ThreadItem, ThreadNameSet,
-    ThreadResume, ThreadRollback, ThreadSettingsUpdate, Turn, TurnCompleted, TurnInterrupt, TurnStart,
-    TurnStatus, TurnSteer, UserInput, rpc::ErrorObject,
+    ThreadQueueAdd, ThreadQueueDelete, ThreadQueueList, ThreadQueueUpdate, ThreadResume, ThreadRollback,
+    ThreadSettingsUpdate, Turn, TurnCompleted, TurnInterrupt, TurnStart, TurnStatus, TurnSteer, UserInput,
+    rpc::ErrorObject,
 };
 use codicil_store::{Record, Store};
 use codicil_testkit::{App, RecordedRequest, Reply, Script, TestClient};
@@ -231,6 +232,120 @@ async fn a_turn_whose_end_cannot_be_stored_fails() {
     assert_eq!(stored.turns[0].status, TurnStatus::Failed, "what was sent is stored");
     assert!(stored.turns[0].error.as_ref().unwrap().message.starts_with("the end of the turn"));
     app.ignore_rest();
+}
+
+/// A script whose turns wait with their text as the gate, if the text says so.
+fn held() -> Script {
+    Script::new().respond_with(|request: &RecordedRequest| {
+        let text = request.last_user_text().unwrap_or_default();
+        match text.strip_prefix("hold ") {
+            Some(gate) => Reply::new().gate(gate).say("Ok"),
+            None => Reply::new().say("Ok"),
+        }
+    })
+}
+
+/// Sends a request with a key to both servers at once, and again until both have its result.
+async fn keyed_at_both(servers: [&mut TestClient; 2], method: &str, params: &Value, key: &str) -> Value {
+    let [first, second] = servers;
+    let answers = tokio::join!(first.try_keyed(method, params, key), second.try_keyed(method, params, key));
+    let mut results = Vec::new();
+    for (server, answer) in [(first, answers.0), (second, answers.1)] {
+        match answer {
+            Ok(answer) => results.push(answer.result),
+            Err(error) => {
+                assert_eq!(error.code, -32001, "{}", error.message);
+                let answer = server.keyed(method, params, key).await;
+                assert!(answer.is_replayed, "{method}");
+                results.push(answer.result);
+            }
+        }
+    }
+    assert_eq!(results[0], results[1], "{method}");
+    results.remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_two_servers_get_at_once_has_one_effect() {
+    let mut first = App::builder().extension().experimental().script(held()).start().await;
+    let thread = first.start_thread().await;
+    first.run_turn(&thread, "begin").await;
+    let mut second = first.another_server().await;
+    second.resume(&thread).await;
+    let turn = first.start_turn(&thread, "hold g").await;
+    first.model().reached("g").await;
+    for round in 0..25 {
+        let input = json!([{ "type": "text", "text": format!("queued {round}") }]);
+        let id = format!("c-{round}");
+        let add = json!({ "threadId": thread.id, "input": input, "clientUserMessageId": id });
+        keyed_at_both([&mut *first, &mut *second], "thread/queue/add", &add, &format!("a-{round}")).await;
+        let name = json!({ "threadId": thread.id, "name": format!("name {round}") });
+        keyed_at_both([&mut *first, &mut *second], "thread/name/set", &name, &format!("n-{round}")).await;
+    }
+    let queue = first.call::<ThreadQueueList>(about(&thread, json!({ "limit": 100 }))).await.data;
+    let ids: Vec<_> = queue.into_iter().map(|queued| queued.client_user_message_id).collect();
+    assert_eq!(ids, (0..25).map(|round| format!("c-{round}")).collect::<Vec<_>>());
+    let records = fs::read_to_string(thread.path.as_deref().unwrap()).unwrap();
+    for round in 0..25 {
+        assert_eq!(records.matches(&format!("\"name\":\"name {round}\"")).count(), 1, "round {round}");
+    }
+    first.interrupt(&turn).await;
+    let ended = first.until_where::<TurnCompleted>(|ended| ended.turn.id == turn.id).await;
+    assert_eq!(ended.turn.status, TurnStatus::Interrupted, "the turn was not abandoned");
+    check_ordinals(&thread);
+    second.ignore_rest();
+    first.ignore_rest();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queued_submission_that_another_server_deletes_is_gone() {
+    let mut first = App::builder().extension().experimental().script(held()).start().await;
+    let thread = first.start_thread().await;
+    first.run_turn(&thread, "begin").await;
+    let mut second = first.another_server().await;
+    second.resume(&thread).await;
+    let mut texts = vec!["begin".to_owned()];
+    for round in 0..25 {
+        let turn = first.start_turn(&thread, &format!("hold g{round}")).await;
+        first.model().reached(&format!("g{round}")).await;
+        let mut added = Vec::new();
+        for text in [format!("changed {round}"), format!("queued {round}")] {
+            let input = json!([{ "type": "text", "text": text }]);
+            let add = json!({ "input": input, "clientUserMessageId": text });
+            added.push(second.call::<ThreadQueueAdd>(about(&thread, add)).await.queued_submission.id);
+        }
+        // A change does not bring back what was deleted.
+        let (changed, queued) =
+            (json!({ "queuedSubmissionId": added[0] }), json!({ "queuedSubmissionId": added[1] }));
+        let change =
+            json!({ "queuedSubmissionId": added[0], "input": [{ "type": "text", "text": "other" }] });
+        let (deleted, _) = tokio::join!(
+            first.call::<ThreadQueueDelete>(about(&thread, changed)),
+            second.try_call::<ThreadQueueUpdate>(about(&thread, change)),
+        );
+        assert!(deleted.deleted);
+        for server in [&mut *first, &mut *second] {
+            let queue = server.call::<ThreadQueueList>(about(&thread, json!({}))).await.data;
+            let ids: Vec<_> = queue.into_iter().map(|queued| queued.id).collect();
+            assert_eq!(ids, [added[1].as_str()], "round {round}");
+        }
+
+        // Either it is deleted, or it runs.
+        first.model().release(&format!("g{round}"));
+        let deleted = second.call::<ThreadQueueDelete>(about(&thread, queued)).await.deleted;
+        first.until_where::<TurnCompleted>(|ended| ended.turn.id == turn.id).await;
+        texts.push(format!("hold g{round}"));
+        if !deleted {
+            first.until::<TurnCompleted>().await;
+            texts.push(format!("queued {round}"));
+        }
+        // Handled after a turn of the queue would have begun.
+        assert!(first.call::<ThreadQueueList>(about(&thread, json!({}))).await.data.is_empty());
+        assert_eq!(texts_of(&first.read(&thread).await), texts, "round {round}, deleted: {deleted}");
+    }
+    check_ordinals(&thread);
+    second.ignore_rest();
+    first.ignore_rest();
 }
 
 fn number(name: &str) -> Option<u64> {

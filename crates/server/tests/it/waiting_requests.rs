@@ -1,13 +1,16 @@
 //! Server requests that wait for an answer: listed, answered from any connection, given a default answer, and left for the next
 //! server.
 
+use std::fs;
+
 use codicil_protocol::{
     CodicilRequestAnswer, CodicilRequestAnswerParams, CodicilRequestAnswerResponse as Outcome,
     CodicilRequestList, CodicilRequestListParams, CodicilWaitingRequest, CollabAgentTool,
     CommandExecutionApproval, CommandExecutionApprovalDecision as Decision,
     CommandExecutionRequestApprovalResponse, CommandExecutionStatus, FileChangeApproval, ItemStarted,
-    PermissionsApproval, Thread, ThreadActiveFlag, ThreadArchive, ThreadClosed, ThreadItem, ThreadList,
-    ThreadLoadedList, ThreadStatus, ThreadUnarchive, ThreadUnsubscribe, TurnCompleted, TurnStatus,
+    PermissionsApproval, Thread, ThreadActiveFlag, ThreadArchive, ThreadClosed, ThreadInjectItems,
+    ThreadItem, ThreadList, ThreadLoadedList, ThreadStatus, ThreadUnarchive, ThreadUnsubscribe,
+    TurnCompleted, TurnStatus,
 };
 use codicil_testkit::{App, Reply, Script, TestClient};
 use serde_json::{Value, from_value, json};
@@ -171,6 +174,32 @@ async fn both_answers_of_parallel_calls_survive_a_restart() {
     }
     assert!(app.rest().await.ends_with("← turn/completed completed"));
     assert!(app.workspace().join("a").exists() && app.workspace().join("b").exists());
+}
+
+#[tokio::test]
+async fn nothing_is_added_to_a_turn_that_cannot_be_continued_yet() {
+    let (mut app, thread) = asked(touching(), "").await;
+    app.expect_request::<CommandExecutionApproval>().await;
+    app.restart().await;
+    // A process that cannot lock a file of its own starts and continues no turn.
+    let servers = app.home().join("servers");
+    fs::remove_dir_all(&servers).unwrap();
+    std::os::unix::fs::symlink("/nonexistent/servers", &servers).unwrap();
+    app.resume(&thread).await;
+    let records = fs::read(thread.path.as_deref().unwrap()).unwrap();
+
+    let message =
+        json!({ "type": "message", "role": "user", "content": [{ "type": "input_text", "text": "no" }] });
+    let inject = json!({ "threadId": thread.id, "items": [message] });
+    let refused = app.try_call::<ThreadInjectItems>(from_value(inject).unwrap()).await.map(drop).unwrap_err();
+    assert_eq!(refused.code, -32001, "{}", refused.message);
+    assert_eq!(fs::read(thread.path.as_deref().unwrap()).unwrap(), records);
+
+    fs::remove_file(&servers).unwrap();
+    app.resume(&thread).await;
+    let again = app.expect_request::<CommandExecutionApproval>().await;
+    app.reply(&again, response(Decision::Accept)).await;
+    assert!(app.rest().await.ends_with("← turn/completed completed"));
 }
 
 #[tokio::test]

@@ -86,6 +86,9 @@ impl SharedLog {
                 }
                 AppendOutcome::Overtaken => adopted.extend(self.adopt(before.end).await?),
             }
+            if adopted.iter().any(|record| batch.depends_on(record)) {
+                return Err(StoreError::Conflict { thread: self.id.clone(), adopted });
+            }
         }
         Err(self.overtaken(self.next_ordinal()))
     }

@@ -3,9 +3,9 @@
 use std::fs;
 
 use codicil_protocol::GitInfo;
-use codicil_store::{AdoptedRecord, Record, StoreError};
+use codicil_store::{AdoptedRecord, FactChange, KeyRecord, QueueChange, Record, StoreError};
 use proptest::{prelude::*, test_runner::TestRunner};
-use serde_json::Value;
+use serde_json::{Value, value::to_raw_value};
 
 use crate::support::{Home, begun, turn};
 
@@ -81,6 +81,29 @@ async fn names_and_repositories_from_outside_are_adopted() {
     assert_eq!(appended.adopted, adopted);
     assert_eq!(log.append(&[name("own")]).await.unwrap().adopted, []);
     assert!(ordinals(&log).is_sorted_by(|one, next| one + 1 == *next));
+}
+
+#[tokio::test]
+async fn a_key_or_a_change_of_the_queue_is_not_written_behind_another_one() {
+    let key = |key: &str| {
+        let result = to_raw_value(&1).unwrap();
+        Record::key(&KeyRecord { key: key.to_owned(), digest: "d".to_owned(), result }).unwrap()
+    };
+    let removed = |id: &str| Record::fact(&FactChange::Queue(QueueChange::Remove(id.to_owned())));
+    let home = Home::new();
+    let mut first = home.thread("one").await;
+    let mut second = home.another_store().open_log(first.id()).await.unwrap();
+    for (theirs, own) in [(key("a"), [name("n"), key("b")]), (removed("q"), [name("m"), removed("q")])] {
+        second.append(&[theirs]).await.unwrap();
+        let before = fs::read(first.path()).unwrap();
+        match first.append(&own).await {
+            Err(StoreError::Conflict { adopted, .. }) => assert_eq!(adopted.len(), 1),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(fs::read(first.path()).unwrap(), before);
+        assert_eq!(first.append(&own).await.unwrap().adopted, []);
+    }
+    assert!(ordinals(&first).is_sorted_by(|one, next| one + 1 == *next));
 }
 
 #[tokio::test]

@@ -13,6 +13,8 @@ pub struct FoldedThread {
     /// The position of the last message.
     last: u64,
     turns: Vec<FoldedTurn>,
+    /// The last status; `None` if no message had one.
+    status: Option<Value>,
     /// The messages of records that have arrived.
     seen: BTreeSet<String>,
 }
@@ -23,8 +25,8 @@ struct FoldedTurn {
     status: Value,
     error: Value,
     items: Vec<Value>,
-    /// Items that have started and not completed, with the text of their deltas.
-    open: BTreeMap<String, String>,
+    /// Items that have started and not completed, with their deltas.
+    open: BTreeMap<String, Value>,
 }
 
 impl FoldedThread {
@@ -43,7 +45,8 @@ impl FoldedThread {
         match answer {
             CodicilSubscribeResponse::Replay { from, .. } => assert_eq!(from.value(), self.last),
             CodicilSubscribeResponse::Snapshot { at, thread, open, .. } => {
-                *self = Self { last: at.value(), seen: self.seen.clone(), turns: Vec::new() };
+                let status = Some(json!(thread.status));
+                *self = Self { last: at.value(), seen: self.seen.clone(), turns: Vec::new(), status };
                 for turn in &thread.turns {
                     let turn = serde_json::to_value(turn).expect("it came as JSON");
                     self.turns.push(FoldedTurn {
@@ -57,7 +60,7 @@ impl FoldedThread {
                 for item in open {
                     let item = serde_json::to_value(item).expect("it came as JSON");
                     if let Some(turn) = self.turns.last_mut() {
-                        turn.open.insert(text(&item, "/id"), text(&item, "/text"));
+                        turn.open.insert(text(&item, "/id"), item);
                     }
                 }
             }
@@ -71,6 +74,7 @@ impl FoldedThread {
         self.last = seq;
         let params = &message.params;
         match message.method.as_str() {
+            "thread/status/changed" => self.status = Some(member(params, "/status")),
             "turn/started" => {
                 self.once("turn/started", params, "/turn/id");
                 self.turn(&text(params, "/turn/id")).status = member(params, "/turn/status");
@@ -83,26 +87,50 @@ impl FoldedThread {
                 turn.open.clear();
             }
             "item/started" => {
-                let so_far = text(params, "/item/text");
-                self.turn(&text(params, "/turnId")).open.insert(text(params, "/item/id"), so_far);
+                let item = member(params, "/item");
+                self.turn(&text(params, "/turnId")).open.insert(text(params, "/item/id"), item);
             }
             "item/completed" => {
                 self.once("item/completed", params, "/item/id");
                 let turn = self.turn(&text(params, "/turnId"));
                 let open = turn.open.remove(&text(params, "/item/id"));
                 let open = open.expect("an item starts before it completes");
-                if text(params, "/item/type") == "agentMessage" {
-                    assert_eq!(text(params, "/item/text"), open, "deltas add up to the item");
+                let item = member(params, "/item");
+                match (text(&item, "/type").as_str(), text(&item, "/aggregatedOutput")) {
+                    // A command that the sandbox stopped may have been repeated without it; the item has the last output.
+                    ("commandExecution", output) => {
+                        assert!(text(&open, "/aggregatedOutput").ends_with(&output), "{open}: {item}");
+                    }
+                    _ => assert_eq!(streamed(&item), streamed(&open), "deltas add up to the item: {item}"),
                 }
-                turn.items.push(member(params, "/item"));
+                turn.items.push(item);
             }
-            "item/agentMessage/delta" => {
-                let turn = self.turn(&text(params, "/turnId"));
-                let open = turn.open.get_mut(&text(params, "/itemId")).expect("the item has started");
-                open.push_str(&text(params, "/delta"));
-            }
-            _ => {}
+            method => self.add_delta(method, params),
         }
+    }
+
+    /// Adds a delta to its item.
+    fn add_delta(&mut self, method: &str, params: &Value) {
+        let (member, index) = match method {
+            "item/agentMessage/delta" | "item/plan/delta" => ("text", None),
+            "item/commandExecution/outputDelta" => ("aggregatedOutput", None),
+            "item/reasoning/summaryTextDelta" => ("summary", Some("/summaryIndex")),
+            "item/reasoning/textDelta" => ("content", Some("/contentIndex")),
+            _ => return,
+        };
+        let turn = self.turn(&text(params, "/turnId"));
+        let item = turn.open.get_mut(&text(params, "/itemId")).expect("the item has started");
+        let mut place = &mut item[member];
+        if let Some(index) = index.and_then(|index| params.pointer(index)).and_then(Value::as_u64) {
+            let index = usize::try_from(index).expect("it is small");
+            if place.is_null() {
+                *place = json!([]);
+            }
+            let sections = place.as_array_mut().expect("sections are a list");
+            sections.resize(sections.len().max(index + 1), Value::Null);
+            place = sections.get_mut(index).expect("it was added above");
+        }
+        *place = json!(place.as_str().unwrap_or_default().to_owned() + &text(params, "/delta"));
     }
 
     /// Returns whether a turn has started and not ended.
@@ -130,6 +158,11 @@ impl FoldedThread {
         assert_eq!(json!(folded), json!(expected));
     }
 
+    /// Checks that the client knows the status.
+    pub fn check_status(&self, thread: &Thread) {
+        assert_eq!(self.status, Some(json!(thread.status)));
+    }
+
     fn once(&mut self, method: &str, params: &Value, id: &str) {
         let key = format!("{method} {}", text(params, id));
         assert!(self.seen.insert(key.clone()), "{key} came twice");
@@ -140,6 +173,15 @@ impl FoldedThread {
             self.turns.push(FoldedTurn { id: id.to_owned(), ..FoldedTurn::default() });
         }
         self.turns.iter_mut().find(|turn| turn.id == id).expect("it was added above")
+    }
+}
+
+/// Returns the parts of an item that deltas make.
+fn streamed(item: &Value) -> Value {
+    match item["type"].as_str() {
+        Some("agentMessage" | "plan") => json!(text(item, "/text")),
+        Some("reasoning") => json!([item["summary"], item["content"]]),
+        _ => Value::Null,
     }
 }
 
