@@ -41,7 +41,8 @@ impl Client {
         let mut posted = self.post(&encode, is_keyed);
         async move {
             let deadline = began.checked_add(within).unwrap_or_else(|| began + FOREVER);
-            let mut repetition = Repetition { client: &client, method, deadline, count: 0, moved: None };
+            let mut repetition =
+                Repetition { client: &client, method, deadline, count: 0, moved: None, destination: None };
             loop {
                 let answer = timeout_at(deadline, posted.answer(client.shared())).await;
                 let failure = match answer {
@@ -58,6 +59,7 @@ impl Client {
                 };
                 let delay = repetition.delay(failure, &encode)?;
                 sleep(delay).await;
+                repetition.follow_thread()?;
                 posted = client.post(&encode, is_keyed);
             }
         }
@@ -100,6 +102,15 @@ struct Repetition<'a> {
     count: u32,
     /// Where the thread was the last time.
     moved: Option<CodicilMovedThread>,
+    /// Where the thread is followed to before the next repetition.
+    destination: Option<ThreadDestination>,
+}
+
+/// A thread and its node, with the error to return if the node cannot be used.
+struct ThreadDestination {
+    thread: Arc<str>,
+    url: String,
+    failed: ClientError,
 }
 
 impl Repetition<'_> {
@@ -130,9 +141,15 @@ impl Repetition<'_> {
         self.moved = Some(moved);
         let delay = if is_first { Some(Duration::ZERO) } else { self.next_delay() };
         let delay = delay.ok_or_else(|| self.unreachable(failed(&self.method)))?;
-        let placed = self.client.shared().move_thread(&thread, &url);
-        placed.map_err(|_| self.unreachable(failed(&self.method)))?;
+        self.destination = Some(ThreadDestination { thread, url, failed: failed(&self.method) });
         Ok(delay)
+    }
+
+    /// Moves the thread of a request to its node. Not before the delay: until then its events come from the earlier node.
+    fn follow_thread(&mut self) -> Result<(), ClientError> {
+        let Some(ThreadDestination { thread, url, failed }) = self.destination.take() else { return Ok(()) };
+        let placed = self.client.shared().move_thread(&thread, &url);
+        placed.map_err(|_| self.unreachable(failed))
     }
 
     /// Notes whether the thread of a request that succeeded is followed now.
