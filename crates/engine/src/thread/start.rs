@@ -266,8 +266,9 @@ impl ThreadActor {
         if let Err(error) = self.store_turn(&id).await {
             return answer(reply, Err(error));
         }
-        self.active =
-            Some(ActiveTurn::new(id.clone(), TurnKind::Shell, self.turn_span(&id), own_reporter, run));
+        let span = self.turn_span(&id);
+        let cancel = self.fence.child_token();
+        self.active = Some(ActiveTurn::new(id.clone(), TurnKind::Shell, span, own_reporter, cancel, run));
         self.accept(reply, ()).await;
         self.announce_turn(&id);
     }
