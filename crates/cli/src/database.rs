@@ -68,9 +68,14 @@ impl DatabaseUrl {
         DatabaseAddress::parse(&self.0).context("cannot use the database")
     }
 
-    /// Connects to the database, without taking part as a server.
+    /// Connects to the database, without taking part as a server and without changing it.
     pub async fn connect(&self) -> anyhow::Result<PostgresStore> {
-        PostgresStore::open(self.address()?).await.context("cannot use the database")
+        PostgresStore::open_unchanged(self.address()?).await.context("cannot use the database")
+    }
+
+    /// Connects to the database to read it, without taking part as a server and without changing it.
+    pub async fn open_reader(&self, settings: BackendSettings) -> anyhow::Result<PostgresBackend> {
+        PostgresBackend::open_reader(self.address()?, settings).await.context("cannot use the database")
     }
 
     /// Connects to the database as a server with this name.
@@ -121,10 +126,7 @@ impl OwnServerArgs {
     pub async fn open_store(&self, config: &ConfigStore) -> anyhow::Result<Store> {
         let home = config.home().path().to_path_buf();
         let Some(url) = self.chosen_url(config) else { return Ok(Store::open(home)?) };
-        let store = settings(config);
-        let disk = self.node.clone().or(store.node);
-        let settings = BackendSettings { places: SharedPlaces(store.places), ..program_settings(disk) };
-        join_as(&url, settings, home).await
+        join_as(&url, placed_settings(self.node.clone(), config), home).await
     }
 
     /// Returns the database that is chosen.
@@ -138,6 +140,12 @@ async fn join_as(url: &DatabaseUrl, settings: BackendSettings, home: PathBuf) ->
     let backend = url.join(settings).await?;
     tracing::info!(node = name, "threads are in PostgreSQL");
     Ok(Store::open_shared(home, Arc::new(backend))?)
+}
+
+/// Returns how a program takes part that no client reaches, with the disk and the volumes of the configuration.
+pub fn placed_settings(node: Option<String>, config: &ConfigStore) -> BackendSettings {
+    let store = settings(config);
+    BackendSettings { places: SharedPlaces(store.places), ..program_settings(node.or(store.node)) }
 }
 
 /// Returns how a program takes part that no client reaches, with the name of the server whose disk it uses.

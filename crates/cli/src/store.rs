@@ -11,14 +11,14 @@ use std::{
 use anyhow::Context;
 
 use clap::{Args, Subcommand};
-use codicil_config::HomeDirectory;
+use codicil_config::{ConfigStore, HomeDirectory};
 use codicil_store::{CheckFinding, CheckProgress, CheckReport, Store, StoreError, TransferOutcome};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::{
     args::OverrideArgs,
-    database::{DatabaseUrl, chosen_url, program_settings},
+    database::{DatabaseUrl, chosen_url, placed_settings, program_settings},
     logging,
     style::{ColorChoice, Palette, without_control_characters},
 };
@@ -84,12 +84,14 @@ pub fn run(overrides: &OverrideArgs, args: StoreArgs) -> anyhow::Result<ExitCode
     logging::init();
     match args.command {
         StoreCommand::Check(args) => check(overrides, args),
-        StoreCommand::Migrate(MigrateArgs { to, place }) => transfer(&to, place, Direction::ToDatabase),
+        StoreCommand::Migrate(MigrateArgs { to, place }) => {
+            transfer(&to, place, &overrides.config_store()?, Direction::ToDatabase)
+        }
         StoreCommand::Export(ExportArgs { from, place }) => {
             let url = chosen_url(from.as_ref(), &overrides.config_store()?);
             let url =
                 url.context("no database is configured: use --from, CODICIL_STORE or `[codicil.store] url`")?;
-            transfer(&url, place, Direction::ToFiles)
+            transfer(&url, place, &overrides.config_store()?, Direction::ToFiles)
         }
     }
 }
@@ -101,7 +103,12 @@ enum Direction {
 }
 
 /// Copies all threads. Exits with 1 if some could not be copied, or are there with other records.
-fn transfer(url: &DatabaseUrl, place: TransferPlace, direction: Direction) -> anyhow::Result<ExitCode> {
+fn transfer(
+    url: &DatabaseUrl,
+    place: TransferPlace,
+    config: &ConfigStore,
+    direction: Direction,
+) -> anyhow::Result<ExitCode> {
     let home = match place.home {
         Some(home) => home,
         None => HomeDirectory::from_env()?.path().to_path_buf(),
@@ -109,7 +116,7 @@ fn transfer(url: &DatabaseUrl, place: TransferPlace, direction: Direction) -> an
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let files = Store::open(&home)?;
-        let backend = Arc::new(url.join(program_settings(place.node)).await?);
+        let backend = Arc::new(url.join(placed_settings(place.node, config)).await?);
         let database = Store::open_shared(&home, backend)?;
         let copied = match direction {
             Direction::ToDatabase => copy_all(&files, &database).await,
@@ -123,7 +130,8 @@ fn transfer(url: &DatabaseUrl, place: TransferPlace, direction: Direction) -> an
 
 async fn copy_all(from: &Store, to: &Store) -> anyhow::Result<ExitCode> {
     let threads = from.all_threads().await?;
-    let bar = ProgressBar::new(threads.len() as u64);
+    let bar = progress_bar("threads");
+    bar.set_length(threads.len() as u64);
     let (mut copied, mut present, mut failed) = (0_usize, 0_usize, 0_usize);
     for id in threads {
         match from.copy_thread(&id, to).await {
@@ -165,7 +173,7 @@ fn check(overrides: &OverrideArgs, args: CheckArgs) -> anyhow::Result<ExitCode> 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let report = runtime.block_on(async {
         let store = match &database {
-            Some(url) => Store::open_shared(&home, Arc::new(url.join(program_settings(None)).await?))?,
+            Some(url) => Store::open_shared(&home, Arc::new(url.open_reader(program_settings(None)).await?))?,
             None => Store::open(&home)?,
         };
         let report = store.check(shown_progress(what)).await;
@@ -182,11 +190,7 @@ fn check(overrides: &OverrideArgs, args: CheckArgs) -> anyhow::Result<ExitCode> 
 
 /// Returns what shows the progress of a check on a terminal.
 fn shown_progress(what: &'static str) -> impl FnMut(CheckProgress) + Send + 'static {
-    let bar = std::io::stderr().is_terminal().then(|| {
-        let style =
-            ProgressStyle::with_template(&format!("{{bar:40}} {{pos}} of {{len}} {what} {{eta_precise}}"));
-        ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-    });
+    let bar = std::io::stderr().is_terminal().then(|| progress_bar(what));
     move |CheckProgress { done, total }| {
         let Some(bar) = &bar else { return };
         bar.set_length(total as u64);
@@ -195,6 +199,13 @@ fn shown_progress(what: &'static str) -> impl FnMut(CheckProgress) + Send + 'sta
             bar.finish_and_clear();
         }
     }
+}
+
+/// Returns a bar with the time that is left. It is drawn on a terminal only.
+fn progress_bar(what: &str) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template(&format!("{{bar:40}} {{pos}} of {{len}} {what} {{eta_precise}}"));
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 fn as_json(report: &CheckReport) -> anyhow::Result<String> {

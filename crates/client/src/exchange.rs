@@ -41,7 +41,8 @@ impl Client {
         let mut posted = self.post(&encode, is_keyed);
         async move {
             let deadline = began.checked_add(within).unwrap_or_else(|| began + FOREVER);
-            let mut repetition = Repetition { client: &client, method, deadline, count: 0, moved: None };
+            let mut repetition =
+                Repetition { client: &client, method, deadline, count: 0, moved: None, destination: None };
             loop {
                 let answer = timeout_at(deadline, posted.answer(client.shared())).await;
                 let failure = match answer {
@@ -56,10 +57,9 @@ impl Client {
                     }
                     Err(_) => return Err(ClientError::ResponseTimeout { method: repetition.method, within }),
                 };
-                let next = repetition.next_attempt(failure, &encode)?;
-                sleep(next.delay).await;
-                // Not before the delay: a connection without calls is closed.
-                repetition.follow(next.moved)?;
+                let delay = repetition.delay(failure, &encode)?;
+                sleep(delay).await;
+                repetition.follow_thread()?;
                 posted = client.post(&encode, is_keyed);
             }
         }
@@ -102,21 +102,29 @@ struct Repetition<'a> {
     count: u32,
     /// Where the thread was the last time.
     moved: Option<CodicilMovedThread>,
+    /// Where the thread is followed to before the next repetition.
+    destination: Option<ThreadDestination>,
+}
+
+/// A thread and its node, with the error to return if the node cannot be used.
+struct ThreadDestination {
+    thread: Arc<str>,
+    url: String,
+    failed: ClientError,
 }
 
 impl Repetition<'_> {
-    /// Returns when and where the request is sent again, or the error if it is not.
-    fn next_attempt(
+    /// Returns the delay before the request is sent again, or the error if it is not.
+    fn delay(
         &mut self,
         failure: CallFailure,
         encode: &impl Fn(&RequestId) -> Bytes,
-    ) -> Result<NextAttempt, ClientError> {
+    ) -> Result<Duration, ClientError> {
         let error = match failure {
             CallFailure::Disconnected(reason) => return Err(ClientError::Disconnected(reason)),
             CallFailure::NodeLost(reason) => {
                 let delay = self.next_delay();
-                let delay = delay.ok_or_else(|| self.unreachable(ClientError::Disconnected(reason)))?;
-                return Ok(NextAttempt { delay, moved: None });
+                return delay.ok_or_else(|| self.unreachable(ClientError::Disconnected(reason)));
             }
             CallFailure::Error(error) => error,
         };
@@ -125,8 +133,7 @@ impl Repetition<'_> {
             |method: &str| ClientError::ResponseError { method: method.to_owned(), error: error.clone() };
         let Some(moved) = moved else {
             let delay = self.next_delay().filter(|_| error.code == codes::OVERLOADED);
-            let delay = delay.ok_or_else(|| failed(&self.method))?;
-            return Ok(NextAttempt { delay, moved: None });
+            return delay.ok_or_else(|| failed(&self.method));
         };
         let thread = thread_of(&encode(&RequestId::Integer(0))).ok_or_else(|| failed(&self.method))?;
         let is_first = self.moved.is_none();
@@ -134,12 +141,13 @@ impl Repetition<'_> {
         self.moved = Some(moved);
         let delay = if is_first { Some(Duration::ZERO) } else { self.next_delay() };
         let delay = delay.ok_or_else(|| self.unreachable(failed(&self.method)))?;
-        Ok(NextAttempt { delay, moved: Some(MovedRequest { thread, url, failed: failed(&self.method) }) })
+        self.destination = Some(ThreadDestination { thread, url, failed: failed(&self.method) });
+        Ok(delay)
     }
 
-    /// Follows the thread of a request to the server that it has moved to.
-    fn follow(&self, moved: Option<MovedRequest>) -> Result<(), ClientError> {
-        let Some(MovedRequest { thread, url, failed }) = moved else { return Ok(()) };
+    /// Moves the thread of a request to its node. Not before the delay: until then its events come from the earlier node.
+    fn follow_thread(&mut self) -> Result<(), ClientError> {
+        let Some(ThreadDestination { thread, url, failed }) = self.destination.take() else { return Ok(()) };
         let placed = self.client.shared().move_thread(&thread, &url);
         placed.map_err(|_| self.unreachable(failed))
     }
@@ -174,20 +182,6 @@ impl Repetition<'_> {
             None => otherwise,
         }
     }
-}
-
-/// When and where a request is sent again.
-struct NextAttempt {
-    delay: Duration,
-    moved: Option<MovedRequest>,
-}
-
-/// A request for a thread of another server.
-struct MovedRequest {
-    thread: Arc<str>,
-    url: String,
-    /// The error if that server cannot be reached.
-    failed: ClientError,
 }
 
 /// A request whose response is pending.

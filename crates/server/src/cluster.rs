@@ -5,11 +5,11 @@ use std::{collections::HashMap, time::Duration};
 
 use codicil_engine::ThreadError;
 use codicil_protocol::ThreadId;
-use codicil_store::StoreError;
+use codicil_store::{Backend, StoreError};
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, sleep};
 
-use crate::server::Server;
+use crate::server::{Server, ServerShared};
 
 /// The time between two looks for threads whose server is gone.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -44,10 +44,12 @@ fn give_up_when_fenced(server: &Server) {
     let fenced = server.shared.clone();
     server.shared.background.spawn(async move {
         let Some(backend) = fenced.setup.store.backend() else { return };
-        while backend.fenced().await.is_ok() {
+        while let Ok(lost) = backend.fenced().await {
             if let Some(threads) = fenced.started_threads() {
                 threads.give_up().await;
             }
+            // The server may register again: nothing that it has started for the lost threads runs any more.
+            drop(lost);
         }
     });
 }
@@ -59,6 +61,7 @@ fn take_over_abandoned(server: &Server) {
         let mut failed: HashMap<ThreadId, Instant> = HashMap::new();
         loop {
             sleep(SWEEP_EVERY).await;
+            hand_over_misplaced(&sweeping, backend.as_ref()).await;
             let abandoned = match backend.abandoned().await {
                 Ok(abandoned) => abandoned,
                 Err(error) => {
@@ -90,6 +93,20 @@ fn take_over_abandoned(server: &Server) {
             }
         }
     });
+}
+
+/// Gives up idle threads whose workspace is on another server that is alive: they were taken while it was gone.
+async fn hand_over_misplaced(shared: &ServerShared, backend: &dyn Backend) {
+    let Some(threads) = shared.started_threads() else { return };
+    match backend.misplaced().await {
+        Ok(misplaced) => {
+            for thread in misplaced {
+                tracing::info!(%thread, "gives up a thread: the server with its workspace is back");
+                threads.hand_over(&thread).await;
+            }
+        }
+        Err(error) => tracing::warn!("cannot look for servers with the workspaces of threads: {error}"),
+    }
 }
 
 /// Gives up the lease of a server that has used no thread.

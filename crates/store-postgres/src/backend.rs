@@ -5,8 +5,9 @@ use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 use codicil_protocol::ThreadId;
 use codicil_store::{
     AppendOutcome, Backend, BackendFuture, BackendKey, EntryChange, EntryLabel, EntryPage, EntryQuery,
-    ListBelow, ListSection, ListSort, LiveRun, LogEnd, NewEntry, OwnerNode, RunId, RunState, StoreError,
-    TableCheck, TableFinding, TableProblem, ThreadEntry, ThreadHome, TurnActivity,
+    ListBelow, ListSection, ListSort, LiveRun, LogEnd, LostRun, NewEntry, OwnedLog, OwnerNode, RunId,
+    RunState, StoreError, TableCheck, TableFinding, TableProblem, ThreadEntry, ThreadHome, TurnActivity,
+    WorkspaceUse,
 };
 use uuid::Uuid;
 
@@ -15,9 +16,10 @@ use crate::{
     append_statement::{self, LineBatch, RowChange, ThreadState},
     blobs::BlobHash,
     check::{ViolatedRule, Violation},
-    cluster_node::{BackendSettings, ClusterNode},
+    cluster_node::{ANYWHERE, BackendSettings, ClusterNode},
     error::PostgresError,
-    lease::{Claim, Epoch, TreeLease},
+    held_trees::{TreeHold, TreePlace},
+    lease::{Claim, ClaimRule, Epoch, NodeAddress, PlacedClaim, TreeLease},
     request_keys::KeyLock,
     store::PostgresStore,
     thread_lines::NewThread,
@@ -47,53 +49,102 @@ impl PostgresBackend {
         Ok(Self { store, node })
     }
 
-    /// Takes the tree of a thread.
-    async fn claim_tree(&self, thread: Uuid) -> Result<TreeLease, StoreError> {
-        let node = self.node.identity().map_err(store_error)?;
-        match self.store.claim(&node, thread).await.map_err(store_error)? {
-            Claim::Held(tree) => {
-                self.node.note_held(tree.root);
-                Ok(tree)
-            }
-            Claim::OwnedElsewhere(owner) => {
-                self.node.note_gone(thread);
-                let node = owner.identity.name;
-                Err(StoreError::OwnedElsewhere { thread: id_of(thread), node, url: owner.url })
+    /// Connects to a database to read it. This process is no node and cannot write threads.
+    pub async fn open_reader(
+        address: DatabaseAddress,
+        settings: BackendSettings,
+    ) -> Result<Self, PostgresError> {
+        let store = Arc::new(PostgresStore::open_unchanged(address).await?);
+        let node = ClusterNode::reader(store.clone(), settings);
+        Ok(Self { store, node })
+    }
+
+    /// Takes the tree of a thread, and keeps it until the hold is dropped.
+    async fn claim_tree(&self, thread: Uuid, rule: ClaimRule) -> Result<(TreeLease, TreeHold), StoreError> {
+        loop {
+            let node = self.node.identity().map_err(store_error)?;
+            let PlacedClaim { claim, place } =
+                self.store.claim_placed(&node, thread, rule).await.map_err(store_error)?;
+            let tree = match claim {
+                Claim::Held(tree) => tree,
+                Claim::OwnedElsewhere(NodeAddress { identity, url }) => {
+                    let thread = id_of(thread);
+                    return Err(StoreError::OwnedElsewhere { thread, node: identity.name, url });
+                }
+            };
+            match self.node.held().hold(tree, self.node.tree_place(place)) {
+                Ok(hold) => return Ok((tree, hold)),
+                Err(released) => released.cancelled().await,
             }
         }
     }
 
-    async fn create_thread(&self, new: NewEntry) -> Result<LogEnd, StoreError> {
+    async fn create_thread(&self, new: NewEntry) -> Result<OwnedLog, StoreError> {
+        let parent_epoch = new.placement.parent_epoch;
         let thread = self.new_thread(new)?;
         let next = memchr::memchr_iter(b'\n', &thread.lines).count() as u64;
-        let parent_tree = match thread.parent {
-            None => None,
-            Some(parent) => match self.claim_tree(parent).await {
+        let (tree, hold) = match (thread.parent, parent_epoch) {
+            (None, _) => self.create_root(&thread).await?,
+            (Some(parent), Some(epoch)) => self.create_child(parent, Epoch(epoch.0), &thread).await?,
+            (Some(parent), None) => match self.claim_tree(parent, ClaimRule::WithoutHome).await {
                 // The thread of the parent is only in memory.
-                Err(StoreError::NotFound(_)) => None,
-                tree => Some(tree?),
+                Err(StoreError::NotFound(_)) => self.create_root(&thread).await?,
+                parent_tree => {
+                    let (tree, hold) = parent_tree?;
+                    self.store.spawn_child(&tree, &thread).await.map_err(store_error)?;
+                    (tree, hold)
+                }
             },
         };
-        let tree = match parent_tree {
-            Some(tree) => {
-                self.store.spawn_child(&tree, &thread).await.map_err(store_error)?;
-                tree
-            }
-            None => {
-                let node = self.node.identity().map_err(store_error)?;
-                self.store.create(&node, &thread).await.map_err(store_error)?
-            }
-        };
-        self.node.note_held(tree.root);
-        Ok(LogEnd { epoch: codicil_store::Epoch(tree.epoch.0), next })
+        let end = LogEnd { epoch: codicil_store::Epoch(tree.epoch.0), next };
+        Ok(OwnedLog { end, hold: Box::new(hold) })
+    }
+
+    async fn create_root(&self, thread: &NewThread) -> Result<(TreeLease, TreeHold), StoreError> {
+        let node = self.node.identity().map_err(store_error)?;
+        let tree = self.store.create(&node, thread).await.map_err(store_error)?;
+        self.hold_new(tree, thread.id)
+    }
+
+    /// Creates a thread below one that this node has loaded.
+    async fn create_child(
+        &self,
+        parent: Uuid,
+        epoch: Epoch,
+        thread: &NewThread,
+    ) -> Result<(TreeLease, TreeHold), StoreError> {
+        let tree = self.store.tree_at(parent, epoch).await.map_err(store_error)?;
+        self.store.spawn_child(&tree, thread).await.map_err(store_error)?;
+        self.hold_new(tree, thread.id)
+    }
+
+    /// Holds the tree of a new thread. Nothing else can have released it, unless its parent was unloaded meanwhile.
+    fn hold_new(&self, tree: TreeLease, thread: Uuid) -> Result<(TreeLease, TreeHold), StoreError> {
+        let hold = self.node.held().hold(tree, TreePlace::Here);
+        let hold = hold.map_err(|_| StoreError::Overtaken { thread: id_of(thread), expected: 0 })?;
+        Ok((tree, hold))
+    }
+
+    /// Returns the roots of trees whose workspace is on another node that is alive.
+    async fn misplaced_trees(&self) -> Result<Vec<Uuid>, PostgresError> {
+        let elsewhere = self.node.held().elsewhere();
+        if elsewhere.is_empty() {
+            return Ok(Vec::new());
+        }
+        let served = self.store.served_places().await?;
+        Ok(elsewhere.into_iter().filter(|(_, place)| served.contains(place)).map(|(root, _)| root).collect())
     }
 
     fn new_thread(&self, new: NewEntry) -> Result<NewThread, StoreError> {
-        let NewEntry { entry, lines } = new;
+        let NewEntry { entry, placement, lines } = new;
+        let place = match placement.workspace {
+            WorkspaceUse::Directory => self.node.place_of(&entry.cwd),
+            WorkspaceUse::None => ANYWHERE,
+        };
         Ok(NewThread {
             id: uuid_of(&entry.id).map_err(|_| StoreError::InvalidId(entry.id.to_string()))?,
             parent: entry.parent.as_ref().map(uuid_of).transpose()?,
-            place: self.node.place_of(&entry.cwd).to_owned(),
+            place: place.to_owned(),
             created_at: entry.created_at,
             updated_at: entry.updated_at,
             source_kind: entry.source_kind,
@@ -160,28 +211,34 @@ impl Backend for PostgresBackend {
         })
     }
 
-    fn create(&self, thread: NewEntry) -> BackendFuture<'_, LogEnd> {
+    fn may_act(&self) -> bool {
+        self.node.may_act()
+    }
+
+    fn create(&self, thread: NewEntry) -> BackendFuture<'_, OwnedLog> {
         Box::pin(self.create_thread(thread))
     }
 
-    fn claim<'a>(&'a self, thread: &'a ThreadId) -> BackendFuture<'a, LogEnd> {
+    fn claim<'a>(&'a self, thread: &'a ThreadId) -> BackendFuture<'a, OwnedLog> {
         Box::pin(async move {
             let id = uuid_of(thread)?;
-            let tree = self.claim_tree(id).await?;
+            let (tree, hold) = self.claim_tree(id, ClaimRule::WithoutHome).await?;
             let end = self.store.log_end(id).await.map_err(store_error)?;
             let end = end.ok_or_else(|| StoreError::NotFound(thread.clone()))?;
-            Ok(LogEnd { epoch: codicil_store::Epoch(tree.epoch.0), next: end.next })
+            let end = LogEnd { epoch: codicil_store::Epoch(tree.epoch.0), next: end.next };
+            Ok(OwnedLog { end, hold: Box::new(hold) })
         })
     }
 
     fn other_owner<'a>(&'a self, thread: &'a ThreadId) -> BackendFuture<'a, Option<OwnerNode>> {
         Box::pin(async move {
             let Ok(id) = uuid_of(thread) else { return Ok(None) };
-            let owner = match self.store.owner(id).await {
+            let own = self.node.identity().ok();
+            let run = own.as_ref().map_or(Uuid::nil(), |own| own.run);
+            let owner = match self.store.owner_or_home(run, id).await {
                 Err(PostgresError::NotFound(_)) => None,
                 owner => owner.map_err(store_error)?,
             };
-            let own = self.node.identity().ok();
             let other = owner.filter(|owner| Some(&owner.identity) != own.as_ref());
             Ok(other.map(|owner| OwnerNode { name: owner.identity.name, url: owner.url }))
         })
@@ -196,7 +253,7 @@ impl Backend for PostgresBackend {
                 lines: batch.lines,
                 change: row_change(batch.change),
             };
-            match self.store.append(batch).await {
+            match self.node.while_held(self.store.append(batch)).await {
                 Ok(()) => Ok(AppendOutcome::Appended),
                 Err(PostgresError::Overtaken { .. }) => Ok(AppendOutcome::Overtaken),
                 Err(error) => Err(store_error(error)),
@@ -286,9 +343,11 @@ impl Backend for PostgresBackend {
     fn delete<'a>(&'a self, thread: &'a ThreadId) -> BackendFuture<'a, ()> {
         Box::pin(async move {
             let id = uuid_of(thread)?;
-            let tree = self.claim_tree(id).await?;
+            let (tree, _hold) = self.claim_tree(id, ClaimRule::WithoutHome).await?;
             self.store.delete(&tree, id).await.map_err(store_error)?;
-            self.node.note_gone(id);
+            if tree.root == id {
+                self.node.held().forget(id);
+            }
             Ok(())
         })
     }
@@ -296,17 +355,20 @@ impl Backend for PostgresBackend {
     fn rehome<'a>(&'a self, thread: &'a ThreadId, cwd: &'a str) -> BackendFuture<'a, ()> {
         Box::pin(async move {
             let id = uuid_of(thread)?;
-            self.claim_tree(id).await?;
-            self.store.set_place(id, self.node.place_of(cwd), cwd).await.map_err(store_error)
+            let (tree, _hold) = self.claim_tree(id, ClaimRule::Any).await?;
+            self.store.set_place(&tree, id, self.node.place_of(cwd), cwd).await.map_err(store_error)
         })
     }
 
     fn put_blobs(&self, blobs: Vec<(String, String)>) -> BackendFuture<'_, ()> {
         Box::pin(async move {
-            for (_, content) in &blobs {
-                self.store.put_blob(content.as_bytes()).await.map_err(store_error)?;
-            }
-            Ok(())
+            let stored = self.node.while_held(async {
+                for (_, content) in &blobs {
+                    self.store.put_blob(content.as_bytes()).await?;
+                }
+                Ok(())
+            });
+            stored.await.map_err(store_error)
         })
     }
 
@@ -372,11 +434,15 @@ impl Backend for PostgresBackend {
         })
     }
 
-    fn fenced(&self) -> BackendFuture<'_, ()> {
+    fn misplaced(&self) -> BackendFuture<'_, Vec<ThreadId>> {
         Box::pin(async {
-            self.node.fenced().await;
-            Ok(())
+            let trees = self.misplaced_trees().await.map_err(store_error)?;
+            Ok(trees.into_iter().map(id_of).collect())
         })
+    }
+
+    fn fenced(&self) -> BackendFuture<'_, LostRun> {
+        Box::pin(async { Ok(self.node.fenced().await) })
     }
 
     fn close(&self) -> BackendFuture<'_, ()> {

@@ -29,7 +29,7 @@ with batches as (
 ), leases as (
     select * from codicil_lease where thread > $2 and ($3::uuid is null or thread <= $3)
 ), entries as (
-    select id, root from codicil_thread where id > $2 and ($3::uuid is null or id <= $3)
+    select id, root, parent from codicil_thread where id > $2 and ($3::uuid is null or id <= $3)
 )
 select * from (
     select thread, 'missing' as rule, format('expected line %s, found %s', expected, first) as detail
@@ -53,6 +53,9 @@ select * from (
     select l.thread, 'tree', format('root %s', l.root)
         from leases l left join codicil_lease r on r.thread = l.root
         where r.thread is null or r.root <> r.thread or l.epoch > r.epoch
+    union all
+    select t.id, 'tree', format('root %s, but that of parent %s is %s', t.root, p.id, p.root)
+        from entries t join codicil_thread p on p.id = t.parent where p.root <> t.root
     union all
     select coalesce(l.thread, t.id), 'entry', 'the lease has no list entry, or the entry no lease'
         from leases l full join entries t on t.id = l.thread
@@ -82,7 +85,7 @@ pub enum ViolatedRule {
     End,
     /// The lease's epoch is not below any epoch of the log.
     Fence,
-    /// The root of a thread exists, is its own root, and is not below the thread's epoch.
+    /// The root of a thread exists, is its own root, is not below the thread's epoch, and is that of its parent.
     Tree,
     /// Leases and list entries belong to each other.
     Entry,

@@ -1,23 +1,36 @@
 //! The node of a server: registered when the server starts, and again whenever its lease was lost.
+//!
+//! Registering again frees the trees of the earlier run, so it waits until the server has ended their turns and commands.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use codicil_metrics::METRICS;
+use codicil_store::LostRun;
 use parking_lot::Mutex;
-use tokio::{sync::Notify, task::JoinHandle, time};
-use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
+use tokio::{
+    sync::{Notify, oneshot},
+    task::JoinHandle,
+    time,
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     error::{PostgresError, Result},
-    node_lease::{NodeIdentity, NodeLease, NodeSettings},
+    held_trees::{HeldTrees, TreePlace, release_unused},
+    node_lease::{LeaseTrust, NodeIdentity, NodeLease, NodeSettings},
     store::PostgresStore,
 };
+
+/// The place of threads that use no files and commands. Every node reaches it.
+pub(crate) const ANYWHERE: &str = "*";
 
 /// The time between two attempts to register.
 const REGISTER_PAUSE: Duration = Duration::from_millis(500);
@@ -57,21 +70,37 @@ pub(crate) struct ClusterNode {
     places: SharedPlaces,
     closing: CancellationToken,
     keeper: Mutex<Option<JoinHandle<()>>>,
+    _releases: AbortOnDropHandle<()>,
 }
 
 struct NodeState {
     /// `None` from the loss of the lease until the node has registered again.
-    identity: Mutex<Option<NodeIdentity>>,
-    /// The roots of the trees that this node owns, for the metrics.
-    held: Mutex<HashSet<Uuid>>,
+    run: Mutex<Option<CurrentRun>>,
+    held: Arc<HeldTrees>,
+    /// A loss that the server does not know yet.
+    loss: Mutex<Option<LostRun>>,
     fenced: Notify,
+    /// Whether the server gives its threads up when the lease is lost. Programs that run no turns do not.
+    is_watched: AtomicBool,
+}
+
+#[derive(Clone)]
+struct CurrentRun {
+    identity: NodeIdentity,
+    trust: Arc<LeaseTrust>,
+}
+
+impl CurrentRun {
+    fn of(lease: &NodeLease) -> Self {
+        Self { identity: lease.identity().clone(), trust: lease.trust() }
+    }
 }
 
 impl ClusterNode {
     /// Registers the node. Waits a little while its name is taken by an earlier process.
     pub async fn register(store: Arc<PostgresStore>, settings: BackendSettings) -> Result<Self> {
         let BackendSettings { name, disk, url, places, ttl } = settings;
-        let reachable = places.0.keys().cloned().chain([disk.clone()]).collect();
+        let reachable = reachable_places(&disk, &places);
         let settings = NodeSettings { name, url, places: reachable, ttl };
         let deadline = time::Instant::now() + ttl.max(NAME_TIME);
         let lease = loop {
@@ -82,35 +111,72 @@ impl ClusterNode {
                 lease => break lease?,
             }
         };
-        let state = Arc::new(NodeState {
-            identity: Mutex::new(Some(lease.identity().clone())),
-            held: Mutex::default(),
+        let node = Self::new(store.clone(), disk, places);
+        *node.state.run.lock() = Some(CurrentRun::of(&lease));
+        let keeper =
+            LeaseKeeper { store, settings, state: node.state.clone(), closing: node.closing.clone() };
+        *node.keeper.lock() = Some(tokio::spawn(keeper.run(lease)));
+        Ok(node)
+    }
+
+    /// Returns a process that is no node of the cluster. It cannot own threads.
+    pub fn reader(store: Arc<PostgresStore>, settings: BackendSettings) -> Self {
+        Self::new(store, settings.disk, settings.places)
+    }
+
+    fn new(store: Arc<PostgresStore>, disk: String, places: SharedPlaces) -> Self {
+        let (held, unused) = HeldTrees::new();
+        let releases = tokio::spawn(release_unused(store, Arc::downgrade(&held), unused));
+        let state = NodeState {
+            run: Mutex::new(None),
+            held,
+            loss: Mutex::default(),
             fenced: Notify::new(),
-        });
-        let closing = CancellationToken::new();
-        let keeper = LeaseKeeper { store, settings, state: state.clone(), closing: closing.clone() };
-        let keeper = Mutex::new(Some(tokio::spawn(keeper.run(lease))));
-        Ok(Self { state, disk, places, closing, keeper })
+            is_watched: AtomicBool::new(false),
+        };
+        Self {
+            state: Arc::new(state),
+            disk,
+            places,
+            closing: CancellationToken::new(),
+            keeper: Mutex::new(None),
+            _releases: AbortOnDropHandle::new(releases),
+        }
     }
 
     /// Returns the node and its run. Fails while the node has no lease.
     pub fn identity(&self) -> Result<NodeIdentity> {
-        let identity = self.state.identity.lock().clone();
-        identity.ok_or(PostgresError::Unavailable("this node has lost its lease and registers again".into()))
+        Ok(self.run()?.identity)
     }
 
-    /// Notes that this node owns a tree.
-    pub fn note_held(&self, root: Uuid) {
-        let mut held = self.state.held.lock();
-        held.insert(root);
-        METRICS.leases_held.set(held.len());
+    fn run(&self) -> Result<CurrentRun> {
+        let run = self.state.run.lock().clone();
+        run.ok_or_else(lease_lost)
     }
 
-    /// Notes that a tree is gone, or belongs to another node.
-    pub fn note_gone(&self, root: Uuid) {
-        let mut held = self.state.held.lock();
-        held.remove(&root);
-        METRICS.leases_held.set(held.len());
+    /// Returns whether the node may start effects.
+    pub fn may_act(&self) -> bool {
+        self.state.run.lock().as_ref().is_some_and(|run| run.trust.may_act())
+    }
+
+    /// Waits for a write, but not longer than the node has its lease. Whether the write takes effect is unknown then.
+    pub async fn while_held<T>(&self, write: impl Future<Output = Result<T>>) -> Result<T> {
+        let run = self.run()?;
+        tokio::select! {
+            biased;
+            written = write => written,
+            () = run.trust.lost.cancelled() => Err(lease_lost()),
+        }
+    }
+
+    /// Returns the trees that this node owns.
+    pub fn held(&self) -> &Arc<HeldTrees> {
+        &self.state.held
+    }
+
+    /// Returns where a place is for this node.
+    pub fn tree_place(&self, place: String) -> TreePlace {
+        if self.reaches(&place) { TreePlace::Here } else { TreePlace::Elsewhere(place) }
     }
 
     /// Returns where a new thread with this directory is.
@@ -120,17 +186,20 @@ impl ClusterNode {
 
     /// Returns whether this node can reach a place.
     pub fn reaches(&self, place: &str) -> bool {
-        place == self.disk || self.places.0.contains_key(place)
+        place == self.disk || place == ANYWHERE || self.places.0.contains_key(place)
     }
 
     /// Returns the places that this node can reach.
     pub fn reachable(&self) -> Vec<String> {
-        self.places.0.keys().cloned().chain([self.disk.clone()]).collect()
+        reachable_places(&self.disk, &self.places)
     }
 
-    /// Waits until the lease was lost.
-    pub async fn fenced(&self) {
+    /// Waits until the lease was lost. The node registers again when the result is dropped.
+    pub async fn fenced(&self) -> LostRun {
+        self.state.is_watched.store(true, Ordering::Relaxed);
         self.state.fenced.notified().await;
+        let loss = self.state.loss.lock().take();
+        loss.unwrap_or_else(|| LostRun::new().0)
     }
 
     /// Ends the run, so that others can take its threads at once.
@@ -149,6 +218,31 @@ impl Drop for ClusterNode {
     }
 }
 
+impl NodeState {
+    /// Notes the loss of all trees, and tells the server. The receiver fails when the server has given them up.
+    fn lose_lease(&self) -> oneshot::Receiver<()> {
+        *self.run.lock() = None;
+        for _ in 0..self.held.clear() {
+            METRICS.leases_lost.inc();
+        }
+        let (loss, given_up) = LostRun::new();
+        if self.is_watched.load(Ordering::Relaxed) {
+            *self.loss.lock() = Some(loss);
+        }
+        self.fenced.notify_one();
+        given_up
+    }
+}
+
+fn lease_lost() -> PostgresError {
+    PostgresError::Unavailable("this node has lost its lease and registers again".into())
+}
+
+fn reachable_places(disk: &str, places: &SharedPlaces) -> Vec<String> {
+    let always = [disk.to_owned(), ANYWHERE.to_owned()];
+    places.0.keys().cloned().chain(always).collect()
+}
+
 /// The task that owns the lease.
 struct LeaseKeeper {
     store: Arc<PostgresStore>,
@@ -162,7 +256,7 @@ impl LeaseKeeper {
         loop {
             tokio::select! {
                 () = self.closing.cancelled() => {
-                    *self.state.identity.lock() = None;
+                    *self.state.run.lock() = None;
                     if let Err(error) = lease.release().await {
                         tracing::warn!("failed to release the threads of this node: {error}");
                     }
@@ -170,17 +264,18 @@ impl LeaseKeeper {
                 }
                 () = lease.lost() => {}
             }
-            *self.state.identity.lock() = None;
-            let lost = std::mem::take(&mut *self.state.held.lock());
-            lost.iter().for_each(|_| METRICS.leases_lost.inc());
-            METRICS.leases_held.set(0);
+            let given_up = self.state.lose_lease();
             tracing::error!(
                 node = self.settings.name,
                 "this node has lost its lease and gives up its threads"
             );
-            self.state.fenced.notify_one();
+            tokio::select! {
+                () = self.closing.cancelled() => return,
+                // Fails when the server has ended the turns and commands.
+                _ = given_up => {}
+            }
             let Some(registered) = self.register_again(lease).await else { return };
-            *self.state.identity.lock() = Some(registered.identity().clone());
+            *self.state.run.lock() = Some(CurrentRun::of(&registered));
             tracing::info!(node = self.settings.name, "this node has registered again");
             lease = registered;
         }

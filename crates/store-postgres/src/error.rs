@@ -33,6 +33,10 @@ pub enum PostgresError {
         "the database was changed by a later version: it has migration {found}, this version ends with {known}"
     )]
     TooNew { found: i32, known: i32 },
+    #[error(
+        "the tables of the database are those of migration {found}, not {known}: start a server, which updates them"
+    )]
+    TooOld { found: i32, known: i32 },
     /// The database could not be reached in time. Whether a write took effect is unknown: the thread has to be read again
     /// before it is written.
     #[error("the database is not available: {0}")]

@@ -11,7 +11,7 @@
 //! Only then may the tree be read. `tests/it/lease_model` shows what goes wrong with fewer statements.
 
 use codicil_metrics::METRICS;
-use tokio_postgres::types::Type;
+use tokio_postgres::{Row, types::Type};
 use uuid::Uuid;
 
 use crate::{
@@ -31,7 +31,7 @@ const ACTION: &str = "take a thread over";
 pub struct Epoch(pub i64);
 
 /// The right to write to a tree of threads, until another node takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TreeLease {
     pub root: Uuid,
     pub epoch: Epoch,
@@ -61,15 +61,34 @@ pub struct NodeAddress {
     pub url: String,
 }
 
+/// Which trees without an owner a node takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClaimRule {
+    Any,
+    /// Not those whose workspace is on another node that is alive.
+    WithoutHome,
+}
+
+/// The result of claiming a thread, and the place of its workspace.
+pub(crate) struct PlacedClaim {
+    pub claim: Claim,
+    pub place: String,
+}
+
 /// The root of a thread as it was found.
 struct FoundRoot {
     lease: TreeLease,
     owner: RootOwner,
+    place: String,
+    /// A node that is alive and has the workspace: the asking one if possible.
+    home: Option<NodeAddress>,
 }
 
 enum RootOwner {
-    /// Released, or buried. The name of the node that was buried.
-    None(Option<String>),
+    /// Released, also by the planned stop of its node.
+    None,
+    /// The node with this name was buried.
+    Buried(String),
     Alive(NodeAddress),
     /// A node whose lease has ended and that is not buried.
     Expired(NodeIdentity),
@@ -78,13 +97,27 @@ enum RootOwner {
 impl PostgresStore {
     /// Takes the tree of a thread, unless another node that is alive owns it.
     pub async fn claim(&self, node: &NodeIdentity, thread: Uuid) -> Result<Claim> {
+        Ok(self.claim_placed(node, thread, ClaimRule::Any).await?.claim)
+    }
+
+    /// Takes the tree of a thread as [`claim`](Self::claim) does, and returns where its workspace is.
+    pub(crate) async fn claim_placed(
+        &self,
+        node: &NodeIdentity,
+        thread: Uuid,
+        rule: ClaimRule,
+    ) -> Result<PlacedClaim> {
         for _ in 0..MAX_ATTEMPTS {
-            let FoundRoot { lease, owner } = self.find_root(thread).await?;
-            let (taken, from) = match owner {
-                RootOwner::Alive(owner) if owner.identity == *node => (Some(lease), None),
-                RootOwner::Alive(owner) => return Ok(Claim::OwnedElsewhere(owner)),
-                RootOwner::None(from) => (self.take_root(node, &lease).await?, from),
-                RootOwner::Expired(owner) => {
+            let FoundRoot { lease, owner, place, home } = self.find_root(node.run, thread).await?;
+            let home = home.filter(|home| rule == ClaimRule::WithoutHome && home.identity != *node);
+            let (taken, from) = match (owner, home) {
+                (RootOwner::Alive(owner), _) if owner.identity == *node => (Some(lease), None),
+                (RootOwner::Alive(owner), _) | (_, Some(owner)) => {
+                    return Ok(PlacedClaim { claim: Claim::OwnedElsewhere(owner), place });
+                }
+                (RootOwner::None, None) => (self.take_root(node, &lease).await?, None),
+                (RootOwner::Buried(from), None) => (self.take_root(node, &lease).await?, Some(from)),
+                (RootOwner::Expired(owner), None) => {
                     self.bury(&owner).await?;
                     (self.take_root(node, &lease).await?, Some(owner.name))
                 }
@@ -94,7 +127,7 @@ impl PostgresStore {
                 if from.is_some_and(|from| from != node.name) {
                     METRICS.leases_taken_over.inc();
                 }
-                return Ok(Claim::Held(lease));
+                return Ok(PlacedClaim { claim: Claim::Held(lease), place });
             }
         }
         Err(PostgresError::Unavailable("other nodes take the thread all the time".into()))
@@ -102,10 +135,29 @@ impl PostgresStore {
 
     /// Returns the node that owns the tree of a thread and is alive; `None` if there is none.
     pub async fn owner(&self, thread: Uuid) -> Result<Option<NodeAddress>> {
-        Ok(match self.find_root(thread).await?.owner {
+        Ok(match self.find_root(Uuid::nil(), thread).await?.owner {
             RootOwner::Alive(owner) => Some(owner),
-            RootOwner::None(_) | RootOwner::Expired(_) => None,
+            RootOwner::None | RootOwner::Buried(_) | RootOwner::Expired(_) => None,
         })
+    }
+
+    /// Returns the node that owns the tree of a thread and is alive, or else one that is alive and has the workspace. `run` is
+    /// that of the asking node.
+    pub(crate) async fn owner_or_home(&self, run: Uuid, thread: Uuid) -> Result<Option<NodeAddress>> {
+        let FoundRoot { owner, home, .. } = self.find_root(run, thread).await?;
+        Ok(match owner {
+            RootOwner::Alive(owner) => Some(owner),
+            RootOwner::None | RootOwner::Buried(_) | RootOwner::Expired(_) => home,
+        })
+    }
+
+    /// Returns the tree of a thread that this node has loaded at an epoch.
+    pub(crate) async fn tree_at(&self, thread: Uuid, epoch: Epoch) -> Result<TreeLease> {
+        let sql = "select root from codicil_lease where thread = $1 and epoch = $2";
+        let values = [(&thread as _, Type::UUID), (&epoch.0 as _, Type::INT8)];
+        let answer = self.pool.query("read a lease", sql, &values).await?;
+        let row = answer.rows.first().ok_or(PostgresError::Overtaken { thread, first: 0 })?;
+        Ok(TreeLease { root: column(row, "root")?, epoch })
     }
 
     /// Returns the threads of a tree, the root first. Fails with `Overtaken` if another node has taken it.
@@ -124,9 +176,17 @@ impl PostgresStore {
 
     /// Gives up a tree, so that any node can take it at once. Without effect if another node has taken it.
     pub async fn release(&self, tree: &TreeLease) -> Result<()> {
-        let sql = "update codicil_lease set node = null, run = null where root = $1 and epoch = $2";
-        let values = [(&tree.root as _, Type::UUID), (&tree.epoch.0 as _, Type::INT8)];
-        self.pool.query("release a thread", sql, &values).await?;
+        self.release_all(std::slice::from_ref(tree)).await
+    }
+
+    /// Gives up trees.
+    pub(crate) async fn release_all(&self, trees: &[TreeLease]) -> Result<()> {
+        let sql = "update codicil_lease l set node = null, run = null
+            from unnest($1::uuid[], $2::bigint[]) as w(root, epoch) where l.root = w.root and l.epoch = w.epoch";
+        let roots: Vec<_> = trees.iter().map(|tree| tree.root).collect();
+        let epochs: Vec<_> = trees.iter().map(|tree| tree.epoch.0).collect();
+        let values = [(&roots as _, Type::UUID_ARRAY), (&epochs as _, Type::INT8_ARRAY)];
+        self.pool.query("release threads", sql, &values).await?;
         Ok(())
     }
 
@@ -142,25 +202,33 @@ impl PostgresStore {
         answer.rows.iter().map(|row| column(row, "root")).collect()
     }
 
-    async fn find_root(&self, thread: Uuid) -> Result<FoundRoot> {
-        let sql = "select r.thread, r.epoch, r.node, r.run, n.url, n.until > now() as is_alive
+    /// `run` is that of the asking node.
+    async fn find_root(&self, run: Uuid, thread: Uuid) -> Result<FoundRoot> {
+        let sql = "select r.thread, r.epoch, r.node, r.run, n.url, t.place,
+                case when n.until > now() then 'alive' when n.until > '-infinity' then 'expired'
+                    when n.until is not null then 'buried' end as state,
+                h.name as home, h.run as home_run, h.url as home_url
             from codicil_lease l join codicil_lease r on r.thread = l.root
-            left join codicil_node n on n.name = r.node and n.run = r.run and n.until > '-infinity'
+            left join codicil_thread t on t.id = r.thread
+            left join codicil_node n on n.name = r.node and n.run = r.run
+            left join lateral (
+                select * from codicil_node h
+                where t.place = any(h.places) and h.until > now() and (h.url <> '' or h.run = $2)
+                order by h.run <> $2, h.name limit 1
+            ) h on true
             where l.thread = $1";
-        let answer = self.pool.query(ACTION, sql, &[(&thread, Type::UUID)]).await?;
+        let answer = self.pool.query(ACTION, sql, &[(&thread, Type::UUID), (&run, Type::UUID)]).await?;
         let row = answer.rows.first().ok_or(PostgresError::NotFound(thread))?;
-        let lease = TreeLease { root: column(row, "thread")?, epoch: Epoch(column(row, "epoch")?) };
-        let (Some(url), Some(is_alive)) = (column(row, "url")?, column::<Option<bool>>(row, "is_alive")?)
-        else {
-            return Ok(FoundRoot { lease, owner: RootOwner::None(column(row, "node")?) });
-        };
-        let identity = NodeIdentity { name: column(row, "node")?, run: column(row, "run")? };
-        let owner = if is_alive {
-            RootOwner::Alive(NodeAddress { identity, url })
-        } else {
-            RootOwner::Expired(identity)
-        };
-        Ok(FoundRoot { lease, owner })
+        let home = column::<Option<String>>(row, "home")?.map(|name| {
+            let identity = NodeIdentity { name, run: column(row, "home_run")? };
+            Ok::<_, PostgresError>(NodeAddress { identity, url: column(row, "home_url")? })
+        });
+        Ok(FoundRoot {
+            lease: TreeLease { root: column(row, "thread")?, epoch: Epoch(column(row, "epoch")?) },
+            owner: root_owner(row)?,
+            place: column::<Option<String>>(row, "place")?.unwrap_or_default(),
+            home: home.transpose()?,
+        })
     }
 
     /// Statement 1.
@@ -192,7 +260,8 @@ impl PostgresStore {
 
     /// Statement 3.
     async fn take_children(&self, node: &NodeIdentity, tree: &TreeLease) -> Result<()> {
-        let sql = "update codicil_lease set epoch = $2, node = $3, run = $4
+        // The turn of a subagent ends with its owner. It is settled when the subagent is loaded.
+        let sql = "update codicil_lease set epoch = $2, node = $3, run = $4, state = 0
             where root = $1 and thread <> $1 and epoch < $2";
         let values = [
             (&tree.root as _, Type::UUID),
@@ -203,4 +272,16 @@ impl PostgresStore {
         self.pool.query(ACTION, sql, &values).await?;
         Ok(())
     }
+}
+
+fn root_owner(row: &Row) -> Result<RootOwner> {
+    let identity = || -> Result<NodeIdentity> {
+        Ok(NodeIdentity { name: column(row, "node")?, run: column(row, "run")? })
+    };
+    Ok(match column::<Option<&str>>(row, "state")? {
+        None => RootOwner::None,
+        Some("alive") => RootOwner::Alive(NodeAddress { identity: identity()?, url: column(row, "url")? }),
+        Some("expired") => RootOwner::Expired(identity()?),
+        Some(_) => RootOwner::Buried(column(row, "node")?),
+    })
 }

@@ -17,6 +17,7 @@ mod store;
 
 mod backend;
 mod cluster_node;
+mod held_trees;
 
 mod append_queue;
 mod append_statement;

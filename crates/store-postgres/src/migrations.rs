@@ -48,6 +48,13 @@ pub(crate) async fn apply(address: &DatabaseAddress) -> Result<()> {
     connection.execute_script(ACTION, "commit").await
 }
 
+/// Fails unless the database has all migrations.
+pub(crate) async fn check(address: &DatabaseAddress) -> Result<()> {
+    let connection = DatabaseConnection::open(address).await?;
+    let found = applied(&connection).await?;
+    if is_current(found)? { Ok(()) } else { Err(PostgresError::TooOld { found, known: last_known() }) }
+}
+
 impl Migration {
     async fn apply(&self, connection: &DatabaseConnection) -> Result<()> {
         connection.execute_script(ACTION, self.sql).await?;

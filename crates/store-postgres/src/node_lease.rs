@@ -31,8 +31,9 @@ on conflict (name) do update
     where n.until <= now() or n.run in ($2, $6)
 returning run";
 
+/// Never shortens the lease: the statement of a lost connection may take effect after a later one.
 const RENEW: &str = "
-update codicil_node set until = now() + make_interval(secs => $3)
+update codicil_node set until = greatest(until, now() + make_interval(secs => $3))
 where name = $1 and run = $2 and until > '-infinity' returning run";
 
 /// A node and its run. A process that registers again is another run.
@@ -76,9 +77,10 @@ pub struct NodeLease {
 }
 
 /// Until when the node acts.
-struct LeaseTrust {
+pub(crate) struct LeaseTrust {
     until: Mutex<BootTime>,
-    lost: CancellationToken,
+    /// Cancelled when the lease is lost.
+    pub lost: CancellationToken,
 }
 
 impl NodeLease {
@@ -139,6 +141,10 @@ impl NodeLease {
         self.trust.may_act()
     }
 
+    pub(crate) fn trust(&self) -> Arc<LeaseTrust> {
+        self.trust.clone()
+    }
+
     /// Waits until the lease is lost. The node must then end its commands and turns, and register again.
     pub async fn lost(&self) {
         self.trust.lost.cancelled().await;
@@ -156,7 +162,7 @@ impl NodeLease {
 }
 
 impl LeaseTrust {
-    fn may_act(&self) -> bool {
+    pub fn may_act(&self) -> bool {
         !self.lost.is_cancelled() && BootTime::now() < *self.until.lock()
     }
 }
@@ -234,6 +240,14 @@ impl PostgresStore {
         let sql = "select name from codicil_node where run = $1 and until > now()";
         let answer = self.pool.query("read the nodes", sql, &[(&run, Type::UUID)]).await?;
         answer.rows.first().map(|row| column(row, "name")).transpose()
+    }
+
+    /// Returns the places that nodes can reach which are alive and can be reached themselves.
+    pub(crate) async fn served_places(&self) -> Result<Vec<String>> {
+        let sql =
+            "select distinct unnest(places) as place from codicil_node where until > now() and url <> ''";
+        let answer = self.pool.query("read the nodes", sql, &[]).await?;
+        answer.rows.iter().map(|row| column(row, "place")).collect()
     }
 
     /// Returns the nodes that are registered and not buried, by name.

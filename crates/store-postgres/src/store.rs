@@ -21,9 +21,19 @@ impl PostgresStore {
     /// Connects to a database, and creates or updates its tables.
     pub async fn open(address: DatabaseAddress) -> Result<Self> {
         migrations::apply(&address).await?;
+        Ok(Self::with_tables(address))
+    }
+
+    /// Connects to a database without changing its tables. Fails with `TooOld` if they have to be updated.
+    pub async fn open_unchanged(address: DatabaseAddress) -> Result<Self> {
+        migrations::check(&address).await?;
+        Ok(Self::with_tables(address))
+    }
+
+    fn with_tables(address: DatabaseAddress) -> Self {
         let appends = AppendQueue::start(address.clone());
         let pool = Arc::new(ConnectionPool::new(address, CONNECTIONS));
-        Ok(Self { keys: RequestKeys::start(pool.clone()), pool, appends })
+        Self { keys: RequestKeys::start(pool.clone()), pool, appends }
     }
 
     /// Appends lines to a thread. When this returns, they are committed. Appends of other threads that wait meanwhile share

@@ -206,12 +206,23 @@ impl PostgresStore {
         self.move_thread(thread, false).await
     }
 
-    /// Changes where the workspace of a thread is.
-    pub async fn set_place(&self, thread: Uuid, place: &str, cwd: &str) -> Result<()> {
-        let sql = "update codicil_thread set place = $2, cwd = $3 where id = $1 returning id";
-        let values = [(&thread as _, Type::UUID), (&place as _, Type::TEXT), (&cwd as _, Type::TEXT)];
+    /// Changes where the workspace of a thread is, and that of the threads of its tree that had the same one. Fails with
+    /// `Overtaken` if another node has taken the tree.
+    pub async fn set_place(&self, tree: &TreeLease, thread: Uuid, place: &str, cwd: &str) -> Result<()> {
+        let sql = "with old as (select place, cwd from codicil_thread where id = $1)
+            update codicil_thread t set place = $2, cwd = case when t.cwd = old.cwd then $3 else t.cwd end
+            from old, codicil_lease l
+            where l.thread = t.id and l.root = $4 and l.epoch = $5 and (t.id = $1 or t.place = old.place)
+            returning t.id";
+        let values = [
+            (&thread as _, Type::UUID),
+            (&place as _, Type::TEXT),
+            (&cwd as _, Type::TEXT),
+            (&tree.root as _, Type::UUID),
+            (&tree.epoch.0 as _, Type::INT8),
+        ];
         let answer = self.pool.query("change the place of a thread", sql, &values).await?;
-        answer.rows.first().map(drop).ok_or(PostgresError::NotFound(thread))
+        answer.rows.first().map(drop).ok_or(PostgresError::Overtaken { thread, first: 0 })
     }
 
     async fn move_thread(&self, thread: Uuid, archived: bool) -> Result<()> {

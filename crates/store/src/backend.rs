@@ -9,6 +9,7 @@
 use std::{collections::HashMap, fmt, ops::Range, pin::Pin};
 
 use codicil_protocol::ThreadId;
+use tokio::sync::oneshot;
 
 use crate::{
     error::Result,
@@ -28,14 +29,18 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Returns whether a run is alive, and which server it is.
     fn run_state<'a>(&'a self, run: &'a RunId) -> BackendFuture<'a, RunState>;
 
-    /// Creates a thread with its first lines. This server owns it.
-    fn create(&self, thread: NewEntry) -> BackendFuture<'_, LogEnd>;
+    /// Returns whether this server may start effects: no other server can have taken its threads.
+    fn may_act(&self) -> bool;
+
+    /// Creates a thread with its first lines. This server owns it. Fails with `Overtaken` if it does not own the parent at the
+    /// expected epoch.
+    fn create(&self, thread: NewEntry) -> BackendFuture<'_, OwnedLog>;
 
     /// Makes this server the owner of a thread and returns its end. Fails with `OwnedElsewhere` while another server that is
-    /// alive owns it.
-    fn claim<'a>(&'a self, thread: &'a ThreadId) -> BackendFuture<'a, LogEnd>;
+    /// alive owns it, or if no server owns it and the workspace is on another server that is alive.
+    fn claim<'a>(&'a self, thread: &'a ThreadId) -> BackendFuture<'a, OwnedLog>;
 
-    /// Returns the server that owns a thread, if it is another one and alive.
+    /// Returns the server that owns a thread, or has the workspace of one that no server owns, if it is another one and alive.
     fn other_owner<'a>(&'a self, thread: &'a ThreadId) -> BackendFuture<'a, Option<OwnerNode>>;
 
     /// Appends lines if the end is the expected one.
@@ -108,8 +113,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Returns threads with a running turn whose owner is not alive, and whose workspace this server can reach.
     fn abandoned(&self) -> BackendFuture<'_, Vec<ThreadId>>;
 
-    /// Waits until this server has lost its threads because it could not renew its lease.
-    fn fenced(&self) -> BackendFuture<'_, ()>;
+    /// Returns threads that this server owns although their workspace is on another server that is alive.
+    fn misplaced(&self) -> BackendFuture<'_, Vec<ThreadId>>;
+
+    /// Waits until this server has lost its threads because it could not renew its lease. It takes part again when the result
+    /// is dropped.
+    fn fenced(&self) -> BackendFuture<'_, LostRun>;
 
     /// Ends the run. Others can take its threads at once.
     fn close(&self) -> BackendFuture<'_, ()>;
@@ -129,6 +138,30 @@ pub trait BackendKey: Send + Sync {
 /// The number of a thread's owner, counted up whenever it gets another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub i64);
+
+/// A thread that this server owns.
+#[derive(Debug)]
+pub struct OwnedLog {
+    pub end: LogEnd,
+    pub hold: OwnerHold,
+}
+
+/// Keeps this server the owner of a tree of threads. The backend gives up the tree when the last one is dropped.
+pub type OwnerHold = Box<dyn fmt::Debug + Send + Sync>;
+
+/// The loss of all threads. Dropping it says that their turns and commands have ended.
+#[derive(Debug)]
+pub struct LostRun {
+    _ended: oneshot::Sender<()>,
+}
+
+impl LostRun {
+    /// Returns the loss, and a receiver that fails when the loss is dropped.
+    pub fn new() -> (Self, oneshot::Receiver<()>) {
+        let (ended, dropped) = oneshot::channel();
+        (Self { _ended: ended }, dropped)
+    }
+}
 
 /// The end of a thread that an append expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,8 +217,26 @@ pub enum TurnActivity {
 #[derive(Clone, Debug)]
 pub struct NewEntry {
     pub entry: ThreadEntry,
+    pub placement: ThreadPlacement,
     /// The first lines, from ordinal 0 on.
     pub lines: Vec<u8>,
+}
+
+/// Where a new thread belongs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadPlacement {
+    /// The epoch at which this server has loaded the parent; `None` if it has not.
+    pub parent_epoch: Option<Epoch>,
+    pub workspace: WorkspaceUse,
+}
+
+/// Whether a thread uses files and commands of a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkspaceUse {
+    #[default]
+    Directory,
+    /// Every server can run its turns.
+    None,
 }
 
 /// The list entry of a thread.

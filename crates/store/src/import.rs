@@ -10,6 +10,7 @@ use codicil_protocol::ThreadId;
 use jiff::Timestamp;
 
 use crate::{
+    backend::ThreadPlacement,
     clock,
     error::{Result, StoreError},
     layout::{self, ThreadLocation},
@@ -34,7 +35,9 @@ impl Store {
     ) -> Result<ThreadLog> {
         if let Some(shared) = &self.shared {
             let batch = RecordBatch::new(records.iter().map(|(at, record)| (*at, record)), true)?;
-            return Ok(ThreadLog::shared(shared.create(&meta, began, &batch).await?));
+            return Ok(ThreadLog::shared(
+                shared.create(&meta, began, &batch, ThreadPlacement::default()).await?,
+            ));
         }
         let file = self.run(WorkLane::Append, move |inner| {
             let batch = RecordBatch::new(records.iter().map(|(at, record)| (*at, record)), true)?;

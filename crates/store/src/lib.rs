@@ -61,8 +61,8 @@ mod work_pool;
 pub use {
     backend::{
         AppendOutcome, Backend, BackendFuture, BackendKey, EntryChange, EntryLabel, EntryPage, EntryPosition,
-        EntryQuery, Epoch, LineBatch, LogEnd, NewEntry, OwnerNode, TableCheck, TableFinding, TableProblem,
-        ThreadEntry, ThreadHome, TurnActivity,
+        EntryQuery, Epoch, LineBatch, LogEnd, LostRun, NewEntry, OwnedLog, OwnerHold, OwnerNode, TableCheck,
+        TableFinding, TableProblem, ThreadEntry, ThreadHome, ThreadPlacement, TurnActivity, WorkspaceUse,
     },
     blobs::BLOB_MIN,
     check::{CheckFinding, CheckProgress, CheckReport, FindingKind},

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use crate::{
-    backend::Backend,
+    backend::{Backend, ThreadPlacement},
     error::{Result, StoreError},
     file_scanner::FileScanner,
     fork::{self, ForkPoint},
@@ -115,6 +115,11 @@ impl Store {
         self.shared.as_ref().map(|shared| &shared.backend)
     }
 
+    /// Returns whether this process may start effects for its threads.
+    pub fn may_act(&self) -> bool {
+        self.shared.as_ref().is_none_or(|shared| shared.backend.may_act())
+    }
+
     pub fn home(&self) -> &Path {
         self.inner.layout.home()
     }
@@ -160,10 +165,21 @@ impl Store {
 
     /// Creates a thread with its first records, its settings and project, in one write.
     pub async fn create_with(&self, meta: ThreadMeta, records: Vec<Record>) -> Result<ThreadLog> {
+        self.create_at(meta, records, ThreadPlacement::default()).await
+    }
+
+    /// Creates a thread where it belongs. Fails with [`StoreError::Overtaken`] if another server has taken the parent since it
+    /// was loaded.
+    pub async fn create_at(
+        &self,
+        meta: ThreadMeta,
+        records: Vec<Record>,
+        placement: ThreadPlacement,
+    ) -> Result<ThreadLog> {
         let now = Timestamp::now();
         let batch = RecordBatch::new(records.iter().map(|record| (now, record)), false)?;
         if let Some(shared) = &self.shared {
-            return Ok(ThreadLog::shared(shared.create(&meta, now, &batch).await?));
+            return Ok(ThreadLog::shared(shared.create(&meta, now, &batch, placement).await?));
         }
         let file = self.run(WorkLane::Append, move |inner| LogFile::create(inner, &meta, &batch)).await?;
         Ok(ThreadLog::new(self.inner.clone(), file))

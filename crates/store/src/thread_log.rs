@@ -24,7 +24,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use crate::{
-    backend::ThreadHome,
+    backend::{Epoch, ThreadHome},
     blobs, clock,
     error::{Result, StoreError},
     facts::{FactChange, is_fact},
@@ -127,6 +127,14 @@ impl ThreadLog {
         match &self.place {
             LogPlace::File { .. } => &ThreadHome::Here,
             LogPlace::Shared(log) => log.home(),
+        }
+    }
+
+    /// Returns the number of the thread's owner; `None` for files, whose lock is the fence.
+    pub fn epoch(&self) -> Option<Epoch> {
+        match &self.place {
+            LogPlace::File { .. } => None,
+            LogPlace::Shared(log) => Some(log.epoch()),
         }
     }
 

@@ -6,7 +6,7 @@
 use codicil_protocol::ThreadId;
 
 use crate::{
-    backend::{AppendOutcome, EntryChange, LineBatch, LogEnd},
+    backend::{AppendOutcome, EntryChange, LineBatch, LogEnd, ThreadPlacement},
     blobs::{self, BlobSource},
     error::{Result, StoreError},
     file_scanner,
@@ -33,11 +33,11 @@ pub enum TransferOutcome {
 }
 
 impl Store {
-    /// Returns all threads, archived or not.
+    /// Returns all threads, archived or not, each before its subagents.
     pub async fn all_threads(&self) -> Result<Vec<ThreadId>> {
         let Some(shared) = &self.shared else {
             let files = self.run(WorkLane::List, |inner| inner.index.all_files()).await?;
-            return Ok(files.into_iter().map(|file| file.id).collect());
+            return Ok(files.into_iter().rev().map(|file| file.id).collect());
         };
         let mut all: Vec<ThreadId> = Vec::new();
         loop {
@@ -136,7 +136,7 @@ impl NumberedLines {
                 to.backend.put_blobs(self.blobs.clone()).await?;
                 let blobs = LineBlobs::Read(self.blobs.iter().cloned().collect());
                 let lines = self.bytes.get(..first).unwrap_or_default().to_vec();
-                to.create_from(id, self.created, lines, blobs).await?;
+                to.create_from(id, self.created, lines, blobs, ThreadPlacement::default()).await?;
                 first
             }
             known => {
@@ -148,7 +148,8 @@ impl NumberedLines {
             }
         };
         if stored < self.bytes.len() {
-            let mut end = to.backend.claim(id).await?;
+            let owned = to.backend.claim(id).await?;
+            let mut end = owned.end;
             while stored < self.bytes.len() {
                 let rest = self.bytes.get(stored..).unwrap_or_default();
                 let lines = rest.get(..step(rest)).unwrap_or_default().to_vec();

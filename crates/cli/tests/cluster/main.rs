@@ -13,12 +13,15 @@ mod chaos;
 mod check;
 mod children;
 mod failures;
+mod fenced;
+mod machine_load;
 mod moved_threads;
 mod one_server;
 mod programs;
 mod relay;
 mod transfer;
 mod two_servers;
+mod workspaces;
 
 use std::process::{Command, Output, Stdio};
 

@@ -189,18 +189,18 @@ pub(super) struct TurnBeginning {
 }
 
 impl ActiveTurn {
-    /// Starts the turn's task. It reports its outcome as its last message, also if it panics.
+    /// Starts the turn's task, which `cancel` stops. It reports its outcome as its last message, also if it panics.
     pub fn new<R>(
         id: TurnId,
         kind: TurnKind,
         span: Span,
         reporter: TurnReporter,
+        cancel: CancellationToken,
         run: impl FnOnce(TurnReporter, CancellationToken) -> R,
     ) -> Self
     where
         R: Future<Output = TurnOutcome> + Send + 'static,
     {
-        let cancel = CancellationToken::new();
         let run = run(reporter.clone(), cancel.clone());
         // Owned by the active turn, which cancels it and waits for its end.
         let running = async move {

@@ -40,6 +40,7 @@ use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
 };
+use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use super::{
@@ -90,6 +91,8 @@ pub(crate) struct ThreadActor {
     pub(super) request_trace: TracePosition,
     /// Whether another process has extended the conversation during a turn. The thread is then about to be unloaded.
     pub(super) is_overtaken: bool,
+    /// Cancelled when this process may not act for the thread any more.
+    pub(super) fence: CancellationToken,
     /// Whether a turn is being ended: it is not active any more, and its last records are not stored yet.
     pub(super) is_finishing: bool,
     /// The thread's state as a subagent, for its parent.
@@ -147,7 +150,7 @@ impl ThreadActor {
     ) -> Self {
         let tools = ThreadTools::new(engine.clone(), threads.clone(), &state, servers);
         let (turn_sender, turn_messages) = turn_channel();
-        let ThreadInbox { mailbox, progress, shown, notifier } = inbox;
+        let ThreadInbox { mailbox, progress, shown, notifier, fence } = inbox;
         let skills = engine.extensions.skills.watch(&state.settings.cwd);
         let has_queue = !state.facts.queue.is_empty();
         let is_unresumed = state.last_turn.is_some() || state.goal.is_some() || has_queue;
@@ -169,6 +172,7 @@ impl ThreadActor {
             request_key: None,
             request_trace: TracePosition::default(),
             is_overtaken: false,
+            fence,
             is_finishing: false,
             progress,
             shown,
@@ -196,6 +200,7 @@ impl ThreadActor {
         loop {
             let event = self.next_event().await;
             self.last_event = Instant::now();
+            self.is_overtaken |= self.fence.is_cancelled();
             match event {
                 ThreadEvent::Command(PostedCommand {
                     command: ThreadCommand::Unload(turn, reply), ..

@@ -104,6 +104,10 @@ impl ContinuedTurn {
         &self.unfinished.id
     }
 
+    pub fn unfinished(&self) -> &UnfinishedTurn {
+        &self.unfinished
+    }
+
     pub fn status(&self) -> ThreadStatus {
         ThreadStatus::Active { active_flags: self.unfinished.waiting_flags() }
     }

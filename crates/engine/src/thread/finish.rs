@@ -124,7 +124,7 @@ impl ThreadActor {
         if news == TurnNews::None {
             self.skip_read_state();
         }
-        if self.is_overtaken {
+        if self.is_overtaken || self.fence.is_cancelled() {
             return self.leave_turn(active);
         }
         let (status, error) = match stored {

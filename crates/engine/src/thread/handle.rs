@@ -14,6 +14,7 @@ use codicil_protocol::{
 };
 use codicil_telemetry::{TracePosition, spans::note_thread};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     AnswerOutcome, ThreadNotifier, ThreadSubscription, WaitingRequest,
@@ -47,6 +48,7 @@ pub struct ThreadHandle {
     progress: watch::Receiver<CollabAgentState>,
     shown: watch::Receiver<ShownState>,
     notifier: Arc<ThreadNotifier>,
+    fence: CancellationToken,
 }
 
 /// The receiving half of a thread's handle.
@@ -55,6 +57,8 @@ pub(crate) struct ThreadInbox {
     pub(super) progress: watch::Sender<CollabAgentState>,
     pub(super) shown: watch::Sender<ShownState>,
     pub(super) notifier: Arc<ThreadNotifier>,
+    /// Cancelled when this process may not act for the thread any more. Cancels the running turn.
+    pub(super) fence: CancellationToken,
 }
 
 /// The part of a loaded thread's state that lists show.
@@ -77,14 +81,28 @@ impl ThreadHandle {
             watch::channel(ShownState { status: ThreadStatus::Idle, environments });
         let origin = origin.map(Arc::new);
         let notifier = Arc::new(notifier);
-        let inbox = ThreadInbox { mailbox: commands, progress, shown, notifier: notifier.clone() };
+        let fence = CancellationToken::new();
+        let inbox = ThreadInbox {
+            mailbox: commands,
+            progress,
+            shown,
+            notifier: notifier.clone(),
+            fence: fence.clone(),
+        };
         let handle =
-            Self { id, mailbox, key: None, origin, progress: seen, shown: currently_shown, notifier };
+            Self { id, mailbox, key: None, origin, progress: seen, shown: currently_shown, notifier, fence };
         (handle, inbox)
     }
 
     pub fn id(&self) -> &ThreadId {
         &self.id
+    }
+
+    /// Stops the turn at once, however busy the thread is, and sends nothing more to subscribers. The thread is about to be
+    /// unloaded.
+    pub(crate) fn fence(&self) {
+        self.notifier.silence();
+        self.fence.cancel();
     }
 
     /// Returns the handle for a request with this key. A change whose key is known is answered with its first result.

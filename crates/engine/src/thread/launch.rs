@@ -5,6 +5,7 @@ use std::sync::Arc;
 use codicil_config::Feature;
 use codicil_model::ModelProvider;
 use codicil_protocol::{AskForApproval, ProtocolGeneration, TurnId};
+use codicil_store::ThreadLog;
 use codicil_telemetry::spans::{TurnIds, turn_span};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -62,6 +63,7 @@ impl ThreadActor {
             transcript: self.state.path(),
             skills,
             origin: origin.clone(),
+            epoch: self.state.log.as_ref().and_then(ThreadLog::epoch),
         };
         let mut over = CancellationToken::new();
         let end_response = watch::Sender::new(0);
@@ -84,7 +86,9 @@ impl ThreadActor {
             };
             task.run()
         };
-        let mut active = ActiveTurn::new(id.clone(), kind, self.turn_span(&id), self.reporter(&id), run);
+        let cancel = self.fence.child_token();
+        let mut active =
+            ActiveTurn::new(id.clone(), kind, self.turn_span(&id), self.reporter(&id), cancel, run);
         active.over = over;
         active.end_response = end_response;
         active.origin = origin;

@@ -7,7 +7,7 @@
 
 use codicil_metrics::labels::TurnEnd;
 use codicil_protocol::ThreadStatus;
-use codicil_store::{LiveRun, LoadedThread, RunId, RunState, ThreadHome, ThreadLog};
+use codicil_store::{LiveRun, LoadedThread, RunId, RunState, ThreadHome, ThreadLog, UnfinishedTurn};
 
 use super::{actor::ThreadActor, continuation::ContinuedTurn, state::RestorePoint, turn_count::count_turn};
 use crate::error::ThreadError;
@@ -27,6 +27,10 @@ pub(crate) struct UnsettledTurn {
 }
 
 impl UnsettledTurn {
+    pub fn turn(&self) -> &UnfinishedTurn {
+        self.left.unfinished()
+    }
+
     pub fn of(loaded: &LoadedThread) -> Option<Self> {
         let turn = loaded.thread.unfinished_turn()?;
         let left = Box::new(ContinuedTurn::of(loaded)?);
@@ -152,7 +156,7 @@ impl ThreadActor {
     }
 
     /// Replaces the state of an idle thread by what is stored now.
-    async fn reload(&mut self) -> Result<(), ThreadError> {
+    pub(super) async fn reload(&mut self) -> Result<(), ThreadError> {
         for _ in 0..MAX_RELOADS {
             self.sync_later();
             let loaded = self.engine.store.load(&self.state.id).await?;
@@ -203,6 +207,7 @@ impl ThreadActor {
 
     /// Returns whether the status may be sent: not for a thread that another process has taken over.
     pub(super) fn may_send(&self, status: &ThreadStatus) -> bool {
-        !self.is_overtaken || *status == ThreadStatus::NotLoaded
+        let is_ours = !self.is_overtaken && !self.fence.is_cancelled();
+        is_ours || *status == ThreadStatus::NotLoaded
     }
 }

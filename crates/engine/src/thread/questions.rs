@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use codicil_protocol::{ThreadItem, ThreadStatus, TurnId, rpc::RequestId};
-use codicil_store::{AskedRequest, Record, RequestAnswer};
+use codicil_store::{AskedRequest, Record, RequestAnswer, StoredRequest, UnfinishedTurn};
 use serde_json::value::to_raw_value;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -36,6 +36,18 @@ pub struct WaitingRequest {
     pub asked: AskedRequest,
     /// Unix seconds.
     pub asked_at: i64,
+}
+
+impl WaitingRequest {
+    /// Returns the open requests of a stored turn.
+    pub fn of_turn(turn: &UnfinishedTurn) -> Vec<Self> {
+        let waiting = |request: &StoredRequest| Self {
+            turn_id: turn.id.clone(),
+            asked: request.asked.clone(),
+            asked_at: request.asked_at.map_or(0, |at| at.as_second()),
+        };
+        turn.open_requests().map(waiting).collect()
+    }
 }
 
 /// The result of answering a server request.
@@ -75,6 +87,10 @@ impl ThreadActor {
             if !self.store_or_fail_turn(vec![begun]).await || !self.sync_or_fail_turn().await {
                 return;
             }
+        }
+        if !self.engine.store.may_act() {
+            // The thread is about to be given up. Another process may have taken it already.
+            return self.abandon_turn();
         }
         // The tool may have been dropped in this moment.
         let _ = reply.send(());
@@ -222,7 +238,10 @@ impl ThreadActor {
 
     /// Returns the open requests that outlive the process.
     pub(super) fn waiting_requests(&self) -> Vec<WaitingRequest> {
-        let Some(active) = &self.active else { return Vec::new() };
+        let Some(active) = &self.active else {
+            let left = self.state.unfinished.as_ref();
+            return left.map(|left| WaitingRequest::of_turn(left.turn())).unwrap_or_default();
+        };
         let waiting = active.questions.durable_requests().map(|durable| WaitingRequest {
             turn_id: active.id.clone(),
             asked: durable.asked.clone(),
@@ -237,7 +256,7 @@ impl ThreadActor {
         request: &str,
         answer: ClientAnswer,
     ) -> Result<Option<AnswerOutcome>, ThreadError> {
-        let Some(active) = &mut self.active else { return Ok(None) };
+        let Some(active) = &mut self.active else { return self.answer_left_request(request, answer).await };
         if let Some(ResolvedRequest { by, at, .. }) =
             active.resolved.iter().find(|resolved| resolved.request == request).cloned()
         {
@@ -256,6 +275,38 @@ impl ThreadActor {
             Some(_) => Err(RequestError::NotStored.into()),
             None => Ok(Some(AnswerOutcome::Accepted)),
         }
+    }
+
+    /// Stores the answer to a request of a turn that this process cannot continue, because it cannot reach the workspace. The
+    /// process that continues the turn finds the answer.
+    async fn answer_left_request(
+        &mut self,
+        request: &str,
+        answer: ClientAnswer,
+    ) -> Result<Option<AnswerOutcome>, ThreadError> {
+        let Some(left) = &self.state.unfinished else { return Ok(None) };
+        if left.owner.is_some() || self.check_workspace().is_ok() {
+            return Ok(None);
+        }
+        let turn = left.turn();
+        let Some(asked) = turn.open_requests().find(|open| open.asked.request == request) else {
+            return Ok(None);
+        };
+        if let Ok(result) = &answer.reply {
+            durable_requests::check_result(&asked.asked.method, result).map_err(RequestError::WrongShape)?;
+        }
+        let others = turn.open_requests().filter(|open| open.asked.request != request);
+        let answered = Record::Answered {
+            turn_id: turn.id.clone(),
+            request: request.to_owned(),
+            answer: answer_of(Some(&answer.reply)),
+            by: answer.by,
+            open: others.map(|open| open.asked.kind).collect(),
+        };
+        let records = [answered].into_iter().chain(self.key_record(&())?).collect();
+        self.store_once(records).await?;
+        self.reload().await?;
+        Ok(Some(AnswerOutcome::Accepted))
     }
 
     /// Sets the status flags to those of the open requests and of one that is about to be sent.

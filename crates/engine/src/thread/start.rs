@@ -261,8 +261,9 @@ impl ThreadActor {
             active.run_beside(own_reporter, run);
             return self.accept(reply, ()).await;
         }
-        self.active =
-            Some(ActiveTurn::new(id.clone(), TurnKind::Shell, self.turn_span(&id), own_reporter, run));
+        let span = self.turn_span(&id);
+        let cancel = self.fence.child_token();
+        self.active = Some(ActiveTurn::new(id.clone(), TurnKind::Shell, span, own_reporter, cancel, run));
         self.accept(reply, ()).await;
         self.announce_turn(&id);
     }

@@ -10,8 +10,8 @@ use codicil_protocol::{
     ThreadHistoryMode, ThreadId, ThreadItem, ThreadStatus, ThreadTokenUsage, TurnId, TurnStatus,
 };
 use codicil_store::{
-    AdoptedRecord, AppendedRecords, FactChange, LoadedMark, LoadedThread, Record, Store, StoreError,
-    StoredSettings, ThreadFacts, ThreadLog, ThreadMeta,
+    AdoptedRecord, AppendedRecords, Epoch, FactChange, LoadedMark, LoadedThread, Record, Store, StoreError,
+    StoredSettings, ThreadFacts, ThreadLog, ThreadMeta, ThreadPlacement, WorkspaceUse,
 };
 use serde_json::{Map, Value};
 
@@ -342,12 +342,21 @@ impl ThreadState {
     }
 
     /// Creates the file of a new thread with its settings: its permissions hold even if no turn ever runs.
-    pub async fn create_log(&mut self, store: &Store, meta: &ThreadMeta) -> Result<(), StoreError> {
+    /// `parent_epoch` is the epoch at which the parent of a subagent was loaded.
+    pub async fn create_log(
+        &mut self,
+        store: &Store,
+        meta: &ThreadMeta,
+        parent_epoch: Option<Epoch>,
+    ) -> Result<(), StoreError> {
         let settings = self.unstored_settings().map(Record::Settings);
         let project = self.facts.project_id.clone();
         let project = project.map(|id| Record::fact(&FactChange::Project { project_id: Some(id) }));
         let records = settings.into_iter().chain(project).collect();
-        self.log = Some(store.create_with(meta.clone(), records).await?);
+        let workspace =
+            if self.settings.has_environment { WorkspaceUse::Directory } else { WorkspaceUse::None };
+        let placement = ThreadPlacement { parent_epoch, workspace };
+        self.log = Some(store.create_at(meta.clone(), records, placement).await?);
         Ok(())
     }
 

@@ -88,6 +88,11 @@ impl LoadedThreads {
         self.leaving.get(id)
     }
 
+    /// Returns the threads that are being unloaded.
+    pub fn all_leaving(&self) -> Vec<ThreadHandle> {
+        self.leaving.values().cloned().collect()
+    }
+
     /// Notes that a thread has been unloaded.
     pub fn forget(&mut self, id: &ThreadId) {
         self.leaving.remove(id);

@@ -31,6 +31,7 @@ mod token_usage;
 use std::{fs::File, path::PathBuf, sync::Arc};
 
 use codicil_config::EffectiveConfig;
+use codicil_exec::SessionOwner;
 use codicil_mcp::{APP_SERVER, ThreadServers};
 use codicil_protocol::{
     ConfigWarningNotification, DeprecationNoticeNotification, McpServerStartupStatusUpdated, MessageSeq,
@@ -429,16 +430,47 @@ impl Threads {
         }
     }
 
-    /// Unloads all threads, because others may write to them now. Clients see that they are closed.
+    /// Unloads all threads, because others may write to them now. Their turns and commands are stopped before the first wait.
+    /// Clients see that they are closed.
     pub async fn give_up(&self) {
         let ids: Vec<_> = self.lock().ids().cloned().collect();
+        let leaving = self.lock().all_leaving();
+        self.fence(&ids);
+        leaving.iter().for_each(|handle| self.fence_thread(handle));
         self.close_given_up(ids).await;
+        join_all(leaving.iter().map(ThreadHandle::over)).await;
     }
 
     /// Unloads a thread and its subagents, because another process has taken them. Clients see that they are closed.
     pub async fn give_up_tree(&self, id: &ThreadId) {
-        let ids = [id.clone()].into_iter().chain(self.agents_of(id)).collect();
+        let ids: Vec<_> = [id.clone()].into_iter().chain(self.agents_of(id)).collect();
+        self.fence(&ids);
         self.close_given_up(ids).await;
+    }
+
+    /// Unloads the tree of a thread in which nothing runs, because another process has its workspace.
+    pub async fn hand_over(&self, id: &ThreadId) {
+        let tree: Vec<_> = [id.clone()].into_iter().chain(self.agents_of(id)).collect();
+        let is_active = |id: &ThreadId| {
+            let status = self.lock().get(id).and_then(ThreadHandle::status);
+            matches!(status, Some(ThreadStatus::Active { .. }))
+        };
+        if !tree.iter().any(is_active) {
+            self.give_up_tree(id).await;
+        }
+    }
+
+    /// Stops the turns and kills the commands of threads, without waiting for their tasks, which may wait for the store.
+    fn fence(&self, ids: &[ThreadId]) {
+        let loaded = self.lock();
+        let handles: Vec<_> = ids.iter().filter_map(|id| loaded.get(id)).cloned().collect();
+        drop(loaded);
+        handles.iter().for_each(|handle| self.fence_thread(handle));
+    }
+
+    fn fence_thread(&self, handle: &ThreadHandle) {
+        handle.fence();
+        self.0.engine.terminals.stop_all(&session_owner(handle.id()));
     }
 
     /// Closes threads. Until clients see it, they exist and cannot be used.
@@ -473,6 +505,11 @@ impl Threads {
         }
         [first].into_iter().chain(agents).collect()
     }
+}
+
+/// Returns the owner of the terminals of a thread.
+pub(crate) fn session_owner(thread: &ThreadId) -> SessionOwner {
+    SessionOwner::from(thread.to_string())
 }
 
 /// Returns the stored turns, with the active one as in progress.

@@ -70,7 +70,7 @@ impl Threads {
         let mut state = ThreadState::new(&meta, None, config, settings);
         state.facts.project_id = project_id;
         if params.ephemeral != Some(true) {
-            state.create_log(&self.0.engine.store, &meta).await?;
+            state.create_log(&self.0.engine.store, &meta, None).await?;
         }
         state.overrides = given.config.clone();
         state.raw_events = params.experimental_raw_events;
@@ -211,7 +211,7 @@ impl Threads {
             ..self.meta(new_thread_id(), &settings)
         };
         let mut state = ThreadState::new(&meta, None, config, settings);
-        state.create_log(&self.0.engine.store, &meta).await?;
+        state.create_log(&self.0.engine.store, &meta, None).await?;
         let records: Vec<_> =
             (history.iter().cloned()).map(|item| Record::Context { turn_id: None, item }).collect();
         if let Some(log) = &mut state.log {

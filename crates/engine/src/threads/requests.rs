@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use codicil_protocol::{ThreadId, ThreadStatus};
-use codicil_store::{RequestOutcome, StoredRequest, UnfinishedTurn};
+use codicil_store::{RequestOutcome, UnfinishedTurn};
 
 use super::{Threads, ids::canonical, not_stored};
 use crate::{
@@ -91,7 +91,7 @@ impl Threads {
         }
         let loaded = self.load(id).await?;
         let unfinished = loaded.thread.unfinished.as_ref();
-        Ok(unfinished.map(stored_requests).unwrap_or_default())
+        Ok(unfinished.map(WaitingRequest::of_turn).unwrap_or_default())
     }
 
     /// Answers a server request. A thread that is not loaded is loaded, and its turn continues.
@@ -154,13 +154,4 @@ impl Threads {
         };
         Ok(AnswerOutcome::AlreadyResolved { by, at: at.map_or(0, |at| at.as_second()) })
     }
-}
-
-fn stored_requests(unfinished: &UnfinishedTurn) -> Vec<WaitingRequest> {
-    let waiting = |request: &StoredRequest| WaitingRequest {
-        turn_id: unfinished.id.clone(),
-        asked: request.asked.clone(),
-        asked_at: request.asked_at.map_or(0, |at| at.as_second()),
-    };
-    unfinished.open_requests().map(waiting).collect()
 }

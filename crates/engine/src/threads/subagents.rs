@@ -7,7 +7,7 @@ use codicil_protocol::{
     Frame, FrameAudience, ProtocolGeneration, SessionSource, ThreadId, ThreadStarted,
     ThreadStartedNotification, ThreadStatus,
 };
-use codicil_store::{LoadedThread, Record, ThreadMeta, new_thread_id};
+use codicil_store::{Epoch, LoadedThread, Record, ThreadMeta, new_thread_id};
 
 use super::{Threads, ThreadsInner, loaded::LoadedThreads};
 use crate::{
@@ -49,6 +49,8 @@ pub(crate) struct NewAgent {
     pub originator: Option<String>,
     /// Set if the parent is ephemeral.
     pub ephemeral: bool,
+    /// The epoch at which the parent was loaded.
+    pub parent_epoch: Option<Epoch>,
     /// The parent's history, if the subagent starts with it.
     pub inherited: Option<InheritedHistory>,
 }
@@ -84,7 +86,7 @@ impl Threads {
         };
         let mut state = ThreadState::new(&meta, None, new.config, new.settings);
         if !new.ephemeral {
-            state.create_log(&self.0.engine.store, &meta).await?;
+            state.create_log(&self.0.engine.store, &meta, new.parent_epoch).await?;
         }
         if let (Some(log), Some(inherited)) = (&mut state.log, &new.inherited) {
             let items = inherited.history.iter().cloned();

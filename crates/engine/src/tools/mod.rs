@@ -52,6 +52,7 @@ use codicil_mcp::{Elicitor, ToolSet};
 use codicil_model::{ModelProvider, ToolList};
 use codicil_policy::AccessGrant;
 use codicil_protocol::{Frame, NotificationMethod, ThreadId, ThreadItem, TurnId};
+use codicil_store::Epoch;
 use parking_lot::Mutex;
 use tokio::sync::{OnceCell, RwLock};
 use tokio_util::sync::CancellationToken;
@@ -107,6 +108,8 @@ pub(crate) struct TurnTools {
     elicitor: OnceLock<Arc<dyn Elicitor>>,
     /// Whether a hook has asked to end the turn after the current calls.
     stop_requested: AtomicBool,
+    /// The epoch at which the thread was loaded.
+    pub epoch: Option<Epoch>,
 }
 
 /// The environment in which the tools of all threads run, as clients of the 0.166 generation name it.
@@ -124,6 +127,8 @@ pub(crate) struct TurnConfig {
     /// The skills that the user mentions; `None` for turns without user input.
     pub skills: Option<MentionedSkills>,
     pub origin: TurnOrigin,
+    /// The epoch at which the thread was loaded; `None` for threads in files and in memory.
+    pub epoch: Option<Epoch>,
 }
 
 /// The tools that the model was offered with the last request.
@@ -143,7 +148,7 @@ impl TurnTools {
         reporter: TurnReporter,
         cancel: CancellationToken,
     ) -> Arc<Self> {
-        let TurnConfig { settings, config, provider, offer, transcript, skills, origin } = config;
+        let TurnConfig { settings, config, provider, offer, transcript, skills, origin, epoch } = config;
         let diff = DiffTracker::new(settings.cwd.clone());
         Arc::new_cyclic(|weak_self| Self {
             thread,
@@ -165,6 +170,7 @@ impl TurnTools {
             hooks: OnceCell::new(),
             elicitor: OnceLock::new(),
             stop_requested: AtomicBool::new(false),
+            epoch,
         })
     }
 

@@ -20,7 +20,11 @@ use super::{
     network::HostQuestions,
     offer::{OfferCache, ToolOffer},
 };
-use crate::{engine_context::EngineContext, thread::ThreadState, threads::WeakThreads};
+use crate::{
+    engine_context::EngineContext,
+    thread::ThreadState,
+    threads::{WeakThreads, session_owner},
+};
 
 /// The state of a thread that its tools share.
 pub(crate) struct ThreadTools {
@@ -87,7 +91,7 @@ impl ThreadTools {
         let tools = Self {
             engine,
             thread_id: state.id.clone(),
-            owner: SessionOwner::from(state.id.to_string()),
+            owner: session_owner(&state.id),
             servers,
             dynamic: state.dynamic_tools.clone().into(),
             subagents: SubagentContext::new(threads, state),

@@ -230,6 +230,12 @@ impl TerminalSessions {
         count
     }
 
+    /// Kills the commands of all sessions of an owner, and returns before they have ended.
+    pub fn stop_all(&self, owner: &SessionOwner) {
+        let sessions = self.table.lock().remove_all(owner);
+        sessions.iter().for_each(|session| session.stop(SessionEnding::Asked));
+    }
+
     /// Returns the running sessions of an owner, oldest first.
     pub fn running(&self, owner: &SessionOwner) -> Vec<SessionId> {
         self.table.lock().running(owner)

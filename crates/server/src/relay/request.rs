@@ -36,6 +36,8 @@ const REPEATABLE: &[&str] = &[
     ThreadUnsubscribe::NAME,
     CodicilSubscribe::NAME,
     "codicil/request/list",
+    "codicil/turn/read",
+    "mcpServerStatus/list",
     "thread/turns/list",
     "thread/items/list",
     "thread/items/read",

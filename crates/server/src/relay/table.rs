@@ -5,7 +5,11 @@ use std::collections::HashMap;
 use codicil_protocol::{MessageSeq, SubscriptionScope, ThreadId};
 use codicil_store::OwnerNode;
 
-use super::{owner_message::ThreadMessage, questions::RelayedQuestions, upstream_handle::UpstreamHandle};
+use super::{
+    owner_message::ThreadMessage,
+    questions::{RelayedQuestions, TakenQuestion},
+    upstream_handle::UpstreamHandle,
+};
 
 #[derive(Default)]
 pub struct RelayTable {
@@ -38,6 +42,14 @@ pub struct ThreadPosition {
     pub scope: SubscriptionScope,
 }
 
+/// The threads of a connection that is lost.
+pub struct LostThreads {
+    /// Those that have to be continued elsewhere.
+    pub subscribed: Vec<ThreadPosition>,
+    /// The open questions of threads that the client has left.
+    pub questions: Vec<TakenQuestion>,
+}
+
 impl RelayTable {
     /// Returns the open connection to a node.
     pub fn open_upstream(&self, owner: &OwnerNode) -> Option<UpstreamHandle> {
@@ -49,17 +61,19 @@ impl RelayTable {
         self.upstreams.insert(address(&owner), upstream);
     }
 
-    /// Forgets a connection that is lost. Returns the threads that have to be continued elsewhere; until then their requests
-    /// wait in the queue of the connection.
-    pub fn lose_upstream(&mut self, upstream: &UpstreamHandle) -> Vec<ThreadPosition> {
+    /// Forgets a connection that is lost. The requests of its threads wait until these are continued elsewhere.
+    pub fn lose_upstream(&mut self, upstream: &UpstreamHandle) -> LostThreads {
         self.upstreams.retain(|_, other| !other.is(upstream));
         self.ignored.retain(|_, other| !other.is(upstream));
-        self.threads.retain(|_, thread| thread.is_subscribed || !thread.upstream.is(upstream));
+        let is_left = |thread: &RelayedThread| !thread.is_subscribed && thread.upstream.is(upstream);
+        let left = self.threads.extract_if(|_, thread| is_left(thread));
+        let left: Vec<_> = left.map(|(thread, _)| thread).collect();
+        let questions = left.iter().flat_map(|thread| self.questions.take_thread(thread)).collect();
         let lost = self.threads.values().filter(|thread| thread.upstream.is(upstream));
         let mut lost: Vec<_> = lost.map(|thread| thread.position.clone()).collect();
         // Parents first: the ids of threads begin with the time.
         lost.sort_by(|one, other| one.thread.cmp(&other.thread));
-        lost
+        LostThreads { subscribed: lost, questions }
     }
 
     /// Returns the connection to the owner of a thread that the client is subscribed to.

@@ -12,11 +12,14 @@ use codicil_metrics::{METRICS, labels::RelayDirection};
 use codicil_protocol::{
     CODICIL_VERSION, CodicilCapabilities, CodicilSubscribe, CodicilSubscribeParams, Frame, Initialize,
     InitializeParams, Method, NotificationMethod, RelayedClient, ServerRequestResolved,
-    ServerRequestResolvedNotification, ThreadArchived, ThreadClosed, ThreadDeleted, TurnCompleted,
+    ServerRequestResolvedNotification, ThreadArchived, ThreadClosed, ThreadDeleted, ThreadId, TurnCompleted,
     rpc::{ErrorObject, RequestId},
 };
 use codicil_store::OwnerNode;
-use futures_util::{SinkExt, StreamExt, future::join_all, stream::SplitSink};
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{FuturesUnordered, SplitSink},
+};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, MissedTickBehavior, interval, timeout},
@@ -29,7 +32,7 @@ use super::{
     questions::QuestionContent,
     recovery::{ContinueOutcome, SubscriptionAnswer},
     request::{encode_own, encode_subscription},
-    table::ThreadPosition,
+    table::{LostThreads, ThreadPosition},
     upstream_handle::{UpstreamCommand, UpstreamHandle},
 };
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_RELAYED_COMMANDS, STREAM_BYTES};
@@ -95,13 +98,43 @@ impl UpstreamTask {
                 let _lost = self.serve(socket).await;
                 tracing::info!(node = self.owner.name, "the connection to another node is lost");
             }
-            Err(reason) => tracing::debug!(node = self.owner.name, "cannot reach another node: {reason}"),
+            Err(reason) => tracing::warn!(node = self.owner.name, "cannot reach another node: {reason}"),
         }
         self.settle_calls();
-        let lost = self.relay.table.lock().lose_upstream(&self.handle);
-        join_all(lost.into_iter().map(|position| self.relay.recover(position))).await;
-        // Requests that have waited are sent where their threads are now.
+        let LostThreads { subscribed, questions } = self.relay.table.lock().lose_upstream(&self.handle);
+        for question in questions {
+            self.relay.notify_resolved(&question.content.thread, question.id);
+        }
+        self.recover_threads(subscribed).await;
         self.inbox.close();
+    }
+
+    /// Continues threads elsewhere. The requests about each of them wait meanwhile, and are sent where it is then.
+    async fn recover_threads(&mut self, lost: Vec<ThreadPosition>) {
+        let mut waiting: HashMap<ThreadId, Vec<UpstreamCommand>> =
+            lost.iter().map(|position| (position.thread.clone(), Vec::new())).collect();
+        let relay = self.relay.clone();
+        let recover = |position: ThreadPosition| {
+            let relay = relay.clone();
+            async move {
+                let thread = position.thread.clone();
+                relay.recover(position).await;
+                thread
+            }
+        };
+        let mut recoveries: FuturesUnordered<_> = lost.into_iter().map(recover).collect();
+        while !recoveries.is_empty() {
+            tokio::select! {
+                // Dropping a request says that it was not served.
+                Some(thread) = recoveries.next() => drop(waiting.remove(&thread)),
+                Some(command) = self.inbox.recv() => {
+                    let UpstreamCommand::Request { request, .. } = &command else { continue };
+                    if let Some(requests) = waiting.get_mut(&request.thread) {
+                        keep_waiting(requests, command);
+                    }
+                }
+            }
+        }
     }
 
     async fn connect(&self) -> Result<SocketStream, String> {
@@ -225,7 +258,7 @@ impl UpstreamTask {
             }
             return;
         }
-        let unanswered = match &message.turn {
+        let mut unanswered = match &message.turn {
             Some(turn) if message.method == TurnCompleted::NAME && table.questions.has_any() => {
                 table.questions.end_turn(&message.thread, turn)
             }
@@ -233,6 +266,8 @@ impl UpstreamTask {
         };
         if [ThreadClosed::NAME, ThreadArchived::NAME, ThreadDeleted::NAME].contains(&message.method) {
             table.remove_thread(&message.thread);
+            let asked = table.questions.take_thread(&message.thread);
+            unanswered.extend(asked.into_iter().map(|question| question.id));
         }
         drop(table);
         unanswered.into_iter().for_each(|id| relay.notify_resolved(&message.thread, id));
@@ -388,6 +423,16 @@ impl UpstreamTask {
 
     fn send(&self, message: Message) -> Result<(), Lost> {
         self.outgoing.try_send(message).map_err(|_| Lost)
+    }
+}
+
+/// Adds a request to those that wait for a thread, or refuses it if there are too many.
+fn keep_waiting(requests: &mut Vec<UpstreamCommand>, command: UpstreamCommand) {
+    if requests.len() < MAX_RELAYED_COMMANDS {
+        requests.push(command);
+    } else if let UpstreamCommand::Request { end, .. } = command {
+        // Fails if the client has disconnected.
+        let _ = end.send(RelayEnd::Failed(RelayError::Busy));
     }
 }
 

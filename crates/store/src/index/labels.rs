@@ -89,10 +89,10 @@ pub struct IndexedFile {
 }
 
 impl ThreadIndex {
-    /// Returns the files of all threads, newest first.
+    /// Returns the files of all threads, newest first: a thread comes after its subagents.
     pub fn all_files(self: &Arc<Self>) -> Result<Vec<IndexedFile>> {
         let sql = "SELECT t.id, d.path, t.file, t.size FROM threads t CROSS JOIN dirs d ON d.id = t.dir
-            ORDER BY t.created_at DESC";
+            ORDER BY t.created_at DESC, t.id DESC";
         let file = |row: &Row<'_>| {
             let bytes = u64::try_from(row.get::<_, i64>(3)?).unwrap_or(0);
             Ok(IndexedFile { id: id(row)?, dir: row.get(1)?, file: row.get(2)?, bytes })

@@ -11,7 +11,9 @@ use parking_lot::Mutex;
 
 use super::{entry, keep_blob};
 use crate::{
-    backend::{AppendOutcome, Backend, EntryChange, LineBatch, LogEnd, ThreadHome},
+    backend::{
+        AppendOutcome, Backend, EntryChange, Epoch, LineBatch, LogEnd, OwnedLog, OwnerHold, ThreadHome,
+    },
     error::{Result, StoreError},
     index::SummaryChange,
     record_batch::{RecordBatch, encode},
@@ -28,6 +30,7 @@ pub(crate) struct SharedLog {
     id: ThreadId,
     home: ThreadHome,
     state: Mutex<SharedEnd>,
+    _hold: OwnerHold,
 }
 
 /// What the next append builds on.
@@ -39,8 +42,9 @@ struct SharedEnd {
 }
 
 impl SharedLog {
-    pub fn new(backend: Arc<dyn Backend>, end: LogEnd, row: ThreadSummary, home: ThreadHome) -> Self {
-        Self { backend, id: row.id.clone(), home, state: Mutex::new(SharedEnd { end, row }) }
+    pub fn new(backend: Arc<dyn Backend>, owned: OwnedLog, row: ThreadSummary, home: ThreadHome) -> Self {
+        let OwnedLog { end, hold } = owned;
+        Self { backend, id: row.id.clone(), home, state: Mutex::new(SharedEnd { end, row }), _hold: hold }
     }
 
     pub fn id(&self) -> &ThreadId {
@@ -49,6 +53,10 @@ impl SharedLog {
 
     pub fn home(&self) -> &ThreadHome {
         &self.home
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.state.lock().end.epoch
     }
 
     pub fn next_ordinal(&self) -> u64 {

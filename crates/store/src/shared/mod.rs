@@ -17,7 +17,9 @@ pub(crate) use log::SharedLog;
 use message_index::MessageIndexing;
 
 use crate::{
-    backend::{Backend, EntryLabel, EntryPage, EntryPosition, EntryQuery, NewEntry, ThreadHome},
+    backend::{
+        Backend, EntryLabel, EntryPage, EntryPosition, EntryQuery, NewEntry, ThreadHome, ThreadPlacement,
+    },
     clock,
     error::{Result, StoreError},
     facts::{AttachmentKey, IndexedFacts, SectionPlace},
@@ -76,13 +78,15 @@ impl SharedThreads {
         meta: &ThreadMeta,
         began: Timestamp,
         batch: &RecordBatch,
+        placement: ThreadPlacement,
     ) -> Result<SharedLog> {
         let mut blobs = Vec::new();
         let mut lines = Vec::new();
         record_batch::write_meta(&mut lines, meta, began)?;
         lines.extend(record_batch::encode(batch, 1, |content| Ok(keep_blob(&mut blobs, content)))?);
         self.backend.put_blobs(blobs.clone()).await?;
-        self.create_from(&meta.id, began, lines, LineBlobs::Read(blobs.into_iter().collect())).await
+        let blobs = LineBlobs::Read(blobs.into_iter().collect());
+        self.create_from(&meta.id, began, lines, blobs, placement).await
     }
 
     /// Creates a thread with the records of another one.
@@ -90,7 +94,8 @@ impl SharedThreads {
         let source = self.lines(source, without_history).await?;
         let mut lines = Vec::new();
         ForkCopy::of(&source.records(), point)?.write(&mut lines, meta)?;
-        self.create_from(&meta.id, Timestamp::now(), lines, source.blobs).await
+        let placement = ThreadPlacement::default();
+        self.create_from(&meta.id, Timestamp::now(), lines, source.blobs, placement).await
     }
 
     /// Creates a thread with these lines. The time in the id takes precedence over `began`.
@@ -100,6 +105,7 @@ impl SharedThreads {
         began: Timestamp,
         lines: Vec<u8>,
         blobs: LineBlobs,
+        placement: ThreadPlacement,
     ) -> Result<SharedLog> {
         if !layout::is_valid_id(id) {
             return Err(StoreError::InvalidId(id.to_string()));
@@ -111,17 +117,17 @@ impl SharedThreads {
             reason: "its first line is not the beginning of one",
         })?;
         let entry = entry::entry_of(&row)?;
-        let end = self.backend.create(NewEntry { entry, lines }).await?;
-        Ok(SharedLog::new(self.backend.clone(), end, row, ThreadHome::Here))
+        let owned = self.backend.create(NewEntry { entry, placement, lines }).await?;
+        Ok(SharedLog::new(self.backend.clone(), owned, row, ThreadHome::Here))
     }
 
     /// Takes a thread, to append at its end or, if it was read before, at the end that was read.
     pub async fn open_log(&self, id: &ThreadId, read: Option<u64>) -> Result<SharedLog> {
-        let mut end = self.backend.claim(id).await?;
-        end.next = read.unwrap_or(end.next);
+        let mut owned = self.backend.claim(id).await?;
+        owned.end.next = read.unwrap_or(owned.end.next);
         let entry = self.backend.entry(id).await?;
         let home = entry.place.clone();
-        Ok(SharedLog::new(self.backend.clone(), end, entry::row_of(entry), home))
+        Ok(SharedLog::new(self.backend.clone(), owned, entry::row_of(entry), home))
     }
 
     pub async fn summary(&self, id: &ThreadId) -> Result<ListedThread> {

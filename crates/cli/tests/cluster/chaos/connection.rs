@@ -15,6 +15,15 @@ use tokio_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
 /// The time after which a server counts as suspended. A request to a database that is away takes ten seconds.
 const PATIENCE: Duration = Duration::from_secs(12);
 
+/// How a client reaches a thread that another server owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerRoute {
+    /// It is told where the thread is.
+    Redirected,
+    /// The server that it is connected to relays its requests.
+    Relayed,
+}
+
 /// Why a request has no result.
 #[derive(Debug)]
 pub enum CallFailure {
@@ -31,16 +40,17 @@ pub struct LossyConnection {
 
 impl LossyConnection {
     /// Connects and initializes; `None` if the server does not answer.
-    pub async fn open(address: &str) -> Option<Self> {
+    pub async fn open(address: &str, route: OwnerRoute) -> Option<Self> {
         let connecting = async {
             let stream = TcpStream::connect(address).await.ok()?;
             let (socket, _) = client_async(format!("ws://{address}/"), stream).await.ok()?;
             Some(Self { socket, next_id: 1, unread: VecDeque::new() })
         };
         let mut connection = timeout(PATIENCE, connecting).await.ok()??;
+        let redirect = route == OwnerRoute::Redirected;
         let params = json!({
             "clientInfo": { "name": "chaos", "title": null, "version": "1" },
-            "capabilities": { "experimentalApi": true, "codicil": { "version": CODICIL_VERSION, "cursor": true } },
+            "capabilities": { "experimentalApi": true, "codicil": { "version": CODICIL_VERSION, "cursor": true, "redirect": redirect } },
         });
         connection.call("initialize", &params, None).await.ok()?;
         connection.send(&json!({ "method": "initialized" })).await.then_some(connection)

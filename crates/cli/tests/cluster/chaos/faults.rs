@@ -63,6 +63,10 @@ impl<'a> FaultPlan<'a> {
                 break;
             }
             sleep(pause).await;
+            while let Some(repaired) = repairs.try_join_next() {
+                repaired.unwrap();
+                self.database.check().await;
+            }
             let fault = match self.rng.u8(..100) {
                 0..40 => Fault::Kill,
                 40..55 => Fault::Terminate,

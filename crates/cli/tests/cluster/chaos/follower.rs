@@ -9,7 +9,7 @@ use serde_json::{Value, from_value, json};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    connection::{CallFailure, LossyConnection},
+    connection::{CallFailure, LossyConnection, OwnerRoute},
     node::ChaosNodes,
 };
 
@@ -29,6 +29,7 @@ pub struct ThreadFollower {
     known: FoldedThread,
     /// A connection with a subscription.
     connection: Option<LossyConnection>,
+    route: OwnerRoute,
     /// The server that owns the thread, as far as is known.
     owner: Option<usize>,
     subscriptions: usize,
@@ -53,6 +54,7 @@ impl ThreadFollower {
             thread: String::new(),
             known: FoldedThread::default(),
             connection: None,
+            route: if number % 2 == 0 { OwnerRoute::Redirected } else { OwnerRoute::Relayed },
             owner: None,
             subscriptions: 0,
             accepted: BTreeSet::new(),
@@ -187,7 +189,7 @@ impl ThreadFollower {
     async fn connect(&mut self) -> Option<LossyConnection> {
         let number = self.owner.take().unwrap_or_else(|| self.rng.usize(..self.nodes.count()));
         let connection = match self.nodes.address(number) {
-            Some(address) => LossyConnection::open(&address).await,
+            Some(address) => LossyConnection::open(&address, self.route).await,
             None => None,
         };
         if connection.is_none() {

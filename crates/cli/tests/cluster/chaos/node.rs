@@ -1,6 +1,6 @@
 //! The servers of a run. A server that ends by itself is started again, as a service manager would do it.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, net::TcpListener, path::Path, time::Duration};
 
 use codicil_testkit::{ServerProcess, TestHome};
 use parking_lot::Mutex as SyncMutex;
@@ -44,8 +44,11 @@ impl ChaosNodes {
                  cut_off_turns = \"{cut_off}\"\n[codicil.store.places]\nwork = {workspace:?}\n"
             );
             let home = TestHome::new(&config, Some(model.to_owned()), "");
+            // The address is announced to the other servers, so it is chosen before the server starts.
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let listen = format!("ws://127.0.0.1:{port}");
             let arguments: Vec<_> =
-                ["app-server", "--listen", "ws://127.0.0.1:0", "--store", &database.address(), "--node"]
+                ["app-server", "--listen", &listen, "--store", &database.address(), "--node"]
                     .map(str::to_owned)
                     .into_iter()
                     .chain([name(number)])

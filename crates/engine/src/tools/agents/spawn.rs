@@ -178,6 +178,7 @@ impl SpawnRequest {
             developer_instructions: join_texts(context.developer_instructions.clone(), effect.instructions),
             originator: context.originator.clone(),
             ephemeral: context.ephemeral,
+            parent_epoch: turn.epoch,
             inherited,
         };
         let handle = threads.open_agent(new).await.map_err(AgentError::Start)?;

@@ -217,7 +217,7 @@ impl Database {
             StatementKind::Renew { .. } => match &mut self.nodes[statement.node] {
                 NodeRow::Buried => false,
                 NodeRow::Until(until) => {
-                    *until = snapshot.now + TTL;
+                    *until = (*until).max(snapshot.now + TTL);
                     true
                 }
             },
