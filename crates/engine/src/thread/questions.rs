@@ -303,7 +303,7 @@ impl ThreadActor {
             by: answer.by,
             open: others.map(|open| open.asked.kind).collect(),
         };
-        let records = [answered].into_iter().chain(self.key_record(&())?).collect();
+        let records = [answered].into_iter().chain(self.key_records(&())?).collect();
         self.store_once(records).await?;
         self.reload().await?;
         Ok(Some(AnswerOutcome::Accepted))

@@ -233,7 +233,7 @@ impl TerminalSessions {
     /// Kills the commands of all sessions of an owner, and returns before they have ended.
     pub fn stop_all(&self, owner: &SessionOwner) {
         let sessions = self.table.lock().remove_all(owner);
-        sessions.iter().for_each(|session| session.stop(SessionEnding::Asked));
+        sessions.iter().for_each(|session| session.stop(SessionEnding::Requested));
     }
 
     /// Returns the running sessions of an owner, oldest first.

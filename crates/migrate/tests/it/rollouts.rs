@@ -43,7 +43,7 @@ impl Import {
         let lines: Vec<_> = [HEAD.to_owned()].into_iter().chain(lines).collect();
         fs::write(&self.file, lines.join("\n") + "\n").unwrap();
         let source = ImportSource::open(&self.file).unwrap();
-        let store = Store::open(self.home.path()).unwrap();
+        let store = Store::open(&**self.home.path()).unwrap();
         let report = import_threads(&source, &self.home, &store, ImportMode::Write, &mut NoProgress).await;
         store.close().await.unwrap();
         let ImportReport { mut imported, mut failed } = report.unwrap();
