@@ -3,7 +3,6 @@ from harness import HERE, need
 from install import npm
 
 WHAT = "ai-sdk-provider-codex-app-server 1.1.7 (npm), Vercel AI SDK 6"
-GENERATION = "0.118.0"
 
 
 def install(cache):

@@ -3,7 +3,6 @@ from harness import HERE, need
 from install import npm
 
 WHAT = "ai-sdk-provider-codex-cli 2.2.1 (npm), Vercel AI SDK 7"
-GENERATION = "0.153.0"
 
 
 def install(cache):

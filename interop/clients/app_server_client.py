@@ -3,7 +3,6 @@ from harness import HERE
 from install import pip
 
 WHAT = "codex-app-server-client 0.1.0 (PyPI), stdio"
-GENERATION = "0.118.0"
 
 
 def install(cache):

@@ -4,7 +4,6 @@ from install import npm
 from lines import Peer
 
 WHAT = "codex-acp 2.6.0 (npm @agentclientprotocol/codex-acp), ACP editors"
-GENERATION = "0.166.0"
 CHECKS_FRAMES = True
 ANSWER = "One two three four five, said the scripted model."
 

@@ -5,7 +5,6 @@ from harness import HERE
 from install import cargo
 
 WHAT = "codex-runtime 0.6.2 (crate), stdio, codex from the path"
-GENERATION = "0.118.0"
 
 
 def install(cache):

@@ -2,7 +2,6 @@
 import python_sdk
 
 WHAT = "Python SDK 0.163.0 (PyPI openai-codex), stdio"
-GENERATION = "0.163.0"
 CHECKS_FRAMES = True
 
 

@@ -2,7 +2,6 @@
 import python_sdk
 
 WHAT = "Python SDK 0.1.0b3 (PyPI openai-codex), stdio"
-GENERATION = "0.137.0"
 
 
 def install(cache):

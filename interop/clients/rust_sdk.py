@@ -3,7 +3,6 @@ from harness import HERE
 from install import cargo
 
 WHAT = "Rust SDK 0.5.1 (crate codex-app-server-sdk), websocket"
-GENERATION = "0.118.0"
 
 
 def install(cache):

@@ -3,7 +3,6 @@ from harness import HERE
 from install import pip
 
 WHAT = "codex-sdk-python 0.117.0 (PyPI), exec and stdio"
-GENERATION = "0.118.0"
 
 
 def install(cache):

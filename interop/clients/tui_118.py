@@ -2,7 +2,6 @@
 import tui
 
 WHAT = "codex TUI 0.118.0 (npm @openai/codex), --remote"
-GENERATION = "0.118.0"
 
 
 def install(cache):

@@ -3,7 +3,6 @@ import tui
 from harness import until
 
 WHAT = "codex TUI 0.166.0 (npm @openai/codex), --remote"
-GENERATION = "0.166.0"
 CHECKS_FRAMES = True
 PINNED = "01984de2-8f74-7c91-a3b2-5c5e937cf318"
 

@@ -2,7 +2,6 @@
 import typescript
 
 WHAT = "TypeScript SDK 0.118.0 (npm @openai/codex-sdk), drives exec"
-GENERATION = "0.118.0"
 
 
 def install(cache):

@@ -2,7 +2,6 @@
 import typescript
 
 WHAT = "TypeScript SDK 0.163.0 (npm @openai/codex-sdk), drives exec"
-GENERATION = "0.163.0"
 
 
 def install(cache):

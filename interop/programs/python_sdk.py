@@ -20,7 +20,7 @@ def kinds(items):
 def turns_and_threads():
     from openai_codex import ApprovalMode, Sandbox
     with Codex(CONFIG) as codex:
-        assert codex.metadata.serverInfo.version.startswith(os.environ["CODICIL_ANNOUNCE_VERSION"])
+        assert codex.metadata.serverInfo.version.startswith(os.environ.get("CODICIL_ANNOUNCE_VERSION", "0.1"))
         assert codex.account().requires_openai_auth is False
         assert codex.models(include_hidden=True).data
         thread = codex.thread_start(cwd=WORK, approval_mode=ApprovalMode.deny_all, sandbox=Sandbox.workspace_write)

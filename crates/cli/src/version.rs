@@ -7,7 +7,7 @@ use std::{env, sync::LazyLock};
 
 use codicil_config::{ConfigQuery, ConfigStore};
 use codicil_protocol::ProtocolGeneration;
-use codicil_server::{DEFAULT_GENERATION, ProtocolDefaults, generation_of};
+use codicil_server::{ANNOUNCED_GENERATION, ProtocolDefaults, generation_of};
 
 /// Overrides the protocol version that clients see, whatever their generation.
 const ANNOUNCE_VARIABLE: &str = "CODICIL_ANNOUNCE_VERSION";
@@ -22,7 +22,7 @@ pub fn protocol_defaults(chosen: Option<ProtocolGeneration>, config: &ConfigStor
         config.settings.codicil.protocol
     };
     let announced = || announced_version.as_deref().and_then(generation_of);
-    let generation = chosen.or_else(configured).or_else(announced).unwrap_or(DEFAULT_GENERATION);
+    let generation = chosen.or_else(configured).or_else(announced);
     ProtocolDefaults { generation, announced_version }
 }
 
@@ -36,5 +36,5 @@ pub static LINE: LazyLock<String> =
 
 /// Returns the protocol version that clients without a choice see by default.
 pub fn protocol() -> String {
-    announced().unwrap_or_else(|| DEFAULT_GENERATION.version().to_owned())
+    announced().unwrap_or_else(|| ANNOUNCED_GENERATION.version().to_owned())
 }

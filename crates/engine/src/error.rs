@@ -255,6 +255,8 @@ pub enum MetadataError {
     EmptyName,
     #[error("gitInfo must include at least one field")]
     EmptyGitInfo,
+    #[error("thread metadata update must include at least one field")]
+    Empty,
     #[error("gitInfo.{0} must not be empty")]
     EmptyGitField(&'static str),
     #[error("ephemeral thread does not support metadata updates: {0}")]
@@ -391,6 +393,8 @@ pub enum SampleError {
     NotLoaded,
     #[error("sample source turn must be the latest finished turn")]
     OtherTurn,
+    #[error("invalid thread-store request: no rollout found for thread id {0}")]
+    NoTurns(ThreadId),
     #[error("sample source must be idle")]
     Busy,
     #[error("sample source must be a persistent root thread")]
@@ -429,6 +433,10 @@ pub enum SettingsError {
     Unsupported(&'static str),
     #[error("Invalid request: reasoning_effort must not be empty")]
     EmptyEffort,
+    #[error(
+        "failed to load configuration: reasoning_effort must not be empty\nin `model_reasoning_effort`\n"
+    )]
+    EmptyConfiguredEffort,
     #[error("failed to load configuration: {0}")]
     Config(#[from] ConfigError),
     /// The administrator's requirements forbid what the request asks for.

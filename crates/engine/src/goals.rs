@@ -36,8 +36,11 @@ pub(crate) fn changed(
     goal.objective = objective.unwrap_or(goal.objective);
     goal.token_budget = change.token_budget.apply(goal.token_budget);
     goal.status = match (change.status, goal.status) {
-        // There is nothing to pause.
-        (Some(ThreadGoalStatus::Paused), ThreadGoalStatus::BudgetLimited) => ThreadGoalStatus::BudgetLimited,
+        // There is nothing to stop.
+        (
+            Some(ThreadGoalStatus::Paused | ThreadGoalStatus::Blocked),
+            status @ ThreadGoalStatus::BudgetLimited,
+        ) => status,
         (Some(status), _) | (None, status) => status,
     };
     limit(&mut goal);
@@ -222,8 +225,10 @@ mod tests {
         assert_eq!(charged(twice.clone(), &usage(9, 0, 9), 9), None);
         let again = set(Some(twice.clone()), json!({ "status": "active" })).unwrap();
         assert_eq!(again.status, ThreadGoalStatus::BudgetLimited);
-        let paused = set(Some(twice.clone()), json!({ "status": "paused" })).unwrap();
-        assert_eq!(paused.status, ThreadGoalStatus::BudgetLimited);
+        for stop in ["paused", "blocked"] {
+            let stopped = set(Some(twice.clone()), json!({ "status": stop })).unwrap();
+            assert_eq!(stopped.status, ThreadGoalStatus::BudgetLimited, "{stop}");
+        }
         let more = set(Some(twice.clone()), json!({ "tokenBudget": 200 })).unwrap();
         assert_eq!((more.status, more.token_budget), (ThreadGoalStatus::BudgetLimited, Some(200)));
         let more = set(Some(twice), json!({ "tokenBudget": 200, "status": "active" })).unwrap();

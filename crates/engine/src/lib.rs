@@ -56,6 +56,6 @@ pub use thread::{
 };
 pub use thread_clients::{ClientAnswer, ClientReply, OpenQuestion, QuestionGuard, ThreadClients};
 pub use threads::{
-    IncludeTurns, OpenedThread, RequestPage, ThreadCounts, ThreadRead, ThreadRequest, Threads,
+    IncludeTurns, ListedForks, OpenedThread, RequestPage, ThreadCounts, ThreadRead, ThreadRequest, Threads,
 };
 pub use tools::{ClientCallError, CredentialVariables, ThreadMcpServers, environment_policy};

@@ -42,6 +42,9 @@ impl Threads {
         }
         let SampleRequest { provider, mut request } = thread.sample_request(params.effort.clone()).await?;
         let stored = self.engine().store.load(thread.id()).await?;
+        if stored.thread.turns.is_empty() {
+            return Err(SampleError::NoTurns(thread.id().clone()).into());
+        }
         let finished = stored.thread.turns.iter().rev().find(|turn| turn.ended).map(|turn| &turn.id);
         if finished != Some(&params.expected_turn_id) {
             return Err(SampleError::OtherTurn.into());

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use codicil_config::{EffectiveConfig, HomeDirectory, TrustLevel};
 use codicil_protocol::{
     AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, LegacyAppPathString, ModeKind,
-    Patch, Personality, ReadOnlyAccess, ReasoningEffort, ReasoningSummary, SandboxMode, SandboxPolicy,
-    ServiceTier, ThreadEnvironment, ThreadForkParams, ThreadResumeParams, ThreadSandbox, ThreadStartParams,
-    TurnEnvironmentParams, TurnStartParams, normal_path,
+    Patch, Personality, ProtocolGeneration, ReadOnlyAccess, ReasoningEffort, ReasoningSummary, SandboxMode,
+    SandboxPolicy, ServiceTier, ThreadEnvironment, ThreadForkParams, ThreadResumeParams, ThreadSandbox,
+    ThreadStartParams, TurnEnvironmentParams, TurnStartParams, normal_path,
 };
 use codicil_store::StoredThread;
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,8 @@ pub struct SettingsOverrides {
     pub config: Map<String, Value>,
     pub base_instructions: Option<String>,
     pub developer_instructions: Option<String>,
+    /// The generation of the client that opens the thread.
+    pub generation: ProtocolGeneration,
 }
 
 /// Takes the common settings out of one of the three requests.
@@ -96,6 +98,7 @@ macro_rules! take_overrides {
             config: $params.config.take().unwrap_or_default(),
             base_instructions: $params.base_instructions.take(),
             developer_instructions: $params.developer_instructions.take(),
+            generation: ProtocolGeneration::default(),
         }
     };
 }
@@ -133,6 +136,11 @@ impl TryFrom<&mut ThreadForkParams> for SettingsOverrides {
 }
 
 impl SettingsOverrides {
+    /// Returns them as those of a client of a generation.
+    pub fn of(self, generation: ProtocolGeneration) -> Self {
+        Self { generation, ..self }
+    }
+
     /// Returns whether they name the model or its effort. Those of a stored thread then have no effect.
     pub fn choose_model(&self) -> bool {
         self.model.is_some()
@@ -175,11 +183,11 @@ impl TurnSettings {
         let (profile, policy) = named.map_or((None, None), |named| (Some(named.profile), named.policy));
         let sandbox = match (&given.sandbox, policy) {
             (Some(ThreadSandbox::Policy(policy)), _) => policy.clone(),
-            (Some(ThreadSandbox::Mode(mode)), _) => sandbox_policy(mode, config, home),
+            (Some(ThreadSandbox::Mode(mode)), _) => sandbox_policy(mode, config, home, given.generation),
             (None, Some(policy)) => policy,
             (None, None) => {
                 let mode = set.sandbox_mode.clone().unwrap_or_else(|| usual_mode(config));
-                sandbox_policy(&mode, config, home)
+                sandbox_policy(&mode, config, home, given.generation)
             }
         };
         // A thread for which nothing names a sandbox has the profile of the usual one.
@@ -197,6 +205,7 @@ impl TurnSettings {
             summary: set.model_reasoning_summary.clone(),
             service_tier: match &given.service_tier {
                 Patch::Value(tier) => Some(tier.clone()),
+                Patch::Null if given.generation == ProtocolGeneration::V166 => Some(ServiceTier::Default),
                 tier => ordinary(tier.clone().apply(set.service_tier.clone())),
             },
             approval_policy: (given.approval_policy.clone().or_else(|| set.approval_policy.clone()))
@@ -361,7 +370,8 @@ impl TurnSettings {
         self.inherit(permissions, given.inherited(), config);
         let is_workspace = matches!(self.sandbox, SandboxPolicy::WorkspaceWrite { .. });
         if given.inherited().sandbox && given.name_workspace_details() && is_workspace {
-            let sandbox = sandbox_policy(&SandboxMode::WorkspaceWrite, config, home);
+            let mode = SandboxMode::WorkspaceWrite;
+            let sandbox = sandbox_policy(&mode, config, home, given.generation);
             (self.sandbox, self.profile) = (sandbox, None);
         }
     }
@@ -443,14 +453,20 @@ pub(crate) fn join(base: &Path, cwd: &str) -> PathBuf {
 }
 
 /// Returns the sandbox policy of a mode.
-fn sandbox_policy(mode: &SandboxMode, config: &EffectiveConfig, home: &HomeDirectory) -> SandboxPolicy {
+fn sandbox_policy(
+    mode: &SandboxMode,
+    config: &EffectiveConfig,
+    home: &HomeDirectory,
+    generation: ProtocolGeneration,
+) -> SandboxPolicy {
     match mode {
         SandboxMode::DangerFullAccess => SandboxPolicy::DangerFullAccess,
         SandboxMode::WorkspaceWrite => {
             let set = config.settings.sandbox_workspace_write.clone();
             let roots = set.iter().flat_map(|set| &set.writable_roots).filter_map(AbsolutePathBuf::new);
-            // Notes that the agent keeps across threads.
-            let memories = AbsolutePathBuf::new(home.path().join("memories"));
+            // Notes that the agent keeps across threads. In the 0.166 generation they are not part of the workspace.
+            let memories = AbsolutePathBuf::new(home.path().join("memories"))
+                .filter(|_| generation == ProtocolGeneration::V118);
             SandboxPolicy::WorkspaceWrite {
                 writable_roots: roots.chain(memories).collect(),
                 read_only_access: ReadOnlyAccess::FullAccess,

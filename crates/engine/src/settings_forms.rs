@@ -35,7 +35,7 @@ impl TurnSettings {
             *instructions =
                 codicil_prompts::shown_mode_instructions(&collaboration_mode.mode).map(str::to_owned);
         }
-        // The later clients that know this type do not have `on-failure`.
+        // The clients that know this type are of the 0.166 generation, which does not have `on-failure`.
         let approval_policy = match self.approval_policy {
             AskForApproval::OnFailure => AskForApproval::OnRequest,
             policy => policy,
@@ -44,7 +44,7 @@ impl TurnSettings {
             disabled_plugin_ids: Vec::new(),
             cwd: self.cwd.to_string_lossy().into_owned(),
             approval_policy,
-            approvals_reviewer: self.approvals_reviewer,
+            approvals_reviewer: self.approvals_reviewer.into_later(),
             sandbox_policy: self.sandbox,
             active_permission_profile: self.profile.as_ref().map(ThreadProfile::active),
             model: self.model,

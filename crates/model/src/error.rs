@@ -196,7 +196,8 @@ impl ModelError {
         }
     }
 
-    /// Returns the protocol's name of this error.
+    /// Returns the protocol's name of this error. Clients of the 0.118 generation see
+    /// [another one](CodexErrorInfo::of_failed_turn) for some statuses.
     pub fn error_info(&self) -> CodexErrorInfo {
         match self {
             Self::Unauthorized(_) => CodexErrorInfo::Unauthorized,
@@ -216,6 +217,7 @@ impl ModelError {
             Self::Disconnected(_) | Self::Unreadable(_) | Self::FirstTokenTimeout(_) | Self::Stalled(_) => {
                 CodexErrorInfo::ResponseStreamDisconnected { http_status_code: None }
             }
+            Self::Failed { code, .. } if code == "rate_limit_exceeded" => CodexErrorInfo::RateLimitExceeded,
             Self::Config(_)
             | Self::InvalidPrompt(_)
             | Self::Failed { .. }
@@ -238,10 +240,11 @@ impl StatusFailure {
 
     fn error_info(&self) -> CodexErrorInfo {
         match self.status.as_u16() {
-            401 | 403 => CodexErrorInfo::Unauthorized,
-            400 | 404 | 422 => CodexErrorInfo::BadRequest,
+            400 => CodexErrorInfo::BadRequest,
             500 => CodexErrorInfo::InternalServerError,
-            status @ 501..=599 => CodexErrorInfo::HttpConnectionFailed { http_status_code: Some(status) },
+            status @ (401 | 403 | 404 | 422 | 501..=599) => {
+                CodexErrorInfo::HttpConnectionFailed { http_status_code: Some(status) }
+            }
             _ => CodexErrorInfo::Other,
         }
     }

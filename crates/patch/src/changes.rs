@@ -15,10 +15,13 @@ use crate::{
 const CONTEXT: usize = 1;
 
 impl Patch {
-    /// Returns the changes that a patch asks for, for the item of a patch that does not fit the files. The diff of an
+    /// Returns the changes that a patch asks for, for the item of a patch that does not fit the files, sorted by path. The diff of an
     /// update has the lines of the patch; a deletion has none.
     pub fn requested_changes(&self, cwd: &Path) -> Vec<FileUpdateChange> {
-        self.operations.iter().map(|operation| requested_change(operation, cwd)).collect()
+        let mut changes: Vec<_> =
+            self.operations.iter().map(|operation| requested_change(operation, cwd)).collect();
+        changes.sort_by(|one, other| one.path.cmp(&other.path));
+        changes
     }
 }
 
@@ -59,9 +62,11 @@ fn with_move(hunks: String, move_path: Option<&str>) -> String {
 }
 
 impl PatchPlan {
-    /// Returns the changes for a `fileChange` item. Bytes that are not UTF-8 become replacement characters.
+    /// Returns the changes for a `fileChange` item, sorted by path. Bytes that are not UTF-8 become replacement characters.
     pub fn file_changes(&self) -> Vec<FileUpdateChange> {
-        self.changes.iter().filter_map(file_change).collect()
+        let mut changes: Vec<_> = self.changes.iter().filter_map(file_change).collect();
+        changes.sort_by(|one, other| one.path.cmp(&other.path));
+        changes
     }
 }
 

@@ -44,7 +44,7 @@ pub fn additional_context_message<'a>(
 
 /// Replaces the characters of a name that could end a tag.
 fn tag_name(name: &str) -> String {
-    let is_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    let is_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.' | ' ');
     name.chars().map(|letter| if is_word(letter) { letter } else { '_' }).collect()
 }
 
@@ -92,7 +92,7 @@ mod tests {
     fn a_name_cannot_end_its_tag() {
         let entry = entry(AdditionalContextKind::Untrusted, "x");
         let message = additional_context_message("Web-page> <a", &entry, [].iter()).unwrap();
-        assert_eq!(message_text(&message), "<external_Web-page___a>x</external_Web-page___a>");
+        assert_eq!(message_text(&message), "<external_Web-page_ _a>x</external_Web-page_ _a>");
     }
 
     #[test]

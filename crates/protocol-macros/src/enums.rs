@@ -196,7 +196,10 @@ fn open_up(
     let arm = if args.lenient {
         quote!(Self::Unrecognized(_) => {})
     } else {
-        quote!(Self::Unrecognized(value) => findings.unrecognized(#name_of, &[#(#written),*], &[#(#earlier),*]),)
+        // The values that only 0.166 has are read as other names of known ones.
+        let later = (is_string && args.later_variants.is_some()).then_some(&read).into_iter().flatten();
+        let expected = written.iter().copied().chain(later.copied());
+        quote!(Self::Unrecognized(value) => findings.unrecognized(#name_of, &[#(#expected),*], &[#(#earlier),*]),)
     };
     (implementation, arm)
 }

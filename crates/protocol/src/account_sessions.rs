@@ -53,8 +53,8 @@ pub enum AccountSessionWorkspaceKind {
 /// Changes the active account.
 #[wire]
 pub struct AccountSessionsSwitchParams {
-    pub account_id: String,
     pub session_id: String,
+    pub account_id: String,
     /// Starts a sign-in if the account needs one.
     #[serde(default)]
     pub allow_browser_login: bool,

@@ -299,11 +299,11 @@ requests! {
     /// Starts a sign-in.
     both stable AccountLoginStart = "account/login/start" (LoginAccountParams) -> LoginAccountResponse;
     /// Finds credentials for Amazon Bedrock on this machine.
-    v166 experimental BedrockDiscover = "account/bedrock/discover" (BedrockDiscoverParams) -> BedrockDiscoverResponse, refused;
+    v166 experimental BedrockDiscover = "account/bedrock/discover" (BedrockDiscoverParams) -> BedrockDiscoverResponse;
     /// Selects the credentials for Amazon Bedrock.
-    v166 experimental BedrockSetup = "account/bedrock/setup" (BedrockSetupParams) -> BedrockSetupResponse, refused;
+    v166 experimental BedrockSetup = "account/bedrock/setup" (BedrockSetupParams) -> BedrockSetupResponse;
     /// Sets up models on Google Cloud.
-    v166 experimental GcpSetup = "account/gcp/setup" (GcpSetupParams) -> GcpSetupResponse, refused;
+    v166 experimental GcpSetup = "account/gcp/setup" (GcpSetupParams) -> GcpSetupResponse;
     /// Returns whether GovCloud requirements apply to Bedrock.
     v166 experimental BedrockCheckGovCloudRequirements = "account/bedrock/checkGovCloudRequirements" (BedrockCheckGovCloudRequirementsParams) -> BedrockCheckGovCloudRequirementsResponse;
     /// Cancels a pending sign-in.

@@ -37,9 +37,9 @@ pub struct FeedbackUploadResponse {
 /// Writes a feedback report to a file.
 #[wire(sparse)]
 pub struct FeedbackSaveParams {
+    pub save_path: LegacyAppPathString,
     pub thread_id: Option<ThreadId>,
     pub classification: String,
-    pub save_path: LegacyAppPathString,
     pub extra_log_files: Option<Vec<String>>,
     #[serde(default)]
     pub include_logs: bool,

@@ -54,7 +54,17 @@ pub enum ApprovalsReviewer {
     GuardianSubagent,
 }
 
-/// The name of [`ApprovalsReviewer::GuardianSubagent`] in later clients. Read, but not written.
+impl ApprovalsReviewer {
+    /// Returns the form that is written to clients of the 0.166 generation.
+    pub fn into_later(self) -> Self {
+        match self {
+            Self::GuardianSubagent => Self::Unrecognized("auto_review".to_owned()),
+            reviewer => reviewer,
+        }
+    }
+}
+
+/// The name of [`ApprovalsReviewer::GuardianSubagent`] in later clients.
 #[wire(rename_all = "snake_case")]
 pub enum LaterApprovalsReviewer {
     AutoReview,

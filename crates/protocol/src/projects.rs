@@ -68,10 +68,10 @@ pub struct ProjectReadResponse {
 /// Creates a project.
 #[wire(sparse)]
 pub struct ProjectCreateParams {
-    /// A repetition with the same key returns the project of the first request.
-    pub idempotency_key: String,
     pub name: String,
     pub roots: Vec<ProjectRoot>,
+    /// A repetition with the same key returns the project of the first request.
+    pub idempotency_key: String,
     pub metadata: Option<BTreeMap<String, String>>,
 }
 
@@ -84,10 +84,10 @@ pub struct ProjectCreateResponse {
 /// Creates a project with threads that exist already.
 #[wire(sparse)]
 pub struct ProjectImportParams {
-    /// A repetition with the same key returns the project of the first request.
-    pub idempotency_key: String,
     pub name: String,
     pub roots: Vec<ProjectRoot>,
+    /// A repetition with the same key returns the project of the first request.
+    pub idempotency_key: String,
     pub metadata: Option<BTreeMap<String, String>>,
     pub threads: Option<Vec<ThreadId>>,
 }

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::{
     AbsolutePathBuf, ApprovalsReviewer, AskForApproval, CollaborationMode, CyberAccessProgram,
-    FunctionCallOutputBody, MultiAgentMode, Patch, Personality, ReasoningEffort, ReasoningSummary,
-    SandboxPolicy, ServiceTier, ThreadId, ThreadItem, TurnEnvironmentParams, TurnId, TurnItemsView,
-    UserInput, wire,
+    FunctionCallOutputBody, MultiAgentMode, Patch, Personality, ProtocolGeneration, ReasoningEffort,
+    ReasoningSummary, SandboxPolicy, ServiceTier, ThreadId, ThreadItem, TurnEnvironmentParams, TurnId,
+    TurnItemsView, UserInput, wire,
 };
 
 /// Adds user input to a thread and starts a turn.
@@ -362,6 +362,34 @@ pub enum CodexErrorInfo {
     ActiveTurnNotSteerable {
         turn_kind: NonSteerableTurnKind,
     },
+}
+
+impl CodexErrorInfo {
+    /// Returns the kind of an error that has ended a turn, as clients of a generation know it. Stored errors have the HTTP
+    /// status that 0.166 shows; in 0.118 the kind says what it means.
+    pub fn of_failed_turn(self, generation: ProtocolGeneration) -> Self {
+        match (generation, self) {
+            (ProtocolGeneration::V118, Self::HttpConnectionFailed { http_status_code: Some(401 | 403) }) => {
+                Self::Unauthorized
+            }
+            (ProtocolGeneration::V118, Self::HttpConnectionFailed { http_status_code: Some(404 | 422) }) => {
+                Self::BadRequest
+            }
+            (ProtocolGeneration::V118, Self::RateLimitExceeded)
+            | (ProtocolGeneration::V166, Self::BadRequest | Self::ResponseStreamDisconnected { .. }) => {
+                Self::Other
+            }
+            (_, kind) => kind,
+        }
+    }
+}
+
+impl TurnError {
+    /// Returns the error of a failed turn as clients of a generation know it.
+    pub fn of_failed_turn(self, generation: ProtocolGeneration) -> Self {
+        let codex_error_info = self.codex_error_info.map(|kind| kind.of_failed_turn(generation));
+        Self { codex_error_info, ..self }
+    }
 }
 
 /// The kinds of errors that later versions may add. Exists for its schema only.

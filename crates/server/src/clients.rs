@@ -66,6 +66,8 @@ pub struct ClientSession {
     pub experimental: bool,
     /// The generation of the connection. It can change to a later one, see `generation.rs`.
     generation: AtomicGeneration,
+    /// The generation that the client chose or is known to have; `None` if it says nothing about itself.
+    pub known_generation: Option<ProtocolGeneration>,
     /// What the client asked of the extension; `None` if it does not use it.
     pub codicil: Option<CodicilCapabilities>,
     /// Whether another server relays the messages of the client to this one.
@@ -79,7 +81,8 @@ impl ClientSession {
     /// Returns the session of a client, whose generation is `default` unless the client chooses one.
     pub fn new(params: InitializeParams, default: ProtocolGeneration) -> Self {
         let initialized_with = params.clone();
-        let generation = AtomicGeneration::new(negotiate(&params, default));
+        let known_generation = negotiate(&params);
+        let generation = AtomicGeneration::new(known_generation.unwrap_or(default));
         let mut capabilities = params.capabilities.unwrap_or_default();
         let relayed = capabilities.codicil.as_mut().and_then(|codicil| codicil.relay.take());
         if relayed.as_ref().is_some_and(|relayed| !relayed.extension) {
@@ -87,6 +90,7 @@ impl ClientSession {
         }
         Self {
             generation,
+            known_generation,
             is_relayed: relayed.is_some(),
             initialized_with,
             name: params.client_info.name,

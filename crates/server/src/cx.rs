@@ -23,7 +23,7 @@ use crate::{
     ephemeral::EphemeralThreads,
     feedback::Feedback,
     files::FileServices,
-    generation::ProtocolDefaults,
+    generation::{HistoryForm, ProtocolDefaults},
     server::ServerShared,
     user_agent::user_agent,
 };
@@ -180,7 +180,7 @@ impl Cx {
         match self.client.session() {
             Some(session) => TurnOrigin {
                 name: session.name.clone(),
-                user_agent: user_agent(session, self.protocol().announced_version(session.generation())),
+                user_agent: user_agent(session, self.protocol().announced_version(session.known_generation)),
                 generation: session.generation(),
                 root_turn: None,
             },
@@ -191,6 +191,21 @@ impl Cx {
     /// Returns whether the messages of threads are sent to the client with their positions.
     pub fn has_cursor(&self) -> bool {
         self.client.session().is_some_and(ClientSession::has_cursor)
+    }
+
+    /// Returns whether the client uses the extension `codicil`.
+    pub fn uses_extension(&self) -> bool {
+        self.client.session().is_some_and(|session| session.codicil.is_some())
+    }
+
+    /// Returns whether lists are to be those of the reference server of the 0.166 generation.
+    pub fn is_plain_later(&self) -> bool {
+        self.generation() == ProtocolGeneration::V166 && !self.uses_extension()
+    }
+
+    /// Returns the form in which the client expects stored turns.
+    pub fn history_form(&self) -> HistoryForm {
+        HistoryForm { generation: self.generation(), has_declined_items: self.uses_extension() }
     }
 
     /// Returns whether another server relays this request.

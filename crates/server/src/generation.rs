@@ -15,9 +15,10 @@ use std::{
 };
 
 use codicil_protocol::{
-    AskForApproval, CLIENT_REQUESTS, InitializeCapabilities, InitializeParams, MethodGenerations, MethodInfo,
-    NegotiatedExtensions, NegotiatedProtocol, PROTOCOL_EXTENSION, ProtocolCapability, ProtocolGeneration,
-    ReasoningEffort, ServiceTier, Stability, Thread, ThreadItem, UserInput,
+    ApprovalsReviewer, AskForApproval, CLIENT_REQUESTS, CommandExecutionStatus, InitializeCapabilities,
+    InitializeParams, MethodGenerations, MethodInfo, NegotiatedExtensions, NegotiatedProtocol,
+    PROTOCOL_EXTENSION, PatchApplyStatus, ProtocolCapability, ProtocolGeneration, ReasoningEffort,
+    ServiceTier, Stability, Thread, ThreadItem, UserInput,
 };
 use codicil_store::StoredTurn;
 use serde_json::{
@@ -25,8 +26,12 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-/// The generation of connections that do not choose one, unless the command line or the configuration does.
-pub const DEFAULT_GENERATION: ProtocolGeneration = ProtocolGeneration::V118;
+/// The behaviour of connections that do not choose a generation, unless the command line or the configuration does: a
+/// client that says nothing about itself may not know later values.
+const DEFAULT_GENERATION: ProtocolGeneration = ProtocolGeneration::V118;
+
+/// The generation whose version such connections see. Many clients refuse older servers.
+pub const ANNOUNCED_GENERATION: ProtocolGeneration = ProtocolGeneration::V166;
 
 /// Clients of OpenAI, whose version is that of their protocol.
 const VERSIONED_CLIENTS: [&str; 2] = ["codex-tui", "codex_python_sdk"];
@@ -35,27 +40,28 @@ const VERSIONED_CLIENTS: [&str; 2] = ["codex-tui", "codex_python_sdk"];
 const LAST_EARLIER_MINOR: u32 = 118;
 
 /// How connections are served that do not choose a generation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ProtocolDefaults {
-    pub generation: ProtocolGeneration,
+    /// What the command line or the configuration says.
+    pub generation: Option<ProtocolGeneration>,
     /// A version that all connections see instead of that of their generation.
     pub announced_version: Option<String>,
 }
 
-impl Default for ProtocolDefaults {
-    fn default() -> Self {
-        Self { generation: DEFAULT_GENERATION, announced_version: None }
-    }
-}
-
 impl ProtocolDefaults {
+    /// Returns the generation of connections without a choice.
+    pub fn generation(&self) -> ProtocolGeneration {
+        self.generation.unwrap_or(DEFAULT_GENERATION)
+    }
+
     /// Returns the version that connections without a choice see.
     pub fn version(&self) -> &str {
-        self.announced_version(self.generation)
+        self.announced_version(None)
     }
 
-    /// Returns the version that connections of a generation see.
-    pub fn announced_version(&self, generation: ProtocolGeneration) -> &str {
+    /// Returns the version that a connection sees whose client has this generation; `None` if the client does not say.
+    pub fn announced_version(&self, known: Option<ProtocolGeneration>) -> &str {
+        let generation = known.or(self.generation).unwrap_or(ANNOUNCED_GENERATION);
         self.announced_version.as_deref().unwrap_or(generation.version())
     }
 }
@@ -84,25 +90,25 @@ impl AtomicGeneration {
     }
 }
 
-/// Returns the generation that a client chooses or is known to have, else `default`.
-pub fn negotiate(params: &InitializeParams, default: ProtocolGeneration) -> ProtocolGeneration {
+/// Returns the generation that a client chooses or is known to have.
+pub fn negotiate(params: &InitializeParams) -> Option<ProtocolGeneration> {
     let capabilities = params.capabilities.as_ref();
     let relayed = capabilities.and_then(|capabilities| capabilities.codicil.as_ref()?.relay.as_ref());
     if let Some(generation) = relayed.and_then(|relayed| generation_of(&relayed.generation)) {
-        return generation;
+        return Some(generation);
     }
     let requested = capabilities
         .and_then(|capabilities| capabilities.extensions.as_ref()?.get(PROTOCOL_EXTENSION))
         .and_then(|extension| extension.get("protocolVersion"))
         .and_then(Value::as_str);
     if let Some(generation) = requested.and_then(generation_of) {
-        return generation;
+        return Some(generation);
     }
     let client = &params.client_info;
     if VERSIONED_CLIENTS.contains(&client.name.as_str()) {
-        return generation_of(&client.version).unwrap_or(ProtocolGeneration::V118);
+        return Some(generation_of(&client.version).unwrap_or(ProtocolGeneration::V118));
     }
-    if capabilities.is_some_and(has_later_capability) { ProtocolGeneration::V166 } else { default }
+    capabilities.is_some_and(has_later_capability).then_some(ProtocolGeneration::V166)
 }
 
 /// Returns whether a client asks which generation the connection uses.
@@ -155,6 +161,9 @@ pub fn is_later_request(method: &str) -> bool {
 
 /// Shows a thread as clients of a generation know it. Before 0.166, a fork belongs to the session of its source.
 pub fn show_thread(generation: ProtocolGeneration, thread: &mut Thread) {
+    for turn in &mut thread.turns {
+        turn.error = turn.error.take().map(|error| error.of_failed_turn(generation));
+    }
     if generation == ProtocolGeneration::V118 {
         let source = thread.forked_from_id.take();
         thread.session_id = thread.parent_thread_id.clone().or(source).or_else(|| Some(thread.id.clone()));
@@ -179,13 +188,38 @@ const LATER_MARKS: [&str; 10] = [
     r#""text":"""#,
 ];
 
-/// Shows stored turns as clients of a generation know them.
-pub fn show_turns(generation: ProtocolGeneration, turns: &mut [StoredTurn]) {
-    if generation == ProtocolGeneration::V118 {
-        for turn in turns {
+/// What a client expects of stored turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryForm {
+    pub generation: ProtocolGeneration,
+    /// Whether commands and patches that were declined are part of the history. In 0.166 they are not.
+    pub has_declined_items: bool,
+}
+
+/// Shows stored turns in the form that a client expects.
+pub fn show_turns(form: HistoryForm, turns: &mut [StoredTurn]) {
+    for turn in turns {
+        turn.error = turn.error.take().map(|error| error.of_failed_turn(form.generation));
+        if form.generation == ProtocolGeneration::V118 {
             turn.items = std::mem::take(&mut turn.items).into_iter().filter_map(earlier_json).collect();
+        } else if !form.has_declined_items {
+            turn.retain_items(|item| !is_declined(item));
         }
     }
+}
+
+/// Returns whether a stored item is a command or a patch that was declined.
+fn is_declined(item: &RawValue) -> bool {
+    use CommandExecutionStatus as Command;
+    use PatchApplyStatus as Patch;
+    if !item.get().contains(r#""status":"declined""#) {
+        return false;
+    }
+    matches!(
+        serde_json::from_str(item.get()),
+        Ok(ThreadItem::CommandExecution { status: Command::Declined, .. }
+            | ThreadItem::FileChange { status: Patch::Declined, .. })
+    )
 }
 
 /// Returns a stored item in the form of the 0.118 generation; `None` for a kind that it does not have.
@@ -215,6 +249,14 @@ pub fn shown_policy(generation: ProtocolGeneration, policy: AskForApproval) -> A
     match (generation, policy) {
         (ProtocolGeneration::V166, AskForApproval::OnFailure) => AskForApproval::OnRequest,
         (_, policy) => policy,
+    }
+}
+
+/// Returns the reviewer that a client is shown. `auto_review` is the later name of `guardian_subagent`.
+pub fn shown_reviewer(generation: ProtocolGeneration, reviewer: ApprovalsReviewer) -> ApprovalsReviewer {
+    match generation {
+        ProtocolGeneration::V118 => reviewer,
+        ProtocolGeneration::V166 => reviewer.into_later(),
     }
 }
 
@@ -252,7 +294,7 @@ mod tests {
         let check = |name: &str, version: &str, capabilities: Value, default, expected| {
             let client = json!({ "name": name, "version": version });
             let params = from_value(json!({ "clientInfo": client, "capabilities": capabilities })).unwrap();
-            let found = negotiate(&params, default);
+            let found = negotiate(&params).unwrap_or(default);
             assert_eq!(found, expected, "{name} {version} {capabilities} {default}");
         };
         let asks_for =
@@ -275,6 +317,35 @@ mod tests {
         check("editor", "7.0.0", json!({ "explicitGatewayOauth": true }), V118, V166);
         check("editor", "7.0.0", json!({ "extensions": {} }), V118, V166);
         check("editor", "7.0.0", json!({}), V166, V166);
+    }
+
+    #[test]
+    fn clients_that_say_nothing_see_the_latest_version() {
+        use ProtocolGeneration::{V118, V166};
+        let check = |generation, announced: Option<&str>, known, expected: &str| {
+            let defaults = ProtocolDefaults { generation, announced_version: announced.map(str::to_owned) };
+            assert_eq!(defaults.announced_version(known), expected, "{defaults:?} {known:?}");
+        };
+        check(None, None, None, "0.166.0");
+        check(None, None, Some(V118), "0.118.0");
+        check(Some(V118), None, None, "0.118.0");
+        check(Some(V118), None, Some(V166), "0.166.0");
+        check(None, Some("0.163.0"), Some(V118), "0.163.0");
+        assert_eq!(ProtocolDefaults::default().generation(), V118);
+    }
+
+    #[test]
+    fn a_reviewer_has_the_name_of_the_generation() {
+        use ProtocolGeneration::{V118, V166};
+        let check = |generation, name: &str, expected: &str| {
+            let reviewer: ApprovalsReviewer = from_value(json!(name)).unwrap();
+            assert_eq!(json!(shown_reviewer(generation, reviewer)), json!(expected), "{generation} {name}");
+        };
+        check(V118, "auto_review", "guardian_subagent");
+        check(V118, "user", "user");
+        check(V166, "guardian_subagent", "auto_review");
+        check(V166, "auto_review", "auto_review");
+        check(V166, "user", "user");
     }
 
     #[test]

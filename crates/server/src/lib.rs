@@ -41,7 +41,7 @@ mod user_agent;
 
 pub use cluster::ClusterDuty;
 pub use feedback::{RecentLogs, recent_logs};
-pub use generation::{DEFAULT_GENERATION, ProtocolDefaults, generation_of};
+pub use generation::{ANNOUNCED_GENERATION, ProtocolDefaults, generation_of};
 pub use server::{Server, ServerSetup};
 pub use transport::{
     auth::{AuthError, WsAuth},

@@ -16,7 +16,7 @@ use crate::{
     encoded::workspace_roots,
     ephemeral,
     error::RpcError,
-    generation::{show_thread, shown_effort, shown_policy, shown_tier},
+    generation::{show_thread, shown_effort, shown_policy, shown_reviewer, shown_tier},
 };
 
 /// Opens a new thread and subscribes the client to it. An ephemeral thread needs a slot.
@@ -139,6 +139,7 @@ pub fn show_settings(cx: &Cx, opened: &mut OpenedThread) {
     let settings = &mut opened.settings;
     let generation = cx.generation();
     settings.approval_policy = shown_policy(generation, settings.approval_policy.clone());
+    settings.approvals_reviewer = shown_reviewer(generation, settings.approvals_reviewer.clone());
     settings.effort = settings.effort.take().map(|effort| shown_effort(generation, effort));
     settings.service_tier = settings.service_tier.take().and_then(|tier| shown_tier(generation, tier));
 }

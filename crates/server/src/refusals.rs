@@ -46,6 +46,8 @@ pub enum ServiceRefusal {
     VerificationParams,
     #[error("the current provider is not Amazon Bedrock")]
     NoBedrock,
+    #[error("The Google Cloud auth command could not obtain an access token.")]
+    GoogleCloud,
     #[error("thread/prediction/request is not implemented yet")]
     Prediction,
 }

@@ -155,6 +155,15 @@ impl StoredTurn {
         ItemTimes { started: started.or(self.started), completed }
     }
 
+    /// Keeps the items for which a function returns true.
+    pub fn retain_items(&mut self, keep: impl Fn(&RawValue) -> bool) {
+        let kept: Vec<_> = self.items.iter().map(|item| keep(item)).collect();
+        let mut is_kept = kept.iter().copied();
+        self.items.retain(|_| is_kept.next().unwrap_or(true));
+        let mut is_kept = kept.iter().copied();
+        self.item_times.retain(|_| is_kept.next().unwrap_or(true));
+    }
+
     /// Returns the time of the first record.
     pub fn started(&self) -> Option<Timestamp> {
         self.started

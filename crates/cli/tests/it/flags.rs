@@ -14,7 +14,7 @@ fn the_version_has_the_form_that_clients_parse() {
     let output = codicil(&["--version"]);
     assert!(output.status.success());
     let version = text(&output.stdout);
-    assert!(version.contains("codex-cli 0.118.0"), "{version}");
+    assert!(version.contains("codex-cli 0.166.0"), "{version}");
     assert!(version.contains(&format!("codicil {}", env!("CARGO_PKG_VERSION"))), "{version}");
     assert_eq!(version.lines().count(), 1);
 }

@@ -23,7 +23,7 @@ use std::{
 use codicil_config::Feature;
 use codicil_model::{ModelError, ProviderConfig};
 use codicil_protocol::{
-    CodexErrorInfo, ConversationTextRole, ThreadId, ThreadItem, ThreadRealtimeAudioChunk,
+    CodexErrorInfo, ConversationTextRole, ProtocolGeneration, ThreadId, ThreadItem, ThreadRealtimeAudioChunk,
     ThreadRealtimeClosed, ThreadRealtimeClosedNotification, ThreadRealtimeInitialItem,
     ThreadRealtimeStartParams, TurnError, TurnId,
 };
@@ -186,11 +186,16 @@ impl RealtimeSessions {
 }
 
 impl Threads {
-    /// Returns the voice of a loaded thread, if its configuration enables one.
-    pub async fn voice(&self, thread: &ThreadId) -> Result<ThreadVoice, ThreadError> {
+    /// Returns the voice of a loaded thread. Before the 0.166 generation, its configuration has to enable one.
+    pub async fn voice(
+        &self,
+        thread: &ThreadId,
+        generation: ProtocolGeneration,
+    ) -> Result<ThreadVoice, ThreadError> {
         let handle = self.get(thread)?;
         let setup = handle.setup().await?;
-        if !setup.config.features.enabled(Feature::RealtimeConversation) {
+        let needs_feature = generation == ProtocolGeneration::V118;
+        if needs_feature && !setup.config.features.enabled(Feature::RealtimeConversation) {
             return Err(ThreadError::NoRealtime(thread.clone()));
         }
         Ok(ThreadVoice { engine: self.engine().clone(), thread: handle, setup })

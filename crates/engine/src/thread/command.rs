@@ -69,8 +69,8 @@ pub(crate) enum ThreadCommand {
     CleanTerminals(CommandReply<()>),
     Terminals(CommandReply<Vec<ThreadBackgroundTerminal>>),
     EndTerminal(String, CommandReply<bool>),
-    /// Changes the settings of the next turn, which are the answer.
-    UpdateSettings(Box<TurnStartParams>, CommandReply<TurnSettings>),
+    /// Changes the settings of the next turn.
+    UpdateSettings(Box<TurnStartParams>, CommandReply<()>),
     /// Returns the MCP servers, for requests of clients.
     McpServers(CommandReply<ThreadMcpServers>),
     Goal(CommandReply<Option<ThreadGoal>>),

@@ -15,7 +15,6 @@ use super::{
     active_turn::ActiveTurn,
     actor::ThreadActor,
     input::context_record,
-    notifier::Retry,
     read_state::TurnNews,
     turn_count::{InterruptCause, count_turn, turn_end},
 };
@@ -313,7 +312,7 @@ impl ThreadActor {
     fn emit_failure(&mut self, id: &TurnId, error: Option<&TurnError>) {
         if let Some(error) = error {
             self.set_status(ThreadStatus::SystemError);
-            self.notifier.error(id, error.clone(), Retry::No);
+            self.notifier.turn_failed(id, error);
         }
     }
 

@@ -27,7 +27,6 @@ use crate::{
     error::ThreadError,
     request_key::RequestKey,
     samples::SampleRequest,
-    settings::TurnSettings,
     subagent::{self, SubagentOrigin},
     thread_clients::ClientAnswer,
     tools::ThreadMcpServers,
@@ -302,7 +301,7 @@ impl ThreadHandle {
     pub fn update_settings(
         &self,
         change: TurnStartParams,
-    ) -> impl Future<Output = Result<TurnSettings, ThreadError>> + use<> {
+    ) -> impl Future<Output = Result<(), ThreadError>> + use<> {
         self.ask(|reply| ThreadCommand::UpdateSettings(Box::new(change), reply))
     }
 

@@ -122,7 +122,7 @@ impl RequestInput {
         let message = |(key, entry): (&String, &AdditionalContextEntry)| {
             let is_kept = previous.get(key) == Some(entry);
             let known = history.iter().map(HistoryItem::item).filter(|_| is_kept);
-            codicil_prompts::additional_context_message(shown_name(key, entry), entry, known)
+            codicil_prompts::additional_context_message(key, entry, known)
         };
         self.context.iter().filter_map(message).collect()
     }
@@ -186,11 +186,6 @@ impl SpecialInput {
             Self::ImageFile => "an image by `fileId`",
         }
     }
-}
-
-/// Returns the name of a context entry that the model sees.
-fn shown_name<'a>(key: &'a str, entry: &'a AdditionalContextEntry) -> &'a str {
-    entry.name.as_deref().unwrap_or(key)
 }
 
 /// Input that arrived while a turn was running.

@@ -115,10 +115,7 @@ impl ThreadActor {
             ThreadCommand::Inject(_, reply) | ThreadCommand::SetName(_, reply) => {
                 replay_answer(reply, key, known)
             }
-            ThreadCommand::UpdateSettings(_, reply) => {
-                let replayed = known.and_then(|known| key.replay::<()>(&known));
-                answer(reply, replayed.map(|()| self.state.settings.clone()));
-            }
+            ThreadCommand::UpdateSettings(_, reply) => replay_answer(reply, key, known),
             ThreadCommand::SetGoal(_, _, reply) => replay_announced(reply, key, known),
             ThreadCommand::ClearGoal(reply) => replay_answer(reply, key, known),
             ThreadCommand::QueueAdd(_, _, reply) => replay_announced(reply, key, known),

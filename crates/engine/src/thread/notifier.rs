@@ -318,12 +318,24 @@ impl ThreadNotifier {
     }
 
     pub fn error(&self, turn_id: &TurnId, error: TurnError, retry: Retry) {
-        self.notify::<ErrorReported>(&ErrorNotification {
+        self.notify::<ErrorReported>(&self.error_params(turn_id, error, retry));
+    }
+
+    /// Announces the error that ends a turn.
+    pub fn turn_failed(&self, turn_id: &TurnId, error: &TurnError) {
+        let params =
+            |generation| self.error_params(turn_id, error.clone().of_failed_turn(generation), Retry::No);
+        let earlier = Frame::notification::<ErrorReported>(&params(ProtocolGeneration::V118));
+        self.send(earlier.with_later_params::<ErrorReported>(&params(ProtocolGeneration::V166)));
+    }
+
+    fn error_params(&self, turn_id: &TurnId, error: TurnError, retry: Retry) -> ErrorNotification {
+        ErrorNotification {
             error,
             will_retry: retry == Retry::Planned,
             thread_id: self.thread_id.clone(),
             turn_id: turn_id.clone(),
-        });
+        }
     }
 
     /// Announces that a server request is over, if clients are to know.

@@ -226,8 +226,9 @@ impl ThreadActor {
                 return false;
             }
         }
-        if !records.is_empty() && !(self.store_or_fail_turn(records).await && self.sync_or_fail_turn().await)
-        {
+        let is_stored =
+            records.is_empty() || self.store_or_fail_turn(records).await && self.sync_or_fail_turn().await;
+        if !is_stored {
             return false;
         }
         if let Some(active) = &mut self.active {

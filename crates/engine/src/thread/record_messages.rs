@@ -257,12 +257,18 @@ impl RecordMessage<'_> {
 /// Returns the message about the end of a turn. Clients of the 0.118 generation expect no items in it.
 pub(super) fn turn_completed(thread_id: &ThreadId, turn: Turn) -> Frame {
     let params = |turn| TurnCompletedNotification { thread_id: thread_id.clone(), turn };
-    if turn.items.is_empty() {
+    if turn.items.is_empty() && turn.error.is_none() {
         return Frame::notification::<TurnCompleted>(&params(turn));
     }
-    let without_items = Turn { items: Vec::new(), items_view: TurnItemsView::NotLoaded, ..turn.clone() };
-    Frame::notification::<TurnCompleted>(&params(without_items))
-        .with_later_params::<TurnCompleted>(&params(turn))
+    let error_in = |generation| turn.error.clone().map(|error| error.of_failed_turn(generation));
+    let earlier = Turn {
+        items: Vec::new(),
+        items_view: TurnItemsView::NotLoaded,
+        error: error_in(ProtocolGeneration::V118),
+        ..turn.clone()
+    };
+    let later = Turn { error: error_in(ProtocolGeneration::V166), ..turn };
+    Frame::notification::<TurnCompleted>(&params(earlier)).with_later_params::<TurnCompleted>(&params(later))
 }
 
 pub(super) fn item_started(thread: &ThreadId, turn: &TurnId, item: &ThreadItem, at: Timestamp) -> Frame {

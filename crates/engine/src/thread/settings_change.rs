@@ -6,7 +6,7 @@
 
 use codicil_config::Feature;
 use codicil_protocol::{
-    ApprovalsReviewer, ConfigWarning, Frame, ReasoningEffort, ThreadSettingsUpdated,
+    ApprovalsReviewer, ConfigWarning, Frame, ReasoningEffort, ThreadSettings, ThreadSettingsUpdated,
     ThreadSettingsUpdatedNotification, TurnId, TurnStartParams,
 };
 use codicil_store::Record;
@@ -21,28 +21,31 @@ use crate::{
 
 impl ThreadActor {
     /// Changes the settings of the next turn. A running turn keeps those that it began with.
-    pub(super) async fn on_update_settings(
-        &mut self,
-        change: TurnStartParams,
-    ) -> Result<TurnSettings, ThreadError> {
+    pub(super) async fn on_update_settings(&mut self, change: TurnStartParams) -> Result<(), ThreadError> {
         self.check_allowed(&change)?;
         if self.active.is_some() {
             let before = self.state.restore_point();
-            let (settings, record) = self.change_later(&mut change.clone());
+            let known = self.next_settings().clone();
+            let record = self.change_later(&mut change.clone());
             let records = record.into_iter().chain(self.key_records(&())?).collect();
             if let Err(error) = self.store(records).await {
                 self.state.restore(before);
                 return Err(error);
             }
-            return Ok(self.shown_settings(settings));
+            self.announce_settings(&known);
+            return Ok(());
         }
         self.claim_conversation().await?;
         for _ in 0..MAX_RELOADS {
             let before = self.state.restore_point();
+            let known = self.next_settings().clone();
             self.state.settings.apply(&mut change.clone(), &self.state.config);
             let records = self.state.settings_record().into_iter().chain(self.key_records(&())?).collect();
             match self.store_once(records).await {
-                Ok(()) => return Ok(self.shown_settings(self.state.settings.clone())),
+                Ok(()) => {
+                    self.announce_settings(&known);
+                    return Ok(());
+                }
                 Err(error) => self.restore_or_catch_up(before, error).await?,
             }
         }
@@ -71,40 +74,43 @@ impl ThreadActor {
 
     /// Changes the settings of the turns after the running one. Their record is stored at once: a thread that is forked
     /// or loaded again meanwhile has them too.
-    pub(super) fn change_later(&mut self, change: &mut TurnStartParams) -> (TurnSettings, Option<Record>) {
-        let mut settings = self.state.next_settings.as_ref().unwrap_or(&self.state.settings).clone();
+    pub(super) fn change_later(&mut self, change: &mut TurnStartParams) -> Option<Record> {
+        let mut settings = self.next_settings().clone();
         settings.apply(change, &self.state.config);
-        self.state.next_settings = Some(settings.clone());
-        (settings, self.state.settings_record())
+        self.state.next_settings = Some(settings);
+        self.state.settings_record()
+    }
+
+    /// Returns the settings of the next turn.
+    fn next_settings(&self) -> &TurnSettings {
+        self.state.next_settings.as_ref().unwrap_or(&self.state.settings)
     }
 
     /// Returns settings as clients see them: without a personality if the configuration switches personalities off.
-    fn shown_settings(&self, settings: TurnSettings) -> TurnSettings {
+    fn shown_settings(&self, settings: &TurnSettings) -> ThreadSettings {
         let is_on = self.state.config.features.enabled(Feature::Personality);
-        TurnSettings { personality: settings.personality.filter(|_| is_on), ..settings }
+        let settings = settings.clone();
+        TurnSettings { personality: settings.personality.filter(|_| is_on), ..settings }.into_wire()
     }
 
-    /// Announces settings that a turn has changed.
+    /// Announces the settings of the next turn, if clients see a difference to those that they know.
     pub(super) fn announce_settings(&self, known: &TurnSettings) {
-        if self.present_settings() != self.shown_settings(known.clone()) {
+        if self.present_settings() != self.shown_settings(known) {
             self.notifier.send(self.settings_frame());
         }
     }
 
     /// Returns the settings of the next turn as clients see them.
-    fn present_settings(&self) -> TurnSettings {
-        let settings = self.state.next_settings.as_ref().unwrap_or(&self.state.settings);
-        self.shown_settings(settings.clone())
+    fn present_settings(&self) -> ThreadSettings {
+        self.shown_settings(self.next_settings())
     }
 
     /// Returns the message about the present settings.
     pub(super) fn settings_frame(&self) -> Frame {
         let thread_id = self.state.id.clone();
-        let thread_settings = self.present_settings().into_wire();
-        Frame::notification::<ThreadSettingsUpdated>(&ThreadSettingsUpdatedNotification {
-            thread_id,
-            thread_settings,
-        })
+        let params =
+            ThreadSettingsUpdatedNotification { thread_id, thread_settings: self.present_settings() };
+        Frame::notification::<ThreadSettingsUpdated>(&params)
     }
 
     /// Refuses what the administrator's requirements forbid, before anything of the request takes effect.

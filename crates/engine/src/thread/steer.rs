@@ -49,7 +49,7 @@ impl ThreadActor {
     ) -> Result<Turn, ThreadError> {
         let turn = Turn::in_progress(self.steerable_turn()?);
         let before = self.state.restore_point();
-        let (_, settings_record) = self.change_later(params);
+        let settings_record = self.change_later(params);
         let mut records: Vec<_> = settings_record.into_iter().collect();
         records.extend(self.key_records(&turn)?);
         if let Err(error) = self.steer(turn.id.clone(), input, records).await {

@@ -6,7 +6,7 @@ use codicil_metrics::{
     METRICS,
     labels::{TokenKind, TurnEnd},
 };
-use codicil_protocol::{CodexErrorInfo, TokenUsageBreakdown, TurnError, TurnStatus};
+use codicil_protocol::{CodexErrorInfo, ProtocolGeneration, TokenUsageBreakdown, TurnError, TurnStatus};
 
 use super::active_turn::ActiveTurn;
 
@@ -41,14 +41,15 @@ pub(super) fn turn_end(active: &ActiveTurn, status: &TurnStatus, error: Option<&
 
 fn failure(error: Option<&TurnError>) -> TurnEnd {
     use CodexErrorInfo as Info;
-    let Some(info) = error.and_then(|error| error.codex_error_info.as_ref()) else {
+    let Some(info) = error.and_then(|error| error.codex_error_info.clone()) else {
         return TurnEnd::FailedOther;
     };
-    match info {
+    // The kinds of 0.118 tell a refused request from a lost connection.
+    let is_rate_limit = info == Info::RateLimitExceeded;
+    match info.of_failed_turn(ProtocolGeneration::V118) {
+        _ if is_rate_limit => TurnEnd::FailedLimit,
         Info::ContextWindowExceeded => TurnEnd::FailedContextWindow,
-        Info::UsageLimitExceeded | Info::SessionBudgetExceeded | Info::RateLimitExceeded => {
-            TurnEnd::FailedLimit
-        }
+        Info::UsageLimitExceeded | Info::SessionBudgetExceeded => TurnEnd::FailedLimit,
         Info::Unauthorized => TurnEnd::FailedUnauthorized,
         Info::BadRequest
         | Info::ModelNotFound

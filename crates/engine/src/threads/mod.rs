@@ -64,6 +64,7 @@ use loaded::LoadedThreads;
 use subagents::below;
 
 pub use requests::{RequestPage, ThreadRequest};
+pub use stored::ListedForks;
 pub(crate) use {
     open::multi_agent_notice,
     subagents::{NewAgent, WeakThreads},
@@ -114,6 +115,14 @@ pub struct ThreadRead {
     pub turns: Vec<StoredTurn>,
     /// What the user has read; `None` before the first turn.
     pub read_state: Option<ThreadReadState>,
+}
+
+/// When clients are told that a thread is not loaded any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UnloadNotice {
+    /// Before its running turn ends.
+    AtOnce,
+    AtEnd,
 }
 
 /// Numbers of loaded threads.
@@ -395,35 +404,44 @@ impl Threads {
 
     /// Unloads a thread and its subagents and interrupts their turns. Returns those that were loaded, the thread first.
     pub async fn unload(&self, id: &ThreadId) -> Vec<ThreadId> {
-        let unloaded = self.unload_with(id, UnloadedTurn::Interrupted).await;
+        let unloaded = self.unload_with(id, UnloadedTurn::Interrupted, UnloadNotice::AtEnd).await;
         unloaded.iter().for_each(|thread| self.lock().note_closed(thread));
         unloaded
     }
 
-    async fn unload_with(&self, id: &ThreadId, turn: UnloadedTurn) -> Vec<ThreadId> {
+    /// Unloads a thread that is about to be deleted. Clients are told so before its turn ends.
+    pub(super) async fn unload_for_deletion(&self, id: &ThreadId) {
+        let unloaded = self.unload_with(id, UnloadedTurn::Interrupted, UnloadNotice::AtOnce).await;
+        unloaded.iter().for_each(|thread| self.lock().note_closed(thread));
+    }
+
+    async fn unload_with(&self, id: &ThreadId, turn: UnloadedTurn, notice: UnloadNotice) -> Vec<ThreadId> {
         let mut threads = self.take_with_subagents(id).into_iter();
         let Some(first) = threads.next() else { return Vec::new() };
         // Before its subagents: a turn that waits for them must not continue without them.
-        self.end(&first, turn).await;
+        self.end(&first, turn, notice).await;
         let agents: Vec<_> = threads.collect();
-        join_all(agents.iter().map(|agent| self.end(agent, turn))).await;
+        join_all(agents.iter().map(|agent| self.end(agent, turn, notice))).await;
         [first].iter().chain(&agents).map(|handle| handle.id().clone()).collect()
     }
 
-    async fn end(&self, handle: &ThreadHandle, turn: UnloadedTurn) {
+    async fn end(&self, handle: &ThreadHandle, turn: UnloadedTurn, notice: UnloadNotice) {
         self.0.engine.realtime.end(handle.id());
+        if notice == UnloadNotice::AtOnce {
+            self.broadcast_status(handle.id(), ThreadStatus::NotLoaded);
+        }
         // An error means that the thread has ended already.
         let status = handle.unload(turn).await.unwrap_or(ThreadStatus::NotLoaded);
         self.lock().forget(handle.id());
         // A thread whose turn waits for answers stays active.
-        if status == ThreadStatus::NotLoaded {
+        if status == ThreadStatus::NotLoaded && notice == UnloadNotice::AtEnd {
             self.broadcast_status(handle.id(), status);
         }
     }
 
     /// Unloads a thread without subscribers. A turn that waits for answers continues when the thread is loaded again.
     pub async fn close(&self, id: &ThreadId) {
-        for thread_id in self.unload_with(id, UnloadedTurn::Parked).await {
+        for thread_id in self.unload_with(id, UnloadedTurn::Parked, UnloadNotice::AtEnd).await {
             let closed = ThreadClosedNotification { thread_id };
             self.0.engine.clients.broadcast::<ThreadClosed>(&closed);
             self.lock().note_closed(&closed.thread_id);

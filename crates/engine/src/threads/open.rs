@@ -4,9 +4,9 @@ use std::{path::PathBuf, sync::Arc};
 
 use codicil_config::{ConfigQuery, EffectiveConfig};
 use codicil_protocol::{
-    MultiAgentMode, ProtocolGeneration, ResponseItem, ThreadAttachment, ThreadForkParams, ThreadHistoryMode,
-    ThreadId, ThreadResumeParams, ThreadSandbox, ThreadStartParams, ThreadStartSource, ThreadStatus, TurnId,
-    TurnStatus,
+    MultiAgentMode, ProtocolGeneration, ReasoningEffort, ResponseItem, ThreadAttachment, ThreadForkParams,
+    ThreadHistoryMode, ThreadId, ThreadItem, ThreadResumeParams, ThreadSandbox, ThreadStartParams,
+    ThreadStartSource, ThreadStatus, TurnId, TurnStatus,
 };
 use codicil_store::{
     AttachmentChange, FactChange, ForkPoint, LoadedThread, Record, StoreError, StoredThread, StoredTurn,
@@ -36,6 +36,7 @@ impl Threads {
         &self,
         mut params: ThreadStartParams,
         originator: String,
+        generation: ProtocolGeneration,
         chosen_id: Option<ThreadId>,
     ) -> Result<OpenedThread, ThreadError> {
         let mut project_id = None;
@@ -49,7 +50,7 @@ impl Threads {
         let agents_notice = multi_agent_notice(params.multi_agent_mode.as_ref());
         check_dynamic_tools(params.dynamic_tools.as_deref().unwrap_or_default())
             .map_err(ThreadError::DynamicTools)?;
-        let given = SettingsOverrides::try_from(&mut params)?;
+        let given = SettingsOverrides::try_from(&mut params)?.of(generation);
         if let Some(id) = &chosen_id
             && self.is_started(id).await
         {
@@ -113,7 +114,7 @@ impl Threads {
         mut params: ThreadResumeParams,
         generation: ProtocolGeneration,
     ) -> Result<OpenedThread, ThreadError> {
-        let given = SettingsOverrides::try_from(&mut params)?;
+        let given = SettingsOverrides::try_from(&mut params)?.of(generation);
         if let Some(history) = params.history.take() {
             return self.resume_history(history, given).await;
         }
@@ -273,7 +274,7 @@ impl Threads {
             return Err(SettingsError::Unsupported("attachToSource").into());
         }
         let point = take_fork_point(&mut params)?;
-        let given = SettingsOverrides::try_from(&mut params)?;
+        let given = SettingsOverrides::try_from(&mut params)?.of(generation);
         if let Some(id) = &chosen_id
             && self.get(id).is_ok()
         {
@@ -332,12 +333,15 @@ impl Threads {
         };
         // A turn that is running in the source is interrupted in the copy.
         let cut_off = loaded.thread.turns.last().filter(|turn| !turn.ended).map(|turn| turn.id.clone());
-        let aborted = cut_off.as_ref().map(|_| codicil_prompts::turn_aborted_message());
-        if let (Some(log), Some(turn_id), Some(item)) = (&mut log, cut_off, aborted.clone()) {
-            let message = Record::Context { turn_id: Some(turn_id.clone()), item };
+        let mut last_messages = unfinished_response(&loaded);
+        last_messages.extend(cut_off.as_ref().map(|_| codicil_prompts::turn_aborted_message()));
+        if let (Some(log), Some(turn_id)) = (&mut log, cut_off) {
+            let message =
+                |item: &ResponseItem| Record::Context { turn_id: Some(turn_id.clone()), item: item.clone() };
+            let mut records: Vec<_> = last_messages.iter().map(message).collect();
             let cause = Some(TurnEndCause::Forked);
-            let end = Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause };
-            log.append(&[message, end]).await?;
+            records.push(Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause });
+            log.append(&records).await?;
         }
         if let (Some(log), Some(name)) = (&mut log, name.clone()) {
             log.append(&[Record::Name { name }]).await?;
@@ -352,7 +356,7 @@ impl Threads {
         if state.facts.read.revision.is_none() {
             state.store_facts(first_facts).await?;
         }
-        state.remember(aborted);
+        state.remember(last_messages);
         state.name = name;
         state.goal = None;
         // The copy has its end.
@@ -465,6 +469,9 @@ fn check_overrides(given: &SettingsOverrides, config: &EffectiveConfig) -> Resul
     if let Some(policy) = &given.approval_policy {
         config.requirements.check_approval_policy(policy)?;
     }
+    if config.settings.model_reasoning_effort == Some(ReasoningEffort::Unrecognized(String::new())) {
+        return Err(SettingsError::EmptyConfiguredEffort);
+    }
     match &given.sandbox {
         Some(ThreadSandbox::Mode(mode)) => config.requirements.check_sandbox_mode(mode)?,
         Some(ThreadSandbox::Policy(policy)) => config.requirements.check_sandbox_policy(policy)?,
@@ -485,6 +492,20 @@ fn facts_of_copy(attachments: &[ThreadAttachment]) -> Vec<FactChange> {
         FactChange::Attachment(AttachmentChange::Add(ThreadAttachment { id, ..attachment }))
     });
     std::iter::once(FactChange::ReadState { first_unread: None }).chain(attached).collect()
+}
+
+/// Returns the finished messages of a response that is not complete yet, which are part of the turn but not of the history.
+fn unfinished_response(loaded: &LoadedThread) -> Vec<ResponseItem> {
+    let Some(turn) = loaded.thread.turns.last().filter(|turn| !turn.ended) else { return Vec::new() };
+    let known: Vec<_> = loaded.unfinished.iter().map(codicil_prompts::message_text).collect();
+    let texts = turn.decode().items.into_iter().rev().filter_map(|item| match item {
+        ThreadItem::AgentMessage { text, .. } => Some(text),
+        _ => None,
+    });
+    let mut missing: Vec<_> =
+        texts.take_while(|text| !known.contains(text)).map(codicil_prompts::assistant_message).collect();
+    missing.reverse();
+    missing
 }
 
 /// Takes the fork point out of a request, and checks it as far as the request alone allows.

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 
 use codicil_protocol::{
-    Project, ProjectChangeType, ProjectChanged, ProjectChangedNotification, ProjectImportParams,
-    ProjectListParams, ProjectListResponse, ProjectRoot, ProjectSortKey, ProjectUpdateParams, SortDirection,
-    ThreadId, ThreadProjectUpdated, ThreadProjectUpdatedNotification,
+    AbsolutePathBuf, Project, ProjectChangeType, ProjectChanged, ProjectChangedNotification,
+    ProjectImportParams, ProjectListParams, ProjectListResponse, ProjectRoot, ProjectSortKey,
+    ProjectUpdateParams, SortDirection, ThreadId, ThreadProjectUpdated, ThreadProjectUpdatedNotification,
+    normal_path,
 };
 use codicil_store::{FactChange, Organization, Record, StoredProject};
 use uuid::Uuid;
@@ -89,6 +90,7 @@ impl Threads {
     pub async fn update_project(&self, params: ProjectUpdateParams) -> Result<Project, ThreadError> {
         let ProjectUpdateParams { project_id, name, roots, metadata } = params;
         let name = name.as_deref().map(checked_name).transpose()?;
+        let roots = roots.map(normal_roots);
         check_roots(roots.as_deref().unwrap_or_default())?;
         let id = project_id.clone();
         let update = move |organization: &mut Organization| {
@@ -209,6 +211,7 @@ fn new_project(
     if idempotency_key.trim().is_empty() {
         return Err(ProjectError::EmptyKey);
     }
+    let roots = normal_roots(roots);
     check_roots(&roots)?;
     let now = unix_now();
     Ok(StoredProject {
@@ -220,6 +223,15 @@ fn new_project(
         created_at: now,
         updated_at: now,
     })
+}
+
+/// Returns the directories in their shortest form, such as without a slash at the end.
+fn normal_roots(roots: Vec<ProjectRoot>) -> Vec<ProjectRoot> {
+    let normal = |root: ProjectRoot| match AbsolutePathBuf::new(normal_path(&root.path)) {
+        Some(path) => ProjectRoot { path },
+        None => root,
+    };
+    roots.into_iter().map(normal).collect()
 }
 
 /// Checks that no directory is named twice.

@@ -25,10 +25,32 @@ use crate::{
     thread::{AnnouncedReply, ContinuedTurn, ThreadHandle, TurnOrigin},
 };
 
+/// The number of pages in a row that one list skips because nothing of them is listed.
+const MAX_EMPTY_PAGES: usize = 8;
+/// How long after its creation the records of a fork are complete, in seconds.
+const FORK_SECONDS: i64 = 1;
 /// The number of threads that one request deletes at most: stored files could name each other as parents.
 const MAX_DELETED: usize = 10_000;
 /// The number of attempts to change a thread that other processes change at the same time.
 const MAX_OVERTAKEN: usize = 8;
+
+/// Which forks are part of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListedForks {
+    All,
+    /// Those that have a turn of their own, as in 0.166.
+    WithOwnTurns,
+}
+
+/// Returns whether a thread is a fork that has only the turns of its source. They count as read, and its last record is as old
+/// as the thread.
+fn is_untouched_fork(thread: &Thread, read_state: Option<&ThreadReadState>) -> bool {
+    thread.forked_from_id.is_some()
+        && thread.parent_thread_id.is_none()
+        && !matches!(thread.status, ThreadStatus::Active { .. })
+        && read_state.is_none_or(|state| state.first_unread.is_none())
+        && thread.updated_at <= thread.created_at.saturating_add(FORK_SECONDS)
+}
 
 impl Threads {
     /// Reads a thread. The turns of an archived one are only in lists: see [`read_history`](Self::read_history).
@@ -95,7 +117,11 @@ impl Threads {
 
     /// Lists stored threads. The status of a loaded one is read from its watch: a thread that is busy, or waits for a
     /// locked file, does not delay the list.
-    pub async fn list(&self, params: ThreadListParams) -> Result<ThreadListResponse, ThreadError> {
+    pub async fn list(
+        &self,
+        params: ThreadListParams,
+        forks: ListedForks,
+    ) -> Result<ThreadListResponse, ThreadError> {
         let names_labels = !params.section_id.is_missing() || params.project_id.is_some();
         let organization =
             if names_labels { self.0.engine.store.organization().await? } else { Arc::default() };
@@ -107,12 +133,27 @@ impl Threads {
                 read_states: Some(BTreeMap::new()),
             });
         };
-        let page = self.0.engine.store.list(query).await?;
-        let mut data = page.threads;
-        self.show_loaded(&mut data);
-        let ThreadPage { next_cursor, backwards_cursor, read_states, .. } = page;
+        let mut page = self.store_page(query.clone(), forks).await?;
+        // A page without its forks may be empty although others follow.
+        for _ in 0..MAX_EMPTY_PAGES {
+            let Some(cursor) = page.next_cursor.take_if(|_| page.threads.is_empty()) else { break };
+            let next = ListQuery { cursor: Some(cursor), ..query.clone() };
+            page = self.store_page(next, forks).await?;
+        }
+        let ThreadPage { threads, read_states, next_cursor, backwards_cursor } = page;
         let read_states = Some(read_states);
-        Ok(ThreadListResponse { data, next_cursor, backwards_cursor, read_states })
+        Ok(ThreadListResponse { data: threads, next_cursor, backwards_cursor, read_states })
+    }
+
+    async fn store_page(&self, query: ListQuery, forks: ListedForks) -> Result<ThreadPage, ThreadError> {
+        let mut page = self.0.engine.store.list(query).await?;
+        self.show_loaded(&mut page.threads);
+        if forks == ListedForks::WithOwnTurns {
+            let ThreadPage { threads, read_states, .. } = &mut page;
+            threads.retain(|thread| !is_untouched_fork(thread, read_states.get(&*thread.id)));
+            read_states.retain(|id, _| threads.iter().any(|thread| *thread.id == **id));
+        }
+        Ok(page)
     }
 
     /// Adds what stored threads have while they are loaded: their status and environments.
@@ -268,7 +309,7 @@ impl Threads {
         }
         self.0.engine.store.find(&id).await.map_err(not_stored)?;
         self.check_not_in_use(&id).await?;
-        self.unload(&id).await;
+        self.unload_for_deletion(&id).await;
         let mut deleted = Vec::new();
         for agent in self.stored_below(&id).await? {
             self.unload(&agent).await;

@@ -128,7 +128,8 @@ async fn an_expired_login_is_refreshed_once() {
     assert_eq!(new.header("chatgpt-account-id"), Some("acc-1"));
 
     let turn_error = error(&provider, hello()).await.to_turn_error();
-    assert_eq!(json!(turn_error.codex_error_info), json!("unauthorized"));
+    let info = json!({ "httpConnectionFailed": { "httpStatusCode": 401 } });
+    assert_eq!(json!(turn_error.codex_error_info), info);
     assert_eq!((server.requests().len(), auth.refreshes.load(Ordering::SeqCst)), (4, 2));
 }
 

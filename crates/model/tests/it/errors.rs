@@ -59,12 +59,12 @@ async fn http_statuses() {
     assert_snapshot!(lines, @r#"
     400 "badRequest": bad input, answer: {"error": {"message": "bad input", "code": "invalid_prompt"}}
     400 "badRequest": of vLLM, answer: {"object": "error", "message": "of vLLM"} [of vLLM]
-    401 "unauthorized": unexpected status 401 Unauthorized: no key, url: http://HOST/v1/responses
+    401 {"httpConnectionFailed":{"httpStatusCode":401}}: unexpected status 401 Unauthorized: no key, url: http://HOST/v1/responses
     402 "other": unexpected status 402 Payment Required: pay first, url: http://HOST/v1/responses
-    403 "unauthorized": unexpected status 403 Forbidden: forbidden, url: http://HOST/v1/responses
-    404 "badRequest": unexpected status 404 Not Found: nothing here, url: http://HOST/v1/responses
+    403 {"httpConnectionFailed":{"httpStatusCode":403}}: unexpected status 403 Forbidden: forbidden, url: http://HOST/v1/responses
+    404 {"httpConnectionFailed":{"httpStatusCode":404}}: unexpected status 404 Not Found: nothing here, url: http://HOST/v1/responses
     405 "other": unexpected status 405 Method Not Allowed: no, url: http://HOST/v1/responses
-    422 "badRequest": unexpected status 422 Unprocessable Entity: {"detail": "unprocessable"}, url: http://HOST/v1/responses [unprocessable]
+    422 {"httpConnectionFailed":{"httpStatusCode":422}}: unexpected status 422 Unprocessable Entity: {"detail": "unprocessable"}, url: http://HOST/v1/responses [unprocessable]
     429 {"responseTooManyFailedAttempts":{"httpStatusCode":429}} retried: exceeded retry limit, last status: 429 Too Many Requests
     429 {"responseTooManyFailedAttempts":{"httpStatusCode":429}} retried: exceeded retry limit, last status: 429 Too Many Requests: slow down
     500 "internalServerError" retried: the model's provider had an internal error; try again in a moment
@@ -134,7 +134,7 @@ async fn failures_within_the_stream() {
     invalid_prompt "other": model says invalid_prompt
     server_is_overloaded "serverOverloaded" retried: the model is overloaded at the moment; try again later or choose another model: model says server_is_overloaded
     slow_down "serverOverloaded" retried: the model is overloaded at the moment; try again later or choose another model: model says slow_down
-    rate_limit_exceeded "other" retried: stream disconnected before completion: model says rate_limit_exceeded
+    rate_limit_exceeded "rateLimitExceeded" retried: stream disconnected before completion: model says rate_limit_exceeded
     cyber_policy "other" retried: stream disconnected before completion: model says cyber_policy
     weird_code "other" retried: stream disconnected before completion: model says weird_code
     "#);

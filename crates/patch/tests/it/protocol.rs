@@ -14,7 +14,7 @@ fn change(workspace: &Workspace, path: &str, kind: PatchChangeKind, diff: &str) 
 }
 
 #[test]
-fn contents_for_new_and_deleted_files_and_hunks_for_updates() {
+fn contents_for_new_and_deleted_files_and_hunks_for_updates_in_the_order_of_paths() {
     let workspace = Workspace::new(&[("old.txt", "line one\nline two\nline three\n"), ("gone.txt", "bye\n")]);
     let body = "*** Add File: new.txt\n+fresh\n+lines\n*** Update File: old.txt\n@@\n line one\n-line two\n\
                 +line 2\n line three\n*** Delete File: gone.txt";
@@ -23,9 +23,9 @@ fn contents_for_new_and_deleted_files_and_hunks_for_updates() {
     assert_eq!(
         changes(&workspace, body),
         [
+            change(&workspace, "gone.txt", PatchChangeKind::Delete, "bye\n"),
             change(&workspace, "new.txt", PatchChangeKind::Add, "fresh\nlines\n"),
             change(&workspace, "old.txt", update, hunks),
-            change(&workspace, "gone.txt", PatchChangeKind::Delete, "bye\n"),
         ]
     );
 }

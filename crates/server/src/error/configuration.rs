@@ -116,6 +116,9 @@ impl From<ServiceRefusal> for RpcError {
             | ServiceRefusal::NoBedrock
             | ServiceRefusal::OneMarketplace(_)
             | ServiceRefusal::McpEvents => Self::invalid_request(error),
+            ServiceRefusal::GoogleCloud => {
+                Self::invalid_request(error).with_data(json!({ "reason": "authCommandFailed" }))
+            }
             ServiceRefusal::UserVerification => {
                 let data = json!({ "type": "unavailable", "reason": "providerUnavailable" });
                 Self::internal(error).with_data(data)

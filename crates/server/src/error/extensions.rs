@@ -4,7 +4,10 @@ use codicil_engine::ClientCallError;
 use codicil_extensions::{MarketplaceError, PluginError, SkillsError};
 use codicil_mcp::{CallError, LoginError, StatusPageError};
 
-use crate::{error::RpcError, handlers::hooks::TooManyDirectories, handlers::mcp_server::ServerTableError};
+use crate::{
+    error::RpcError,
+    handlers::{app::AppsReadError, hooks::TooManyDirectories, mcp_server::ServerTableError},
+};
 
 impl From<MarketplaceError> for RpcError {
     fn from(error: MarketplaceError) -> Self {
@@ -98,6 +101,14 @@ impl From<ServerTableError> for RpcError {
         match error {
             ServerTableError::Config(_) => Self::internal(error),
             ServerTableError::Server(_) => Self::invalid_request(error),
+        }
+    }
+}
+
+impl From<AppsReadError> for RpcError {
+    fn from(error: AppsReadError) -> Self {
+        match error {
+            AppsReadError::TooMany => Self::invalid_params(error),
         }
     }
 }

@@ -13,7 +13,10 @@ use crate::{
     ephemeral::TooManyEphemeralThreads,
     error::{ErrorPlace, OWNED_BY_NODE, RpcError, THREAD_CLOSED},
     guardian_denial::GuardianDenialError,
-    handlers::{memory::MemoryError, thread::items::ItemsReadError},
+    handlers::{
+        memory::MemoryError,
+        thread::{items::ItemsReadError, timeline::TimelineError},
+    },
     paging::PageError,
 };
 
@@ -193,6 +196,7 @@ impl From<MetadataError> for RpcError {
         match error {
             MetadataError::EmptyName
             | MetadataError::EmptyGitInfo
+            | MetadataError::Empty
             | MetadataError::EmptyGitField(_)
             | MetadataError::Ephemeral(_) => Self::invalid_request(error),
         }
@@ -291,9 +295,11 @@ impl From<SampleError> for RpcError {
     fn from(error: SampleError) -> Self {
         match error {
             SampleError::NotLoaded => Self::invalid_request(error).at(ErrorPlace::NotLoaded),
-            SampleError::Params(_) | SampleError::OtherTurn | SampleError::Busy | SampleError::Ephemeral => {
-                Self::invalid_request(error)
-            }
+            SampleError::Params(_)
+            | SampleError::OtherTurn
+            | SampleError::NoTurns(_)
+            | SampleError::Busy
+            | SampleError::Ephemeral => Self::invalid_request(error),
             SampleError::Canceled | SampleError::Model(_) => Self::internal(error),
         }
     }
@@ -323,6 +329,14 @@ impl From<ItemsReadError> for RpcError {
     }
 }
 
+impl From<TimelineError> for RpcError {
+    fn from(error: TimelineError) -> Self {
+        match error {
+            TimelineError::Archived(_) => Self::invalid_request(error),
+        }
+    }
+}
+
 impl From<RequestError> for RpcError {
     fn from(error: RequestError) -> Self {
         match error {
@@ -342,6 +356,7 @@ impl From<SettingsError> for RpcError {
             | SettingsError::RelativeEnvironment { .. }
             | SettingsError::ProfileAnd(_)
             | SettingsError::EmptyEffort
+            | SettingsError::EmptyConfiguredEffort
             | SettingsError::Unsupported(_)
             | SettingsError::Config(_)
             | SettingsError::NotAllowed(_)

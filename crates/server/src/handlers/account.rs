@@ -7,12 +7,13 @@ use codicil_config::ConfigQuery;
 use codicil_engine::{ThreadClients, provider_config};
 use codicil_protocol::{
     AccountLoginCompleted, AccountLoginCompletedNotification, AccountUpdated,
-    BedrockCheckGovCloudRequirementsParams, BedrockCheckGovCloudRequirementsResponse,
-    CancelLoginAccountParams, CancelLoginAccountResponse, ChatgptAuthTokensRefresh,
-    ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse,
-    ConsumeAccountRateLimitResetCreditParams, ConsumeAccountRateLimitResetCreditResponse, Frame,
-    GatewayOAuthCancelResponse, GatewayOAuthLoginResponse, GatewayOAuthReadResponse, GetAccountParams,
-    GetAccountRateLimitsParams, GetAccountRateLimitsResponse, GetAccountResponse, GetAccountTokenUsageParams,
+    BedrockCheckGovCloudRequirementsParams, BedrockCheckGovCloudRequirementsResponse, BedrockDiscoverParams,
+    BedrockDiscoverResponse, BedrockSetupParams, BedrockSetupResponse, CancelLoginAccountParams,
+    CancelLoginAccountResponse, ChatgptAuthTokensRefresh, ChatgptAuthTokensRefreshParams,
+    ChatgptAuthTokensRefreshResponse, ConsumeAccountRateLimitResetCreditParams,
+    ConsumeAccountRateLimitResetCreditResponse, Frame, GatewayOAuthCancelResponse, GatewayOAuthLoginResponse,
+    GatewayOAuthReadResponse, GcpSetupParams, GcpSetupResponse, GetAccountParams, GetAccountRateLimitsParams,
+    GetAccountRateLimitsResponse, GetAccountResponse, GetAccountTokenUsageParams,
     GetAccountTokenUsageResponse, GetWorkspaceMessagesResponse, LoginAccountParams, LoginAccountResponse,
     LogoutAccountResponse, NoParams, SendAddCreditsNudgeEmailParams, SendAddCreditsNudgeEmailResponse,
 };
@@ -151,6 +152,22 @@ pub async fn gateway_o_auth_cancel(
     _params: NoParams,
 ) -> Result<GatewayOAuthCancelResponse, RpcError> {
     Ok(GatewayOAuthCancelResponse {})
+}
+
+/// Finds no credentials: this server has no provider that would use them.
+pub async fn bedrock_discover(
+    _cx: Cx,
+    _params: BedrockDiscoverParams,
+) -> Result<BedrockDiscoverResponse, RpcError> {
+    Ok(BedrockDiscoverResponse { environment_credentials: Vec::new(), profiles: Vec::new() })
+}
+
+pub async fn bedrock_setup(_cx: Cx, _params: BedrockSetupParams) -> Result<BedrockSetupResponse, RpcError> {
+    Err(ServiceRefusal::NoBedrock.into())
+}
+
+pub async fn gcp_setup(_cx: Cx, _params: GcpSetupParams) -> Result<GcpSetupResponse, RpcError> {
+    Err(ServiceRefusal::GoogleCloud.into())
 }
 
 /// Responds that there are no such requirements: this server has no sign-in for Bedrock.

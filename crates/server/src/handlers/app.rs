@@ -12,6 +12,16 @@ use codicil_protocol::{
 
 use crate::{cx::Cx, error::RpcError, paging::ListPage};
 
+/// Why apps cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum AppsReadError {
+    #[error("app/read accepts at most {MAX_READ_APPS} appIds")]
+    TooMany,
+}
+
+/// The apps that one request describes at most.
+const MAX_READ_APPS: usize = 100;
+
 pub async fn list(cx: Cx, params: AppsListParams) -> Result<AppsListResponse, RpcError> {
     let refetch =
         if params.force_refetch == Some(true) { RefetchApps::Always } else { RefetchApps::IfNeeded };
@@ -40,6 +50,9 @@ pub async fn installed(cx: Cx, params: AppsInstalledParams) -> Result<AppsInstal
 
 /// Describes apps by their ids. Summaries of their tools are not part of what the account's directory tells.
 pub async fn read(cx: Cx, params: AppsReadParams) -> Result<AppsReadResponse, RpcError> {
+    if params.app_ids.len() > MAX_READ_APPS {
+        return Err(AppsReadError::TooMany.into());
+    }
     let known = known_apps(&cx, params.thread_id.as_ref(), RefetchApps::IfNeeded).await?.unwrap_or_default();
     let mut described = AppsReadResponse { apps: Vec::new(), missing_app_ids: Vec::new() };
     let mut ids = HashSet::new();

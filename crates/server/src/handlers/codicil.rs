@@ -69,7 +69,7 @@ pub async fn subscribe_client(cx: &Cx, params: CodicilSubscribeParams) -> Result
         ThreadSubscription::Replay { frames, .. } => std::mem::take(frames),
         ThreadSubscription::Snapshot { turns, .. } => {
             left_out = leave_out_oldest(turns, params.turns, params.items);
-            show_turns(cx.generation(), turns);
+            show_turns(cx.history_form(), turns);
             Vec::new()
         }
     };

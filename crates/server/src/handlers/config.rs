@@ -10,7 +10,7 @@ use crate::{
     background::blocking,
     cx::Cx,
     error::RpcError,
-    generation::{shown_effort, shown_policy, shown_tier},
+    generation::{shown_effort, shown_policy, shown_reviewer, shown_tier},
 };
 
 pub async fn read(cx: Cx, params: ConfigReadParams) -> Result<ConfigReadResponse, RpcError> {
@@ -19,6 +19,8 @@ pub async fn read(cx: Cx, params: ConfigReadParams) -> Result<ConfigReadResponse
     let generation = cx.generation();
     let shown = &mut read.config;
     shown.approval_policy = shown.approval_policy.take().map(|policy| shown_policy(generation, policy));
+    shown.approvals_reviewer =
+        shown.approvals_reviewer.take().map(|reviewer| shown_reviewer(generation, reviewer));
     shown.model_reasoning_effort =
         shown.model_reasoning_effort.take().map(|effort| shown_effort(generation, effort));
     shown.service_tier = shown.service_tier.take().and_then(|tier| shown_tier(generation, tier));

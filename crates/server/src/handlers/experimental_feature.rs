@@ -1,10 +1,10 @@
 //! `experimentalFeature/*`.
 
-use codicil_config::ConfigQuery;
+use codicil_config::{ConfigQuery, Feature};
 use codicil_engine::IncludeTurns;
 use codicil_protocol::{
     ExperimentalFeatureEnablementSetParams, ExperimentalFeatureEnablementSetResponse,
-    ExperimentalFeatureListParams, ExperimentalFeatureListResponse,
+    ExperimentalFeatureListParams, ExperimentalFeatureListResponse, ProtocolGeneration,
 };
 
 use crate::{background::blocking, cx::Cx, error::RpcError};
@@ -24,8 +24,12 @@ pub async fn list(
 
 pub async fn enablement_set(
     cx: Cx,
-    params: ExperimentalFeatureEnablementSetParams,
+    mut params: ExperimentalFeatureEnablementSetParams,
 ) -> Result<ExperimentalFeatureEnablementSetResponse, RpcError> {
+    // Before 0.166, unknown features are refused.
+    if cx.generation() == ProtocolGeneration::V166 {
+        params.enablement.retain(|name, _| Feature::named(name).is_some());
+    }
     let config = cx.config().clone();
     blocking(move || config.set_enablement(params)).await
 }

@@ -16,9 +16,9 @@ use crate::{
 /// Sets the name, version and capabilities of the client, once per connection.
 pub async fn initialize(cx: Cx, params: InitializeParams) -> Result<InitializeResponse, RpcError> {
     let names_protocol = names_protocol(&params);
-    let session = ClientSession::new(params, cx.protocol().generation);
+    let session = ClientSession::new(params, cx.protocol().generation());
     let generation = session.generation();
-    let user_agent = user_agent(&session, cx.protocol().announced_version(generation));
+    let user_agent = user_agent(&session, cx.protocol().announced_version(session.known_generation));
     let extensions = names_protocol.then(|| negotiated_extensions(generation));
     let codicil = session.codicil.as_ref().map(|_| codicil_support());
     if !cx.clients().initialize(&cx.client, session) {

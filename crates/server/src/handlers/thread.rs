@@ -19,15 +19,16 @@ pub mod turns;
 use std::time::Duration;
 
 use codicil_engine::{
-    ElicitationChange, IncludeTurns, MetadataError, RevertedThread, ThreadError, parse_injected_items,
+    ElicitationChange, IncludeTurns, ListedForks, MetadataError, RevertedThread, ThreadError,
+    parse_injected_items,
 };
 use codicil_protocol::{
-    ConfigWarning, DeprecationNotice, ProtocolGeneration, Thread, ThreadApproveGuardianDeniedActionParams,
-    ThreadApproveGuardianDeniedActionResponse, ThreadArchiveParams, ThreadArchiveResponse, ThreadArchived,
-    ThreadArchivedNotification, ThreadCompactStartParams, ThreadCompactStartResponse,
-    ThreadDecrementElicitationParams, ThreadDecrementElicitationResponse, ThreadDeleteParams,
-    ThreadDeleteResponse, ThreadDeleted, ThreadDeletedNotification, ThreadForkParams, ThreadId,
-    ThreadIncrementElicitationParams, ThreadIncrementElicitationResponse, ThreadInjectItemsParams,
+    ConfigWarning, DeprecationNotice, Patch, ProtocolGeneration, Thread,
+    ThreadApproveGuardianDeniedActionParams, ThreadApproveGuardianDeniedActionResponse, ThreadArchiveParams,
+    ThreadArchiveResponse, ThreadArchived, ThreadArchivedNotification, ThreadCompactStartParams,
+    ThreadCompactStartResponse, ThreadDecrementElicitationParams, ThreadDecrementElicitationResponse,
+    ThreadDeleteParams, ThreadDeleteResponse, ThreadDeleted, ThreadDeletedNotification, ThreadForkParams,
+    ThreadId, ThreadIncrementElicitationParams, ThreadIncrementElicitationResponse, ThreadInjectItemsParams,
     ThreadInjectItemsResponse, ThreadListParams, ThreadListResponse, ThreadLoadedListParams,
     ThreadLoadedListResponse, ThreadMemoryModeSetParams, ThreadMemoryModeSetResponse, ThreadMemoryReadParams,
     ThreadMemoryReadResponse, ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse, ThreadNameUpdated,
@@ -35,11 +36,10 @@ use codicil_protocol::{
     ThreadReadParams, ThreadResumeParams, ThreadRevertParams, ThreadRevertResponse, ThreadRollbackParams,
     ThreadRollbackResponse, ThreadSearchOccurrence, ThreadSearchOccurrencesParams,
     ThreadSearchOccurrencesResponse, ThreadSearchParams, ThreadSearchResponse, ThreadSetNameParams,
-    ThreadSetNameResponse, ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse, ThreadSettingsUpdated,
-    ThreadSettingsUpdatedNotification, ThreadShellCommandParams, ThreadShellCommandResponse,
-    ThreadStartParams, ThreadStartResponse, ThreadUnarchiveParams, ThreadUnarchiveResponse, ThreadUnarchived,
-    ThreadUnarchivedNotification, ThreadUnsubscribeParams, ThreadUnsubscribeResponse,
-    ThreadUnsubscribeStatus, TurnStartParams,
+    ThreadSetNameResponse, ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse,
+    ThreadShellCommandParams, ThreadShellCommandResponse, ThreadStartParams, ThreadStartResponse,
+    ThreadUnarchiveParams, ThreadUnarchiveResponse, ThreadUnarchived, ThreadUnarchivedNotification,
+    ThreadUnsubscribeParams, ThreadUnsubscribeResponse, ThreadUnsubscribeStatus, TurnStartParams,
 };
 use codicil_store::MessageMatch;
 
@@ -72,7 +72,7 @@ async fn start_once(
 ) -> Result<ThreadStartResponse, RpcError> {
     let ephemeral = params.ephemeral;
     // The future is large.
-    let start = Box::pin(cx.threads().start(params, cx.origin().name, attempt.thread_id));
+    let start = Box::pin(cx.threads().start(params, cx.origin().name, cx.generation(), attempt.thread_id));
     let mut opened = open_new(cx, ephemeral, start).await?;
     announce_started(cx, &opened);
     warn_after_response(cx, &mut opened);
@@ -93,6 +93,7 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
     let page_params = params.initial_turns_page.clone();
     let mut opened = cx.threads().resume(params, cx.generation()).await.map_err(session_error(&cx))?;
     show_settings(&cx, &mut opened);
+    show_turns(cx.history_form(), &mut opened.turns);
     cx.clients().subscribe(&cx.client, &opened.thread.id);
     let (client, thread_id) = (cx.client.clone(), opened.thread.id.clone());
     // Like a subscription at a position, the response is where the client continues.
@@ -121,7 +122,6 @@ pub async fn resume(cx: Cx, params: ThreadResumeParams) -> Result<OpenedJson, Rp
         opened.thread.cwd = opened.settings.cwd.to_string_lossy().into_owned();
     }
     show_thread(cx.generation(), &mut opened.thread);
-    show_turns(cx.generation(), &mut opened.turns);
     let seq = cx.has_cursor().then_some(opened.position);
     cx.note_position(&opened.thread.id, opened.position);
     let instruction_sources = instruction_sources(&cx, &opened).await?;
@@ -147,7 +147,7 @@ async fn fork_once(cx: &Cx, params: ThreadForkParams, attempt: Attempt) -> Resul
     }
     warn_after_response(cx, &mut opened);
     show_thread(cx.generation(), &mut opened.thread);
-    show_turns(cx.generation(), &mut opened.turns);
+    show_turns(cx.history_form(), &mut opened.turns);
     let seq = cx.has_cursor().then_some(opened.position);
     let instruction_sources = instruction_sources(cx, &opened).await?;
     Ok(OpenedJson { opened, instruction_sources, resumed: None, seq })
@@ -155,9 +155,23 @@ async fn fork_once(cx: &Cx, params: ThreadForkParams, attempt: Attempt) -> Resul
 
 pub async fn list(cx: Cx, params: ThreadListParams) -> Result<ThreadListResponse, RpcError> {
     cx.client.note_listing();
-    let mut listed = cx.threads().list(params).await?;
-    listed.data.iter_mut().for_each(|thread| show_thread(cx.generation(), thread));
+    let mut listed = cx.threads().list(params, listed_forks(&cx)).await?;
+    listed.data.iter_mut().for_each(|thread| show_listed(&cx, thread));
     Ok(listed)
+}
+
+/// Returns which forks the client expects in a list.
+fn listed_forks(cx: &Cx) -> ListedForks {
+    if cx.is_plain_later() { ListedForks::WithOwnTurns } else { ListedForks::All }
+}
+
+/// Shows a thread as part of a list. In 0.166, lists do not tell where a thread comes from.
+fn show_listed(cx: &Cx, thread: &mut Thread) {
+    show_thread(cx.generation(), thread);
+    if cx.is_plain_later() {
+        thread.forked_from_id = None;
+        thread.thread_source = None;
+    }
 }
 
 pub async fn loaded_list(
@@ -179,7 +193,7 @@ pub async fn read(cx: Cx, params: ThreadReadParams) -> Result<ReadJson, RpcError
         show_current_cwd(&mut read.thread);
     }
     show_thread(cx.generation(), &mut read.thread);
-    show_turns(cx.generation(), &mut read.turns);
+    show_turns(cx.history_form(), &mut read.turns);
     Ok(ReadJson(read))
 }
 
@@ -191,7 +205,9 @@ fn show_current_cwd(thread: &mut Thread) {
 }
 
 pub async fn search(cx: Cx, params: ThreadSearchParams) -> Result<ThreadSearchResponse, RpcError> {
-    Ok(cx.threads().search(params).await?)
+    let mut found = cx.threads().search(params).await?;
+    found.data.iter_mut().for_each(|result| show_listed(&cx, &mut result.thread));
+    Ok(found)
 }
 
 pub async fn search_occurrences(
@@ -312,6 +328,15 @@ pub async fn metadata_update(
     cx: Cx,
     params: ThreadMetadataUpdateParams,
 ) -> Result<ThreadMetadataUpdateResponse, RpcError> {
+    // In 0.166, null is no project, and a request without any member is refused in words of its own.
+    let has_project = match params.project_id {
+        Patch::Value(_) => true,
+        Patch::Null => !cx.is_plain_later(),
+        Patch::Missing => false,
+    };
+    if cx.generation() == ProtocolGeneration::V166 && !has_project && params.git_info.is_none() {
+        return Err(ThreadError::from(MetadataError::Empty).into());
+    }
     let mut thread = match cx.threads().update_metadata(params).await {
         Err(ThreadError::NotFound(id)) if cx.generation() == ProtocolGeneration::V166 => {
             return Err(ThreadError::NotStored(id).into());
@@ -324,7 +349,7 @@ pub async fn metadata_update(
     Ok(ThreadMetadataUpdateResponse { thread })
 }
 
-/// Changes the settings that `turn/start` can change, without a turn.
+/// Changes the settings that `turn/start` can change, without a turn. What changes is announced before the response.
 pub async fn settings_update(
     cx: Cx,
     params: ThreadSettingsUpdateParams,
@@ -347,13 +372,7 @@ pub async fn settings_update(
         disabled_plugin_ids: params.disabled_plugin_ids,
         ..TurnStartParams::new(params.thread_id.clone(), Vec::new())
     };
-    let settings = thread.update_settings(change).await?;
-    let updated = ThreadSettingsUpdatedNotification {
-        thread_id: params.thread_id,
-        thread_settings: settings.into_wire(),
-    };
-    let threads = cx.threads().clone();
-    cx.after_response(move || threads.notify::<ThreadSettingsUpdated>(&updated.thread_id, &updated));
+    thread.update_settings(change).await?;
     Ok(ThreadSettingsUpdateResponse {})
 }
 

@@ -13,8 +13,11 @@ const END: &str = "<!-- The end of the requests of 0.166. -->\n";
 
 /// Methods with a handler that always refuses, or that has nothing to do on this server.
 const NOTES: &[(&str, &str)] = &[
+    ("account/bedrock/discover", "empty: no provider here is Bedrock"),
+    ("account/bedrock/setup", "refused: no provider here is Bedrock"),
     ("account/gatewayOAuth/cancel", "nothing to cancel"),
     ("account/gatewayOAuth/login", "refused: no provider signs in through a gateway"),
+    ("account/gcp/setup", "refused: no provider here is of Google Cloud"),
     ("account/rateLimitResetCredit/consume", "refused: a service of an account"),
     ("account/sendAddCreditsNudgeEmail", "refused: a service of an account"),
     ("account/usage/read", "refused: a service of an account"),

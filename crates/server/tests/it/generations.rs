@@ -1,11 +1,14 @@
 //! The generation of the protocol that a connection uses: how it is chosen, and what differs.
 
 use codicil_protocol::{
-    Initialize, ItemCompleted, ThreadFork, ThreadGoalSet, ThreadItem, ThreadRead, ThreadResume, ThreadStart,
-    ThreadStartParams, ThreadTokenUsageUpdated, ThreadTurnsList, ThreadUnsubscribe, ThreadUnsubscribeParams,
-    ThreadUnsubscribeStatus, TurnCompleted, TurnItemsView, TurnStart, TurnStartParams, TurnStatus,
+    CODICIL_VERSION, CommandExecutionApproval, CommandExecutionApprovalDecision,
+    CommandExecutionRequestApprovalResponse, Initialize, ItemCompleted, ThreadFork, ThreadGoalSet,
+    ThreadItem, ThreadList, ThreadListParams, ThreadMetadataUpdate, ThreadRead, ThreadResume,
+    ThreadSettingsUpdate, ThreadStart, ThreadStartParams, ThreadTokenUsageUpdated, ThreadTurnsList,
+    ThreadUnsubscribe, ThreadUnsubscribeParams, ThreadUnsubscribeStatus, TurnCompleted, TurnItemsView,
+    TurnStart, TurnStartParams, TurnStatus,
 };
-use codicil_testkit::{App, Script};
+use codicil_testkit::{App, Reply, Script};
 use serde_json::{Value, from_value, json};
 
 const LATER: &str = "0.166.0";
@@ -13,9 +16,13 @@ const EARLIER: &str = "0.118.0";
 
 /// Starts a server with one client, the terminal interface of this version.
 async fn app_of(version: &str, script: Script) -> App {
+    app_with(version, json!({ "experimentalApi": true }), script).await
+}
+
+async fn app_with(version: &str, capabilities: Value, script: Script) -> App {
     let mut app = App::builder().uninitialized().script(script).start().await;
     let client = json!({ "name": "codex-tui", "version": version });
-    let hello = json!({ "clientInfo": client, "capabilities": { "experimentalApi": true } });
+    let hello = json!({ "clientInfo": client, "capabilities": capabilities });
     app.call::<Initialize>(from_value(hello).unwrap()).await;
     app
 }
@@ -195,4 +202,97 @@ async fn on_failure_is_refused_in_the_later_generation() {
     let mut app = app_of(EARLIER, Script::new()).await;
     assert_eq!(app.exchange(start).await["result"]["approvalPolicy"], "on-failure");
     app.ignore_rest();
+}
+
+#[tokio::test]
+async fn the_kind_of_a_providers_refusal_depends_on_the_generation() {
+    let later = json!({ "httpConnectionFailed": { "httpStatusCode": 401 } });
+    for (version, expected) in [(EARLIER, json!("unauthorized")), (LATER, later)] {
+        let reply = Reply::status(401).body(json!({ "error": { "message": "no" } }));
+        let mut app = app_of(version, reply.into()).await;
+        let thread = app.call::<ThreadStart>(ThreadStartParams::default()).await.thread;
+        app.call::<TurnStart>(prompt(&thread)).await;
+        let failed = app.until::<TurnCompleted>().await.turn.error.unwrap();
+        assert_eq!(json!(failed.codex_error_info), expected, "{version}");
+        let whole = json!({ "threadId": thread.id, "includeTurns": true });
+        let read = app.call::<ThreadRead>(from_value(whole).unwrap()).await.thread;
+        assert_eq!(read.turns[0].error.as_ref(), Some(&failed), "{version}");
+        app.ignore_rest();
+    }
+}
+
+#[tokio::test]
+async fn declined_commands_are_left_out_of_the_history_in_the_later_generation() {
+    let command =
+        json!({ "cmd": "ls", "sandbox_permissions": "require_escalated", "justification": "May I?" });
+    let plain = json!({ "experimentalApi": true });
+    let extended = json!({ "experimentalApi": true, "codicil": { "version": CODICIL_VERSION } });
+    for (version, capabilities, is_listed) in
+        [(EARLIER, &plain, true), (LATER, &plain, false), (LATER, &extended, true)]
+    {
+        let script = Script::new().call("exec_command", command.clone()).then().say("Done");
+        let mut app = app_with(version, capabilities.clone(), script).await;
+        let thread = app.call::<ThreadStart>(ThreadStartParams::default()).await.thread;
+        app.call::<TurnStart>(prompt(&thread)).await;
+        let question = app.expect_request::<CommandExecutionApproval>().await;
+        let decision = CommandExecutionApprovalDecision::Decline;
+        app.reply(&question, CommandExecutionRequestApprovalResponse { decision }).await;
+        app.until::<TurnCompleted>().await;
+        let whole = json!({ "threadId": thread.id, "includeTurns": true });
+        let read = app.call::<ThreadRead>(from_value(whole).unwrap()).await.thread;
+        let is_command = |item: &ThreadItem| matches!(item, ThreadItem::CommandExecution { .. });
+        assert_eq!(read.turns[0].items.iter().any(is_command), is_listed, "{version} {capabilities}");
+        app.ignore_rest();
+    }
+}
+
+#[tokio::test]
+async fn a_fork_is_listed_after_its_first_own_turn_in_the_later_generation() {
+    let mut app = app_of(LATER, Script::new().say("One").then().say("Two")).await;
+    let thread = app.call::<ThreadStart>(ThreadStartParams::default()).await.thread;
+    app.run_turn(&thread, "Go").await;
+    let fork = from_value(json!({ "threadId": thread.id })).unwrap();
+    let fork = app.call::<ThreadFork>(fork).await.thread;
+    assert_eq!(fork.forked_from_id.as_ref(), Some(&thread.id));
+    let listed = app.call::<ThreadList>(ThreadListParams::default()).await;
+    assert_eq!(listed.data.iter().map(|listed| &listed.id).collect::<Vec<_>>(), [&thread.id]);
+    assert_eq!(listed.read_states.unwrap().len(), 1);
+    app.run_turn(&fork, "Go on").await;
+    let listed = app.call::<ThreadList>(ThreadListParams::default()).await.data;
+    assert_eq!(listed.iter().map(|listed| &listed.id).collect::<Vec<_>>(), [&fork.id, &thread.id]);
+    assert_eq!(listed[0].forked_from_id, None);
+    app.ignore_rest();
+}
+
+#[tokio::test]
+async fn only_settings_that_change_are_announced() {
+    let mut app = app_of(LATER, Script::new()).await;
+    let thread = app.call::<ThreadStart>(ThreadStartParams::default()).await.thread;
+    app.rest().await;
+    for effort in ["low", "low", "high"] {
+        let change = json!({ "threadId": thread.id, "effort": effort });
+        app.call::<ThreadSettingsUpdate>(from_value(change).unwrap()).await;
+    }
+    let rest = app.rest().await;
+    assert_eq!(rest.matches("thread/settings/updated").count(), 2, "{rest}");
+}
+
+#[tokio::test]
+async fn an_empty_change_of_metadata_is_refused_in_words_of_the_generation() {
+    let whole = "thread metadata update must include at least one field";
+    let git = "gitInfo must include at least one field";
+    for (version, change, expected) in [
+        (EARLIER, json!({}), git),
+        (LATER, json!({}), whole),
+        (LATER, json!({ "projectId": null }), whole),
+        (LATER, json!({ "gitInfo": {} }), git),
+    ] {
+        let mut app = app_of(version, Script::new()).await;
+        let thread = app.call::<ThreadStart>(ThreadStartParams::default()).await.thread;
+        let mut params = change.clone();
+        params["threadId"] = json!(thread.id);
+        let refused = app.try_call::<ThreadMetadataUpdate>(from_value(params).unwrap()).await.unwrap_err();
+        assert_eq!(refused.message, expected, "{version} {change}");
+        app.ignore_rest();
+    }
 }

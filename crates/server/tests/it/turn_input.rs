@@ -55,11 +55,11 @@ async fn additional_context_reaches_the_model_once_and_is_no_item() {
     let requests = app.model().requests();
     let first = [("developer".to_owned(), "<editor>a.rs is open</editor>".to_owned())];
     assert_eq!(messages(&requests[0], "<editor>"), first);
-    let page = ("user".to_owned(), "<external_web_page>read me</external_web_page>".to_owned());
+    let page = ("user".to_owned(), "<external_page>read me</external_page>".to_owned());
     assert_eq!(messages(&requests[0], "<external_"), [page]);
     let texts: Vec<_> = requests[0].input().iter().map(Value::to_string).collect();
     let place = |part: &str| texts.iter().position(|text| text.contains(part)).unwrap();
-    assert!(place("<editor>") < place("Go on") && place("<external_web_page>") < place("Go on"));
+    assert!(place("<editor>") < place("Go on") && place("<external_page>") < place("Go on"));
     assert_eq!(messages(&requests[1], "<editor>").len(), 1, "the model has it already");
     assert_eq!(messages(&requests[2], "is open</editor>").len(), 2);
     let stored = app.read(&thread).await;

@@ -61,7 +61,10 @@ impl ListSelect {
             rows::COLUMNS
         );
         self.value(query.archived);
-        self.sql.push_str(" AND t.has_user = 1");
+        // The threads of a section are listed from the start, as in 0.166.
+        if !matches!(query.section, Some(ListSection::In(_))) {
+            self.sql.push_str(" AND t.has_user = 1");
+        }
         let kinds: Vec<_> = query.kinds().into_iter().map(kind_name).collect();
         if !kinds.is_empty() {
             self.one_of(" AND t.source_kind IN ", &kinds);

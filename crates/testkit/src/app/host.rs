@@ -112,7 +112,10 @@ impl TestHome {
             config: ConfigStore::new(ConfigSources { system, ..ConfigSources::of(folder) }),
             store: Store::open(self.path()).expect("the home is a directory"),
             cwd: self.workspace().to_owned(),
-            protocol: ProtocolDefaults { generation: ProtocolGeneration::V118, announced_version: None },
+            protocol: ProtocolDefaults {
+                generation: Some(ProtocolGeneration::V118),
+                announced_version: None,
+            },
             allow_unauthenticated: false,
         };
         Server::with_environment(setup, EnvironmentSource::new(|_| None))

@@ -207,7 +207,7 @@ async fn narrow_permissions(turn: &TurnTools, handle: &ThreadHandle) -> Result<(
             .filter(|reviewer| *reviewer != current.approvals_reviewer),
         ..TurnStartParams::new(handle.id().clone(), Vec::new())
     };
-    handle.update_settings(change).await.map(drop)
+    handle.update_settings(change).await
 }
 
 /// Starts a turn of a subagent, with the origin of this turn.

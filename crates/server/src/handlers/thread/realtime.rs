@@ -31,7 +31,7 @@ pub async fn start(
         return Err(RpcError::malformed(format_args!("missing field `{missing}`")));
     }
     check_supported(&params)?;
-    let voice = cx.threads().voice(&params.thread_id).await?;
+    let voice = cx.threads().voice(&params.thread_id, cx.generation()).await?;
     let origin = cx.origin();
     cx.after_response(move || voice.start(params, origin, form));
     Ok(ThreadRealtimeStartResponse {})
@@ -56,7 +56,7 @@ pub async fn append_audio(
     cx: Cx,
     params: ThreadRealtimeAppendAudioParams,
 ) -> Result<ThreadRealtimeAppendAudioResponse, RpcError> {
-    let voice = cx.threads().voice(&params.thread_id).await?;
+    let voice = cx.threads().voice(&params.thread_id, cx.generation()).await?;
     if voice.append_audio(params.audio)? == InputAccepted::NotRunning {
         cx.after_response(move || voice.complain());
     }
@@ -67,7 +67,7 @@ pub async fn append_text(
     cx: Cx,
     params: ThreadRealtimeAppendTextParams,
 ) -> Result<ThreadRealtimeAppendTextResponse, RpcError> {
-    let voice = cx.threads().voice(&params.thread_id).await?;
+    let voice = cx.threads().voice(&params.thread_id, cx.generation()).await?;
     if voice.append_text(params.text, params.role.unwrap_or_default())? == InputAccepted::NotRunning {
         cx.after_response(move || voice.complain());
     }
@@ -79,7 +79,7 @@ pub async fn append_speech(
     cx: Cx,
     params: ThreadRealtimeAppendSpeechParams,
 ) -> Result<ThreadRealtimeAppendSpeechResponse, RpcError> {
-    let voice = cx.threads().voice(&params.thread_id).await?;
+    let voice = cx.threads().voice(&params.thread_id, cx.generation()).await?;
     match voice.append_speech(params.text)? {
         InputAccepted::Yes => Ok(ThreadRealtimeAppendSpeechResponse {}),
         InputAccepted::NotRunning => Err(ThreadError::NoRealtimeSession.into()),
@@ -87,7 +87,7 @@ pub async fn append_speech(
 }
 
 pub async fn stop(cx: Cx, params: ThreadRealtimeStopParams) -> Result<ThreadRealtimeStopResponse, RpcError> {
-    let voice = cx.threads().voice(&params.thread_id).await?;
+    let voice = cx.threads().voice(&params.thread_id, cx.generation()).await?;
     cx.after_response(move || voice.stop());
     Ok(ThreadRealtimeStopResponse {})
 }

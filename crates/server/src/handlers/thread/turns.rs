@@ -6,7 +6,7 @@ use codicil_protocol::{
     ThreadTurnsListResponse, Turn, TurnItemsView,
 };
 
-use crate::{cx::Cx, error::RpcError, paging::HistoryPage};
+use crate::{cx::Cx, error::RpcError, generation::show_turns, paging::HistoryPage};
 
 pub async fn list(cx: Cx, params: ThreadTurnsListParams) -> Result<ThreadTurnsListResponse, RpcError> {
     let direction = params.sort_direction.unwrap_or(SortDirection::Desc);
@@ -35,8 +35,10 @@ pub(in crate::handlers) async fn read_turns(
     method: &'static str,
 ) -> Result<ThreadRead, ThreadError> {
     let read = cx.threads().read_history(thread_id).await;
-    read.map_err(|error| match error {
+    let mut read = read.map_err(|error| match error {
         ThreadError::EphemeralTurns(_) => ThreadError::EphemeralTurns(method),
         other => other,
-    })
+    })?;
+    show_turns(cx.history_form(), &mut read.turns);
+    Ok(read)
 }
