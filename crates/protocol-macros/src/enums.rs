@@ -144,27 +144,7 @@ fn open_up(
         #[serde(untagged)]
         Unrecognized(#held)
     });
-    // 0.166 has any string where 0.118 has known names.
-    let schema = if is_string && args.lenient {
-        quote! {
-            let known = KnownVariant::json_schema(generator);
-            crate::schema::by_generation(known, <String as ::schemars::JsonSchema>::json_schema(generator))
-        }
-    } else {
-        let variants = args.later_variants.as_ref().map(|ty| {
-            quote!(crate::schema::add_later_variants(&mut schema, <#ty as ::schemars::JsonSchema>::json_schema(generator));)
-        });
-        let members = args.later_members.as_ref().map(|ty| {
-            quote!(crate::schema::add_later_members(&mut schema, <#ty as ::schemars::JsonSchema>::json_schema(generator));)
-        });
-        quote! {
-            #[allow(unused_mut)]
-            let mut schema = KnownVariant::json_schema(generator);
-            #variants
-            #members
-            schema
-        }
-    };
+    let schema = open_schema(args, is_string);
     let implementation = quote! {
         const _: () = {
             #known
@@ -202,6 +182,30 @@ fn open_up(
         quote!(Self::Unrecognized(value) => findings.unrecognized(#name_of, &[#(#expected),*], &[#(#earlier),*]),)
     };
     (implementation, arm)
+}
+
+/// Returns the body of an open enum's `json_schema`.
+fn open_schema(args: &WireArgs, is_string: bool) -> Tokens {
+    // 0.166 has any string where 0.118 has known names.
+    if is_string && args.lenient {
+        return quote! {
+            let known = KnownVariant::json_schema(generator);
+            crate::schema::by_generation(known, <String as ::schemars::JsonSchema>::json_schema(generator))
+        };
+    }
+    let variants = args.later_variants.as_ref().map(|ty| {
+        quote!(crate::schema::add_later_variants(&mut schema, <#ty as ::schemars::JsonSchema>::json_schema(generator));)
+    });
+    let members = args.later_members.as_ref().map(|ty| {
+        quote!(crate::schema::add_later_members(&mut schema, <#ty as ::schemars::JsonSchema>::json_schema(generator));)
+    });
+    quote! {
+        #[allow(unused_mut)]
+        let mut schema = KnownVariant::json_schema(generator);
+        #variants
+        #members
+        schema
+    }
 }
 
 /// Returns a copy of the enum without `Unrecognized`, which serde reads and the schema describes.

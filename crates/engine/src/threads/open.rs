@@ -336,12 +336,7 @@ impl Threads {
         let mut last_messages = unfinished_response(&loaded);
         last_messages.extend(cut_off.as_ref().map(|_| codicil_prompts::turn_aborted_message()));
         if let (Some(log), Some(turn_id)) = (&mut log, cut_off) {
-            let message =
-                |item: &ResponseItem| Record::Context { turn_id: Some(turn_id.clone()), item: item.clone() };
-            let mut records: Vec<_> = last_messages.iter().map(message).collect();
-            let cause = Some(TurnEndCause::Forked);
-            records.push(Record::TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, cause });
-            log.append(&records).await?;
+            log.append(&end_of_cut_off_turn(&turn_id, &last_messages)).await?;
         }
         if let (Some(log), Some(name)) = (&mut log, name.clone()) {
             log.append(&[Record::Name { name }]).await?;
@@ -492,6 +487,19 @@ fn facts_of_copy(attachments: &[ThreadAttachment]) -> Vec<FactChange> {
         FactChange::Attachment(AttachmentChange::Add(ThreadAttachment { id, ..attachment }))
     });
     std::iter::once(FactChange::ReadState { first_unread: None }).chain(attached).collect()
+}
+
+/// Returns the records that end a turn in a copy, after the messages that its unfinished response has completed.
+fn end_of_cut_off_turn(turn_id: &TurnId, last_messages: &[ResponseItem]) -> Vec<Record> {
+    let message =
+        |item: &ResponseItem| Record::Context { turn_id: Some(turn_id.clone()), item: item.clone() };
+    let end = Record::TurnEnd {
+        turn_id: turn_id.clone(),
+        status: TurnStatus::Interrupted,
+        error: None,
+        cause: Some(TurnEndCause::Forked),
+    };
+    last_messages.iter().map(message).chain([end]).collect()
 }
 
 /// Returns the finished messages of a response that is not complete yet, which are part of the turn but not of the history.

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::MAX_WAIT;
-use crate::built;
+use crate::built_program;
 
 /// Maximum length of standard error that is kept.
 const MAX_STDERR_BYTES: usize = 256 << 10;

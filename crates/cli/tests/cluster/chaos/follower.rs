@@ -54,7 +54,7 @@ impl ThreadFollower {
             thread: String::new(),
             known: FoldedThread::default(),
             connection: None,
-            route: if number % 2 == 0 { OwnerRoute::Redirected } else { OwnerRoute::Relayed },
+            route: if number.is_multiple_of(2) { OwnerRoute::Redirected } else { OwnerRoute::Relayed },
             owner: None,
             subscriptions: 0,
             accepted: BTreeSet::new(),
