@@ -182,8 +182,7 @@ impl TestClient {
     pub async fn send_raw(&mut self, message: impl Into<Bytes>) {
         let message = message.into();
         if let Ok(Message::Request { id, method, .. }) = Message::parse(&String::from_utf8_lossy(&message)) {
-            // Its params may use what 0.118 does not have.
-            self.inbox.schema.note_request(id, &method, true);
+            self.inbox.schema.note_raw_request(id, &method);
         }
         self.transmit(message).await;
     }

@@ -21,7 +21,9 @@ const BUNDLE: &str = "codex_app_server_protocol.schemas.json";
 /// Checks the messages that one connection receives.
 #[derive(Default)]
 pub(super) struct SchemaCheck {
-    /// The generation that the server announced; `None` before that, and for other versions.
+    /// Whether the client has announced itself as one of 0.166.
+    is_later_client: bool,
+    /// The generation that the server announced; `None` before that, and where it does not tell that of the connection.
     announced: Option<ProtocolGeneration>,
     /// Whether the client may have made the connection one of 0.166 by what it sent.
     may_have_changed: bool,
@@ -36,6 +38,13 @@ impl SchemaCheck {
         let is_earlier = |known: &&MethodInfo| known.generations.include(ProtocolGeneration::V118);
         let is_known = CLIENT_REQUESTS.iter().filter(is_earlier).any(|known| known.name == method);
         self.may_have_changed |= is_later || !is_known;
+        self.is_later_client |= is_later && method == Initialize::NAME;
+        self.requests.insert(id, method.to_owned());
+    }
+
+    /// Notes a request of the client whose params are not known. They may use what 0.118 does not have.
+    pub fn note_raw_request(&mut self, id: RequestId, method: &str) {
+        self.may_have_changed = true;
         self.requests.insert(id, method.to_owned());
     }
 
@@ -43,7 +52,9 @@ impl SchemaCheck {
     pub fn check_answer(&mut self, id: &RequestId, result: &Value) {
         let Some(method) = self.requests.remove(id) else { return };
         if method == Initialize::NAME {
-            self.announced = announced_generation(result);
+            // A client that does not say its generation sees the latest version and is served as one of 0.118.
+            let is_told = |generation: &_| *generation == ProtocolGeneration::V118 || self.is_later_client;
+            self.announced = announced_generation(result).filter(is_told);
         }
         self.check(CLIENT_REQUESTS, &method, |info| info.response.map(|info| (info.name)()), result);
     }
