@@ -70,8 +70,10 @@ async function submit(event) {
 async function send(form, button) {
   // A form may disappear before its images are read, and with it the button.
   const choice = button?.name ? [[button.name, button.value]] : [];
+  const written = [...new FormData(form), ...choice].filter(([name]) => name !== "csrf" && name !== "image");
   await Promise.all(readings.get(form) ?? []);
-  const fields = [...new FormData(form), ...choice].filter(([name]) => name !== "csrf");
+  const images = new FormData(form).getAll("image").map((image) => ["image", image]);
+  const fields = [...written, ...images];
   const isMessage = "reset" in form.dataset && button?.value !== "stop";
   const id = isMessage ? [["id", messageId(form, fields)]] : [];
   if (!(await post(form.action, [...fields, ...id]))) return false;

@@ -196,6 +196,7 @@ impl ThreadActor {
 
     /// Runs until the thread is unloaded.
     pub async fn run(mut self) {
+        self.show_state();
         self.on_loaded().await;
         loop {
             let event = self.next_event().await;
@@ -492,8 +493,11 @@ impl ThreadActor {
 
     /// Publishes the state that lists show.
     fn show_state(&self) {
-        let environments = self.state.settings.environments();
-        self.shown.send_replace(ShownState { status: self.state.status.clone(), environments });
+        self.shown.send_replace(ShownState {
+            status: self.state.status.clone(),
+            environments: self.state.settings.environments(),
+            is_untouched_fork: self.state.is_untouched_fork,
+        });
     }
 }
 

@@ -65,6 +65,8 @@ pub(crate) struct ThreadInbox {
 pub(crate) struct ShownState {
     pub status: ThreadStatus,
     pub environments: Vec<ThreadEnvironment>,
+    /// Whether it is a fork that has no turn of its own.
+    pub is_untouched_fork: bool,
 }
 
 impl ThreadHandle {
@@ -77,7 +79,7 @@ impl ThreadHandle {
         let (mailbox, commands) = mpsc::channel(MAILBOX);
         let (progress, seen) = watch::channel(subagent::state(CollabAgentStatus::PendingInit));
         let (shown, currently_shown) =
-            watch::channel(ShownState { status: ThreadStatus::Idle, environments });
+            watch::channel(ShownState { status: ThreadStatus::Idle, environments, is_untouched_fork: false });
         let origin = origin.map(Arc::new);
         let notifier = Arc::new(notifier);
         let fence = CancellationToken::new();

@@ -46,6 +46,8 @@ pub(crate) struct ThreadState {
     pub unfinished: Option<UnsettledTurn>,
     /// The last turn that was not dropped.
     pub last_turn: Option<TurnId>,
+    /// Whether this process has made the thread as a fork and started no turn of it.
+    pub is_untouched_fork: bool,
     /// Whether the last turn was interrupted when the thread was loaded.
     pub is_last_turn_interrupted: bool,
     pub usage: ThreadTokenUsage,
@@ -129,6 +131,7 @@ impl ThreadState {
             context: None,
             unfinished: None,
             last_turn: None,
+            is_untouched_fork: false,
             is_last_turn_interrupted: false,
             usage: ThreadTokenUsage::default(),
             is_usage_unsent: true,

@@ -72,6 +72,7 @@ impl ThreadActor {
             self.skip_late_messages(MessageSeq::durable((self.last_ordinal() + 1).saturating_sub(added), 0));
         }
         self.note_keys(&records);
+        self.state.is_untouched_fork &= begun.is_none();
         self.state.last_turn = begun.or(self.state.last_turn.take());
         Ok(())
     }

@@ -358,6 +358,7 @@ impl Threads {
         state.unfinished = None;
         state.created_at = created_at;
         state.updated_at = created_at;
+        state.is_untouched_fork = !is_copied_before;
         self.open(state, turns, given).await
     }
 

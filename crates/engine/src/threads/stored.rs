@@ -27,8 +27,6 @@ use crate::{
 
 /// The number of pages in a row that one list skips because nothing of them is listed.
 const MAX_EMPTY_PAGES: usize = 8;
-/// How long after its creation the records of a fork are complete, in seconds.
-const FORK_SECONDS: i64 = 1;
 /// The number of threads that one request deletes at most: stored files could name each other as parents.
 const MAX_DELETED: usize = 10_000;
 /// The number of attempts to change a thread that other processes change at the same time.
@@ -38,18 +36,8 @@ const MAX_OVERTAKEN: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListedForks {
     All,
-    /// Those that have a turn of their own, as in 0.166.
+    /// Not those that this process has made and that have no turn of their own: 0.166 lists them later.
     WithOwnTurns,
-}
-
-/// Returns whether a thread is a fork that has only the turns of its source. They count as read, and its last record is as old
-/// as the thread.
-fn is_untouched_fork(thread: &Thread, read_state: Option<&ThreadReadState>) -> bool {
-    thread.forked_from_id.is_some()
-        && thread.parent_thread_id.is_none()
-        && !matches!(thread.status, ThreadStatus::Active { .. })
-        && read_state.is_none_or(|state| state.first_unread.is_none())
-        && thread.updated_at <= thread.created_at.saturating_add(FORK_SECONDS)
 }
 
 impl Threads {
@@ -150,7 +138,9 @@ impl Threads {
         self.show_loaded(&mut page.threads);
         if forks == ListedForks::WithOwnTurns {
             let ThreadPage { threads, read_states, .. } = &mut page;
-            threads.retain(|thread| !is_untouched_fork(thread, read_states.get(&*thread.id)));
+            let loaded = self.lock();
+            let shown = |thread: &Thread| loaded.get(&thread.id).and_then(ThreadHandle::shown);
+            threads.retain(|thread| !shown(thread).is_some_and(|shown| shown.is_untouched_fork));
             read_states.retain(|id, _| threads.iter().any(|thread| *thread.id == **id));
         }
         Ok(page)
