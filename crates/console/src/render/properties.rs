@@ -50,6 +50,7 @@ const ATTRIBUTES: &[&str] = &[
     "checked",
     "class",
     "colspan",
+    "data-change",
     "data-diff-layout",
     "disabled",
     "href",
