@@ -148,7 +148,7 @@ async fn experimental_methods_are_refused_by_name() {
         assert_eq!(gated(&experimental.exchange(request).await), None, "{}", method.name);
         count += 1;
     }
-    assert_eq!(count, 70);
+    assert_eq!(count, 73);
     stable.ignore_rest();
     experimental.ignore_rest();
 }

@@ -224,7 +224,7 @@ async fn the_kind_of_a_providers_refusal_depends_on_the_generation() {
 #[tokio::test]
 async fn declined_commands_are_left_out_of_the_history_in_the_later_generation() {
     let command =
-        json!({ "cmd": "ls", "sandbox_permissions": "require_escalated", "justification": "May I?" });
+        json!({ "cmd": "touch made", "sandbox_permissions": "require_escalated", "justification": "May I?" });
     let plain = json!({ "experimentalApi": true });
     let extended = json!({ "experimentalApi": true, "codicil": { "version": CODICIL_VERSION } });
     for (version, capabilities, is_listed) in
@@ -232,7 +232,8 @@ async fn declined_commands_are_left_out_of_the_history_in_the_later_generation()
     {
         let script = Script::new().call("exec_command", command.clone()).then().say("Done");
         let mut app = app_with(version, capabilities.clone(), script).await;
-        let thread = app.call::<ThreadStart>(ThreadStartParams::default()).await.thread;
+        let asking = from_value(json!({ "approvalPolicy": "on-request" })).unwrap();
+        let thread = app.call::<ThreadStart>(asking).await.thread;
         app.call::<TurnStart>(prompt(&thread)).await;
         let question = app.expect_request::<CommandExecutionApproval>().await;
         let decision = CommandExecutionApprovalDecision::Decline;

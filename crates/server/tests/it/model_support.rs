@@ -178,7 +178,7 @@ async fn feature_flags_switch_personalities_and_the_fast_tier_off() {
             "service tier `fast` is not used: fast mode is switched off",
         ]
     );
-    let change = json!({ "threadId": thread.id, "personality": "pragmatic" });
+    let change = json!({ "threadId": thread.id, "personality": "pragmatic", "effort": "low" });
     app.exchange(json!({ "id": 1, "method": "thread/settings/update", "params": change })).await;
     let updated = app.until::<codicil_protocol::ThreadSettingsUpdated>().await;
     assert_eq!(updated.thread_settings.personality, None, "reported as off");

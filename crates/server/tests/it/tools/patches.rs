@@ -116,7 +116,7 @@ async fn a_patch_that_does_not_fit_has_a_failed_item() {
     };
     let delete =
         FileUpdateChange { path: full("gone.txt"), kind: PatchChangeKind::Delete, diff: String::new() };
-    assert_eq!(changes(&ended), (PatchApplyStatus::Failed, vec![update, delete]));
+    assert_eq!(changes(&ended), (PatchApplyStatus::Failed, vec![delete, update]));
     app.rest().await;
     assert!(call_output(&app, "p").contains("`none.txt` does not exist"), "{}", call_output(&app, "p"));
 }
