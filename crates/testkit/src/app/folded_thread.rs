@@ -165,7 +165,7 @@ impl FoldedThread {
 
     fn once(&mut self, method: &str, params: &Value, id: &str) {
         let key = format!("{method} {}", text(params, id));
-        assert!(self.seen.insert(key.clone()), "{key} came twice");
+        assert!(self.seen.insert(key.clone()), "{key} came twice, the second time at {}", self.last);
     }
 
     fn turn(&mut self, id: &str) -> &mut FoldedTurn {
